@@ -1,0 +1,86 @@
+# Everything a developer or CI does goes through here; `make help` lists it.
+
+.DEFAULT_GOAL := build
+.DELETE_ON_ERROR:
+
+# The vault needs no cgo, and one setting for build, tests and linter lets them
+# share what is compiled. The race detector alone switches it on.
+export CGO_ENABLED := 0
+
+# The version is the commit, read by Go itself, whatever GOFLAGS says; outside a
+# readable repository the build goes on without one.
+BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),true,false)
+
+FUZZTIME  ?= 30s
+BENCHTIME ?= 2s
+BENCH     ?= .
+
+# PDFium's WebAssembly build, which package pdfium embeds.
+PDFIUM := internal/pdfium/wasm/pdfium.wasm
+
+SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
+
+GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
+
+.PHONY: build
+build: $(PDFIUM) ## build bin/certvault
+	go build -trimpath -buildvcs=$(BUILDVCS) -o bin/certvault ./cmd/certvault
+
+# The lock file pins the package by its digest, which npm checks; the licence
+# texts go into the binary with the module.
+$(PDFIUM): web-deps/package-lock.json
+	cd web-deps && npm ci --silent
+	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
+	cp web-deps/node_modules/@embedpdf/pdfium/dist/pdfium.wasm $@
+	cd $(@D) && $(SHA256SUM) -c SHA256SUMS
+
+.PHONY: run
+run: build ## build, and start the vault on its embedded default
+	bin/certvault serve
+
+.PHONY: demo
+demo: build ## show the main job: upload, wait, verified PDF
+	go run ./test/demo
+
+.PHONY: deps
+deps: $(PDFIUM) ## bring in what the tests need beside Go
+	.ci/tools
+
+.PHONY: test
+test: deps ## run every test, on SQLite and a private PostgreSQL
+	go run ./test/pgcluster -- go test -timeout 5m ./...
+
+.PHONY: test/race
+test/race: deps ## run the tests under the race detector (-short: heavy corpora in part)
+	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race -short -timeout 8m ./...
+
+# Never from the test cache: it does not see that the binary changed.
+.PHONY: test/e2e
+test/e2e: deps build ## run the end-to-end tests on the built binary
+	go run ./test/pgcluster -- go test -count=1 -timeout 5m -tags e2e ./test/e2e/...
+
+.PHONY: lint
+lint: $(PDFIUM) ## check the code against .golangci.yaml
+	$(GOLANGCI) run
+
+.PHONY: verify
+verify: $(PDFIUM) ## check that generated files and module files are up to date
+	.ci/generated
+	go mod verify
+	go mod tidy -diff
+
+.PHONY: fuzz
+fuzz: $(PDFIUM) ## run every fuzz target for FUZZTIME (30s) each
+	.ci/fuzz $(FUZZTIME)
+
+.PHONY: bench
+bench: deps build ## measure; BENCH selects, BENCHTIME (2s) says how long
+	go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
+
+.PHONY: clean
+clean: ## remove what make made
+	rm -rf bin web-deps/node_modules $(PDFIUM) $(dir $(PDFIUM))LICENSE*
+
+.PHONY: help
+help: ## list these targets
+	@awk -F ':.*## ' '/^[a-z0-9\/]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

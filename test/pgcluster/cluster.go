@@ -1,0 +1,245 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+)
+
+const (
+	superuser    = "postgres"
+	startTimeout = time.Minute           // most time until the server answers
+	stopTimeout  = 10 * time.Second      // most time until it has ended, then it is killed
+	pollInterval = 20 * time.Millisecond // between two tries to connect
+	logTail      = 4 << 10               // bytes of the server's log shown with a failure
+)
+
+// cluster is a running server with everything it keeps in one folder: data,
+// socket and log. The folder is closed to other accounts, which is what lets
+// the socket do without a password.
+type cluster struct {
+	folder string
+	server *exec.Cmd
+	ended  chan struct{} // closed when the server has ended
+}
+
+// start makes a cluster from the programs in bin, starts it and waits until it
+// answers. When it fails, nothing is left behind.
+func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*cluster, error) {
+	acc, err := serverAccount()
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp("", "certvault-pg-") // short: a socket's path has at most 103 bytes
+	if err != nil {
+		return nil, fmt.Errorf("making the cluster's folder: %w", err)
+	}
+	c := &cluster{folder: folder, ended: make(chan struct{})}
+	err = acc.own(folder)
+	if err == nil {
+		err = c.initialise(ctx, bin, acc, stderr)
+	}
+	if err == nil {
+		err = c.launch(bin, acc, fsync)
+	}
+	if err == nil {
+		err = c.await(ctx)
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting PostgreSQL from %s: %w", bin, err), c.stop())
+	}
+	return c, nil
+}
+
+// locales are tried in turn: the arguments of initdb, and what to say when it
+// comes to them. The vault needs byte order and Unicode letters, which is
+// C.UTF-8; a system library without it has the letters under another name.
+var locales = []struct {
+	args []string
+	word string
+}{
+	{args: []string{"--locale=C.UTF-8"}},
+	{
+		args: []string{"--locale=C", "--lc-ctype=en_US.UTF-8"},
+		word: "this system has no locale C.UTF-8; the cluster takes its letters from en_US.UTF-8 and its order from C",
+	},
+}
+
+// initialise makes the data folder.
+func (c *cluster) initialise(ctx context.Context, bin string, acc account, stderr io.Writer) error {
+	var err error
+	for _, locale := range locales {
+		if locale.word != "" {
+			fmt.Fprintln(stderr, "pgcluster:", locale.word)
+		}
+		args := append([]string{
+			"--pgdata=" + c.data(), "--username=" + superuser, "--encoding=UTF8",
+			"--auth-local=trust", "--auth-host=reject",
+			"--no-sync", // what is made now need not survive a power cut
+		}, locale.args...)
+		var out []byte
+		out, err = c.program(ctx, acc, bin, "initdb", args...).CombinedOutput()
+		if err == nil {
+			return nil
+		}
+		err = fmt.Errorf("initdb: %w\n%s", err, bytes.TrimSpace(out))
+		if !bytes.Contains(out, []byte("invalid locale name")) {
+			break
+		}
+	}
+	return err
+}
+
+// launch starts the server.
+func (c *cluster) launch(bin string, acc account, fsync bool) error {
+	settings := []string{
+		"listen_addresses=", // the socket alone: no port to collide on, nothing for others to reach
+		"unix_socket_directories=" + c.folder,
+		"port=" + port,
+		"max_connections=300",
+		"shared_buffers=128MB",
+	}
+	if !fsync {
+		settings = append(settings, "fsync=off", "full_page_writes=off", "synchronous_commit=off")
+	}
+	args := []string{"-D", c.data()}
+	for _, setting := range settings {
+		args = append(args, "-c", setting)
+	}
+
+	log, err := os.Create(c.log())
+	if err != nil {
+		return fmt.Errorf("making the server's log: %w", err)
+	}
+	// Not bound to the context: the server outlives an interrupt until stop.
+	server := c.program(context.Background(), acc, bin, "postgres", args...)
+	server.Stdout, server.Stderr = log, log
+	err = server.Start()
+	closed := log.Close() // a started server has its own descriptor
+	if err != nil {
+		return fmt.Errorf("starting the server: %w", err)
+	}
+	c.server = server
+	go func() {
+		defer close(c.ended)
+		_ = server.Wait() // how it ended stands in its log
+	}()
+	return closed
+}
+
+// await returns when the server answers a query, or an error when it ended, or
+// took too long, or ctx is done.
+func (c *cluster) await(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, startTimeout)
+	defer cancel()
+	for {
+		err := c.ping(ctx)
+		if err == nil {
+			return nil
+		}
+		select {
+		case <-c.ended:
+			return fmt.Errorf("the server ended\n%s", c.tail())
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the server: %w, last answer: %w\n%s", context.Cause(ctx), err, c.tail())
+		case <-time.After(pollInterval):
+		}
+	}
+}
+
+// ping connects once.
+func (c *cluster) ping(ctx context.Context) error {
+	conn, err := pgx.Connect(ctx, c.url())
+	if err != nil {
+		return err
+	}
+	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
+}
+
+// stop ends the server and removes the folder. It reports a server that had
+// ended by itself before, with the end of its log.
+func (c *cluster) stop() error {
+	var failure error
+	if c.server != nil {
+		failure = c.halt()
+	}
+	if err := os.RemoveAll(c.folder); err != nil {
+		failure = errors.Join(failure, fmt.Errorf("removing the cluster: %w", err))
+	}
+	return failure
+}
+
+// halt ends the server at once, as its data is not kept.
+func (c *cluster) halt() error {
+	select {
+	case <-c.ended:
+		return fmt.Errorf("the server had ended by itself\n%s", c.tail())
+	default:
+	}
+	if err := c.server.Process.Signal(syscall.SIGQUIT); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("stopping the server: %w", err)
+	}
+	select {
+	case <-c.ended:
+		return nil
+	case <-time.After(stopTimeout):
+	}
+	if err := c.server.Process.Kill(); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("killing the server: %w", err)
+	}
+	<-c.ended
+	return nil
+}
+
+// program prepares one of the server's programs. Our own PG* and locale
+// variables do not reach it, and it says everything in English.
+func (c *cluster) program(ctx context.Context, acc account, bin, name string, args ...string) *exec.Cmd {
+	//nolint:gosec // The programs are those of the installed PostgreSQL.
+	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
+	cmd.Dir = c.folder // one that the account may enter
+	cmd.SysProcAttr = acc.attributes()
+	cmd.Env = []string{"LC_ALL=C"}
+	for _, entry := range os.Environ() {
+		if !strings.HasPrefix(entry, "PG") && !strings.HasPrefix(entry, "LC_") && !strings.HasPrefix(entry, "LANG") {
+			cmd.Env = append(cmd.Env, entry)
+		}
+	}
+	return cmd
+}
+
+// port names the socket's file; no network port is taken.
+const port = "5432"
+
+// url is the address of the database "postgres" for the superuser.
+func (c *cluster) url() string {
+	u := url.URL{
+		Scheme:   "postgres",
+		User:     url.User(superuser),
+		Path:     "/postgres",
+		RawQuery: url.Values{"host": {c.folder}, "port": {port}}.Encode(),
+	}
+	return u.String()
+}
+
+func (c *cluster) data() string { return filepath.Join(c.folder, "data") }
+func (c *cluster) log() string  { return filepath.Join(c.folder, "server.log") }
+
+// tail returns the end of the server's log.
+func (c *cluster) tail() string {
+	log, err := os.ReadFile(c.log())
+	if err != nil {
+		return err.Error()
+	}
+	return string(bytes.TrimSpace(log[max(0, len(log)-logTail):]))
+}

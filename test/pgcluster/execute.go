@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"syscall"
+)
+
+// Exit codes as a shell gives them.
+const (
+	exitNotFound = 127 // the command could not be started
+	exitSignal   = 128 // added to the number of the signal that ended it
+)
+
+// execute runs the command on our own standard streams with the given
+// environment, passes signals on to it, and returns its exit code. It returns
+// only when the command has ended, whatever signals come.
+func execute(command, env []string, stderr io.Writer) int {
+	signals := make(chan os.Signal, len(forwarded))
+	signal.Notify(signals, forwarded...)
+	defer signal.Stop(signals)
+
+	//nolint:gosec // Running the command it is given is what this program is for.
+	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
+	cmd.Env = env
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if err := cmd.Start(); err != nil {
+		fmt.Fprintln(stderr, "pgcluster:", err)
+		return exitNotFound
+	}
+
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	for {
+		select {
+		case sig := <-signals:
+			// It may have ended in the meantime; then there is nobody to tell.
+			if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
+				fmt.Fprintf(stderr, "pgcluster: passing on %v: %v\n", sig, err)
+			}
+		case err := <-ended:
+			return exitCode(cmd.ProcessState, err, stderr)
+		}
+	}
+}
+
+// exitCode is the exit code that stands for how the command ended.
+func exitCode(state *os.ProcessState, err error, stderr io.Writer) int {
+	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
+		fmt.Fprintln(stderr, "pgcluster:", err)
+		return exitFailed
+	}
+	if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		return exitSignal + int(status.Signal())
+	}
+	return state.ExitCode()
+}

@@ -1,0 +1,201 @@
+package main
+
+import (
+	"bytes"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+)
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name    string
+		args    []string
+		fsync   bool
+		command []string // nil when the arguments are refused
+	}{
+		{name: "durable by default", args: []string{"--", "go", "test"}, fsync: true, command: []string{"go", "test"}},
+		{name: "fast", args: []string{"-fsync=off", "--", "go"}, command: []string{"go"}},
+		{name: "flags of the command stay its own", args: []string{"go", "-fsync=off"}, fsync: true, command: []string{"go", "-fsync=off"}},
+		{name: "no command", args: []string{"-fsync=off", "--"}},
+		{name: "neither on nor off", args: []string{"-fsync=no", "--", "go"}},
+		{name: "unknown flag", args: []string{"-port=1", "--", "go"}},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			got, err := parse(tt.args, io.Discard)
+			if tt.command == nil {
+				if err == nil {
+					t.Fatalf("accepted as %+v", got)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.fsync != tt.fsync || !slices.Equal(got.command, tt.command) {
+				t.Errorf("got %+v, want fsync %v and command %q", got, tt.fsync, tt.command)
+			}
+		})
+	}
+}
+
+func TestExitCodeIsTheCommands(t *testing.T) {
+	t.Setenv(variable, "postgres://elsewhere/postgres")
+	tests := []struct {
+		script string
+		want   int
+	}{
+		{"exit 0", 0},
+		{"exit 7", 7},
+		{"kill -TERM $$", 128 + int(syscall.SIGTERM)},
+		{"test $" + variable + " = postgres://elsewhere/postgres", 0}, // a given server is used as it is
+	}
+	for _, tt := range tests {
+		var stderr bytes.Buffer
+		if got := run([]string{"--", "sh", "-c", tt.script}, &stderr); got != tt.want {
+			t.Errorf("sh -c %q: exit code %d, want %d; said %q", tt.script, got, tt.want, stderr.String())
+		}
+	}
+	var stderr bytes.Buffer
+	if got := run([]string{"--", "/nonexistent/command"}, &stderr); got != exitNotFound || stderr.Len() == 0 {
+		t.Errorf("a command that is not there: exit code %d, want %d and a word; said %q", got, exitNotFound, stderr.String())
+	}
+}
+
+// serverPrograms is the folder of the installed server, or the end of the test.
+func serverPrograms(t *testing.T) string {
+	t.Helper()
+	bin, err := machine().find(t.Context())
+	if err == nil {
+		return bin
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatal(err)
+	}
+	t.Skip(err)
+	return ""
+}
+
+func TestClusterIsFitForTheVault(t *testing.T) {
+	t.Parallel()
+	bin := serverPrograms(t)
+	for _, fsync := range []bool{true, false} {
+		t.Run("fsync "+strconv.FormatBool(fsync), func(t *testing.T) {
+			t.Parallel()
+			var said strings.Builder
+			c, err := start(t.Context(), bin, fsync, &said)
+			if err != nil {
+				t.Fatal(err)
+			}
+			conn, err := pgx.Connect(t.Context(), c.url())
+			if err != nil {
+				t.Fatal(err)
+			}
+			var encoding, order, durable string
+			var superuser, letters bool
+			err = conn.QueryRow(t.Context(), `
+				SELECT pg_encoding_to_char(encoding), datcollate, current_setting('fsync'),
+				       (SELECT usesuper FROM pg_user WHERE usename = current_user), upper('é') = 'É'
+				FROM pg_database WHERE datname = current_database()`).Scan(&encoding, &order, &durable, &superuser, &letters)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if encoding != "UTF8" || !strings.HasPrefix(order, "C") || !superuser || !letters {
+				t.Errorf("encoding %s, order %s, superuser %v, letters beyond ASCII %v", encoding, order, superuser, letters)
+			}
+			if want := map[bool]string{true: "on", false: "off"}[fsync]; durable != want {
+				t.Errorf("fsync is %s, want %s", durable, want)
+			}
+			if err := conn.Close(t.Context()); err != nil {
+				t.Error(err)
+			}
+			if err := c.stop(); err != nil {
+				t.Error(err)
+			}
+			if _, err := os.Stat(c.folder); !os.IsNotExist(err) {
+				t.Errorf("%s is still there: %v", c.folder, err)
+			}
+		})
+	}
+}
+
+func TestServerThatEndsByItselfIsReported(t *testing.T) {
+	t.Parallel()
+	c, err := start(t.Context(), serverPrograms(t), false, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.server.Process.Signal(syscall.SIGQUIT); err != nil {
+		t.Fatal(err)
+	}
+	<-c.ended
+	if err := c.stop(); err == nil || !strings.Contains(err.Error(), "immediate shutdown") {
+		t.Errorf("stop said %v, want the end of the server's log", err)
+	}
+}
+
+func TestFailedStartLeavesNothing(t *testing.T) {
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	programs := layout(t, "initdb!", "postgres!") // empty files: no program at all
+	if _, err := start(t.Context(), programs, false, io.Discard); err == nil {
+		t.Fatal("a cluster without programs started")
+	}
+	left, err := os.ReadDir(temp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(left) > 0 {
+		t.Errorf("%s is left behind", left[0].Name())
+	}
+}
+
+// TestInterruptReachesTheCommand runs this program as a user would and
+// interrupts it: the command ends in its own way and decides the exit code.
+func TestInterruptReachesTheCommand(t *testing.T) {
+	t.Parallel()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "--", "sh", "-c", `trap 'exit 9' TERM; echo ready; while :; do sleep 0.1; done`)
+	cmd.Env = append(os.Environ(), "PGCLUSTER_TEST_MAIN=1", variable+"=given")
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(out, make([]byte, len("ready\n"))); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(io.Discard, out); err != nil {
+		t.Fatal(err)
+	}
+	err = cmd.Wait()
+	if got := cmd.ProcessState.ExitCode(); got != 9 {
+		t.Errorf("exit code %d, want the command's 9 (%v)", got, err)
+	}
+}
+
+// TestMain lets the test binary stand in for the program.
+func TestMain(m *testing.M) {
+	if os.Getenv("PGCLUSTER_TEST_MAIN") == "1" {
+		main()
+	}
+	os.Exit(m.Run())
+}

@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// layout makes files under a new folder; a trailing ! makes one executable.
+func layout(t *testing.T, files ...string) string {
+	t.Helper()
+	root := t.TempDir()
+	for _, file := range files {
+		mode := os.FileMode(0o600)
+		if n := len(file) - 1; file[n] == '!' {
+			file, mode = file[:n], 0o700
+		}
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, nil, mode); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+func TestFind(t *testing.T) {
+	t.Parallel()
+	tests := []struct {
+		name   string
+		files  []string
+		path   string // what PATH has as initdb
+		config string // what pg_config says
+		want   string // "" for errNoServer
+	}{
+		{
+			name:  "the newest version by number, not by spelling",
+			files: []string{"9.6/bin/initdb!", "9.6/bin/postgres!", "15/bin/initdb!", "15/bin/postgres!", "9/bin/initdb!", "9/bin/postgres!"},
+			want:  "15/bin",
+		},
+		{
+			name:  "Homebrew's folders",
+			files: []string{"postgresql@9/bin/initdb!", "postgresql@9/bin/postgres!", "postgresql@17/bin/initdb!", "postgresql@17/bin/postgres!"},
+			want:  "postgresql@17/bin",
+		},
+		{
+			name:  "a newer client without a server is passed over",
+			files: []string{"16/bin/initdb!", "15/bin/initdb!", "15/bin/postgres!"},
+			want:  "15/bin",
+		},
+		{
+			name:  "a program that is not executable does not count",
+			files: []string{"16/bin/initdb!", "16/bin/postgres", "15/bin/initdb!", "15/bin/postgres!"},
+			want:  "15/bin",
+		},
+		{
+			name:  "a known layout goes before PATH",
+			files: []string{"15/bin/initdb!", "15/bin/postgres!", "own/initdb!", "own/postgres!"},
+			path:  "own/initdb",
+			want:  "15/bin",
+		},
+		{
+			name:   "PATH goes before pg_config",
+			files:  []string{"own/initdb!", "own/postgres!", "other/initdb!", "other/postgres!"},
+			path:   "own/initdb",
+			config: "other",
+			want:   "own",
+		},
+		{
+			name:   "pg_config last",
+			files:  []string{"other/initdb!", "other/postgres!"},
+			config: "other",
+			want:   "other",
+		},
+		{
+			name:   "pg_config of the client's library alone is no server",
+			files:  []string{"other/pg_config!"},
+			config: "other",
+		},
+		{name: "nothing"},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			root := layout(t, tt.files...)
+			s := search{
+				globs: []string{filepath.Join(root, "*", "bin")},
+				lookPath: func(string) (string, error) {
+					if tt.path == "" {
+						return "", exec.ErrNotFound
+					}
+					return filepath.Join(root, tt.path), nil
+				},
+				configDir: func(context.Context) (string, error) {
+					if tt.config == "" {
+						return "", exec.ErrNotFound
+					}
+					return filepath.Join(root, tt.config), nil
+				},
+			}
+			got, err := s.find(t.Context())
+			if tt.want == "" {
+				if !errors.Is(err, errNoServer) {
+					t.Fatalf("found %q, error %v; want errNoServer", got, err)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if want := filepath.Join(root, tt.want); got != want {
+				t.Errorf("found %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func TestFindFollowsLinkOnPath(t *testing.T) {
+	t.Parallel()
+	root := layout(t, "real/initdb!", "real/postgres!", "links/unrelated")
+	link := filepath.Join(root, "links", "initdb")
+	if err := os.Symlink(filepath.Join(root, "real", "initdb"), link); err != nil {
+		t.Fatal(err)
+	}
+	s := search{
+		lookPath:  func(string) (string, error) { return link, nil },
+		configDir: func(context.Context) (string, error) { return "", exec.ErrNotFound },
+	}
+	got, err := s.find(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	want, err := filepath.EvalSymlinks(filepath.Join(root, "real"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != want {
+		t.Errorf("found %s, want %s", got, want)
+	}
+}
