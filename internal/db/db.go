@@ -1,0 +1,144 @@
+// Package db opens the vault's database and runs transactions on it. The same
+// SQL text, with $1 placeholders and listed columns, runs on SQLite and on
+// PostgreSQL; what differs between the two (how a transaction begins, how a
+// unique violation is told) is kept here. It owns the schema and its
+// migrations, and no query of any domain.
+package db
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+)
+
+// Dialect is which of the two databases is behind a DB.
+type Dialect string
+
+const (
+	// SQLite is the embedded default: one process per data folder.
+	SQLite Dialect = "sqlite"
+	// PostgreSQL is the choice when one machine is not enough.
+	PostgreSQL Dialect = "postgres"
+)
+
+// Queryer is what a read needs; a DB reads from its reader pool, a Tx from
+// inside itself.
+type Queryer interface {
+	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
+	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
+}
+
+// DB is an open database.
+type DB struct {
+	Dialect Dialect
+	// write is the pool that transactions take their connection from. On SQLite
+	// it has one connection, so that writers queue in Go and not in
+	// SQLITE_BUSY.
+	write *sql.DB
+	// read is the pool of everything outside a transaction.
+	read *sql.DB
+	// pool is PostgreSQL's; the queue's driver wants it itself.
+	pool *pgxpool.Pool
+}
+
+// QueryContext reads outside a transaction.
+func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	return d.read.QueryContext(ctx, query, args...)
+}
+
+// QueryRowContext reads one row outside a transaction.
+func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	return d.read.QueryRowContext(ctx, query, args...)
+}
+
+// Writer gives the pool that writes, for the queue's SQLite driver.
+func (d *DB) Writer() *sql.DB { return d.write }
+
+// Pool gives PostgreSQL's connection pool, for the queue's driver; nil on
+// SQLite.
+func (d *DB) Pool() *pgxpool.Pool { return d.pool }
+
+// Ping tells whether the database answers.
+func (d *DB) Ping(ctx context.Context) error {
+	var one int
+	if err := d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
+		return fmt.Errorf("asking the database: %w", err)
+	}
+	return nil
+}
+
+// Close closes all pools.
+func (d *DB) Close() error {
+	err := d.read.Close()
+	if d.write != d.read {
+		err = errors.Join(err, d.write.Close())
+	}
+	if d.pool != nil {
+		d.pool.Close()
+	}
+	return err
+}
+
+// Tx is a transaction, with the connection it runs on: the queue's PostgreSQL
+// driver enqueues on that same connection.
+type Tx struct {
+	*sql.Tx
+
+	conn    *sql.Conn
+	dialect Dialect
+}
+
+// Dialect tells which database the transaction is on.
+func (tx *Tx) Dialect() Dialect { return tx.dialect }
+
+// Raw calls f with the driver's own connection of the transaction.
+func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
+
+// Tx runs f in a transaction: committed when f returns nil, rolled back
+// otherwise. f must use the Tx alone: on SQLite the pool has one connection,
+// which the transaction holds, and a second request would wait for itself.
+func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) (err error) {
+	conn, err := d.write.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("taking a connection: %w", err)
+	}
+	defer func() {
+		if e := conn.Close(); e != nil && err == nil {
+			err = fmt.Errorf("giving back a connection: %w", e)
+		}
+	}()
+	sqlTx, err := conn.BeginTx(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("beginning a transaction: %w", err)
+	}
+	if err := f(&Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}); err != nil {
+		if e := sqlTx.Rollback(); e != nil && !errors.Is(e, sql.ErrTxDone) {
+			return errors.Join(err, fmt.Errorf("rolling back: %w", e))
+		}
+		return err
+	}
+	if err := sqlTx.Commit(); err != nil {
+		return fmt.Errorf("committing: %w", err)
+	}
+	return nil
+}
+
+// Micros gives a time as it is stored: integer microseconds since 1970, UTC.
+// SQLite compares a time.Time as text and orders it wrongly across zones.
+func Micros(t time.Time) int64 { return t.UnixMicro() }
+
+// Time gives a stored time back, in UTC.
+func Time(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
+
+// OptionalTime gives a stored time that may be null.
+func OptionalTime(micros sql.NullInt64) *time.Time {
+	if !micros.Valid {
+		return nil
+	}
+	t := Time(micros.Int64)
+	return &t
+}

@@ -1,0 +1,159 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+func insertInstitution(ctx context.Context, tx *db.Tx, uuid, slug string) error {
+	_, err := tx.ExecContext(ctx,
+		`INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5)`,
+		uuid, slug, slug, slug, db.Micros(time.Now()))
+	return err
+}
+
+func countInstitutions(t *testing.T, d *db.DB) int {
+	t.Helper()
+	var n int
+	if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM institutions`).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+func TestTxCommitsAndRollsBack(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		boom := errors.New("boom")
+		err := d.Tx(ctx, func(tx *db.Tx) error {
+			if err := insertInstitution(ctx, tx, "a", "a"); err != nil {
+				return err
+			}
+			return boom
+		})
+		if !errors.Is(err, boom) {
+			t.Fatalf("err = %v, want boom", err)
+		}
+		if n := countInstitutions(t, d); n != 0 {
+			t.Fatalf("%d rows after a rollback", n)
+		}
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
+			t.Fatal(err)
+		}
+		if n := countInstitutions(t, d); n != 1 {
+			t.Fatalf("%d rows after a commit", n)
+		}
+	})
+}
+
+func TestUniqueViolationNamesItsColumn(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		add := func(slug string) error {
+			return d.Tx(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "same", slug) })
+		}
+		if err := add("a"); err != nil {
+			t.Fatal(err)
+		}
+		err := add("b")
+		if !db.IsUnique(err) || !db.UniqueOn(err, "institutions", "uuid") {
+			t.Fatalf("err = %v, want a unique violation on uuid", err)
+		}
+		if db.UniqueOn(err, "certificates", "uuid") || db.IsUnique(errors.New("x")) {
+			t.Fatal("a violation elsewhere is told as ours")
+		}
+	})
+}
+
+// Read-then-write transactions from many goroutines are where a deferred BEGIN
+// on SQLite fails with SQLITE_BUSY_SNAPSHOT.
+func TestRacingTransactionsAllSucceed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		if err := d.Tx(ctx, func(tx *db.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('n', 0, 0)`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		const writers, each = 10, 10
+		var wg sync.WaitGroup
+		for range writers {
+			wg.Go(func() {
+				for range each {
+					if err := d.Tx(ctx, func(tx *db.Tx) error {
+						// FOR UPDATE is PostgreSQL's; one statement that reads and writes is both's.
+						var n int64
+						return tx.QueryRowContext(ctx,
+							`UPDATE nodes SET heartbeat_at = heartbeat_at + 1 WHERE id = 'n' RETURNING heartbeat_at`).Scan(&n)
+					}); err != nil {
+						t.Error(err)
+					}
+				}
+			})
+		}
+		wg.Wait()
+		var n int
+		if err := d.QueryRowContext(ctx, `SELECT heartbeat_at FROM nodes WHERE id = $1`, "n").Scan(&n); err != nil {
+			t.Fatal(err)
+		}
+		if n != writers*each {
+			t.Fatalf("%d increments arrived, want %d", n, writers*each)
+		}
+	})
+}
+
+func TestMigrateTwiceChangesNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		if err := d.Migrate(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		applied, known, err := d.SchemaVersion(t.Context())
+		if err != nil || applied != known || known == 0 {
+			t.Fatalf("applied %d, known %d, err %v", applied, known, err)
+		}
+	})
+}
+
+func TestReadPoolCannotWrite(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	var id int
+	if err := d.QueryRowContext(t.Context(),
+		`INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('n', 0, 0) RETURNING 1`).Scan(&id); err == nil {
+		t.Fatal("a write outside a transaction went through the reader pool")
+	}
+}
+
+func TestPostgresWithoutLocaleIsRefused(t *testing.T) {
+	t.Parallel()
+	u := dbtest.PostgresURL(t)
+	d := dbtest.Open(t, "", u)
+	if _, err := d.Writer().ExecContext(t.Context(), `CREATE DATABASE cv_plain_c TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C'`); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if _, err := d.Writer().ExecContext(context.WithoutCancel(t.Context()), `DROP DATABASE cv_plain_c WITH (FORCE)`); err != nil {
+			t.Error(err)
+		}
+	})
+	plain, err := url.Parse(u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plain.Path = "/cv_plain_c"
+	if other, err := db.Open(t.Context(), "", plain.String()); err == nil {
+		t.Errorf("a database with LC_CTYPE C was accepted: %v", other.Close())
+	}
+}

@@ -1,0 +1,92 @@
+// Package dbtest gives tests a fresh, migrated database of each kind. It is
+// for tests only.
+package dbtest
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Variable names the environment variable with the URL of a PostgreSQL server
+// on which tests may create databases.
+const Variable = "CERTVAULT_TEST_POSTGRES"
+
+// Each runs a test on SQLite and on PostgreSQL, each time on a database of its
+// own, migrated and closed at the end.
+func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		f(t, Open(t, t.TempDir(), ""))
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		f(t, Open(t, "", PostgresURL(t)))
+	})
+}
+
+// Open opens and migrates a database, and closes it when the test ends.
+func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
+	tb.Helper()
+	d, err := db.Open(tb.Context(), dataDir, databaseURL)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			tb.Error(err)
+		}
+	})
+	if err := d.Migrate(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	return d
+}
+
+// PostgresURL makes an empty database on the test server and gives its URL;
+// the database is dropped when the test ends. Without a server the test is
+// skipped, but with CI=true it fails: there both databases must be tested.
+func PostgresURL(tb testing.TB) string {
+	tb.Helper()
+	server := os.Getenv(Variable)
+	if server == "" {
+		if os.Getenv("CI") == "true" {
+			tb.Fatalf("%s is not set: run the tests with make test", Variable)
+		}
+		tb.Skipf("no PostgreSQL: %s is not set (make test starts a private one)", Variable)
+	}
+	name := "cv_" + strings.ToLower(rand.Text())
+	admin(tb, tb.Context(), server, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`)
+	tb.Cleanup(func() {
+		admin(tb, context.WithoutCancel(tb.Context()), server, `DROP DATABASE `+name+` WITH (FORCE)`)
+	})
+	u, err := url.Parse(server)
+	if err != nil {
+		tb.Fatalf("%s: %v", Variable, err)
+	}
+	u.Path = "/" + name
+	return u.String()
+}
+
+func admin(tb testing.TB, ctx context.Context, server, statement string) {
+	tb.Helper()
+	conn, err := pgx.Connect(ctx, server)
+	if err != nil {
+		tb.Fatalf("connecting to the test server: %v", err)
+	}
+	_, err = conn.Exec(ctx, statement)
+	if e := conn.Close(ctx); err == nil {
+		err = e
+	}
+	if err != nil {
+		tb.Fatalf("%s: %v", statement, err)
+	}
+}
