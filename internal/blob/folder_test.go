@@ -1,0 +1,48 @@
+package blob_test
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/blob/blobtest"
+)
+
+func TestFolder(t *testing.T) {
+	t.Parallel()
+	blobtest.Run(t, func(t *testing.T) blob.Store {
+		t.Helper()
+		f, err := blob.NewFolder(t.TempDir())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	})
+}
+
+func TestFolderCleanRemovesWhatACrashLeft(t *testing.T) {
+	t.Parallel()
+	root := t.TempDir()
+	f, err := blob.NewFolder(root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	half := filepath.Join(root, "incoming", "123")
+	if err := os.WriteFile(half, []byte("half"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Clean(t.Context(), time.Now().Add(-time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(half); err != nil {
+		t.Fatal("a young file, which may still be written, was removed")
+	}
+	if err := f.Clean(t.Context(), time.Now().Add(time.Hour)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := os.Stat(half); !os.IsNotExist(err) {
+		t.Fatalf("the file is still there: %v", err)
+	}
+}
