@@ -1,0 +1,141 @@
+// Package keyring holds the installation's master key and derives from it a
+// key for each use: signing capability URLs, encrypting secrets at rest. It
+// does not hold signing keys of institutions.
+package keyring
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/hkdf"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// keySize is the length of the master key and of every derived key in bytes.
+const keySize = 32
+
+// Use names what a derived key is for; two uses never share a key.
+type Use string
+
+const (
+	// CapabilityURL signs links that need no token.
+	CapabilityURL Use = "capability url"
+	// WebhookSecret encrypts the signing secrets of webhook endpoints.
+	WebhookSecret Use = "webhook secret"
+)
+
+// Ring derives keys.
+type Ring struct{ master []byte }
+
+// Open reads the master key from dir/master.key, making it at the first start.
+// The file holds 64 hexadecimal digits and is readable by its owner alone.
+func Open(dir string) (*Ring, error) {
+	file := filepath.Join(dir, "master.key")
+	text, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		if err := create(dir, file); err != nil {
+			return nil, err
+		}
+		text, err = os.ReadFile(file)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the master key: %w", err)
+	}
+	master, err := hex.DecodeString(strings.TrimSpace(string(text)))
+	if err != nil || len(master) != keySize {
+		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: put the file back from a backup", file, 2*keySize)
+	}
+	return &Ring{master: master}, nil
+}
+
+// create writes the key to a file of another name and links it into place, so
+// that of two processes that start at once both read the one that won.
+func create(dir, file string) (err error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return fmt.Errorf("making the folder of keys: %w", err)
+	}
+	master := make([]byte, keySize)
+	if _, err := rand.Read(master); err != nil {
+		return fmt.Errorf("making the master key: %w", err)
+	}
+	tmp, err := os.CreateTemp(dir, ".master-*")
+	if err != nil {
+		return fmt.Errorf("writing the master key: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.Remove(tmp.Name())) }()
+	_, err = tmp.WriteString(hex.EncodeToString(master) + "\n")
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return fmt.Errorf("writing the master key: %w", err)
+	}
+	if err := os.Link(tmp.Name(), file); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("writing the master key: %w", err)
+	}
+	return nil
+}
+
+// key derives the key of a use (RFC 5869).
+func (r *Ring) key(use Use) ([]byte, error) {
+	k, err := hkdf.Key(sha256.New, r.master, nil, "certvault "+string(use), keySize)
+	if err != nil {
+		return nil, fmt.Errorf("deriving a key: %w", err)
+	}
+	return k, nil
+}
+
+// MAC is the HMAC-SHA256 of data under a use's key.
+func (r *Ring) MAC(use Use, data []byte) ([]byte, error) {
+	k, err := r.key(use)
+	if err != nil {
+		return nil, err
+	}
+	m := hmac.New(sha256.New, k)
+	m.Write(data)
+	return m.Sum(nil), nil
+}
+
+func (r *Ring) aead(use Use) (cipher.AEAD, error) {
+	k, err := r.key(use)
+	if err != nil {
+		return nil, err
+	}
+	block, err := aes.NewCipher(k)
+	if err != nil {
+		return nil, fmt.Errorf("preparing a cipher: %w", err)
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	if err != nil {
+		return nil, fmt.Errorf("preparing a cipher: %w", err)
+	}
+	return aead, nil
+}
+
+// Seal encrypts a secret; context is bound to it and must be given again to
+// open it, so that one record's secret cannot be moved to another.
+func (r *Ring) Seal(use Use, secret, context []byte) ([]byte, error) {
+	aead, err := r.aead(use)
+	if err != nil {
+		return nil, err
+	}
+	return aead.Seal(nil, nil, secret, context), nil
+}
+
+// Open decrypts what Seal made.
+func (r *Ring) Open(use Use, sealed, context []byte) ([]byte, error) {
+	aead, err := r.aead(use)
+	if err != nil {
+		return nil, err
+	}
+	secret, err := aead.Open(nil, nil, sealed, context)
+	if err != nil {
+		return nil, fmt.Errorf("decrypting a secret: is this the master key it was made with? %w", err)
+	}
+	return secret, nil
+}

@@ -1,0 +1,83 @@
+package keyring_test
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+func TestTwoThatStartAtOnceShareOneKey(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "keys")
+	macs := make([][]byte, 8)
+	var wg sync.WaitGroup
+	for i := range macs {
+		wg.Go(func() {
+			r, err := keyring.Open(dir)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if macs[i], err = r.MAC(keyring.CapabilityURL, []byte("x")); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	for _, m := range macs {
+		if !bytes.Equal(m, macs[0]) {
+			t.Fatal("two processes have two keys")
+		}
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil || len(entries) != 1 {
+		t.Fatalf("folder holds %v, %v", entries, err)
+	}
+	info, err := entries[0].Info()
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("mode %v, %v", info.Mode(), err)
+	}
+}
+
+func TestSealedSecretOpensOnlyWhereItBelongs(t *testing.T) {
+	t.Parallel()
+	r, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	sealed, err := r.Seal(keyring.WebhookSecret, []byte("whsec"), []byte("endpoint 1"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if bytes.Contains(sealed, []byte("whsec")) {
+		t.Fatal("the secret is readable")
+	}
+	if got, err := r.Open(keyring.WebhookSecret, sealed, []byte("endpoint 1")); err != nil || string(got) != "whsec" {
+		t.Fatalf("Open = %q, %v", got, err)
+	}
+	if _, err := r.Open(keyring.WebhookSecret, sealed, []byte("endpoint 2")); err == nil {
+		t.Fatal("opened for another record")
+	}
+	if _, err := r.Open(keyring.CapabilityURL, sealed, []byte("endpoint 1")); err == nil {
+		t.Fatal("opened with the key of another use")
+	}
+}
+
+func TestBrokenKeyFileIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := filepath.Join(dir, "master.key")
+	if err := os.WriteFile(file, []byte("short"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := keyring.Open(dir); err == nil {
+		t.Fatal("a broken key was accepted")
+	}
+	if got, err := os.ReadFile(file); err != nil || string(got) != "short" {
+		t.Fatalf("the file was changed: %q, %v", got, err)
+	}
+}
