@@ -1,0 +1,157 @@
+package job_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+)
+
+type noteArgs struct {
+	Text string `json:"text"`
+}
+
+func (noteArgs) Kind() string { return "note" }
+
+type noteWorker struct {
+	river.WorkerDefaults[noteArgs]
+
+	work func(ctx context.Context, text string, attempt int) error
+}
+
+func (w *noteWorker) Work(ctx context.Context, j *river.Job[noteArgs]) error {
+	return w.work(ctx, j.Args.Text, j.Attempt)
+}
+
+func open(t *testing.T, d *db.DB, node string, work func(ctx context.Context, text string, attempt int) error) *job.Queue {
+	t.Helper()
+	q, err := job.New(d, job.Config{
+		NodeID: node, Queues: map[string]int{river.QueueDefault: 1}, MaxAttempts: 3, Timeout: time.Minute,
+		Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	job.Add(q, &noteWorker{work: work})
+	return q
+}
+
+func insert(t *testing.T, d *db.DB, q *job.Queue, text string) int64 {
+	t.Helper()
+	var id int64
+	if err := d.Tx(t.Context(), func(tx *db.Tx) (err error) {
+		id, err = q.InsertTx(t.Context(), tx, noteArgs{Text: text}, nil)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestJobIsOneWithItsTransaction(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		worked := make(chan string, 10)
+		q := open(t, d, "n1", func(_ context.Context, text string, _ int) error { worked <- text; return nil })
+		boom := errors.New("boom")
+		if err := d.Tx(ctx, func(tx *db.Tx) error {
+			if _, err := q.InsertTx(ctx, tx, noteArgs{Text: "rolled back"}, nil); err != nil {
+				return err
+			}
+			return boom
+		}); !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		if err := q.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		id := insert(t, d, q, "committed")
+		if got := <-worked; got != "committed" {
+			t.Fatalf("worked %q", got)
+		}
+		if err := q.Stop(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Tx(ctx, func(tx *db.Tx) error {
+			alive, err := q.AliveTx(ctx, tx, id)
+			if alive {
+				t.Error("a completed job is told alive")
+			}
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job`).Scan(&n); err != nil || n != 1 {
+			t.Fatalf("%d jobs, %v: the rolled back one must leave none", n, err)
+		}
+	})
+}
+
+// A job whose process died is worked again with no attempt counted; one of a
+// node that lives is left alone.
+func TestRescueTakesOnlyTheDead(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		started := make(chan struct{})
+		release := make(chan struct{})
+		first := open(t, d, "dies", func(context.Context, string, int) error {
+			close(started)
+			<-release
+			return nil
+		})
+		now := time.Now()
+		if err := first.Heartbeat(ctx, now); err != nil {
+			t.Fatal(err)
+		}
+		if err := first.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		id := insert(t, d, first, "x")
+		<-started
+		attempts := make(chan int, 1)
+		second := open(t, d, "lives", func(_ context.Context, _ string, attempt int) error { attempts <- attempt; return nil })
+		var rescued []job.Rescued
+		note := func(_ context.Context, _ *db.Tx, r job.Rescued) error { rescued = append(rescued, r); return nil }
+		if d.Dialect == db.PostgreSQL {
+			if err := second.Rescue(ctx, now.Add(time.Second), note); err != nil {
+				t.Fatal(err)
+			}
+			if len(rescued) != 0 {
+				t.Fatalf("a living node's jobs were taken: %v", rescued)
+			}
+		}
+		if err := second.Rescue(ctx, now.Add(time.Minute), note); err != nil {
+			t.Fatal(err)
+		}
+		if len(rescued) != 1 || rescued[0].ID != id || rescued[0].Kind != "note" {
+			t.Fatalf("rescued %+v", rescued)
+		}
+		var args noteArgs
+		if err := json.Unmarshal(rescued[0].Args, &args); err != nil || args.Text != "x" {
+			t.Fatalf("args %s, %v", rescued[0].Args, err)
+		}
+		if err := second.Start(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if got := <-attempts; got != 1 {
+			t.Fatalf("attempt %d, want 1: the death was counted", got)
+		}
+		close(release)
+		for _, q := range []*job.Queue{first, second} {
+			if err := q.Stop(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
