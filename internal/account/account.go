@@ -1,0 +1,219 @@
+// Package account owns institutions, the people who belong to them, and what
+// identifies a person: the e-mail address and the password. It knows nothing
+// of certificates; the two meet above both.
+package account
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+	"unicode"
+
+	"github.com/google/uuid"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Institution issues certificates and is the tenant: every record of the vault
+// belongs to exactly one.
+type Institution struct {
+	ID   int64
+	UUID string
+	// Slug names it in URLs and on the command line.
+	Slug string
+	Name string
+	// Prefix begins its certificates' reference ids.
+	Prefix    string
+	CreatedAt time.Time
+}
+
+// Role is what a member may do in an institution.
+type Role string
+
+// Owner may do everything, and an institution always has one.
+const Owner Role = "owner"
+
+const (
+	maxName       = 255
+	minPrefix     = 2
+	maxPrefix     = 10
+	maxSlug       = 63
+	slugTries     = 100
+	setupLinkLife = time.Hour
+)
+
+// Service works on accounts.
+type Service struct {
+	db  *db.DB
+	now func() time.Time
+}
+
+// New makes a service; now is the clock.
+func New(d *db.DB, now func() time.Time) *Service { return &Service{db: d, now: now} }
+
+// NewInstitution is what an institution is made from, with its first owner.
+type NewInstitution struct {
+	Name, Prefix                         string
+	OwnerEmail, OwnerName, OwnerPassword string
+}
+
+// CreateInstitution makes an institution and its owner. An owner whose address
+// is known keeps the account and the password they have.
+func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
+	n.Name, n.OwnerName = strings.TrimSpace(n.Name), strings.TrimSpace(n.OwnerName)
+	n.Prefix = strings.ToUpper(strings.TrimSpace(n.Prefix))
+	email, err := n.validate()
+	if err != nil {
+		return nil, err
+	}
+	hash, err := HashPassword(n.OwnerPassword)
+	if err != nil {
+		return nil, err
+	}
+	inst := &Institution{UUID: uuid.Must(uuid.NewV7()).String(), Name: n.Name, Prefix: n.Prefix, CreatedAt: s.now().UTC()}
+	base := slugOf(n.Name, n.Prefix)
+	for i := range slugTries {
+		inst.Slug = base
+		if i > 0 {
+			inst.Slug = fmt.Sprintf("%s-%d", base, i+1)
+		}
+		err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.insertTx(ctx, tx, inst, n.OwnerName, email, hash) })
+		switch {
+		case err == nil:
+			return inst, nil
+		case db.UniqueOn(err, "institutions", "slug"):
+			continue
+		case db.UniqueOn(err, "institutions", "prefix"):
+			return nil, fault.OfField("prefix", "The prefix "+n.Prefix+" belongs to another institution.")
+		default:
+			return nil, fmt.Errorf("making the institution: %w", err)
+		}
+	}
+	return nil, fault.OfField("name", "Too many institutions have this name.")
+}
+
+func (n *NewInstitution) validate() (Email, error) {
+	var bad fault.Fields
+	if !validName(n.Name) {
+		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	}
+	if !validName(n.OwnerName) {
+		bad.Add("owner_name", fmt.Sprintf("The owner's name must have 1 to %d characters.", maxName))
+	}
+	if !validPrefix(n.Prefix) {
+		bad.Add("prefix", fmt.Sprintf("The prefix must have %d to %d characters of A-Z and 0-9.", minPrefix, maxPrefix))
+	}
+	email, err := ParseEmail(n.OwnerEmail)
+	if err != nil {
+		bad.Add("owner_email", err.Error())
+	}
+	if err := CheckPassword(n.OwnerPassword); err != nil {
+		bad.Add("owner_password", err.Error())
+	}
+	return email, bad.Err()
+}
+
+func validName(s string) bool {
+	n := len([]rune(s))
+	return n >= 1 && n <= maxName && CleanText(s)
+}
+
+func validPrefix(s string) bool {
+	if len(s) < minPrefix || len(s) > maxPrefix {
+		return false
+	}
+	for _, c := range s {
+		if (c < 'A' || c > 'Z') && (c < '0' || c > '9') {
+			return false
+		}
+	}
+	return true
+}
+
+// slugOf makes a URL name of a name: its ASCII letters and digits, marks taken
+// off, else the prefix.
+func slugOf(name, prefix string) string {
+	var b strings.Builder
+	for _, c := range norm.NFKD.String(strings.ToLower(name)) {
+		switch {
+		case c >= 'a' && c <= 'z', c >= '0' && c <= '9':
+			b.WriteRune(c)
+		case unicode.Is(unicode.Mn, c), c == '\'', c == '’':
+		default:
+			if s := b.String(); s != "" && !strings.HasSuffix(s, "-") {
+				b.WriteByte('-')
+			}
+		}
+		if b.Len() >= maxSlug {
+			break
+		}
+	}
+	if s := strings.Trim(b.String(), "-"); s != "" {
+		return s
+	}
+	return strings.ToLower(prefix)
+}
+
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash string) error {
+	now := db.Micros(inst.CreatedAt)
+	if err := tx.QueryRowContext(ctx, `
+		INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
+		return err
+	}
+	var userID int64
+	if err := tx.QueryRowContext(ctx, `
+		INSERT INTO users (uuid, email, email_folded, name, password_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+		ON CONFLICT (email_folded) DO UPDATE SET password_hash = coalesce(users.password_hash, excluded.password_hash) RETURNING id`,
+		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, ownerName, hash, now).Scan(&userID); err != nil {
+		return err
+	}
+	if _, err := tx.ExecContext(ctx,
+		`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`,
+		inst.ID, userID, string(Owner), now); err != nil {
+		return err
+	}
+	// With an owner there is nothing left to set up.
+	_, err := tx.ExecContext(ctx, `DELETE FROM setup_links`)
+	return err
+}
+
+const institutionColumns = `id, uuid, slug, name, prefix, created_at`
+
+func scanInstitution(row interface{ Scan(dest ...any) error }) (*Institution, error) {
+	var i Institution
+	var created int64
+	err := row.Scan(&i.ID, &i.UUID, &i.Slug, &i.Name, &i.Prefix, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.New(fault.NotFound, "No such institution.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading an institution: %w", err)
+	}
+	i.CreatedAt = db.Time(created)
+	return &i, nil
+}
+
+// Institution gives the institution of an id.
+func (s *Service) Institution(ctx context.Context, id int64) (*Institution, error) {
+	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE id = $1`, id))
+}
+
+// InstitutionBySlug gives the institution of a slug.
+func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
+	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE slug = $1`, slug))
+}
+
+// HasOwner tells whether anyone has set the vault up.
+func (s *Service) HasOwner(ctx context.Context) (bool, error) {
+	var n int
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {
+		return false, fmt.Errorf("looking for an owner: %w", err)
+	}
+	return n > 0, nil
+}

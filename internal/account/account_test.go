@@ -1,0 +1,178 @@
+package account_test
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/argon2"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func institution(name, prefix string) account.NewInstitution {
+	return account.NewInstitution{
+		Name: name, Prefix: prefix, OwnerEmail: "owner@example.org", OwnerName: "The Owner", OwnerPassword: "correct horse",
+	}
+}
+
+func TestCreateInstitution(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		link, err := s.NewSetupLink(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, tc := range []struct{ name, prefix, slug, wantPrefix string }{
+			{"Universität Zürich", "uzh", "universitat-zurich", "UZH"},
+			{"Universität Zürich", "UZ2", "universitat-zurich-2", "UZ2"},
+			{"北京大学", "PKU", "pku", "PKU"},
+			{"St. John's -- College", "SJC", "st-johns-college", "SJC"},
+		} {
+			got, err := s.CreateInstitution(ctx, institution(tc.name, tc.prefix))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got.Slug != tc.slug || got.Prefix != tc.wantPrefix || got.ID == 0 {
+				t.Errorf("%s: got %+v", tc.name, got)
+			}
+			back, err := s.InstitutionBySlug(ctx, tc.slug)
+			if err != nil || back.UUID != got.UUID || back.Name != tc.name {
+				t.Errorf("read back %+v, %v", back, err)
+			}
+		}
+		if has, err := s.HasOwner(ctx); err != nil || !has {
+			t.Fatalf("HasOwner = %v, %v", has, err)
+		}
+		if works, err := s.SetupLinkWorks(ctx, link); err != nil || works {
+			t.Fatalf("the set-up link outlives the first owner: %v, %v", works, err)
+		}
+		_, err = s.CreateInstitution(ctx, institution("Other", "UZH"))
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok || e.Kind != fault.Invalid || e.Fields[0].Name != "prefix" {
+			t.Fatalf("a prefix twice: %v", err)
+		}
+		var users int
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM users`).Scan(&users); err != nil || users != 1 {
+			t.Fatalf("%d users of one address, %v", users, err)
+		}
+	})
+}
+
+func TestCreateInstitutionNamesEveryBadField(t *testing.T) {
+	t.Parallel()
+	s := account.New(dbtest.Open(t, t.TempDir(), ""), time.Now)
+	_, err := s.CreateInstitution(t.Context(), account.NewInstitution{
+		Name: " ", Prefix: "N-U", OwnerEmail: "nobody", OwnerName: strings.Repeat("x", 256), OwnerPassword: "short",
+	})
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, f := range e.Fields {
+		names = append(names, f.Name)
+	}
+	if got := strings.Join(names, " "); got != "name owner_name prefix owner_email owner_password" {
+		t.Fatalf("fields: %s", got)
+	}
+}
+
+func TestSetupLinkEndsAndIsReplaced(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
+		s := account.New(d, func() time.Time { return now })
+		works := func(secret string) bool {
+			t.Helper()
+			ok, err := s.SetupLinkWorks(ctx, secret)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return ok
+		}
+		first, err := s.NewSetupLink(ctx)
+		if err != nil || !works(first) {
+			t.Fatal("a fresh link must work", err)
+		}
+		if works("guess") {
+			t.Fatal("any secret works")
+		}
+		second, err := s.NewSetupLink(ctx)
+		if err != nil || works(first) || !works(second) {
+			t.Fatal("the newest link alone must work", err)
+		}
+		now = now.Add(time.Hour)
+		if works(second) {
+			t.Fatal("a link works after its hour")
+		}
+	})
+}
+
+func TestParseEmail(t *testing.T) {
+	t.Parallel()
+	for in, folded := range map[string]string{
+		" Jane.Doe@Example.ORG ":     "jane.doe@example.org",
+		"jane+tag@example.org":       "jane+tag@example.org",
+		"josé@bücher.example":        "josé@xn--bcher-kva.example",
+		"jose\u0301@BÜCHER.example":  "josé@xn--bcher-kva.example",
+		"x@xn--bcher-kva.example":    "x@xn--bcher-kva.example",
+		"用户@例子.广告":                   "用户@xn--fsqu00a.xn--4rr70v",
+		"o'brien@sub.example.co.uk":  "o'brien@sub.example.co.uk",
+		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
+	} {
+		got, err := account.ParseEmail(in)
+		if err != nil || got.Folded != folded || got.Text != strings.TrimSpace(in) {
+			t.Errorf("ParseEmail(%q) = %+v, %v", in, got, err)
+		}
+	}
+	for _, in := range []string{
+		"", "a", "@", "a@", "@b.c", "a@b", "a b@c.de", "Jane <a@b.cd>", "<a@b.cd>", "a@b.cd, e@f.gh", "a@b.cd\r\nBcc: x@y.zz",
+		"a@@b.cd", "a@b..cd", "a@.b.cd", "a@b.cd.", ".a@b.cd", "a.@b.cd", "a..b@c.de", `"a b"@c.de`, "a@[127.0.0.1]", "a@b.cd (x)",
+		"a\x00@b.cd", "a\xff@b.cd", "a@-b.cd", strings.Repeat("a", 65) + "@b.cd", "a@" + strings.Repeat("b", 260) + ".cd",
+	} {
+		if got, err := account.ParseEmail(in); err == nil {
+			t.Errorf("ParseEmail(%q) = %+v, want an error", in, got)
+		}
+	}
+}
+
+// The stored text is checked from its own parameters, as any reader of PHC
+// strings would.
+func TestHashPassword(t *testing.T) {
+	t.Parallel()
+	a, err := account.HashPassword("correct horse")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := account.HashPassword("correct horse")
+	if err != nil || a == b {
+		t.Fatal("two hashes of one password must differ", err)
+	}
+	parts := strings.Split(a, "$")
+	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != "v=19" {
+		t.Fatalf("hash = %s", a)
+	}
+	var m, tm uint32
+	var p uint8
+	if _, err := fmt.Sscanf(parts[3], "m=%d,t=%d,p=%d", &m, &tm, &p); err != nil {
+		t.Fatal(err)
+	}
+	salt, err1 := base64.RawStdEncoding.DecodeString(parts[4])
+	key, err2 := base64.RawStdEncoding.DecodeString(parts[5])
+	if err := errors.Join(err1, err2); err != nil {
+		t.Fatal(err)
+	}
+	if string(argon2.IDKey([]byte("correct horse"), salt, tm, m, p, 32)) != string(key) {
+		t.Fatal("the hash is not of the password")
+	}
+}

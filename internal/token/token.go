@@ -1,0 +1,254 @@
+// Package token owns API tokens: made once, shown once, kept hashed, tied to
+// an institution and limited to a set of permissions. What a permission opens
+// is decided by the surface that asks for it.
+package token
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"database/sql"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"math/big"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	prefix       = "cvt_"
+	secretLen    = 30
+	checksumLen  = 6
+	alphabet     = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	hintLen      = len(prefix) + 6
+	maxName      = 255
+	touchEvery   = time.Minute
+	maxLastTouch = 100_000
+)
+
+// Token is an API token without its secret.
+type Token struct {
+	ID            int64
+	InstitutionID int64
+	Name          string
+	// Hint is the beginning of the secret, by which its owner recognises it.
+	Hint        string
+	Permissions []Permission
+	CreatedAt   time.Time
+	ExpiresAt   *time.Time
+	LastUsedAt  *time.Time
+	RevokedAt   *time.Time
+}
+
+// Has tells whether the token carries any of the permissions.
+func (t *Token) Has(any ...Permission) bool {
+	return slices.ContainsFunc(any, func(p Permission) bool { return slices.Contains(t.Permissions, p) })
+}
+
+// Service works on tokens.
+type Service struct {
+	db  *db.DB
+	now func() time.Time
+
+	mu      sync.Mutex
+	touched map[int64]time.Time
+}
+
+// New makes a service; now is the clock.
+func New(d *db.DB, now func() time.Time) *Service {
+	return &Service{db: d, now: now, touched: map[int64]time.Time{}}
+}
+
+// Create makes a token and gives its secret, which is not kept. A nil expires
+// never ends.
+func (s *Service) Create(ctx context.Context, institutionID int64, name string, permissions []Permission, expires *time.Time) (*Token, string, error) {
+	name = strings.TrimSpace(name)
+	now := s.now().UTC()
+	var bad fault.Fields
+	if n := utf8.RuneCountInString(name); n < 1 || n > maxName || !utf8.ValidString(name) || strings.ContainsRune(name, 0) {
+		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	}
+	if len(permissions) == 0 {
+		bad.Add("permissions", "At least one permission is needed.")
+	}
+	for _, p := range permissions {
+		if !p.Valid() {
+			bad.Add("permissions", fmt.Sprintf("There is no permission %q; there are: %s.", string(p), join(All)))
+		}
+	}
+	if expires != nil && !expires.After(now) {
+		bad.Add("expires", "The end must be in the future.")
+	}
+	if err := bad.Err(); err != nil {
+		return nil, "", err
+	}
+	secret, err := generate()
+	if err != nil {
+		return nil, "", err
+	}
+	permissions = slices.Compact(slices.Sorted(slices.Values(permissions)))
+	t := &Token{InstitutionID: institutionID, Name: name, Hint: secret[:hintLen], Permissions: permissions, CreatedAt: now, ExpiresAt: expires}
+	hash := sha256.Sum256([]byte(secret))
+	var end *int64
+	if expires != nil {
+		m := db.Micros(*expires)
+		end = &m
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		return tx.QueryRowContext(ctx, `
+			INSERT INTO tokens (institution_id, name, hash, hint, permissions, created_at, expires_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
+			institutionID, name, hash[:], t.Hint, join(permissions), db.Micros(now), end).Scan(&t.ID)
+	})
+	if err != nil {
+		return nil, "", fmt.Errorf("making the token: %w", err)
+	}
+	return t, secret, nil
+}
+
+// generate makes a secret of 178 random bits with its checksum, so that a
+// scanner of repositories can tell a real token from a look-alike.
+func generate() (string, error) {
+	var b strings.Builder
+	b.WriteString(prefix)
+	for range secretLen {
+		i, err := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
+		if err != nil {
+			return "", fmt.Errorf("making the token: %w", err)
+		}
+		b.WriteByte(alphabet[i.Int64()])
+	}
+	return b.String() + checksum(b.String()[len(prefix):]), nil
+}
+
+// checksum is the CRC-32 (IEEE) of the secret's random part in base 62, six
+// digits, highest first.
+func checksum(random string) string {
+	sum := crc32.ChecksumIEEE([]byte(random))
+	var digits [checksumLen]byte
+	for i := checksumLen - 1; i >= 0; i-- {
+		digits[i] = alphabet[sum%uint32(len(alphabet))]
+		sum /= uint32(len(alphabet))
+	}
+	return string(digits[:])
+}
+
+// wellFormed spares the database a look-up of what no token can be.
+func wellFormed(secret string) bool {
+	random, ok := strings.CutPrefix(secret, prefix)
+	if !ok || len(random) != secretLen+checksumLen {
+		return false
+	}
+	return subtle.ConstantTimeCompare([]byte(checksum(random[:secretLen])), []byte(random[secretLen:])) == 1
+}
+
+const columns = `id, institution_id, name, hint, permissions, created_at, expires_at, last_used_at, revoked_at`
+
+func scan(row interface{ Scan(dest ...any) error }) (*Token, error) {
+	var t Token
+	var permissions string
+	var created int64
+	var expires, used, revoked sql.NullInt64
+	if err := row.Scan(&t.ID, &t.InstitutionID, &t.Name, &t.Hint, &permissions, &created, &expires, &used, &revoked); err != nil {
+		return nil, err
+	}
+	for p := range strings.FieldsSeq(permissions) {
+		t.Permissions = append(t.Permissions, Permission(p))
+	}
+	t.CreatedAt = db.Time(created)
+	t.ExpiresAt, t.LastUsedAt, t.RevokedAt = db.OptionalTime(expires), db.OptionalTime(used), db.OptionalTime(revoked)
+	return &t, nil
+}
+
+// Authenticate gives the token of a secret; one that is unknown, over or
+// revoked is Unauthorized. The secret is looked up by its hash, so that the
+// time taken tells nothing of it.
+func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, error) {
+	if !wellFormed(secret) {
+		return nil, errUnauthorized
+	}
+	hash := sha256.Sum256([]byte(secret))
+	t, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM tokens WHERE hash = $1`, hash[:]))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errUnauthorized
+	}
+	if err != nil {
+		return nil, fmt.Errorf("looking up a token: %w", err)
+	}
+	if t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(s.now()) {
+		return nil, errUnauthorized
+	}
+	return t, nil
+}
+
+var errUnauthorized = fault.New(fault.Unauthorized, "Unauthorized - Invalid API token")
+
+// Touch notes that a token was used, at most once a minute and process: a
+// request must cost no durable write of its own.
+func (s *Service) Touch(ctx context.Context, t *Token) error {
+	now := s.now()
+	s.mu.Lock()
+	if last, ok := s.touched[t.ID]; ok && now.Sub(last) < touchEvery {
+		s.mu.Unlock()
+		return nil
+	}
+	if len(s.touched) >= maxLastTouch {
+		clear(s.touched)
+	}
+	s.touched[t.ID] = now
+	s.mu.Unlock()
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE tokens SET last_used_at = $1 WHERE id = $2`, db.Micros(now), t.ID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("noting the use of a token: %w", err)
+	}
+	return nil
+}
+
+// List gives an institution's tokens, newest first.
+func (s *Service) List(ctx context.Context, institutionID int64) (list []*Token, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM tokens WHERE institution_id = $1 ORDER BY id DESC`, institutionID)
+	if err != nil {
+		return nil, fmt.Errorf("listing tokens: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	list = []*Token{}
+	for rows.Next() {
+		t, err := scan(rows)
+		if err != nil {
+			return nil, fmt.Errorf("listing tokens: %w", err)
+		}
+		list = append(list, t)
+	}
+	return list, rows.Err()
+}
+
+// Revoke ends a token at once; one already ended stays as it is.
+func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx,
+			`UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2 AND institution_id = $3`,
+			db.Micros(s.now()), id, institutionID)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, fault.New(fault.NotFound, "This institution has no such token."))
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("revoking a token: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,137 @@
+package token_test
+
+import (
+	"bytes"
+	"regexp"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/token"
+)
+
+func institution(t *testing.T, d *db.DB, prefix string) int64 {
+	t.Helper()
+	i, err := account.New(d, time.Now).CreateInstitution(t.Context(), account.NewInstitution{
+		Name: "University " + prefix, Prefix: prefix, OwnerEmail: "o@example.org", OwnerName: "Owner", OwnerPassword: "correct horse",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return i.ID
+}
+
+func TestTokenLife(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		s := token.New(d, func() time.Time { return now })
+		mine, other := institution(t, d, "AAA"), institution(t, d, "BBB")
+		end := now.Add(time.Hour)
+		made, secret, err := s.Create(ctx, mine, " CI ", []token.Permission{token.VaultView, token.VaultList, token.VaultView}, &end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !regexp.MustCompile(`^cvt_[0-9A-Za-z]{36}$`).MatchString(secret) {
+			t.Fatalf("secret = %s", secret)
+		}
+		var stored []byte
+		if err := d.QueryRowContext(ctx, `SELECT hash FROM tokens WHERE id = $1`, made.ID).Scan(&stored); err != nil {
+			t.Fatal(err)
+		}
+		if len(stored) != 32 || bytes.Contains(stored, []byte(secret[4:])) {
+			t.Fatal("the secret must be kept as a SHA-256")
+		}
+		got, err := s.Authenticate(ctx, secret)
+		if err != nil || got.ID != made.ID || got.InstitutionID != mine || got.Name != "CI" {
+			t.Fatalf("Authenticate = %+v, %v", got, err)
+		}
+		if !got.Has(token.VaultList) || !got.Has(token.VaultCreate, token.VaultView) || got.Has(token.VaultCreate) {
+			t.Fatalf("permissions = %v", got.Permissions)
+		}
+		if err := s.Revoke(ctx, other, made.ID); !fault.Is(err, fault.NotFound) {
+			t.Fatalf("another institution revoked it: %v", err)
+		}
+		now = end
+		if _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
+			t.Fatalf("a token works at its end: %v", err)
+		}
+		now = end.Add(-time.Minute)
+		if err := s.Revoke(ctx, mine, made.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
+			t.Fatalf("a revoked token works: %v", err)
+		}
+	})
+}
+
+func TestAuthenticateRefusesLookAlikes(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	s := token.New(d, time.Now)
+	_, secret, err := s.Create(t.Context(), institution(t, d, "AAA"), "x", []token.Permission{token.VaultList}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	flipped := []byte(secret)
+	flipped[10] ^= 1
+	for _, bad := range []string{"", "cvt_", secret[:39], secret + "0", "CVT_" + secret[4:], string(flipped), " " + secret} {
+		if _, err := s.Authenticate(t.Context(), bad); !fault.Is(err, fault.Unauthorized) {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func TestCreateRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	s := token.New(d, time.Now)
+	inst := institution(t, d, "AAA")
+	past := time.Now().Add(-time.Second)
+	for name, make := range map[string]func() error{
+		"no name":            func() error { _, _, err := s.Create(t.Context(), inst, " ", token.All, nil); return err },
+		"no permission":      func() error { _, _, err := s.Create(t.Context(), inst, "x", nil, nil); return err },
+		"unknown permission": func() error { _, _, err := s.Create(t.Context(), inst, "x", []token.Permission{"all"}, nil); return err },
+		"already over":       func() error { _, _, err := s.Create(t.Context(), inst, "x", token.All, &past); return err },
+	} {
+		if err := make(); !fault.Is(err, fault.Invalid) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		s := token.New(d, func() time.Time { return now })
+		inst := institution(t, d, "AAA")
+		made, _, err := s.Create(t.Context(), inst, "x", token.All, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := now
+		for _, step := range []time.Duration{0, 30 * time.Second, 29 * time.Second} {
+			now = now.Add(step)
+			if err := s.Touch(t.Context(), made); err != nil {
+				t.Fatal(err)
+			}
+		}
+		list, err := s.List(t.Context(), inst)
+		if err != nil || len(list) != 1 || list[0].LastUsedAt == nil || !list[0].LastUsedAt.Equal(first) {
+			t.Fatalf("list = %+v, %v", list, err)
+		}
+		now = now.Add(time.Minute)
+		if err := s.Touch(t.Context(), made); err != nil {
+			t.Fatal(err)
+		}
+		if list, err = s.List(t.Context(), inst); err != nil || !list[0].LastUsedAt.Equal(now) {
+			t.Fatalf("last used %v, %v", list[0].LastUsedAt, err)
+		}
+	})
+}
