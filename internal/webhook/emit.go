@@ -1,0 +1,126 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Event is something that happened to a certificate.
+type Event struct {
+	Name           Name
+	InstitutionID  int64
+	CertificateID  int64
+	OccurredAt     time.Time
+	UUID           string
+	Title          string
+	ApplicantEmail string
+	Source         string
+	TriggerContext string
+	ReferenceID    string
+	Status         string
+	FullName       string
+	IssueDate      string
+	// FailureCode and FailureMessage are of a failed certificate, Reason of a
+	// revoked one.
+	FailureCode, FailureMessage, Reason string
+}
+
+// payload is the body of a delivery: the fields every receiver may rely on,
+// then what we add.
+type payload struct {
+	Event            Name     `json:"event"`
+	WebhookID        string   `json:"webhook_id,omitempty"`
+	Timestamp        string   `json:"timestamp"`
+	ApplicationID    int64    `json:"application_id"`
+	UUID             string   `json:"uuid"`
+	CertificateTitle string   `json:"certificate_title"`
+	ApplicantEmail   string   `json:"applicant_email"`
+	Source           string   `json:"source"`
+	TriggerContext   string   `json:"trigger_context"`
+	EventID          string   `json:"event_id"`
+	ReferenceID      string   `json:"reference_id"`
+	Status           string   `json:"status"`
+	FullName         string   `json:"full_name"`
+	IssueDate        string   `json:"issue_date"`
+	Failure          *failure `json:"failure,omitempty"`
+	RevocationReason string   `json:"revocation_reason,omitempty"`
+}
+
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// EmitTx writes an event, and a delivery with its frozen body for each active
+// endpoint of the institution that subscribes to it, in the transaction of the
+// change: rolled back, neither is there; committed, both are.
+func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
+	p := payload{
+		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
+		CertificateTitle: e.Title, ApplicantEmail: e.ApplicantEmail, Source: e.Source, TriggerContext: e.TriggerContext,
+		EventID: uuid.Must(uuid.NewV7()).String(), ReferenceID: e.ReferenceID, Status: e.Status, FullName: e.FullName,
+		IssueDate: e.IssueDate, RevocationReason: e.Reason,
+	}
+	if e.FailureCode != "" {
+		p.Failure = &failure{Code: e.FailureCode, Message: e.FailureMessage}
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return fmt.Errorf("writing the event: %w", err)
+	}
+	var eventID int64
+	if err := tx.QueryRowContext(ctx, `
+		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at)
+		VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
+		p.EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt)).Scan(&eventID); err != nil {
+		return fmt.Errorf("writing the event: %w", err)
+	}
+	endpoints, err := subscribersTx(ctx, tx, e.InstitutionID, e.Name)
+	if err != nil {
+		return err
+	}
+	for _, endpoint := range endpoints {
+		p.WebhookID = endpoint.UUID
+		body, err := json.Marshal(p)
+		if err != nil {
+			return fmt.Errorf("writing the delivery: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES ($1, $2, $3, 'pending', $4, $4)`,
+			eventID, endpoint.ID, string(body), db.Micros(e.OccurredAt)); err != nil {
+			return fmt.Errorf("writing the delivery: %w", err)
+		}
+	}
+	return nil
+}
+
+func subscribersTx(ctx context.Context, tx *db.Tx, institutionID int64, name Name) (list []Endpoint, err error) {
+	rows, err := tx.QueryContext(ctx,
+		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 AND status = $2 ORDER BY id`, institutionID, string(Active))
+	if err != nil {
+		return nil, fmt.Errorf("looking for endpoints: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var e Endpoint
+		var events string
+		if err := rows.Scan(&e.ID, &e.UUID, &events); err != nil {
+			return nil, fmt.Errorf("looking for endpoints: %w", err)
+		}
+		if err := json.Unmarshal([]byte(events), &e.Events); err != nil {
+			return nil, fmt.Errorf("reading the events of endpoint %s: %w", e.UUID, err)
+		}
+		if len(e.Events) == 0 || slices.Contains(e.Events, name) {
+			list = append(list, e)
+		}
+	}
+	return list, rows.Err()
+}

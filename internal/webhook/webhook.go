@@ -1,0 +1,48 @@
+// Package webhook owns the endpoints to which an institution wants its events
+// sent, and the outbox: events and deliveries, written in the transaction of
+// the change they tell of. It does not know what a certificate is beyond the
+// payload it is handed.
+package webhook
+
+import (
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// Name is the name of an event.
+type Name string
+
+const (
+	// Created tells that a certificate record was made.
+	Created Name = "certificate_application.created"
+	// Processing tells that an institution approved a customer's application
+	// and processing begins.
+	Processing Name = "certificate_application.processing"
+	// Approved tells that a certificate was processed and approved.
+	Approved Name = "certificate_application.approved"
+	// Rejected tells that an institution refused a customer's application.
+	Rejected Name = "certificate_application.rejected"
+	// Failed tells that processing ended in an error.
+	Failed Name = "certificate_application.failed"
+	// Retried tells that the processing of a failed certificate began again.
+	Retried Name = "certificate_application.retried"
+	// Revoked tells that an institution revoked a certificate.
+	Revoked Name = "certificate_application.revoked"
+)
+
+// Names are all events, in the order of a certificate's life.
+var Names = []Name{Created, Processing, Approved, Rejected, Failed, Retried, Revoked}
+
+// Service works on endpoints and the outbox.
+type Service struct {
+	db   *db.DB
+	ring *keyring.Ring
+	now  func() time.Time
+}
+
+// New makes a service; now is the clock.
+func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
+	return &Service{db: d, ring: ring, now: now}
+}
