@@ -1,0 +1,153 @@
+// Package config is what an operator can set: one struct with its defaults,
+// filled from flags, environment variables and a file. It checks that values
+// make sense and does nothing with them.
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// Storage says where the vault keeps everything. Commands that work beside a
+// running server take it too.
+type Storage struct {
+	Data     string `default:"./certvault-data" help:"Embedded data folder: database, files, keys, outbox." placeholder:"DIR"`
+	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
+}
+
+// Serve is what the server takes.
+type Serve struct {
+	Storage
+
+	Listen      string   `default:"localhost:8443" help:"Where to serve." placeholder:"HOST:PORT"`
+	BaseURL     string   `help:"The address that links and QR codes carry. Default: https:// and --listen." name:"base-url" placeholder:"URL"`
+	TLSCert     string   `help:"Certificate chain to serve with, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
+	TLSKey      string   `help:"Its private key, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
+	ACMEDomain  string   `help:"Get a certificate for this name by ACME." name:"acme-domain" placeholder:"NAME"`
+	BehindProxy []string `help:"Serve plain HTTP to a proxy at these addresses, which ends TLS and says so in X-Forwarded-Proto." name:"behind-proxy" placeholder:"CIDR"`
+	SetupRemote bool     `help:"Let the set-up link be used from other machines." name:"setup-remote"`
+
+	ProcessAttempts int `default:"8"    help:"Tries before a passing fault becomes a failed certificate." name:"process-attempts" placeholder:"N"`
+	RateLimit       int `default:"1000" help:"Requests a minute for each API token; 0 is no limit."       name:"rate-limit"       placeholder:"N"`
+	PublicRateLimit int `default:"120"  help:"Requests a minute for each address on public pages; 0 is no limit." name:"public-rate-limit" placeholder:"N"`
+
+	Metrics string `help:"Where to serve Prometheus metrics, off the public port." placeholder:"HOST:PORT"`
+
+	Mail
+	Webhooks
+
+	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
+}
+
+// Mail says how mail leaves.
+type Mail struct {
+	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
+	MailFrom string `help:"Sender of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
+}
+
+// Webhooks says how deliveries go out.
+type Webhooks struct {
+	WebhookAllow []string        `help:"Private addresses that webhooks may reach." name:"webhook-allow" placeholder:"CIDR"`
+	WebhookRetry []time.Duration `help:"Waits between the attempts of a delivery." name:"webhook-retry" placeholder:"LIST"`
+}
+
+// Proxies gives the addresses of --behind-proxy.
+func (c *Serve) Proxies() ([]netip.Prefix, error) { return prefixes("behind-proxy", c.BehindProxy) }
+
+func prefixes(flag string, list []string) ([]netip.Prefix, error) {
+	var out []netip.Prefix
+	for _, s := range list {
+		p, err := netip.ParsePrefix(s)
+		if err != nil {
+			a, err := netip.ParseAddr(s)
+			if err != nil {
+				return nil, fmt.Errorf("--%s: %q is neither an address nor a network such as 10.0.0.0/8", flag, s)
+			}
+			p = netip.PrefixFrom(a, a.BitLen())
+		}
+		out = append(out, p.Masked())
+	}
+	return out, nil
+}
+
+// Finish fills in what follows from other values, and checks all of them. The
+// error is a sentence for the operator.
+func (c *Serve) Finish() error {
+	host, port, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
+	}
+	if c.BaseURL == "" {
+		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+			host = "localhost"
+		}
+		c.BaseURL = "https://" + net.JoinHostPort(host, port)
+	}
+	if err := c.finishBaseURL(); err != nil {
+		return err
+	}
+	if (c.TLSCert == "") != (c.TLSKey == "") {
+		return errors.New("--tls-cert and --tls-key go together")
+	}
+	ways := 0
+	for _, set := range []bool{c.TLSCert != "", c.ACMEDomain != "", len(c.BehindProxy) > 0} {
+		if set {
+			ways++
+		}
+	}
+	if ways > 1 {
+		return errors.New("only one of --tls-cert, --acme-domain and --behind-proxy can be")
+	}
+	if c.ProcessAttempts < 1 {
+		return errors.New("--process-attempts must be 1 or more")
+	}
+	if c.RateLimit < 0 || c.PublicRateLimit < 0 {
+		return errors.New("--rate-limit and --public-rate-limit must be 0 or more")
+	}
+	if _, err := c.Proxies(); err != nil {
+		return err
+	}
+	return c.checkOutgoing()
+}
+
+func (c *Serve) finishBaseURL() error {
+	u, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
+	if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return fmt.Errorf("--base-url: %q must be https:// and a host, and may have a port", c.BaseURL)
+	}
+	if u.Path != "" {
+		return fmt.Errorf("--base-url: %q must not have a path: the vault has a host to itself", c.BaseURL)
+	}
+	c.BaseURL = u.String()
+	return nil
+}
+
+func (c *Serve) checkOutgoing() error {
+	if _, err := prefixes("webhook-allow", c.WebhookAllow); err != nil {
+		return err
+	}
+	for _, wait := range c.WebhookRetry {
+		if wait <= 0 {
+			return errors.New("--webhook-retry: each wait must be more than 0")
+		}
+	}
+	if c.SMTP != "" {
+		u, err := url.Parse(c.SMTP)
+		if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Host == "" {
+			// The text may hold a password and is not repeated.
+			return errors.New("--smtp must be smtp://host:port or smtps://host:port")
+		}
+	}
+	if c.TSA != "" {
+		u, err := url.Parse(c.TSA)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+			return fmt.Errorf("--tsa: %q must be http:// or https:// and a host", c.TSA)
+		}
+	}
+	return nil
+}

@@ -1,0 +1,51 @@
+package limit_test
+
+import (
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/limit"
+)
+
+func TestCounterLimitsEachKeyInItsWindow(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	c := limit.NewCounter(2, func() time.Time { return now })
+	for i, want := range []limit.Answer{
+		{Limit: 2, Remaining: 1, Allowed: true, RetryAfter: time.Minute},
+		{Limit: 2, Remaining: 0, Allowed: true, RetryAfter: 50 * time.Second},
+		{Limit: 2, Remaining: 0, Allowed: false, RetryAfter: 40 * time.Second},
+	} {
+		if got := c.Take("a"); got != want {
+			t.Fatalf("request %d: %+v, want %+v", i, got, want)
+		}
+		now = now.Add(10 * time.Second)
+	}
+	if !c.Take("b").Allowed {
+		t.Fatal("one key's use counts for another")
+	}
+	now = now.Add(30 * time.Second)
+	if !c.Take("a").Allowed {
+		t.Fatal("a new window must forgive")
+	}
+	off := limit.NewCounter(0, time.Now)
+	for range 10_000 {
+		if a := off.Take("a"); !a.Allowed || a.Limit != 0 {
+			t.Fatal("0 must switch the limit off")
+		}
+	}
+}
+
+func TestAddressKey(t *testing.T) {
+	t.Parallel()
+	same := func(a, b string) bool {
+		return limit.AddressKey(netip.MustParseAddr(a)) == limit.AddressKey(netip.MustParseAddr(b))
+	}
+	if !same("2001:db8:1:2::1", "2001:db8:1:2:ffff::9") || same("2001:db8:1:2::1", "2001:db8:1:3::1") {
+		t.Error("IPv6 must be counted by /64")
+	}
+	if same("192.0.2.1", "192.0.2.2") || !same("192.0.2.1", "::ffff:192.0.2.1") {
+		t.Error("IPv4 must be counted by address, however it is written")
+	}
+}
