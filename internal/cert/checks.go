@@ -1,0 +1,113 @@
+package cert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Result is how a check of a certificate ended.
+type Result string
+
+const (
+	// Passed checks found what they should.
+	Passed Result = "passed"
+	// FailedCheck checks found a difference.
+	FailedCheck Result = "failed"
+	// NotRun checks were not made; nothing is known.
+	NotRun Result = "not_run"
+)
+
+const (
+	// CheckRecord is that the institution's record of the certificate stands.
+	CheckRecord = "record"
+	// CheckFile is that the stored file reads back with the digest it had when
+	// it was made.
+	CheckFile = "file"
+	// CheckSignature is that the file's digital signature is valid.
+	CheckSignature = "signature"
+)
+
+// Check is the stored result of one check.
+type Check struct {
+	Name   string
+	Result Result
+	// CheckedAt is nil for a check that did not run.
+	CheckedAt *time.Time
+}
+
+// reread hashes what was stored: the blob itself, after the state of the
+// original's hash. Sealing so costs the tail, whatever the original's size.
+func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err error) {
+	o, err := s.blobs.Open(ctx, v.TailKey)
+	if err != nil {
+		return fmt.Errorf("reading the verified PDF back: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	hash := sha256.New()
+	size := o.Size()
+	if !v.Whole {
+		size += c.File.Size
+		state, ok := hash.(encoding.BinaryUnmarshaler)
+		if !ok {
+			return errors.New("the hash cannot take a state")
+		}
+		if err := state.UnmarshalBinary(c.File.State); err != nil {
+			return fmt.Errorf("going on from the original's hash: %w", err)
+		}
+	}
+	if _, err := io.Copy(hash, io.NewSectionReader(o, 0, o.Size())); err != nil {
+		return fmt.Errorf("reading the verified PDF back: %w", err)
+	}
+	if size != v.Size || [sha256.Size]byte(hash.Sum(nil)) != v.SHA256 {
+		return errors.New("the verified PDF reads back differently from what was stored")
+	}
+	return nil
+}
+
+func recordChecksTx(ctx context.Context, tx *db.Tx, id, now int64) error {
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4)
+		ON CONFLICT (certificate_id, name) DO UPDATE SET result = excluded.result, checked_at = excluded.checked_at`,
+		id, CheckFile, string(Passed), now); err != nil {
+		return fmt.Errorf("recording a check: %w", err)
+	}
+	return nil
+}
+
+// Checks gives a certificate's checks in the order in which they are shown.
+// The record is read now; the others are stored results.
+func (s *Service) Checks(ctx context.Context, c *Certificate) (_ []Check, err error) {
+	now := s.now().UTC()
+	record := Check{Name: CheckRecord, Result: Passed, CheckedAt: &now}
+	if c.Status != Approved {
+		record.Result = FailedCheck
+	}
+	list := []Check{record, {Name: CheckFile, Result: NotRun}, {Name: CheckSignature, Result: NotRun}}
+	rows, err := s.db.QueryContext(ctx, `SELECT name, result, checked_at FROM certificate_checks WHERE certificate_id = $1`, c.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading checks: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var k Check
+		var at int64
+		if err := rows.Scan(&k.Name, &k.Result, &at); err != nil {
+			return nil, fmt.Errorf("reading checks: %w", err)
+		}
+		t := db.Time(at)
+		k.CheckedAt = &t
+		for i := range list {
+			if list[i].Name == k.Name {
+				list[i] = k
+			}
+		}
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,53 @@
+package cert
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Diagram describes the state machine as a page of documentation, made from
+// the table that runs it.
+func Diagram() string {
+	var b strings.Builder
+	b.WriteString("# States of a vault certificate\n\nGenerated from the table in `internal/cert/state.go` by `go generate`; do not edit.\n\n")
+	b.WriteString("```mermaid\nstateDiagram-v2\n")
+	for _, row := range Transitions {
+		for _, from := range row.From {
+			fmt.Fprintf(&b, "    %s --> %s: %s\n", node(from), row.To, row.Trigger)
+		}
+	}
+	b.WriteString("    revoked --> [*]\n```\n\n| Trigger | From | To | Event | Job |\n|---|---|---|---|---|\n")
+	for _, row := range Transitions {
+		var from []string
+		for _, f := range row.From {
+			from = append(from, name(f))
+		}
+		fmt.Fprintf(&b, "| %s | %s | %s | `%s` | %s |\n", row.Trigger, strings.Join(from, ", "), row.To, row.Event, jobOf(row))
+	}
+	return b.String()
+}
+
+func node(s Status) string {
+	if s == none {
+		return "[*]"
+	}
+	return string(s)
+}
+
+func name(s Status) string {
+	if s == none {
+		return "(none)"
+	}
+	return string(s)
+}
+
+func jobOf(row Transition) string {
+	switch {
+	case row.Seals:
+		return "make the verified PDF"
+	case row.Recipient:
+		return "find the recipient"
+	default:
+		return ""
+	}
+}

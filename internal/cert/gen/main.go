@@ -1,0 +1,19 @@
+// Command gen writes the documentation of the certificate's states from the
+// table that runs them.
+package main
+
+import (
+	"log"
+	"os"
+
+	"github.com/certvault/certvault/internal/cert"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: gen FILE")
+	}
+	if err := os.WriteFile(os.Args[1], []byte(cert.Diagram()), 0o644); err != nil { //nolint:gosec // documentation is for everyone
+		log.Fatal(err)
+	}
+}

@@ -1,0 +1,115 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+var errNoPDF = fault.New(fault.NotFound, "Verified PDF not found. The certificate may still be processing.")
+
+// OpenVerified opens a certificate's verified PDF; one that has none yet is
+// NotFound. A revoked one still has it.
+func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, error) {
+	if c.Verified == nil {
+		return nil, errNoPDF
+	}
+	tail, err := s.blobs.Open(ctx, c.Verified.TailKey)
+	if err != nil {
+		return nil, fmt.Errorf("opening the verified PDF: %w", err)
+	}
+	if c.Verified.Whole {
+		return &Content{SectionReader: io.NewSectionReader(tail, 0, tail.Size()), closers: []io.Closer{tail}}, nil
+	}
+	head, err := s.blobs.Open(ctx, c.File.Key)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("opening the original: %w", err), tail.Close())
+	}
+	both := &joined{head: head, tail: tail, split: head.Size()}
+	return &Content{SectionReader: io.NewSectionReader(both, 0, head.Size()+tail.Size()), closers: []io.Closer{head, tail}}, nil
+}
+
+// joined reads two files as one: the verified PDF is its original and a tail.
+type joined struct {
+	head, tail io.ReaderAt
+	split      int64
+}
+
+func (j *joined) ReadAt(p []byte, off int64) (n int, err error) {
+	if off < j.split {
+		part := p[:min(int64(len(p)), j.split-off)]
+		n, err = j.head.ReadAt(part, off)
+		if n < len(part) {
+			return n, err
+		}
+		if n == len(p) {
+			return n, nil
+		}
+	}
+	m, err := j.tail.ReadAt(p[n:], off+int64(n)-j.split)
+	return n + m, err
+}
+
+// OpenImage opens a picture of the verified PDF's first page as PNG, drawn at
+// the first request and kept.
+func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
+	if c.Verified == nil {
+		return nil, errNoPDF
+	}
+	key := c.imageKey
+	if key == "" {
+		// Many may ask at once for what takes a moment to draw; one does.
+		made, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
+		if err != nil {
+			return nil, err
+		}
+		key, _ = made.(string)
+	}
+	o, err := s.blobs.Open(ctx, key)
+	if err != nil {
+		return nil, fmt.Errorf("opening the picture: %w", err)
+	}
+	return &Content{SectionReader: io.NewSectionReader(o, 0, o.Size()), closers: []io.Closer{o}}, nil
+}
+
+func (s *Service) draw(ctx context.Context, c *Certificate) (key string, err error) {
+	now, err := byUUID(ctx, s.db, c.UUID)
+	if err != nil {
+		return "", err
+	}
+	if now.imageKey != "" {
+		return now.imageKey, nil
+	}
+	pdf, err := s.OpenVerified(ctx, c)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, pdf.Close()) }()
+	png, err := s.sealer.PNG(ctx, pdf, pdf.Size())
+	if err != nil {
+		return "", fmt.Errorf("drawing the picture: %w", err)
+	}
+	var institution string
+	if err := s.db.QueryRowContext(ctx, `SELECT uuid FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&institution); err != nil {
+		return "", fmt.Errorf("reading the institution: %w", err)
+	}
+	key = blobKey(institution, uuid.Must(uuid.NewV7()).String(), "image")
+	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(png)); err != nil {
+		return "", fmt.Errorf("keeping the picture: %w", err)
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2`, key, c.UUID)
+		return err
+	})
+	if err != nil {
+		return "", fmt.Errorf("keeping the picture: %w", err)
+	}
+	return key, nil
+}

@@ -1,0 +1,131 @@
+package cert
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+const (
+	// MaxFile is the largest file in bytes: 20 MB.
+	MaxFile = 20 << 20
+	// fullRetry is when an upload refused for want of room may be tried again.
+	fullRetry = time.Minute
+	// maxFileName bounds a file's name in code points.
+	maxFileName = 255
+)
+
+// FieldError is a refusal of an uploaded file: what the one who sent it has to
+// know.
+type FieldError struct{ Message string }
+
+// Error gives the message.
+func (e *FieldError) Error() string { return e.Message }
+
+// Receive takes a file from the wire to the store without ever holding it
+// whole: it is hashed as it goes by, then looked at where it lies. A file that
+// can never be sealed is a *FieldError and is not kept. The caller must
+// Discard a file that no certificate comes to refer to.
+func (s *Service) Receive(ctx context.Context, institutionUUID, name string, r io.Reader) (_ *File, err error) {
+	hash := sha256.New()
+	limited := &limitReader{r: r, left: MaxFile}
+	f := &File{Name: fileName(name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
+	f.Size, err = s.blobs.Put(ctx, f.Key, io.TeeReader(limited, hash))
+	if errors.Is(err, errTooLarge) {
+		return nil, &FieldError{Message: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
+	}
+	if errors.Is(err, blob.ErrFull) {
+		return nil, &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment.", RetryAfter: fullRetry, Err: err}
+	}
+	if err != nil {
+		return nil, fmt.Errorf("receiving a file: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, s.Discard(ctx, f))
+		}
+	}()
+	hash.Sum(f.SHA256[:0])
+	state, ok := hash.(encoding.BinaryMarshaler)
+	if !ok {
+		return nil, errors.New("the hash cannot tell its state")
+	}
+	if f.State, err = state.MarshalBinary(); err != nil {
+		return nil, fmt.Errorf("keeping the hash's state: %w", err)
+	}
+	return f, s.inspect(ctx, f)
+}
+
+// inspect finds out what the file is and whether it can be sealed.
+func (s *Service) inspect(ctx context.Context, f *File) (err error) {
+	o, err := s.blobs.Open(ctx, f.Key)
+	if err != nil {
+		return fmt.Errorf("looking at a file: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
+		return refusal(err)
+	}
+	report, err := seal.Check(ctx, original(f, o), seal.Policy{})
+	if err != nil {
+		return refusal(err)
+	}
+	f.Notices = report.Notices
+	return nil
+}
+
+func refusal(err error) error {
+	if r, ok := errors.AsType[*seal.Refusal](err); ok {
+		return &FieldError{Message: r.Reason}
+	}
+	return fmt.Errorf("looking at a file: %w", err)
+}
+
+// Discard removes a received file that nothing refers to.
+func (s *Service) Discard(ctx context.Context, f *File) error {
+	// The client may be gone, and its context with it.
+	if err := s.blobs.Delete(context.WithoutCancel(ctx), f.Key); err != nil {
+		return fmt.Errorf("discarding a file: %w", err)
+	}
+	return nil
+}
+
+func original(f *File, r io.ReaderAt) seal.Original {
+	return seal.Original{Name: f.Name, Type: f.Type, R: r, Size: f.Size, SHA256: f.SHA256, State: f.State}
+}
+
+// blobKey is the key of a blob: the institution's own folder, then one of 256,
+// so that no folder grows without bound.
+func blobKey(institutionUUID, id, kind string) string {
+	return institutionUUID + "/" + id[len(id)-2:] + "/" + id + "." + kind
+}
+
+var errTooLarge = errors.New("the file is too large")
+
+// limitReader fails, where io.LimitReader would end, when there is more.
+type limitReader struct {
+	r    io.Reader
+	left int64
+}
+
+func (l *limitReader) Read(p []byte) (int, error) {
+	if int64(len(p)) > l.left+1 {
+		p = p[:l.left+1]
+	}
+	n, err := l.r.Read(p)
+	l.left -= int64(n)
+	if l.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}

@@ -1,0 +1,57 @@
+package cert
+
+import (
+	"crypto/rand"
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+const (
+	// crockford is the alphabet of Crockford's base 32: no I, L, O and U.
+	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+	// codeLen characters of five bits are 80 random bits.
+	codeLen = 16
+	// maxTyped bounds a typed reference id in bytes before it is looked at.
+	maxTyped = 128
+)
+
+// newReference makes a reference id: the institution's prefix, a hyphen and 80
+// random bits.
+func newReference(prefix string) (string, error) {
+	var random [codeLen]byte
+	if _, err := rand.Read(random[:]); err != nil {
+		return "", fmt.Errorf("making a reference id: %w", err)
+	}
+	for i, b := range random {
+		random[i] = crockford[b%32]
+	}
+	return prefix + "-" + string(random[:]), nil
+}
+
+// FoldReference gives a typed reference id in the form in which two are one:
+// upper case, without white space and hyphens, O as 0, I and L as 1. What
+// cannot be a reference id gives "".
+func FoldReference(typed string) string {
+	if len(typed) > maxTyped {
+		return ""
+	}
+	var b strings.Builder
+	for _, c := range strings.ToUpper(typed) {
+		switch {
+		case c == 'O':
+			b.WriteByte('0')
+		case c == 'I', c == 'L':
+			b.WriteByte('1')
+		case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
+			b.WriteRune(c)
+		case unicode.IsSpace(c), unicode.Is(unicode.Pd, c), c == 0x2212:
+		default:
+			return ""
+		}
+	}
+	if b.Len() <= codeLen {
+		return ""
+	}
+	return b.String()
+}

@@ -1,0 +1,27 @@
+package cert
+
+import (
+	"context"
+	"errors"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Retry starts the processing of a failed certificate again. One that is not
+// failed is a BadRequest, and nothing changes.
+func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
+	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
+		return nil, err
+	}
+	var c *Certificate
+	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		c, err = s.moveTx(ctx, tx, TriggerRetry, uuid,
+			column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
+		return err
+	})
+	if errors.Is(err, errMoved) {
+		return nil, fault.New(fault.BadRequest, "Invalid operation")
+	}
+	return c, err
+}

@@ -1,0 +1,37 @@
+package cert
+
+import (
+	"context"
+	"errors"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Revocation is why a certificate is taken back: the reason is shown to the
+// public, the note never.
+type Revocation struct{ Reason, Note string }
+
+// Revoke takes a certificate back, for good. Revoking again changes nothing
+// and is no error.
+func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
+	var bad fault.Fields
+	r.Reason = text(&bad, "reason", r.Reason, maxDetails, true)
+	r.Note = text(&bad, "note", r.Note, maxDetails, false)
+	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
+		return nil, err
+	}
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	var c *Certificate
+	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		c, err = s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
+			column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)})
+		return err
+	})
+	if errors.Is(err, errMoved) {
+		return s.ByUUID(ctx, institutionID, uuid)
+	}
+	return c, err
+}

@@ -1,0 +1,111 @@
+package cert
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+const columns = `id, uuid, institution_id, reference_id, title, full_name, email, issue_date, details, source, trigger_context, event_context,
+	status, failure_code, failure_message, batch_id, customer_id, creator_type, creator_id, creator_name,
+	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
+	placement, placement_page, placement_box, notices, job_id, crashes,
+	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note`
+
+// scan reads a row of columns.
+func scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
+	var c Certificate
+	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note sql.NullString
+	var customer, creatorID, verifiedSize, page, jobID, approved, revoked sql.NullInt64
+	var digest, verifiedDigest []byte
+	var whole bool
+	var notices string
+	var created, updated int64
+	if err := row.Scan(&c.ID, &c.UUID, &c.InstitutionID, &c.ReferenceID, &c.Title, &c.FullName, &c.Email, &c.IssueDate, &details,
+		&c.Source, &c.TriggerContext, &c.EventContext,
+		&c.Status, &failureCode, &failureMessage, &batch, &customer, &c.Creator.Type, &creatorID, &c.Creator.Name,
+		&c.File.Name, &c.File.Type, &c.File.Size, &digest, &c.File.State, &c.File.Key, &tailKey, &whole, &verifiedDigest, &verifiedSize, &imageKey,
+		&placement, &page, &box, &notices, &jobID, &c.crashes,
+		&created, &updated, &approved, &revoked, &reason, &note); err != nil {
+		return nil, err
+	}
+	copy(c.File.SHA256[:], digest)
+	c.Details, c.BatchID, c.CustomerID, c.Creator.ID = details.String, batch.String, customer.Int64, creatorID.Int64
+	if failureCode.Valid {
+		c.Failure = &Failure{Code: failureCode.String, Message: failureMessage.String}
+	}
+	if tailKey.Valid {
+		c.Verified = &Verified{TailKey: tailKey.String, Whole: whole, Size: verifiedSize.Int64}
+		copy(c.Verified.SHA256[:], verifiedDigest)
+	}
+	c.imageKey, c.jobID = imageKey.String, jobID.Int64
+	c.Placement, c.PlacementPage = placement.String, int(page.Int64)
+	if box.Valid {
+		c.PlacementBox = new(seal.Box)
+		if err := json.Unmarshal([]byte(box.String), c.PlacementBox); err != nil {
+			return nil, fmt.Errorf("reading the place of the stamp: %w", err)
+		}
+	}
+	if err := json.Unmarshal([]byte(notices), &c.Notices); err != nil {
+		return nil, fmt.Errorf("reading notices: %w", err)
+	}
+	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
+	c.ApprovedAt, c.RevokedAt = db.OptionalTime(approved), db.OptionalTime(revoked)
+	c.RevocationReason, c.RevocationNote = reason.String, note.String
+	return &c, nil
+}
+
+// optional is a text column's value: null for the empty text.
+func optional(s string) any {
+	if s == "" {
+		return nil
+	}
+	return s
+}
+
+var errNotFound = fault.New(fault.NotFound, "No such certificate.")
+
+// ByUUID gives a certificate of an institution; another institution's is not
+// found.
+func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
+	return one(s.db.QueryRowContext(ctx,
+		`SELECT `+columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
+}
+
+// byUUID gives a certificate of whatever institution, for workers and links
+// that carry their own right.
+func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error) {
+	return one(q.QueryRowContext(ctx, `SELECT `+columns+` FROM certificates WHERE uuid = $1`, uuid))
+}
+
+// ByCapability gives the certificate that a signed link names: the link is the
+// right, so no institution is asked for.
+func (s *Service) ByCapability(ctx context.Context, uuid string) (*Certificate, error) {
+	return byUUID(ctx, s.db, uuid)
+}
+
+// ByReference gives the certificate of a reference id as typed.
+func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, error) {
+	folded := FoldReference(typed)
+	if folded == "" {
+		return nil, errNotFound
+	}
+	return one(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificates WHERE reference_folded = $1`, folded))
+}
+
+func one(row *sql.Row) (*Certificate, error) {
+	c, err := scan(row)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a certificate: %w", err)
+	}
+	return c, nil
+}
