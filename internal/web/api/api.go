@@ -1,0 +1,157 @@
+// Package api is the interface that institutions' programs use: /business/...,
+// a bearer token, JSON. It owns the wire types and which permission opens which
+// route; every rule about certificates is package cert's.
+package api
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// API serves /business/.
+type API struct {
+	Accounts *account.Service
+	Certs    *cert.Service
+	Tokens   *token.Service
+	Links    *web.Links
+	Limit    *limit.Counter
+	Log      *slog.Logger
+}
+
+// call is an authenticated request.
+type call struct {
+	*http.Request
+
+	token       *token.Token
+	institution *account.Institution
+}
+
+// endpoint answers an authenticated call that may ask for it.
+type endpoint func(w http.ResponseWriter, c *call) error
+
+// Handler gives the routes. Who asks is settled before what is asked for: an
+// unknown caller learns nothing, not even which routes there are.
+func (a *API) Handler() http.Handler {
+	mux := http.NewServeMux()
+	route := func(pattern string, f endpoint, allowed ...token.Permission) {
+		mux.Handle(pattern, web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+			c := callOf(r)
+			if !c.token.Has(allowed...) {
+				drain(w, r)
+				return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")
+			}
+			c.Request = r
+			return f(w, c)
+		}))
+	}
+	route("POST /business/certificate-vault", a.upload, token.VaultCreate)
+	route("GET /business/certificate-vault", a.list, token.VaultList)
+	route("GET /business/certificate-vault/{uuid}", a.view, token.VaultView)
+	route("GET /business/certificate-vault/{uuid}/download", a.download, token.VaultDownload)
+	route("POST /business/certificate-vault/{uuid}/retry", a.retry, token.VaultUpdate)
+	route("POST /business/certificate-vault/{uuid}/revoke", a.revoke, token.VaultRevoke)
+	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.VaultList)
+	return a.authenticate(web.Routes(mux, web.WriteJSONError))
+}
+
+type contextKey struct{}
+
+func callOf(r *http.Request) *call {
+	c, ok := r.Context().Value(contextKey{}).(*call)
+	if !ok {
+		// No route is reached but through authenticate.
+		return &call{Request: r, token: &token.Token{}}
+	}
+	return c
+}
+
+func (a *API) authenticate(next http.Handler) http.Handler {
+	return web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+		ctx := r.Context()
+		web.SetRoute(r, "/business/ (no token)")
+		t, err := a.Tokens.Authenticate(ctx, bearer(r))
+		if err != nil {
+			drain(w, r)
+			return err
+		}
+		web.SetRoute(r, "")
+		if err := a.throttle(w, t); err != nil {
+			return err
+		}
+		inst, err := a.Accounts.Institution(ctx, t.InstitutionID)
+		if err != nil {
+			return err
+		}
+		if err := a.Tokens.Touch(ctx, t); err != nil {
+			// The answer does not depend on it.
+			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
+		}
+		c := &call{Request: r, token: t, institution: inst}
+		inner := r.WithContext(context.WithValue(ctx, contextKey{}, c))
+		next.ServeHTTP(w, inner)
+		if inner.Pattern != "" {
+			web.SetRoute(r, inner.Pattern)
+		}
+		return nil
+	})
+}
+
+// drain reads what is left of a refused upload within its limits: a client that
+// is still writing would see a reset connection in place of the answer.
+func drain(w http.ResponseWriter, r *http.Request) {
+	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody))
+	}
+}
+
+// bearer gives the credential of RFC 6750, 2.1; the scheme's case does not
+// matter (RFC 9110, 11.1).
+func bearer(r *http.Request) string {
+	scheme, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") {
+		return ""
+	}
+	return strings.TrimSpace(credential)
+}
+
+func (a *API) throttle(w http.ResponseWriter, t *token.Token) error {
+	answer := a.Limit.Take(strconv.FormatInt(t.ID, 10))
+	if answer.Limit > 0 {
+		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(answer.Limit))
+		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(answer.Remaining))
+	}
+	if !answer.Allowed {
+		return &fault.Error{Kind: fault.TooMany, Message: "Too Many Requests", RetryAfter: answer.RetryAfter}
+	}
+	return nil
+}
+
+// pathUUID gives the record's id in the path; what is none is no record.
+func (c *call) pathUUID() (string, error) {
+	raw := c.PathValue("uuid")
+	id, err := uuid.Parse(raw)
+	if err != nil || len(raw) != len(id.String()) {
+		return "", fault.New(fault.NotFound, "No such certificate.")
+	}
+	return id.String(), nil
+}
+
+// templates lists certificate templates; there is none yet. The answer is a
+// bare array, by which clients test a connection.
+func (a *API) templates(w http.ResponseWriter, _ *call) error {
+	return web.WriteJSON(w, http.StatusOK, []struct{}{})
+}

@@ -1,0 +1,142 @@
+package api
+
+import (
+	"encoding/hex"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// certificate is a vault certificate as clients see it.
+type certificate struct {
+	ID               int64         `json:"id"`
+	UUID             string        `json:"uuid"`
+	ReferenceID      string        `json:"reference_id"`
+	CertificateTitle string        `json:"certificate_title"`
+	FullName         string        `json:"full_name"`
+	ApplicantEmail   string        `json:"applicant_email"`
+	Source           labelled      `json:"source"`
+	Status           status        `json:"status"`
+	IssueDate        string        `json:"issue_date"`
+	Details          *string       `json:"details"`
+	TriggerContext   string        `json:"trigger_context"`
+	BatchID          *string       `json:"batch_id"`
+	CustomerID       *int64        `json:"customer_id"`
+	Institution      institution   `json:"institution"`
+	Failure          *failure      `json:"failure"`
+	File             file          `json:"file"`
+	VerifiedSHA256   *string       `json:"verified_sha256"`
+	Placement        *string       `json:"placement"`
+	PlacementPage    *int          `json:"placement_page"`
+	PlacementBox     *seal.Box     `json:"placement_box"`
+	Notices          []seal.Notice `json:"notices"`
+	VerificationURL  string        `json:"verification_url"`
+	PDFPath          *string       `json:"pdf_path"`
+	ImagePath        *string       `json:"image_path"`
+	QRCodePath       string        `json:"qrcode_path"`
+	BarcodePath      string        `json:"barcode_path"`
+	CreatedAt        string        `json:"created_at"`
+	UpdatedAt        string        `json:"updated_at"`
+	ApprovedAt       *string       `json:"approved_at"`
+	RevokedAt        *string       `json:"revoked_at"`
+	RevocationReason *string       `json:"revocation_reason"`
+}
+
+type labelled struct {
+	Value string `json:"value"`
+	Label string `json:"label"`
+}
+
+type status struct {
+	Value       string `json:"value"`
+	Label       string `json:"label"`
+	Description string `json:"description"`
+}
+
+type institution struct {
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+	Slug string `json:"slug"`
+}
+
+type failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+type file struct {
+	Name     string `json:"name"`
+	MIMEType string `json:"mime_type"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+}
+
+var statuses = map[cert.Status]status{
+	cert.Processing: {Label: "Processing", Description: "The verified PDF is being made."},
+	cert.Approved:   {Label: "Approved", Description: "The certificate is valid and its verified PDF can be downloaded."},
+	cert.Failed:     {Label: "Failed", Description: "The verified PDF could not be made. See failure, then retry."},
+	cert.Revoked:    {Label: "Revoked", Description: "The institution has taken the certificate back."},
+}
+
+// wire gives a certificate its form for clients.
+func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate, error) {
+	s := statuses[c.Status]
+	s.Value = string(c.Status)
+	out := &certificate{
+		ID: c.ID, UUID: c.UUID, ReferenceID: c.ReferenceID, CertificateTitle: c.Title, FullName: c.FullName, ApplicantEmail: c.Email,
+		Source: labelled{Value: string(c.Source), Label: "Vault"}, Status: s, IssueDate: c.IssueDate, Details: optional(c.Details),
+		TriggerContext: string(c.TriggerContext), BatchID: optional(c.BatchID), CustomerID: optional(c.CustomerID),
+		Institution: institution{UUID: inst.UUID, Name: inst.Name, Slug: inst.Slug},
+		File:        file{Name: c.File.Name, MIMEType: string(c.File.Type), Size: c.File.Size, SHA256: hex.EncodeToString(c.File.SHA256[:])},
+		Placement:   optional(c.Placement), PlacementPage: optional(c.PlacementPage), PlacementBox: c.PlacementBox,
+		Notices:          append([]seal.Notice{}, c.Notices...),
+		VerificationURL:  a.Links.Verify(c.ReferenceID),
+		QRCodePath:       a.Links.QRCode(c.ReferenceID),
+		BarcodePath:      a.Links.Barcode(c.ReferenceID),
+		CreatedAt:        timestamp(c.CreatedAt),
+		UpdatedAt:        timestamp(c.UpdatedAt),
+		ApprovedAt:       optionalTimestamp(c.ApprovedAt),
+		RevokedAt:        optionalTimestamp(c.RevokedAt),
+		RevocationReason: optional(c.RevocationReason),
+	}
+	if c.Failure != nil {
+		out.Failure = &failure{Code: c.Failure.Code, Message: c.Failure.Message}
+	}
+	if c.Verified != nil {
+		out.VerifiedSHA256 = optional(hex.EncodeToString(c.Verified.SHA256[:]))
+	}
+	if c.Status == cert.Approved {
+		pdf, err := a.Links.File(c.UUID, web.PDFFile)
+		if err != nil {
+			return nil, err
+		}
+		image, err := a.Links.File(c.UUID, web.ImageFile)
+		if err != nil {
+			return nil, err
+		}
+		out.PDFPath, out.ImagePath = &pdf, &image
+	}
+	return out, nil
+}
+
+// optional is null for the zero value.
+func optional[T comparable](v T) *T {
+	var zero T
+	if v == zero {
+		return nil
+	}
+	return &v
+}
+
+func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
+
+func optionalTimestamp(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	s := timestamp(*t)
+	return &s
+}

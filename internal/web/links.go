@@ -1,0 +1,85 @@
+package web
+
+import (
+	"crypto/hmac"
+	"encoding/base64"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// linkLife is how long a capability URL is good.
+const linkLife = 24 * time.Hour
+
+// Kind is what a capability URL gives.
+type Kind string
+
+const (
+	// PDFFile is the verified PDF.
+	PDFFile Kind = "pdf"
+	// ImageFile is a picture of its first page.
+	ImageFile Kind = "image"
+)
+
+// Links makes the addresses that the vault hands out.
+type Links struct {
+	base string
+	ring *keyring.Ring
+	now  func() time.Time
+}
+
+// NewLinks makes links below a base address; now is the clock.
+func NewLinks(base string, ring *keyring.Ring, now func() time.Time) *Links {
+	return &Links{base: base, ring: ring, now: now}
+}
+
+// To gives the address of a path of ours.
+func (l *Links) To(path string) string { return l.base + path }
+
+// Verify gives the public page of a reference id.
+func (l *Links) Verify(referenceID string) string {
+	return l.base + "/verify/" + url.PathEscape(referenceID)
+}
+
+// QRCode gives the address of a reference id's QR code.
+func (l *Links) QRCode(referenceID string) string { return l.Verify(referenceID) + "/qrcode.svg" }
+
+// Barcode gives the address of a reference id's barcode.
+func (l *Links) Barcode(referenceID string) string { return l.Verify(referenceID) + "/barcode.svg" }
+
+// File makes a capability URL: whoever has it may read this one file for a
+// day, with no token.
+func (l *Links) File(uuid string, kind Kind) (string, error) {
+	end := strconv.FormatInt(l.now().Add(linkLife).Unix(), 10)
+	mac, err := l.mac(uuid, string(kind), end)
+	if err != nil {
+		return "", err
+	}
+	return l.base + "/files/" + uuid + "/" + string(kind) + "?expires=" + end + "&signature=" + base64.RawURLEncoding.EncodeToString(mac), nil
+}
+
+// FileAllowed tells whether a request for a file carries a good signature.
+func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
+	end := query.Get("expires")
+	seconds, err := strconv.ParseInt(end, 10, 64)
+	if err != nil || !l.now().Before(time.Unix(seconds, 0)) {
+		return false, nil
+	}
+	given, err := base64.RawURLEncoding.DecodeString(query.Get("signature"))
+	if err != nil {
+		return false, nil
+	}
+	mac, err := l.mac(uuid, kind, end)
+	if err != nil {
+		return false, err
+	}
+	return hmac.Equal(mac, given), nil
+}
+
+// mac binds the parts with a separator that none of them holds.
+func (l *Links) mac(uuid, kind, end string) ([]byte, error) {
+	return l.ring.MAC(keyring.CapabilityURL, []byte(strings.Join([]string{uuid, kind, end}, "\n")))
+}

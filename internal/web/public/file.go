@@ -1,0 +1,116 @@
+package public
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// sandbox keeps a file that is opened in a browser from doing anything in our
+// origin's name.
+const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
+
+// downloadTime bounds how long an answer with a file may take to leave.
+const downloadTime = 10 * time.Minute
+
+var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has ended.")
+
+func assetHeaders(w http.ResponseWriter, mediaType string) {
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Security-Policy", sandbox)
+	h.Set("Referrer-Policy", "no-referrer")
+	h.Set("X-Robots-Tag", "noindex")
+}
+
+// file gives a verified PDF, or a picture of it, to who has its capability
+// URL. After a revocation the link gives nothing.
+func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
+	ctx := r.Context()
+	id, err := uuid.Parse(r.PathValue("uuid"))
+	if err != nil {
+		return errNoFile
+	}
+	kind := web.Kind(r.PathValue("kind"))
+	allowed, err := p.Links.FileAllowed(id.String(), string(kind), r.URL.Query())
+	if err != nil {
+		return err
+	}
+	if !allowed {
+		return errNoFile
+	}
+	c, err := p.Certs.ByCapability(ctx, id.String())
+	if err != nil || c.Status != cert.Approved {
+		return errors.Join(err, errNoFile)
+	}
+	open, name, mediaType := p.Certs.OpenVerified, c.ReferenceID+".pdf", string(seal.PDF)
+	tag := hex.EncodeToString(c.Verified.SHA256[:])
+	switch kind {
+	case web.PDFFile:
+	case web.ImageFile:
+		open, name, mediaType, tag = p.Certs.OpenImage, c.ReferenceID+".png", string(seal.PNG), tag+"-image"
+	default:
+		return errNoFile
+	}
+	content, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("bounding the download's time: %w", err)
+	}
+	assetHeaders(w, mediaType)
+	w.Header().Set("Cache-Control", "private, no-cache")
+	w.Header().Set("ETag", `"`+tag+`"`)
+	w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": name}))
+	http.ServeContent(w, r, "", time.Time{}, content)
+	return nil
+}
+
+func (p *Pages) qrCode(w http.ResponseWriter, r *http.Request) error {
+	return p.symbol(w, r, func(referenceID string) ([]byte, error) { return seal.QRCodeSVG(p.Links.Verify(referenceID)) })
+}
+
+func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
+	return p.symbol(w, r, seal.BarcodeSVG)
+}
+
+// symbol draws the QR code or barcode of a certificate that can be verified;
+// it holds the reference id and nothing else.
+func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
+	v, err := p.find(r)
+	if err != nil {
+		return err
+	}
+	svg, err := draw(v.ReferenceID)
+	if err != nil {
+		return err
+	}
+	assetHeaders(w, "image/svg+xml")
+	w.Header().Set("Cache-Control", "private, max-age=86400")
+	if _, err := w.Write(svg); err != nil {
+		return nil //nolint:nilerr // the client is gone; there is nobody to tell
+	}
+	return nil
+}
+
+func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
+
+func timestamp(t *time.Time) *string {
+	if t == nil {
+		return nil
+	}
+	s := t.UTC().Format(time.RFC3339Nano)
+	return &s
+}

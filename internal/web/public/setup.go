@@ -1,0 +1,24 @@
+package public
+
+import (
+	"net/http"
+
+	"github.com/certvault/certvault/internal/web"
+)
+
+// setup is where the set-up link leads. From other machines it leads nowhere,
+// unless the operator said so.
+func (p *Pages) setup(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Cache-Control", "no-store")
+	if !p.SetupRemote && !web.Client(r).IsLoopback() {
+		return errUnknownPage
+	}
+	works, err := p.Accounts.SetupLinkWorks(r.Context(), r.URL.Query().Get("token"))
+	if err != nil {
+		return err
+	}
+	if !works {
+		return errUnknownPage
+	}
+	return p.view.page(w, http.StatusOK, "setup.html", nil)
+}

@@ -1,0 +1,211 @@
+// Package web is what all HTTP surfaces of the vault share: handlers that
+// return errors, the one place where an error becomes an answer, the
+// middleware around every request, and the links that the vault hands out. The
+// surfaces themselves are packages below it.
+package web
+
+import (
+	"context"
+	"crypto/rand"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Func is a handler that returns its error instead of writing it.
+type Func func(w http.ResponseWriter, r *http.Request) error
+
+// Renderer writes an error in the form of its surface: JSON or a page.
+type Renderer func(w http.ResponseWriter, r *http.Request, err error)
+
+// Handler makes an http.Handler of f.
+func Handler(render Renderer, f Func) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if err := f(w, r); err != nil {
+			render(w, r, err)
+		}
+	})
+}
+
+// contextKey is the type of this package's keys in a request's context.
+type contextKey int
+
+const requestKey contextKey = iota
+
+// request is what the middleware knows of a request and the handlers add to
+// its log line.
+type request struct {
+	id     string
+	client netip.Addr
+	route  string
+	err    error
+}
+
+func requestOf(r *http.Request) *request {
+	q, ok := r.Context().Value(requestKey).(*request)
+	if !ok {
+		return &request{}
+	}
+	return q
+}
+
+// RequestID gives the id under which a request is logged.
+func RequestID(r *http.Request) string { return requestOf(r).id }
+
+// Client gives the address a request comes from; behind a trusted proxy the one
+// the proxy tells.
+func Client(r *http.Request) netip.Addr { return requestOf(r).client }
+
+// SetRoute notes the pattern that a request matched, for log and metrics: the
+// raw path may hold secrets.
+func SetRoute(r *http.Request, pattern string) { requestOf(r).route = pattern }
+
+// Options is what the middleware needs to know.
+type Options struct {
+	Log *slog.Logger
+	// Proxies are the addresses whose forwarded headers count. With none, the
+	// request must have come over TLS itself.
+	Proxies []netip.Prefix
+	// HSTS asks browsers to keep to HTTPS; not for a certificate of our own
+	// making, which nobody could then get past.
+	HSTS    bool
+	Metrics *Metrics
+	Now     func() time.Time
+}
+
+// Wrap puts the middleware around all routes: request id, client address,
+// HTTPS only, log, metrics, panics.
+func Wrap(o Options, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		start := o.Now()
+		q := &request{id: requestIDOf(r)}
+		r = r.WithContext(context.WithValue(r.Context(), requestKey, q))
+		rec := &recorder{ResponseWriter: w}
+		rec.Header().Set("X-Request-Id", q.id)
+		rec.Header().Set("X-Content-Type-Options", "nosniff")
+		if o.HSTS {
+			rec.Header().Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		defer func() {
+			if v := recover(); v != nil {
+				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // a panic's value, compared as net/http does
+					panic(v)
+				}
+				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v))
+				if rec.status == 0 {
+					WriteJSONError(rec, r, fault.New(fault.Internal, ""))
+				}
+			}
+			o.finish(r, rec, q, o.Now().Sub(start))
+		}()
+		secure := o.locate(r, q)
+		if !secure {
+			q.route = "(plain HTTP)"
+			WriteJSONError(rec, r, fault.New(fault.BadRequest, "HTTPS is required."))
+			return
+		}
+		next.ServeHTTP(rec, r)
+	})
+}
+
+// locate finds out who asks and whether over TLS. Forwarded headers count only
+// from a trusted proxy, and of X-Forwarded-For only what trusted proxies added,
+// from the right.
+func (o *Options) locate(r *http.Request, q *request) (secure bool) {
+	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
+		if a, err := netip.ParseAddr(host); err == nil {
+			q.client = a.Unmap()
+		}
+	}
+	if len(o.Proxies) == 0 {
+		return r.TLS != nil
+	}
+	if !o.trusted(q.client) {
+		return false
+	}
+	hops := strings.Split(strings.Join(r.Header.Values("X-Forwarded-For"), ","), ",")
+	for _, hop := range slices.Backward(hops) {
+		a, err := netip.ParseAddr(strings.TrimSpace(hop))
+		if err != nil {
+			break
+		}
+		q.client = a.Unmap()
+		if !o.trusted(q.client) {
+			break
+		}
+	}
+	return strings.EqualFold(r.Header.Get("X-Forwarded-Proto"), "https")
+}
+
+func (o *Options) trusted(a netip.Addr) bool {
+	return slices.ContainsFunc(o.Proxies, func(p netip.Prefix) bool { return p.Contains(a) })
+}
+
+func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.Duration) {
+	route := q.route
+	if route == "" {
+		route = r.Pattern
+	}
+	if route == "" {
+		route = "(none)"
+	}
+	if rec.status == 0 {
+		rec.status = http.StatusOK
+	}
+	o.Metrics.request(route, rec.status, took)
+	attrs := []slog.Attr{
+		slog.String("request_id", q.id), slog.String("method", r.Method), slog.String("route", route),
+		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", q.client.String()),
+	}
+	level := slog.LevelInfo
+	if q.err != nil {
+		level = slog.LevelError
+		attrs = append(attrs, slog.Any("error", q.err))
+	}
+	o.Log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+var requestIDRule = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
+
+// requestIDOf keeps the id that a caller gave, when it is harmless, so that
+// both logs can be held together.
+func requestIDOf(r *http.Request) string {
+	if id := r.Header.Get("X-Request-Id"); requestIDRule.MatchString(id) {
+		return id
+	}
+	return rand.Text()
+}
+
+// recorder notes what was answered.
+type recorder struct {
+	http.ResponseWriter
+
+	status int
+	bytes  int64
+}
+
+func (w *recorder) WriteHeader(status int) {
+	if w.status == 0 {
+		w.status = status
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+func (w *recorder) Write(p []byte) (int, error) {
+	if w.status == 0 {
+		w.status = http.StatusOK
+	}
+	n, err := w.ResponseWriter.Write(p)
+	w.bytes += int64(n)
+	return n, err
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
