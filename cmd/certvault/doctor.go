@@ -1,0 +1,38 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+)
+
+type doctorCommand struct {
+	config.Storage
+}
+
+var errSick = errors.New("something is wrong; see above")
+
+// Run looks at the installation, beside a running server or without one.
+func (d *doctorCommand) Run(c *console) error {
+	findings := app.Examine(c.ctx, d.Storage)
+	sick := false
+	for _, f := range findings {
+		sick = sick || !f.Good
+	}
+	err := c.answer(findings, func(w io.Writer) {
+		for _, f := range findings {
+			mark := "ok   "
+			if !f.Good {
+				mark = "WRONG"
+			}
+			_, _ = fmt.Fprintf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
+		}
+	})
+	if err == nil && sick {
+		err = errSick
+	}
+	return err
+}

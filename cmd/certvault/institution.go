@@ -1,0 +1,63 @@
+package main
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+)
+
+type institutionCommand struct {
+	Create institutionCreate `cmd:"" help:"Make an institution and its owner."`
+}
+
+type institutionCreate struct {
+	config.Storage
+
+	Name               string `help:"Its name."                                               required:""`
+	Prefix             string `help:"2 to 10 of A-Z and 0-9, with which its reference ids begin." required:""`
+	OwnerEmail         string `help:"E-mail address of its first owner."                      required:""`
+	OwnerName          string `help:"Name of its first owner."                                required:""`
+	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input."          required:""`
+}
+
+// Run makes the institution.
+func (i *institutionCreate) Run(c *console) (err error) {
+	password, err := readLine(c.stdin)
+	if err != nil {
+		return err
+	}
+	base, err := app.OpenBase(c.ctx, i.Storage)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.DB.Close()) }()
+	made, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
+		Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password,
+	})
+	if err != nil {
+		return err
+	}
+	return c.answer(struct {
+		ID     int64  `json:"id"`
+		UUID   string `json:"uuid"`
+		Slug   string `json:"slug"`
+		Prefix string `json:"prefix"`
+	}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "Institution %s made: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
+	})
+}
+
+// readLine reads a secret that a pipe or a person gives, without its line end.
+func readLine(r io.Reader) (string, error) {
+	line, err := bufio.NewReader(io.LimitReader(r, 8<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", fmt.Errorf("reading the password: %w", err)
+	}
+	return strings.TrimRight(line, "\r\n"), nil
+}

@@ -1,0 +1,132 @@
+// Command certvault is the certificate vault: the server, and the commands
+// that administer it beside the running server.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Exit codes of every command.
+const (
+	exitDone    = 0
+	exitRefused = 1
+	exitUsage   = 2
+)
+
+// commands is the command line.
+type commands struct {
+	Config kong.ConfigFlag `help:"Configuration file, TOML, whose keys are the flags' names." placeholder:"FILE" short:"c"`
+	JSON   bool            `help:"Answer in JSON." name:"json"`
+
+	Serve       serveCommand       `cmd:"" help:"Run the vault."`
+	Institution institutionCommand `cmd:"" help:"Institutions."`
+	Token       tokenCommand       `cmd:"" help:"API tokens."`
+	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
+	Doctor      doctorCommand      `cmd:"" help:"Look at the installation and say what is wrong."`
+	Version     versionCommand     `cmd:"" help:"Print the version."`
+}
+
+// console is what a command reads and writes.
+type console struct {
+	ctx    context.Context //nolint:containedctx // a command's run is one call
+	stdin  io.Reader
+	stdout io.Writer
+	stderr io.Writer
+	json   bool
+}
+
+// answer prints a result: as JSON, or as the text made of it.
+func (c *console) answer(value any, text func(w io.Writer)) error {
+	if !c.json {
+		text(c.stdout)
+		return nil
+	}
+	enc := json.NewEncoder(c.stdout)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(value); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	return nil
+}
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	code := run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	stop()
+	os.Exit(code)
+}
+
+func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	var c commands
+	exited := -1
+	parser, err := kong.New(&c,
+		kong.Name("certvault"),
+		kong.Description("A certificate vault: verified, signed PDFs that anyone can check."),
+		kong.UsageOnError(),
+		kong.DefaultEnvars("CERTVAULT"),
+		kong.Configuration(config.Load),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true}),
+		kong.Writers(stdout, stderr),
+		kong.Exit(func(code int) { exited = code }),
+	)
+	if err != nil {
+		say(stderr, err)
+		return exitUsage
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	parsed, err := parser.Parse(args)
+	if exited >= 0 {
+		return exited
+	}
+	if err != nil {
+		say(stderr, err)
+		_, _ = fmt.Fprintln(stderr, "See certvault --help.")
+		return exitUsage
+	}
+	err = parsed.Run(&console{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
+	if usage, ok := errors.AsType[*usageError](err); ok {
+		say(stderr, usage)
+		return exitUsage
+	}
+	if err != nil {
+		say(stderr, err)
+		return exitRefused
+	}
+	return exitDone
+}
+
+// usageError is a command line that parses and makes no sense.
+type usageError struct{ err error }
+
+func (u *usageError) Error() string { return u.err.Error() }
+func (u *usageError) Unwrap() error { return u.err }
+
+// say tells the operator of an error: field by field where it is about input.
+func say(stderr io.Writer, err error) {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || len(e.Fields) == 0 {
+		if ok && e.Kind != fault.Internal {
+			err = errors.New(e.Message)
+		}
+		_, _ = fmt.Fprintf(stderr, "certvault: %v\n", err)
+		return
+	}
+	for _, f := range e.Fields {
+		_, _ = fmt.Fprintf(stderr, "certvault: %s: %s\n", f.Name, strings.Join(f.Messages, " "))
+	}
+}

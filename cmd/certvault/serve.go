@@ -1,0 +1,26 @@
+package main
+
+import (
+	"log/slog"
+
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+)
+
+type serveCommand struct {
+	config.Serve
+}
+
+// Run serves until a signal. Log lines are JSON on standard error; what the
+// operator must see once is on standard output alone.
+func (s *serveCommand) Run(c *console) error {
+	if err := s.Finish(); err != nil {
+		return &usageError{err}
+	}
+	log := slog.New(slog.NewJSONHandler(c.stderr, nil))
+	a, err := app.New(c.ctx, &s.Serve, log, c.stdout)
+	if err != nil {
+		return err
+	}
+	return a.Run(c.ctx)
+}

@@ -1,0 +1,176 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/token"
+)
+
+type tokenCommand struct {
+	Create tokenCreate `cmd:"" help:"Make a token and show it, once."`
+	List   tokenList   `cmd:"" help:"List an institution's tokens."`
+	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
+}
+
+type tokenCreate struct {
+	config.Storage
+
+	Institution string   `help:"Slug of the institution."                                        required:""`
+	Name        string   `help:"What the token is for."                                          required:""`
+	Permission  []string `help:"A permission; may be repeated."                                  required:"" placeholder:"P"`
+	Expires     string   `help:"End: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
+}
+
+// Run makes the token.
+func (t *tokenCreate) Run(c *console) (err error) {
+	expires, err := parseEnd(t.Expires, time.Now())
+	if err != nil {
+		return &usageError{err}
+	}
+	base, err := app.OpenBase(c.ctx, t.Storage)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.DB.Close()) }()
+	inst, err := base.Accounts.InstitutionBySlug(c.ctx, t.Institution)
+	if err != nil {
+		return err
+	}
+	permissions := make([]token.Permission, len(t.Permission))
+	for i, p := range t.Permission {
+		permissions[i] = token.Permission(p)
+	}
+	made, secret, err := base.Tokens.Create(c.ctx, inst.ID, t.Name, permissions, expires)
+	if err != nil {
+		return err
+	}
+	return c.answer(struct {
+		ID    int64  `json:"id"`
+		Token string `json:"token"`
+	}{made.ID, secret}, func(w io.Writer) {
+		_, _ = fmt.Fprintf(w, "%s\n", secret)
+		_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now.\n", made.ID)
+	})
+}
+
+// parseEnd reads a time from now (days, or Go's units), or a date, whose end
+// is meant, in UTC.
+func parseEnd(s string, now time.Time) (*time.Time, error) {
+	if s == "" {
+		return nil, nil //nolint:nilnil // no end is a choice
+	}
+	if days, ok := strings.CutSuffix(s, "d"); ok {
+		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36_500 {
+			end := now.AddDate(0, 0, n)
+			return &end, nil
+		}
+	}
+	if d, err := time.ParseDuration(s); err == nil && d > 0 {
+		end := now.Add(d)
+		return &end, nil
+	}
+	if day, err := time.Parse(time.DateOnly, s); err == nil {
+		end := day.AddDate(0, 0, 1)
+		return &end, nil
+	}
+	return nil, fmt.Errorf("--expires: %q is neither a time such as 90d, 24h or 30s nor a date as YYYY-MM-DD", s)
+}
+
+type tokenList struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+}
+
+type tokenRow struct {
+	ID          int64              `json:"id"`
+	Name        string             `json:"name"`
+	Hint        string             `json:"hint"`
+	Permissions []token.Permission `json:"permissions"`
+	CreatedAt   time.Time          `json:"created_at"`
+	ExpiresAt   *time.Time         `json:"expires_at"`
+	LastUsedAt  *time.Time         `json:"last_used_at"`
+	RevokedAt   *time.Time         `json:"revoked_at"`
+}
+
+// Run lists tokens, newest first.
+func (t *tokenList) Run(c *console) (err error) {
+	base, err := app.OpenBase(c.ctx, t.Storage)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.DB.Close()) }()
+	inst, err := base.Accounts.InstitutionBySlug(c.ctx, t.Institution)
+	if err != nil {
+		return err
+	}
+	list, err := base.Tokens.List(c.ctx, inst.ID)
+	if err != nil {
+		return err
+	}
+	rows := make([]tokenRow, len(list))
+	for i, k := range list {
+		rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
+	}
+	return c.answer(rows, func(w io.Writer) {
+		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+		_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tLAST USED\tENDS\tSTATE")
+		for _, k := range rows {
+			_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Hint, shown(&k.CreatedAt), shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
+		}
+		_ = table.Flush()
+	})
+}
+
+func (k *tokenRow) state() string {
+	switch {
+	case k.RevokedAt != nil:
+		return "revoked"
+	case k.ExpiresAt != nil && !k.ExpiresAt.After(time.Now()):
+		return "over"
+	default:
+		return "good"
+	}
+}
+
+func shown(t *time.Time) string {
+	if t == nil {
+		return "-"
+	}
+	return t.UTC().Format(time.RFC3339)
+}
+
+type tokenRevoke struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+	ID          int64  `arg:"" help:"The token's id, as list shows it."`
+}
+
+// Run ends the token.
+func (t *tokenRevoke) Run(c *console) (err error) {
+	base, err := app.OpenBase(c.ctx, t.Storage)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.DB.Close()) }()
+	inst, err := base.Accounts.InstitutionBySlug(c.ctx, t.Institution)
+	if err != nil {
+		return err
+	}
+	if err := base.Tokens.Revoke(c.ctx, inst.ID, t.ID); err != nil {
+		return err
+	}
+	return c.answer(struct {
+		ID      int64 `json:"id"`
+		Revoked bool  `json:"revoked"`
+	}{t.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Token %d revoked.\n", t.ID) })
+}

@@ -1,0 +1,258 @@
+// Package app puts the vault together: it is the one place that knows every
+// package. It starts them in order and stops them in the opposite one.
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+	"github.com/google/uuid"
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// stopTime is how long work under way may go on after a signal to end; with
+// what follows it, the process is gone within 30 s.
+const stopTime = 20 * time.Second
+
+// Base is what commands beside a running server need.
+type Base struct {
+	DB       *db.DB
+	Ring     *keyring.Ring
+	Accounts *account.Service
+	Tokens   *token.Service
+	Hooks    *webhook.Service
+}
+
+// OpenBase opens the storage and brings its schema to this version.
+func OpenBase(ctx context.Context, s config.Storage) (*Base, error) {
+	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+		return nil, fmt.Errorf("making the data folder: %w", err)
+	}
+	ring, err := keyring.Open(filepath.Join(s.Data, "keys"))
+	if err != nil {
+		return nil, err
+	}
+	d, err := db.Open(ctx, s.Data, s.Database)
+	if err != nil {
+		return nil, err
+	}
+	if err := d.Migrate(ctx); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
+	return &Base{
+		DB: d, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
+	}, nil
+}
+
+// App is a running vault.
+type App struct {
+	*Base
+
+	cfg      *config.Serve
+	log      *slog.Logger
+	stdout   io.Writer
+	lock     *flock.Flock
+	blobs    *blob.Folder
+	queue    *job.Queue
+	certs    *cert.Service
+	renderer *pdfium.Renderer
+	links    *web.Links
+	registry *prometheus.Registry
+
+	public    *http.Server
+	listener  net.Listener
+	metrics   *http.Server
+	metricsAt net.Listener
+
+	tasks     sync.WaitGroup
+	stopTasks context.CancelFunc
+	fatal     chan error
+}
+
+// ErrRunning is another process that has the data folder.
+var ErrRunning = errors.New("another certvault serve is using this data folder")
+
+// New opens everything and starts nothing. What it prints for the operator
+// goes to stdout, never to the log.
+func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
+	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry()}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, a.close(context.WithoutCancel(ctx)))
+		}
+	}()
+	if err := a.lockData(); err != nil {
+		return nil, err
+	}
+	if a.Base, err = OpenBase(ctx, cfg.Storage); err != nil {
+		return nil, err
+	}
+	if a.blobs, err = blob.NewFolder(filepath.Join(cfg.Data, "files")); err != nil {
+		return nil, err
+	}
+	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
+		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
+	}
+	if a.queue, err = job.New(a.DB, job.Config{
+		NodeID: nodeID(), Queues: map[string]int{cert.SealQueue: job.DefaultWorkers()},
+		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
+	}); err != nil {
+		return nil, err
+	}
+	a.links = web.NewLinks(cfg.BaseURL, a.Ring, time.Now)
+	a.certs = cert.New(cert.Config{
+		DB: a.DB, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
+		Attempts: cfg.ProcessAttempts, Now: time.Now, Log: log,
+	})
+	if err := a.prepareServers(); err != nil {
+		return nil, err
+	}
+	return a, nil
+}
+
+// lockData holds the data folder for this process alone. The lock goes with
+// the process, however it ends.
+func (a *App) lockData() error {
+	if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
+		return fmt.Errorf("making the data folder: %w", err)
+	}
+	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
+	ok, err := lock.TryLock()
+	if err != nil {
+		return fmt.Errorf("locking the data folder: %w", err)
+	}
+	if !ok {
+		return fmt.Errorf("%w: %s", ErrRunning, a.cfg.Data)
+	}
+	a.lock = lock
+	return nil
+}
+
+func nodeID() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "node"
+	}
+	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
+}
+
+// Run starts the vault and serves until ctx ends, then stops it in good order.
+func (a *App) Run(ctx context.Context) (err error) {
+	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
+	if err := a.start(ctx); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		a.log.InfoContext(ctx, "stopping")
+		return nil
+	case err := <-a.fatal:
+		return err
+	}
+}
+
+func (a *App) start(ctx context.Context) error {
+	// What died with the process before goes on first of all.
+	if err := a.queue.Heartbeat(ctx, time.Now()); err != nil {
+		return err
+	}
+	if err := a.queue.Rescue(ctx, time.Now(), a.certs.Rescued); err != nil {
+		return err
+	}
+	if err := a.queue.Start(ctx); err != nil {
+		return err
+	}
+	a.startTasks(ctx)
+	a.serve()
+	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
+		slog.String("database", string(a.DB.Dialect)))
+	a.warnUnused(ctx)
+	return a.greet(ctx)
+}
+
+// greet prints where the vault is and, as long as nobody owns it, the one-time
+// set-up link.
+func (a *App) greet(ctx context.Context) error {
+	if _, err := fmt.Fprintf(a.stdout, "Certvault serves %s\n", a.cfg.BaseURL); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	owned, err := a.Accounts.HasOwner(ctx)
+	if err != nil || owned {
+		return err
+	}
+	secret, err := a.Accounts.NewSetupLink(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
+		return fmt.Errorf("greeting: %w", err)
+	}
+	return nil
+}
+
+// warnUnused tells an operator of settings that this version takes and has no
+// use for, so that nobody waits for their effect.
+func (a *App) warnUnused(ctx context.Context) {
+	for flag, set := range map[string]bool{
+		"smtp": a.cfg.SMTP != "", "mail-from": a.cfg.MailFrom != "", "webhook-allow": len(a.cfg.WebhookAllow) > 0,
+		"webhook-retry": len(a.cfg.WebhookRetry) > 0, "tsa": a.cfg.TSA != "",
+	} {
+		if set {
+			a.log.WarnContext(ctx, "this version has no use for a setting yet", slog.String("setting", flag))
+		}
+	}
+}
+
+// close ends what was opened, in the opposite order.
+func (a *App) close(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, stopTime)
+	defer cancel()
+	var errs []error
+	note := func(err error) {
+		if err != nil {
+			errs = append(errs, err)
+		}
+	}
+	note(a.stopServing(ctx))
+	if a.stopTasks != nil {
+		a.stopTasks()
+		a.tasks.Wait()
+	}
+	if a.queue != nil {
+		note(a.queue.Stop(ctx))
+		note(a.queue.Leave(context.WithoutCancel(ctx)))
+	}
+	if a.renderer != nil {
+		note(a.renderer.Close(context.WithoutCancel(ctx)))
+	}
+	if a.Base != nil {
+		note(a.DB.Close())
+	}
+	if a.lock != nil {
+		note(a.lock.Unlock())
+	}
+	return errors.Join(errs...)
+}

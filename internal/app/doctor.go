@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// Finding is what an examination says of one thing.
+type Finding struct {
+	Name   string `json:"name"`
+	Good   bool   `json:"good"`
+	Detail string `json:"detail"`
+}
+
+const (
+	// lowDisk is the share of free disk below which uploads will be refused
+	// before long.
+	lowDisk = 0.10
+	// stuckAfter is for how long a certificate may be in processing.
+	stuckAfter  = time.Hour
+	examineTime = 30 * time.Second
+)
+
+// Examine looks at an installation and changes nothing in it.
+func Examine(ctx context.Context, s config.Storage) []Finding {
+	ctx, cancel := context.WithTimeout(ctx, examineTime)
+	defer cancel()
+	var list []Finding
+	note := func(name string, detail string, err error) {
+		if err != nil {
+			detail = err.Error()
+		}
+		list = append(list, Finding{Name: name, Good: err == nil, Detail: detail})
+	}
+	info, err := os.Stat(s.Data)
+	if err != nil {
+		note("data folder", "", err)
+		return list
+	}
+	if info.Mode().Perm()&0o077 != 0 {
+		err = fmt.Errorf("%s can be read by others: chmod 700", s.Data)
+	}
+	note("data folder", s.Data, err)
+	detail, err := disk(s.Data)
+	note("disk", detail, err)
+	if _, err = os.Stat(filepath.Join(s.Data, "keys", "master.key")); err == nil {
+		_, err = keyring.Open(filepath.Join(s.Data, "keys"))
+	}
+	note("master key", "readable", err)
+	_, err = blob.NewFolder(filepath.Join(s.Data, "files"))
+	note("file store", "usable", err)
+	r, err := pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(s.Data, "cache")})
+	if err == nil {
+		err = r.Close(ctx)
+	}
+	note("PDF renderer", "part of this binary", err)
+	return append(list, database(ctx, s)...)
+}
+
+func disk(dir string) (string, error) {
+	var st unix.Statfs_t
+	if err := unix.Statfs(dir, &st); err != nil {
+		return "", err
+	}
+	share := float64(st.Bavail) / float64(st.Blocks)
+	if share < lowDisk {
+		return "", fmt.Errorf("%.0f %% free: uploads are refused below 5 %%", 100*share)
+	}
+	return fmt.Sprintf("%.0f %% free", 100*share), nil
+}
+
+func database(ctx context.Context, s config.Storage) []Finding {
+	if s.Database == "" {
+		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
+			return []Finding{{Name: "database", Detail: err.Error()}}
+		}
+	}
+	d, err := db.Open(ctx, s.Data, s.Database)
+	if err != nil {
+		return []Finding{{Name: "database", Detail: err.Error()}}
+	}
+	defer func() { _ = d.Close() }()
+	list := []Finding{{Name: "database", Good: true, Detail: string(d.Dialect)}}
+	applied, known, err := d.SchemaVersion(ctx)
+	f := Finding{Name: "schema", Good: err == nil && applied == known, Detail: fmt.Sprintf("version %d of %d", applied, known)}
+	if err != nil {
+		f.Detail = err.Error()
+		return append(list, f)
+	}
+	list = append(list, f)
+	var stuck, failed int
+	err = d.QueryRowContext(ctx, `
+		SELECT count(*) FILTER (WHERE status = 'processing' AND updated_at < $1), count(*) FILTER (WHERE status = 'failed') FROM certificates`,
+		db.Micros(time.Now().Add(-stuckAfter))).Scan(&stuck, &failed)
+	f = Finding{Name: "certificates", Good: err == nil && stuck == 0, Detail: fmt.Sprintf("%d in processing for over an hour, %d failed", stuck, failed)}
+	if err != nil {
+		f.Detail = err.Error()
+	}
+	return append(list, f)
+}

@@ -1,0 +1,201 @@
+package app
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"path/filepath"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"golang.org/x/crypto/acme/autocert"
+
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/api"
+	"github.com/certvault/certvault/internal/web/public"
+)
+
+const (
+	headerTime = 10 * time.Second
+	// bodyTime and answerTime are for requests that set no bound of their own.
+	bodyTime   = 30 * time.Second
+	answerTime = 60 * time.Second
+	idleTime   = 2 * time.Minute
+	maxHeader  = 64 << 10
+	readyTime  = 2 * time.Second
+)
+
+// prepareServers binds the ports, so that a port that is taken is told before
+// anything runs.
+func (a *App) prepareServers() error {
+	handler, err := a.handler()
+	if err != nil {
+		return err
+	}
+	tlsConfig, err := a.tlsConfig()
+	if err != nil {
+		return err
+	}
+	a.public = &http.Server{
+		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime,
+		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+	}
+	listen := net.ListenConfig{}
+	if a.listener, err = listen.Listen(context.Background(), "tcp", a.cfg.Listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if a.cfg.Metrics == "" {
+		return nil
+	}
+	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
+	a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime}
+	if a.metricsAt, err = listen.Listen(context.Background(), "tcp", a.cfg.Metrics); err != nil {
+		return fmt.Errorf("--metrics: %w", err)
+	}
+	return nil
+}
+
+func (a *App) handler() (http.Handler, error) {
+	proxies, err := a.cfg.Proxies()
+	if err != nil {
+		return nil, err
+	}
+	pages := &public.Pages{
+		Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: limit.NewCounter(a.cfg.PublicRateLimit, time.Now), Now: time.Now,
+		SetupRemote: a.cfg.SetupRemote,
+	}
+	pagesHandler, err := pages.Handler()
+	if err != nil {
+		return nil, err
+	}
+	business := &api.API{
+		Accounts: a.Accounts, Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Log: a.log,
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/", pagesHandler)
+	mux.Handle("/business/", business.Handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
+	mux.HandleFunc("GET /readyz", a.ready)
+	a.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "certvault_jobs_waiting", Help: "Certificates whose verified PDF is not made yet.",
+	}, a.waiting))
+	return web.Wrap(web.Options{
+		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
+		Metrics: web.NewMetrics(a.registry), Now: time.Now,
+	}, mux), nil
+}
+
+func (a *App) waiting() float64 {
+	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
+	defer cancel()
+	var n float64
+	if err := a.DB.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
+		a.log.WarnContext(ctx, "counting certificates for the metrics failed", slog.Any("error", err))
+		return -1
+	}
+	return n
+}
+
+// ready tells whether requests can be served: the database answers.
+func (a *App) ready(w http.ResponseWriter, r *http.Request) {
+	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
+	defer cancel()
+	if err := a.DB.Ping(ctx); err != nil {
+		a.log.WarnContext(ctx, "not ready", slog.Any("error", err))
+		plain(w, http.StatusServiceUnavailable, "the database does not answer\n")
+		return
+	}
+	plain(w, http.StatusOK, "ready\n")
+}
+
+func plain(w http.ResponseWriter, status int, text string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.Header().Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = w.Write([]byte(text))
+}
+
+// tlsConfig gives the certificate to serve with; nil behind a proxy, which has
+// its own.
+func (a *App) tlsConfig() (*tls.Config, error) {
+	c := &tls.Config{MinVersion: tls.VersionTLS12}
+	switch {
+	case len(a.cfg.BehindProxy) > 0:
+		return nil, nil //nolint:nilnil // no TLS is a configuration too
+	case a.cfg.TLSCert != "":
+		pair, err := tls.LoadX509KeyPair(a.cfg.TLSCert, a.cfg.TLSKey)
+		if err != nil {
+			return nil, fmt.Errorf("--tls-cert and --tls-key: %w", err)
+		}
+		c.Certificates = []tls.Certificate{pair}
+	case a.cfg.ACMEDomain != "":
+		manager := &autocert.Manager{
+			Prompt: autocert.AcceptTOS, HostPolicy: autocert.HostWhitelist(a.cfg.ACMEDomain), Cache: autocert.DirCache(filepath.Join(a.cfg.Data, "tls", "acme")),
+		}
+		c = manager.TLSConfig()
+		c.MinVersion = tls.VersionTLS12
+	default:
+		base, err := url.Parse(a.cfg.BaseURL)
+		if err != nil {
+			return nil, fmt.Errorf("--base-url: %w", err)
+		}
+		pair, err := ownCertificate(filepath.Join(a.cfg.Data, "tls"), base.Hostname(), time.Now())
+		if err != nil {
+			return nil, err
+		}
+		c.Certificates = []tls.Certificate{pair}
+	}
+	return c, nil
+}
+
+// serve starts the servers; one that ends by itself ends the vault.
+func (a *App) serve() {
+	run := func(f func() error) {
+		go func() {
+			if err := f(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				a.fatal <- fmt.Errorf("serving: %w", err)
+			}
+		}()
+	}
+	run(func() error {
+		if a.public.TLSConfig == nil {
+			return a.public.Serve(a.listener)
+		}
+		return a.public.ServeTLS(a.listener, "", "")
+	})
+	if a.metrics != nil {
+		run(func() error { return a.metrics.Serve(a.metricsAt) })
+	}
+}
+
+// stopServing lets requests under way end, and closes the ports.
+func (a *App) stopServing(ctx context.Context) error {
+	var errs []error
+	for _, s := range []struct {
+		server *http.Server
+		at     net.Listener
+	}{{a.public, a.listener}, {a.metrics, a.metricsAt}} {
+		if s.server == nil {
+			continue
+		}
+		if err := s.server.Shutdown(ctx); err != nil {
+			errs = append(errs, fmt.Errorf("ending requests: %w", err), s.server.Close())
+		}
+		if s.at != nil {
+			if err := s.at.Close(); err != nil && !errors.Is(err, net.ErrClosed) {
+				errs = append(errs, fmt.Errorf("closing a port: %w", err))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}

@@ -1,0 +1,83 @@
+package app
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+const (
+	ownLife = 397 * 24 * time.Hour
+	// ownRenew is how long before its end a certificate of our own is made anew.
+	ownRenew = 30 * 24 * time.Hour
+)
+
+// ownCertificate gives a TLS certificate of our own making for localhost and
+// the host of the base URL, kept so that whoever trusted it once need not do
+// so at each start.
+func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
+	if err == nil && pair.Leaf.VerifyHostname(host) == nil && now.Before(pair.Leaf.NotAfter.Add(-ownRenew)) {
+		return pair, nil
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return tls.Certificate{}, fmt.Errorf("reading the certificate of our own making; remove %s to have a new one made: %w", dir, err)
+	}
+	if err := makeCertificate(dir, certFile, keyFile, host, now); err != nil {
+		return tls.Certificate{}, fmt.Errorf("making a TLS certificate: %w", err)
+	}
+	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
+		return tls.Certificate{}, fmt.Errorf("reading the certificate just made: %w", err)
+	}
+	return pair, nil
+}
+
+func makeCertificate(dir, certFile, keyFile, host string, now time.Time) error {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return err
+	}
+	template := &x509.Certificate{
+		SerialNumber: serial, Subject: pkix.Name{CommonName: host, Organization: []string{"Certvault, made by itself"}},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(ownLife), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+		DNSNames: []string{"localhost"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback},
+	}
+	if ip := net.ParseIP(host); ip != nil {
+		template.IPAddresses = append(template.IPAddresses, ip)
+	} else if host != "localhost" {
+		template.DNSNames = append(template.DNSNames, host)
+	}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		return err
+	}
+	keyDER, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.WriteFile(keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), 0o600)
+}
