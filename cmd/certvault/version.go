@@ -7,15 +7,12 @@ import (
 	"runtime/debug"
 )
 
-// version is set by the build; a build without it tells the module's.
-var version = ""
-
 type versionCommand struct{}
 
-// Run prints the version.
+// Run prints the version, which Go stamps from the repository at the build.
 func (versionCommand) Run(c *console) error {
-	v := version
-	if info, ok := debug.ReadBuildInfo(); ok && v == "" {
+	v := "(unknown)"
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		v = info.Main.Version
 	}
 	return c.answer(struct {

@@ -63,11 +63,15 @@ func (s *Service) Receive(ctx context.Context, institutionUUID, name string, r i
 	if f.State, err = state.MarshalBinary(); err != nil {
 		return nil, fmt.Errorf("keeping the hash's state: %w", err)
 	}
-	return f, s.inspect(ctx, f)
+	return f, s.inspect(ctx, institutionUUID, f)
 }
 
 // inspect finds out what the file is and whether it can be sealed.
-func (s *Service) inspect(ctx context.Context, f *File) (err error) {
+func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
+	var policy seal.Policy
+	if err := s.db.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, institutionUUID).Scan(&policy.RefuseActive); err != nil {
+		return fmt.Errorf("reading the policy of an institution: %w", err)
+	}
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
 		return fmt.Errorf("looking at a file: %w", err)
@@ -76,7 +80,7 @@ func (s *Service) inspect(ctx context.Context, f *File) (err error) {
 	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
 		return refusal(err)
 	}
-	report, err := seal.Check(ctx, original(f, o), seal.Policy{})
+	report, err := seal.Check(ctx, original(f, o), policy)
 	if err != nil {
 		return refusal(err)
 	}

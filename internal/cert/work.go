@@ -116,13 +116,17 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&inst.uuid, &inst.name); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
+	placement, err := s.placement(ctx, c.InstitutionID)
+	if err != nil {
+		return err
+	}
 	o, err := s.blobs.Open(ctx, c.File.Key)
 	if err != nil {
 		return fmt.Errorf("opening the original: %w", err)
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	v, err := s.sealer.Seal(ctx, original(&c.File, o), seal.Stamp{
-		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.name,
+		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.name, Placement: placement,
 	})
 	if err != nil {
 		return fmt.Errorf("sealing: %w", err)
@@ -166,6 +170,9 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 			column{"placement", string(v.Placement)}, column{"placement_page", v.Page}, column{"placement_box", string(box)},
 			column{"notices", string(notices)}, column{"approved_at", now})
 		if err != nil {
+			return err
+		}
+		if err := rememberTx(ctx, tx, moved.InstitutionID, v.Layout, now); err != nil {
 			return err
 		}
 		return recordChecksTx(ctx, tx, moved.ID, now)

@@ -1,0 +1,155 @@
+package cert
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+const (
+	// maxPlacementPage bounds the page that can be chosen for the stamp.
+	maxPlacementPage = 10_000
+	// maxLayouts is how many remembered places one sealing looks at.
+	maxLayouts = 16
+)
+
+// Placements are the modes that an institution can choose.
+var Placements = []seal.Mode{
+	seal.Auto, seal.TopLeft, seal.TopRight, seal.BottomLeft, seal.BottomRight, seal.Exact, seal.Strip, seal.Appended,
+}
+
+// Policy is what an institution decided about its stamps and files.
+type Policy struct {
+	Placement seal.Mode
+	// Page counts from 1; a document without it is stamped on page one.
+	Page int
+	// Box is where Exact puts the stamp, nil otherwise.
+	Box          *seal.Box
+	RefuseActive bool
+}
+
+// ReadPolicy gives an institution's policy.
+func ReadPolicy(ctx context.Context, q db.Queryer, institutionID int64) (*Policy, error) {
+	var p Policy
+	var box sql.NullString
+	err := q.QueryRowContext(ctx,
+		`SELECT placement, placement_page, placement_box, refuse_active FROM institutions WHERE id = $1`, institutionID).
+		Scan(&p.Placement, &p.Page, &box, &p.RefuseActive)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, fault.New(fault.NotFound, "No such institution.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the policy of an institution: %w", err)
+	}
+	if box.Valid {
+		p.Box = new(seal.Box)
+		if err := json.Unmarshal([]byte(box.String), p.Box); err != nil {
+			return nil, fmt.Errorf("reading the place of stamps: %w", err)
+		}
+	}
+	return &p, nil
+}
+
+// SetPolicy changes an institution's policy; certificates processed from now
+// on follow it.
+func SetPolicy(ctx context.Context, d *db.DB, institutionID int64, p *Policy) error {
+	if err := p.check(); err != nil {
+		return err
+	}
+	var box any
+	if p.Placement == seal.Exact {
+		text, err := json.Marshal(p.Box)
+		if err != nil {
+			return fmt.Errorf("writing the place of stamps: %w", err)
+		}
+		box = string(text)
+	}
+	err := d.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			UPDATE institutions SET placement = $1, placement_page = $2, placement_box = $3, refuse_active = $4 WHERE id = $5`,
+			string(p.Placement), p.Page, box, p.RefuseActive, institutionID)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("changing the policy of an institution: %w", err)
+	}
+	return nil
+}
+
+func (p *Policy) check() error {
+	var bad fault.Fields
+	if !slices.Contains(Placements, p.Placement) {
+		bad.Add("placement", fmt.Sprintf("The placement must be one of %v.", Placements))
+	}
+	if p.Page < 1 || p.Page > maxPlacementPage {
+		bad.Add("placement_page", fmt.Sprintf("The page must be a number from 1 to %d.", maxPlacementPage))
+	}
+	switch b := p.Box; {
+	case p.Placement == seal.Exact && b == nil:
+		bad.Add("placement_box", "An exact placement needs its box: x0,y0,x1,y1 as fractions of the page, from its top left.")
+	case b != nil && p.Placement != seal.Exact:
+		bad.Add("placement_box", "Only an exact placement has a box.")
+	case b != nil && (b[0] < 0 || b[1] < 0 || b[2] > 1 || b[3] > 1 || !(b[0] < b[2]) || !(b[1] < b[3])):
+		bad.Add("placement_box", "The box must be x0,y0,x1,y1 with 0 <= x0 < x1 <= 1 and 0 <= y0 < y1 <= 1.")
+	}
+	return bad.Err()
+}
+
+// placement is where the next stamp of an institution should go.
+func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
+	policy, err := ReadPolicy(ctx, s.db, institutionID)
+	if err != nil {
+		return p, err
+	}
+	p = seal.Placement{Mode: policy.Placement, Page: policy.Page}
+	if policy.Box != nil {
+		p.Box = *policy.Box
+	}
+	if p.Mode != seal.Auto {
+		return p, nil
+	}
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT width, height, box FROM stamp_layouts WHERE institution_id = $1 ORDER BY updated_at DESC LIMIT $2`, institutionID, maxLayouts)
+	if err != nil {
+		return p, fmt.Errorf("reading remembered places: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var l seal.Layout
+		var box string
+		if err := rows.Scan(&l.Width, &l.Height, &box); err != nil {
+			return p, fmt.Errorf("reading remembered places: %w", err)
+		}
+		if err := json.Unmarshal([]byte(box), &l.Box); err != nil {
+			return p, fmt.Errorf("reading remembered places: %w", err)
+		}
+		p.Remembered = append(p.Remembered, l)
+	}
+	return p, rows.Err()
+}
+
+// rememberTx keeps a place that worked, unless it is the one that is kept.
+func rememberTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
+	if l.Width == 0 {
+		return nil
+	}
+	box, err := json.Marshal(l.Box)
+	if err != nil {
+		return fmt.Errorf("writing a place: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) VALUES ($1, $2, $3, $4, $5)
+		ON CONFLICT (institution_id, width, height) DO UPDATE SET box = excluded.box, updated_at = excluded.updated_at
+		WHERE stamp_layouts.box <> excluded.box`,
+		institutionID, l.Width, l.Height, string(box), now); err != nil {
+		return fmt.Errorf("remembering a place: %w", err)
+	}
+	return nil
+}

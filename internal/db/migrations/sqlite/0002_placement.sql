@@ -1,0 +1,16 @@
+-- Where an institution wants its stamps, and what it takes.
+ALTER TABLE institutions ADD COLUMN placement TEXT NOT NULL DEFAULT 'auto';
+ALTER TABLE institutions ADD COLUMN placement_page INTEGER NOT NULL DEFAULT 1;
+ALTER TABLE institutions ADD COLUMN placement_box TEXT;
+ALTER TABLE institutions ADD COLUMN refuse_active INTEGER NOT NULL DEFAULT 0;
+
+-- Where the stamp found room on the last certificate of each page size.
+CREATE TABLE stamp_layouts (
+    institution_id INTEGER NOT NULL REFERENCES institutions (id),
+    width          INTEGER NOT NULL,
+    height         INTEGER NOT NULL,
+    box            TEXT NOT NULL,
+    updated_at     INTEGER NOT NULL,
+    PRIMARY KEY (institution_id, width, height)
+) STRICT;
+CREATE INDEX stamp_layouts_updated_at_idx ON stamp_layouts (institution_id, updated_at);
