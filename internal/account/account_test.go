@@ -1,6 +1,7 @@
 package account_test
 
 import (
+	"bytes"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -172,7 +173,7 @@ func TestHashPassword(t *testing.T) {
 	if err := errors.Join(err1, err2); err != nil {
 		t.Fatal(err)
 	}
-	if string(argon2.IDKey([]byte("correct horse"), salt, tm, m, p, 32)) != string(key) {
+	if !bytes.Equal(argon2.IDKey([]byte("correct horse"), salt, tm, m, p, 32), key) {
 		t.Fatal("the hash is not of the password")
 	}
 }

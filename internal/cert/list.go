@@ -17,9 +17,10 @@ import (
 )
 
 const (
-	// DefaultPage and MaxPage are how many records a page has.
+	// DefaultPage is how many records a page has when nobody says.
 	DefaultPage = 15
-	MaxPage     = 100
+	// MaxPage is how many it can have.
+	MaxPage = 100
 	// MaxDepth is the last record that can be reached by page number.
 	MaxDepth = 100_000
 	// countUpTo is how far records are counted under a filter.

@@ -2,6 +2,7 @@ package cert
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -218,18 +219,13 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if err := json.Unmarshal(r.Args, &args); err != nil {
 		return fmt.Errorf("reading job %d: %w", r.ID, err)
 	}
-	rows, err := tx.QueryContext(ctx, `
-		UPDATE certificates SET crashes = crashes + 1 WHERE uuid = $1 AND status = 'processing' RETURNING crashes`, args.UUID)
+	var crashes int
+	err := tx.QueryRowContext(ctx, `
+		UPDATE certificates SET crashes = crashes + 1 WHERE uuid = $1 AND status = 'processing' RETURNING crashes`, args.UUID).Scan(&crashes)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
 	if err != nil {
-		return fmt.Errorf("counting a crash: %w", err)
-	}
-	crashes := 0
-	for rows.Next() {
-		if err := rows.Scan(&crashes); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
 		return fmt.Errorf("counting a crash: %w", err)
 	}
 	if crashes < maxCrashes {

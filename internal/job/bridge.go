@@ -51,7 +51,9 @@ func (b bridge) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResult
 }
 
 // LargeObjects cannot be given without a real pgx.Tx; River does not ask.
-func (b bridge) LargeObjects() pgx.LargeObjects { panic(errLargeObjects) }
+func (b bridge) LargeObjects() pgx.LargeObjects {
+	panic(errLargeObjects) //nolint:forbidigo // the interface leaves no error to return
+}
 
 func (b bridge) Prepare(ctx context.Context, name, query string) (*pgconn.StatementDescription, error) {
 	return b.conn.Prepare(ctx, name, query)

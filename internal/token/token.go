@@ -49,8 +49,8 @@ type Token struct {
 }
 
 // Has tells whether the token carries any of the permissions.
-func (t *Token) Has(any ...Permission) bool {
-	return slices.ContainsFunc(any, func(p Permission) bool { return slices.Contains(t.Permissions, p) })
+func (t *Token) Has(wanted ...Permission) bool {
+	return slices.ContainsFunc(wanted, func(p Permission) bool { return slices.Contains(t.Permissions, p) })
 }
 
 // Service works on tokens.

@@ -93,13 +93,16 @@ func TestCreateRefusesNonsense(t *testing.T) {
 	s := token.New(d, time.Now)
 	inst := institution(t, d, "AAA")
 	past := time.Now().Add(-time.Second)
-	for name, make := range map[string]func() error{
-		"no name":            func() error { _, _, err := s.Create(t.Context(), inst, " ", token.All, nil); return err },
-		"no permission":      func() error { _, _, err := s.Create(t.Context(), inst, "x", nil, nil); return err },
-		"unknown permission": func() error { _, _, err := s.Create(t.Context(), inst, "x", []token.Permission{"all"}, nil); return err },
-		"already over":       func() error { _, _, err := s.Create(t.Context(), inst, "x", token.All, &past); return err },
+	for name, create := range map[string]func() error{
+		"no name":       func() error { _, _, err := s.Create(t.Context(), inst, " ", token.All, nil); return err },
+		"no permission": func() error { _, _, err := s.Create(t.Context(), inst, "x", nil, nil); return err },
+		"unknown permission": func() error {
+			_, _, err := s.Create(t.Context(), inst, "x", []token.Permission{"all"}, nil)
+			return err
+		},
+		"already over": func() error { _, _, err := s.Create(t.Context(), inst, "x", token.All, &past); return err },
 	} {
-		if err := make(); !fault.Is(err, fault.Invalid) {
+		if err := create(); !fault.Is(err, fault.Invalid) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -96,7 +96,7 @@ func Wrap(o Options, next http.Handler) http.Handler {
 		defer func() {
 			if v := recover(); v != nil {
 				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // a panic's value, compared as net/http does
-					panic(v)
+					panic(v) //nolint:forbidigo // it tells net/http to end the connection
 				}
 				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v))
 				if rec.status == 0 {

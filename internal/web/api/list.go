@@ -2,6 +2,7 @@ package api
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"net/url"
 	"slices"
@@ -111,10 +112,7 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 // paged puts a list in its envelope.
 func paged(path string, query url.Values, f cert.Filter, l *cert.List, data []*certificate) page {
 	to := func(n int) *string {
-		q := url.Values{}
-		for k, v := range query {
-			q[k] = v
-		}
+		q := maps.Clone(query)
 		q.Set("page", strconv.Itoa(n))
 		link := path + "?" + q.Encode()
 		return &link
