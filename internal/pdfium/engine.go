@@ -1,0 +1,97 @@
+package pdfium
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/tetratelabs/wazero"
+	"github.com/tetratelabs/wazero/experimental"
+)
+
+// engine is PDFium compiled to machine code, of which instances are made.
+type engine struct {
+	runtime wazero.Runtime
+	module  wazero.CompiledModule
+	cache   wazero.CompilationCache // nil if none
+	limit   int64
+}
+
+// newEngine compiles PDFium, or takes the code from cacheDir. A cache that
+// cannot be used costs time and nothing else.
+func newEngine(ctx context.Context, cacheDir string, limit int64) (*engine, error) {
+	wasm, err := module(files)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	wasm, err = instrument(wasm)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	if cacheDir != "" {
+		if cache, err := wazero.NewCompilationCacheWithDir(cacheDir); err == nil {
+			if e, err := compile(ctx, wasm, cache, limit); err == nil {
+				return e, nil
+			}
+			_ = cache.Close(ctx)
+		}
+	}
+	e, err := compile(ctx, wasm, nil, limit)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrUnavailable, err)
+	}
+	return e, nil
+}
+
+func compile(ctx context.Context, wasm []byte, cache wazero.CompilationCache, limit int64) (*engine, error) {
+	config := wazero.NewRuntimeConfig().WithMemoryLimitPages(uint32(limit / wasmPage))
+	if cache != nil {
+		config = config.WithCompilationCache(cache)
+	}
+	runtime := wazero.NewRuntimeWithConfig(ctx, config)
+	module, err := runtime.CompileModule(ctx, wasm)
+	if err != nil {
+		_ = runtime.Close(ctx)
+		return nil, fmt.Errorf("compile PDFium: %w", err)
+	}
+	if err := instantiateHost(ctx, runtime, module); err != nil {
+		_ = runtime.Close(ctx)
+		return nil, err
+	}
+	return &engine{runtime: runtime, module: module, cache: cache, limit: limit}, nil
+}
+
+// instance makes a new one of PDFium. It must be released.
+func (e *engine) instance(ctx context.Context) (*instance, error) {
+	mem, err := reserve(e.limit / wasmPage * wasmPage)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrMemory, err)
+	}
+	i := &instance{memory: mem}
+	ctx = experimental.WithMemoryAllocator(ctx, mem)
+	i.module, err = e.runtime.InstantiateModule(ctx, e.module,
+		wazero.NewModuleConfig().WithName("").WithStartFunctions()) // no name: many at once
+	if err != nil {
+		_ = mem.release()
+		return nil, fmt.Errorf("%w: start PDFium: %w", ErrUnavailable, err)
+	}
+	for _, name := range []string{"__wasm_call_ctors", "FPDF_InitLibrary"} {
+		if _, err := i.call(ctx, name); err != nil {
+			_ = i.release()
+			return nil, fmt.Errorf("start PDFium: %w", err)
+		}
+	}
+	return i, nil
+}
+
+func (e *engine) close(ctx context.Context) error {
+	err := e.runtime.Close(ctx)
+	if e.cache != nil {
+		if cacheErr := e.cache.Close(ctx); err == nil {
+			err = cacheErr
+		}
+	}
+	if err != nil {
+		return fmt.Errorf("free compiled code: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,231 @@
+package pdfium
+
+import (
+	"bytes"
+	"compress/zlib"
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"image"
+	"image/color"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// cacheDir holds the compiled code for all tests of one run.
+var cacheDir string
+
+func TestMain(m *testing.M) {
+	dir, err := os.MkdirTemp("", "pdfium-cache-")
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	cacheDir = dir
+	code := m.Run()
+	_ = os.RemoveAll(dir)
+	os.Exit(code)
+}
+
+// lacking skips the test, or fails it where everything must be there.
+func lacking(tb testing.TB, what string) {
+	tb.Helper()
+	if os.Getenv("CI") == "true" {
+		tb.Fatal(what)
+	}
+	tb.Skip(what)
+}
+
+func newRenderer(tb testing.TB, opts Options) *Renderer {
+	tb.Helper()
+	if opts.CacheDir == "" {
+		opts.CacheDir = cacheDir
+	}
+	r, err := New(tb.Context(), opts)
+	if errors.Is(err, ErrUnavailable) {
+		lacking(tb, err.Error())
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := r.Close(context.Background()); err != nil {
+			tb.Error(err)
+		}
+	})
+	return r
+}
+
+// sharedRenderer is for tests that leave it as it was; it lives as long as the process.
+var sharedRenderer = sync.OnceValues(func() (*Renderer, error) {
+	return New(context.Background(), Options{CacheDir: cacheDir})
+})
+
+func shared(tb testing.TB) *Renderer {
+	tb.Helper()
+	r, err := sharedRenderer()
+	if errors.Is(err, ErrUnavailable) {
+		lacking(tb, err.Error())
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return r
+}
+
+func source(pdf []byte) Source {
+	return Source{Head: bytes.NewReader(pdf), HeadSize: int64(len(pdf))}
+}
+
+// makePDF writes objects, numbered from 1, of which the first is the catalog.
+func makePDF(objects ...string) []byte {
+	var b bytes.Buffer
+	b.WriteString("%PDF-1.7\n")
+	offsets := make([]int, len(objects))
+	for k, o := range objects {
+		offsets[k] = b.Len()
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", k+1, o)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
+	for _, o := range offsets {
+		fmt.Fprintf(&b, "%010d 00000 n \n", o)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, start)
+	return b.Bytes()
+}
+
+func stream(dict, data string) string {
+	return fmt.Sprintf("<<%s/Length %d>>\nstream\n%s\nendstream", dict, len(data), data)
+}
+
+// onePage makes a document of one page; page is a part of its dictionary,
+// further objects are numbered from 5.
+func onePage(page, content string, further ...string) []byte {
+	return makePDF(append([]string{
+		"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[6 0 R]>>>>",
+		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+		"<</Type/Page/Parent 2 0 R/Contents 4 0 R" + page + ">>",
+		stream("", content),
+	}, further...)...)
+}
+
+// flags is a page of 200 by 100 whose quarters are, from top left, red, green,
+// blue and white.
+func flags(page string) []byte {
+	return onePage("/MediaBox[0 0 200 100]"+page,
+		"1 0 0 rg 0 50 100 50 re f 0 1 0 rg 100 50 100 50 re f 0 0 1 rg 0 0 100 50 re f")
+}
+
+// lattice is a page with slanted lines everywhere, so that a shift by a fraction
+// of a pixel shows.
+func lattice() []byte {
+	var b strings.Builder
+	for k := range 40 {
+		fmt.Fprintf(&b, "%.2f 0 0.%d RG 0 %d m 595.28 %d.5 l S %d 0 m %d.25 841.89 l S\n",
+			float64(k)/40, k%10, k*23, 841-k*19, k*17, 590-k*13)
+	}
+	return onePage("/MediaBox[0 0 595.28 841.89]", b.String())
+}
+
+// endless is a page whose drawing takes practically for ever: each of its forms
+// draws the next one ten times.
+func endless() []byte {
+	const depth = 12
+	var forms []string
+	for k := range depth {
+		forms = append(forms, stream(fmt.Sprintf(
+			"/Type/XObject/Subtype/Form/BBox[0 0 200 100]/Resources<</XObject<</F %d 0 R>>>>", 6+k),
+			strings.Repeat("q 1 0 0 1 0.01 0 cm /F Do Q ", 10)))
+	}
+	forms = append(forms, stream("/Type/XObject/Subtype/Form/BBox[0 0 200 100]", "0 0 1 rg 10 10 80 80 re f"))
+	return onePage("/MediaBox[0 0 200 100]/Resources<</XObject<</F 5 0 R>>>>", "/F Do", forms...)
+}
+
+// bomb is a page whose content decodes to size bytes.
+func bomb(tb testing.TB, size int64) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w := zlib.NewWriter(&b)
+	if _, err := io.CopyN(w, spaces{}, size); err != nil {
+		tb.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return makePDF("<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+		"<</Type/Page/Parent 2 0 R/Contents 4 0 R/MediaBox[0 0 200 100]>>",
+		stream("/Filter/FlateDecode", b.String()))
+}
+
+type spaces struct{}
+
+func (spaces) Read(p []byte) (int, error) {
+	for k := range p {
+		p[k] = ' '
+	}
+	return len(p), nil
+}
+
+var (
+	red   = color.NRGBA{255, 0, 0, 255}
+	green = color.NRGBA{0, 255, 0, 255}
+	blue  = color.NRGBA{0, 0, 255, 255}
+	blank = color.NRGBA{255, 255, 255, 255}
+)
+
+// wantColor compares the pixel at fractions of the image.
+func wantColor(t *testing.T, img image.Image, x, y float64, want color.Color) {
+	t.Helper()
+	b := img.Bounds()
+	at := image.Pt(int(x*float64(b.Dx())), int(y*float64(b.Dy())))
+	got := color.NRGBAModel.Convert(img.At(at.X, at.Y))
+	if want = color.NRGBAModel.Convert(want); got != want {
+		t.Errorf("at %v of %v: color %v, want %v", at, b.Max, got, want)
+	}
+}
+
+// sample is a file of the corpus.
+type sample struct {
+	name   string
+	accept bool
+	data   []byte
+}
+
+// corpus returns the PDF files kept beside the repository.
+func corpus(tb testing.TB) []sample {
+	tb.Helper()
+	root := filepath.Join("..", "..", "..", "shared", "corpus")
+	f, err := os.Open(filepath.Join(root, "MANIFEST.tsv"))
+	if errors.Is(err, fs.ErrNotExist) {
+		lacking(tb, "the corpus of real files is not here")
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	defer f.Close()
+	table := csv.NewReader(f)
+	table.Comma, table.LazyQuotes = '\t', true
+	rows, err := table.ReadAll()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var samples []sample
+	for _, row := range rows {
+		if !strings.HasPrefix(row[0], "pdf/") {
+			continue
+		}
+		data, err := os.ReadFile(filepath.Join(root, filepath.FromSlash(row[0])))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		samples = append(samples, sample{row[0], row[1] == "accept", data})
+	}
+	return samples
+}

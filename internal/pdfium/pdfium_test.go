@@ -1,0 +1,243 @@
+package pdfium
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"testing/fstest"
+	"time"
+)
+
+func TestWithoutBinary(t *testing.T) {
+	t.Parallel()
+	if err := available(fstest.MapFS{"wasm/README.md": {}}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("error %v, want ErrUnavailable", err)
+	}
+}
+
+func TestWrongBinary(t *testing.T) {
+	t.Parallel()
+	other := fstest.MapFS{
+		binaryName: {Data: []byte("another version")},
+		sumName:    {Data: []byte("5e4cd023  pdfium.wasm\n")},
+	}
+	if _, err := module(other); err == nil {
+		t.Error("a module with another hash was taken")
+	}
+}
+
+func TestLicences(t *testing.T) {
+	t.Parallel()
+	shared(t)
+	text, err := Licences()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range []string{"MIT License", "PDFium Authors", "Apache License"} {
+		if !strings.Contains(text, part) {
+			t.Errorf("the licences lack %q", part)
+		}
+	}
+}
+
+func TestOptions(t *testing.T) {
+	t.Parallel()
+	shared(t)
+	if _, err := New(t.Context(), Options{MemoryLimit: 1 << 20}); !errors.Is(err, ErrUnavailable) {
+		t.Errorf("1 MiB of memory: error %v, want ErrUnavailable", err)
+	}
+}
+
+// A call that is stopped costs its document and nothing else.
+func TestDeadline(t *testing.T) {
+	t.Parallel()
+	r := newRenderer(t, Options{Timeout: 300 * time.Millisecond, Instances: 1})
+	cause := errors.New("the client went away")
+	for _, tc := range []struct {
+		name string
+		ctx  func(context.Context) (context.Context, context.CancelFunc)
+		want error
+		not  error
+	}{
+		{"own timeout", context.WithCancel, ErrTimeout, context.DeadlineExceeded},
+		{"deadline of caller", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			return context.WithTimeout(ctx, 50*time.Millisecond)
+		}, ErrTimeout, nil},
+		{"canceled", func(ctx context.Context) (context.Context, context.CancelFunc) {
+			ctx, cancel := context.WithCancelCause(ctx)
+			timer := time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
+			return ctx, func() { timer.Stop(); cancel(nil) }
+		}, cause, ErrTimeout},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			t.Parallel()
+			d, err := r.Open(t.Context(), source(endless()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer d.Close()
+			ctx, cancel := tc.ctx(t.Context())
+			defer cancel()
+			if _, err = d.Render(ctx, Request{MaxSide: 400}); !errors.Is(err, tc.want) || tc.not != nil && errors.Is(err, tc.not) {
+				t.Errorf("error %v, want %v", err, tc.want)
+			}
+			if _, again := d.Render(t.Context(), Request{MaxSide: 400}); again == nil || again.Error() != err.Error() {
+				t.Errorf("the document then gives %v, not %v", again, err)
+			}
+			d.Close()
+			p, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 100})
+			if err != nil {
+				t.Fatalf("the next document: %v", err)
+			}
+			wantColor(t, p.Image, .25, .25, red)
+		})
+	}
+}
+
+func TestMemoryLimit(t *testing.T) {
+	t.Parallel()
+	r := newRenderer(t, Options{MemoryLimit: minMemory, Instances: 1})
+	if _, err := r.Render(t.Context(), source(bomb(t, 4*minMemory)), Request{MaxSide: 400}); !errors.Is(err, ErrMemory) {
+		t.Errorf("a bomb: error %v, want ErrMemory", err)
+	}
+	if _, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 4000}); !errors.Is(err, ErrMemory) {
+		t.Errorf("an image larger than the instance: error %v, want ErrMemory", err)
+	}
+	if _, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 400}); err != nil {
+		t.Errorf("the next document: %v", err)
+	}
+}
+
+func TestConcurrent(t *testing.T) {
+	t.Parallel()
+	r := newRenderer(t, Options{})
+	pdf := flags("")
+	d, err := r.Open(t.Context(), source(pdf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	var wg sync.WaitGroup
+	for k := range 8 {
+		wg.Go(func() {
+			for range 5 {
+				p, err := r.Render(t.Context(), source(pdf), Request{MaxSide: 100 + k})
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				wantColor(t, p.Image, .75, .25, green)
+				if p, err = d.Render(t.Context(), Request{MaxSide: 100, Gray: k%2 == 0}); err != nil {
+					t.Error(err)
+					return
+				}
+				wantColor(t, p.Image, .75, .75, blank)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestWaitForInstance(t *testing.T) {
+	t.Parallel()
+	r := newRenderer(t, Options{Instances: 1})
+	d, err := r.Open(t.Context(), source(flags("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if _, err := r.Open(ctx, source(flags(""))); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("while the only instance is taken: error %v, want DeadlineExceeded", err)
+	}
+	d.Close()
+	d.Close()
+	if d, err = r.Open(t.Context(), source(flags(""))); err != nil {
+		t.Fatalf("after it was given back: %v", err)
+	}
+	d.Close()
+}
+
+func TestClose(t *testing.T) {
+	t.Parallel()
+	r := newRenderer(t, Options{Timeout: time.Minute})
+	idle, err := r.Open(t.Context(), source(flags("")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	busy, err := r.Open(t.Context(), source(endless()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	begun, ended := make(chan struct{}), make(chan error)
+	go func() {
+		close(begun)
+		_, err := busy.Render(t.Context(), Request{MaxSide: 400})
+		ended <- err
+	}()
+	<-begun
+	closed := make(chan error)
+	go func() { closed <- r.Close(t.Context()) }()
+	if err := <-ended; !errors.Is(err, ErrClosed) {
+		t.Errorf("call under way: error %v, want ErrClosed", err)
+	}
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+	if _, err := idle.Render(t.Context(), Request{MaxSide: 400}); !errors.Is(err, ErrClosed) {
+		t.Errorf("open document: error %v, want ErrClosed", err)
+	}
+	if _, err := r.Open(t.Context(), source(flags(""))); !errors.Is(err, ErrClosed) {
+		t.Errorf("new document: error %v, want ErrClosed", err)
+	}
+}
+
+func TestCloseUnused(t *testing.T) {
+	t.Parallel()
+	r := newRenderer(t, Options{})
+	if err := r.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := r.Open(t.Context(), source(flags(""))); !errors.Is(err, ErrClosed) {
+		t.Errorf("error %v, want ErrClosed", err)
+	}
+}
+
+// A cache that was cut off, or is not a folder, must not stop the renderer.
+func TestBadCache(t *testing.T) {
+	t.Parallel()
+	if testing.Short() {
+		t.Skip("compiles several times")
+	}
+	dir := t.TempDir()
+	r := newRenderer(t, Options{CacheDir: dir})
+	if err := r.Warm(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	damaged := 0
+	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
+		if err != nil || e.IsDir() {
+			return err
+		}
+		damaged++
+		return os.Truncate(path, 100_000)
+	})
+	if err != nil || damaged == 0 {
+		t.Fatalf("damaged %d files of the cache: %v", damaged, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, cache := range []string{dir, file} {
+		r := newRenderer(t, Options{CacheDir: cache})
+		if _, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 100}); err != nil {
+			t.Errorf("cache %s: %v", cache, err)
+		}
+	}
+}

@@ -1,0 +1,281 @@
+package pdfium
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"math"
+)
+
+// Bounds of the raster.
+const (
+	// maxSide is the longest side of the raster of a whole page, in pixels.
+	maxSide = 1 << 20
+	// margin is drawn around a part and cut off again, in pixels: PDFium may leave
+	// out glyphs that its bitmap would cut, and draw those beside them differently.
+	margin = 32
+	// maxPixels is the most pixels in one image: 64 MiB inside the sandbox.
+	maxPixels = 1 << 24
+)
+
+// Request says what to render of a page. MaxSide or Scale must be set; if both
+// are, Scale holds as far as MaxSide allows.
+type Request struct {
+	Page        int        // from 0
+	MaxSide     int        // longer side of the whole page in pixels
+	Scale       float64    // pixels per unit of default user space
+	Clip        [4]float64 // left, top, right, bottom as fractions of the page as shown, from its top left; zero is all of it
+	Annotations bool       // draw annotations, form fields among them
+	Gray        bool       // the image is an *image.Gray
+}
+
+// Page is a rendered page or a part of it, on white.
+type Page struct {
+	Image         image.Image     // *image.NRGBA, or *image.Gray when asked for; its bounds start at 0, 0
+	Box           image.Rectangle // where Image lies in the raster of the whole page
+	Raster        image.Point     // size of the raster of the whole page
+	Width, Height float64         // size of the page as PageSize gives it
+}
+
+// Render renders one page or a part of it. A part has the grid of pixels of the
+// whole and shows the same, but for rounding where its border cuts a shape: up to
+// 4 of 255 levels. Errors are of the kinds of this package, or that of ctx, or
+// that of reading the source. After ErrTimeout, ErrMemory, ErrAborted and errors
+// of reading, the document gives that error to all further calls.
+func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var p *Page
+	err := d.run(ctx, func(ctx context.Context) error {
+		var err error
+		p, err = d.render(ctx, req)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("render page %d: %w", req.Page, err)
+	}
+	return p, nil
+}
+
+func (d *Document) render(ctx context.Context, req Request) (*Page, error) {
+	width, height, err := d.size(ctx, req.Page)
+	if err != nil {
+		return nil, err
+	}
+	raster, box, err := layout(req, width, height)
+	if err != nil {
+		return nil, err
+	}
+	if req.Annotations {
+		if err := d.openForm(ctx); err != nil {
+			return nil, err
+		}
+	}
+	if err := d.openPage(ctx, req.Page); err != nil {
+		return nil, err
+	}
+	img, err := d.draw(ctx, req, raster, box)
+	if err != nil {
+		return nil, err
+	}
+	return &Page{Image: img, Box: box, Raster: raster, Width: width, Height: height}, nil
+}
+
+// layout returns the size in pixels of a page and the part of it that was asked for.
+func layout(req Request, width, height float64) (raster image.Point, box image.Rectangle, err error) {
+	scale := req.Scale
+	long := max(width, height)
+	switch {
+	case req.MaxSide < 0 || req.MaxSide > maxSide || !(scale >= 0) || math.IsInf(scale, 0):
+		return raster, box, fmt.Errorf("%w: MaxSide %d, Scale %v", ErrRequest, req.MaxSide, scale)
+	case req.MaxSide == 0 && scale == 0:
+		return raster, box, fmt.Errorf("%w: neither MaxSide nor Scale", ErrRequest)
+	case scale == 0 || req.MaxSide > 0 && scale*long > float64(req.MaxSide):
+		scale = float64(req.MaxSide) / long
+	}
+	if scale*long > maxSide {
+		return raster, box, fmt.Errorf("%w: page of %v by %v at %v pixels per unit", ErrMemory, width, height, scale)
+	}
+	side := func(units float64) int { return max(1, int(math.Round(units*scale))) }
+	raster = image.Pt(side(width), side(height))
+
+	clip := req.Clip
+	if clip == [4]float64{} {
+		clip = [4]float64{0, 0, 1, 1}
+	}
+	if !(0 <= clip[0] && clip[0] < clip[2] && clip[2] <= 1 && 0 <= clip[1] && clip[1] < clip[3] && clip[3] <= 1) {
+		return raster, box, fmt.Errorf("%w: clip %v", ErrRequest, req.Clip)
+	}
+	from := func(f float64, n int) int { return min(n-1, int(math.Floor(f*float64(n)))) }
+	to := func(f float64, n int) int { return min(n, max(1, int(math.Ceil(f*float64(n))))) }
+	box = image.Rect(from(clip[0], raster.X), from(clip[1], raster.Y), to(clip[2], raster.X), to(clip[3], raster.Y))
+	if box.Dx()*box.Dy() > maxPixels {
+		return raster, box, fmt.Errorf("%w: image of %d by %d pixels", ErrMemory, box.Dx(), box.Dy())
+	}
+	return raster, box, nil
+}
+
+// openPage loads a page, unless it was used last: several parts of one page cost
+// one interpretation of its content.
+func (d *Document) openPage(ctx context.Context, index int) error {
+	i := d.instance
+	if d.page != 0 && d.index == index {
+		return nil
+	}
+	if err := d.closePage(ctx); err != nil {
+		return err
+	}
+	page, err := i.call(ctx, "FPDF_LoadPage", d.handle, uint64(index))
+	if err != nil {
+		return err
+	}
+	if page == 0 {
+		return i.lastError(ctx)
+	}
+	d.page, d.index = page, index
+	if d.form == 0 {
+		return nil
+	}
+	_, err = i.call(ctx, "FORM_OnAfterLoadPage", d.page, d.form)
+	return err
+}
+
+func (d *Document) closePage(ctx context.Context) error {
+	if d.page == 0 {
+		return nil
+	}
+	if d.form != 0 {
+		if _, err := d.instance.call(ctx, "FORM_OnBeforeClosePage", d.page, d.form); err != nil {
+			return err
+		}
+	}
+	_, err := d.instance.call(ctx, "FPDF_ClosePage", d.page)
+	d.page = 0
+	return err
+}
+
+// openForm prepares for drawing form fields (signatures among them), which for
+// PDFium are not a part of the page but of an environment to fill in forms. This
+// build has no JavaScript, and no action of the document is run.
+func (d *Document) openForm(ctx context.Context) error {
+	if d.form != 0 {
+		return nil
+	}
+	if err := d.closePage(ctx); err != nil { // the form wants to see it opened
+		return err
+	}
+	i := d.instance
+	info, err := i.call(ctx, "PDFiumExt_OpenFormFillInfo")
+	if err != nil {
+		return err
+	}
+	form, err := i.call(ctx, "PDFiumExt_InitFormFillEnvironment", d.handle, info)
+	if err != nil {
+		return err
+	}
+	if form == 0 {
+		return fmt.Errorf("%w: its form cannot be read", ErrLoad)
+	}
+	// Fields are shown as they are on paper, without the tint that invites to fill them in.
+	if _, err := i.call(ctx, "FPDF_SetFormFieldHighlightAlpha", form, 0); err != nil {
+		return err
+	}
+	d.form = form
+	return nil
+}
+
+// Numbers of fpdfview.h.
+const (
+	bitmapBGRx       = 3    // FPDFBitmap_BGRx: 4 bytes a pixel, the last without meaning
+	flagAnnotations  = 0x01 // FPDF_ANNOT
+	flagReverseBytes = 0x10 // FPDF_REVERSE_BYTE_ORDER: R, G, B instead
+	white            = 0xFFFFFFFF
+)
+
+// draw draws box of the raster of the page that is open.
+//
+// The page is laid out at its full size, shifted so that the part lies on the
+// bitmap: the same grid of pixels as that of the whole.
+func (d *Document) draw(ctx context.Context, req Request, raster image.Point, box image.Rectangle) (img image.Image, err error) {
+	i := d.instance
+	drawn := box.Inset(-margin).Intersect(image.Rectangle{Max: raster})
+	w, h := drawn.Dx(), drawn.Dy()
+	bitmap, err := i.call(ctx, "FPDFBitmap_CreateEx", uint64(w), uint64(h), bitmapBGRx, 0, 0)
+	if err != nil {
+		return nil, err
+	}
+	if bitmap == 0 {
+		return nil, ErrMemory
+	}
+	defer func() {
+		if errors.Is(err, errTrap) {
+			return
+		}
+		if _, destroyErr := i.call(ctx, "FPDFBitmap_Destroy", bitmap); err == nil && destroyErr != nil {
+			img, err = nil, destroyErr
+		}
+	}()
+	if _, err := i.call(ctx, "FPDFBitmap_FillRect", bitmap, 0, 0, uint64(w), uint64(h), white); err != nil {
+		return nil, err
+	}
+	flags := uint64(flagReverseBytes)
+	if req.Annotations {
+		flags |= flagAnnotations
+	}
+	place := []uint64{
+		uint64(uint32(int32(-drawn.Min.X))), uint64(uint32(int32(-drawn.Min.Y))),
+		uint64(raster.X), uint64(raster.Y), 0, flags,
+	}
+	if _, err := i.call(ctx, "FPDF_RenderPageBitmap", append([]uint64{bitmap, d.page}, place...)...); err != nil {
+		return nil, err
+	}
+	if req.Annotations {
+		if _, err := i.call(ctx, "FPDF_FFLDraw", append([]uint64{d.form, bitmap, d.page}, place...)...); err != nil {
+			return nil, err
+		}
+	}
+	addr, err := i.call(ctx, "FPDFBitmap_GetBuffer", bitmap)
+	if err != nil {
+		return nil, err
+	}
+	stride, err := i.call(ctx, "FPDFBitmap_GetStride", bitmap)
+	if err != nil {
+		return nil, err
+	}
+	src, ok := i.module.Memory().Read(uint32(addr), uint32(stride)*uint32(h))
+	if !ok || stride < uint64(4*w) {
+		return nil, fmt.Errorf("%w: bitmap out of bounds", ErrAborted)
+	}
+	offset := box.Min.Sub(drawn.Min)
+	src = src[offset.Y*int(stride)+4*offset.X:]
+	if req.Gray {
+		return grayImage(src, int(stride), box.Dx(), box.Dy()), nil
+	}
+	return colorImage(src, int(stride), box.Dx(), box.Dy()), nil
+}
+
+func colorImage(src []byte, stride, w, h int) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		row := img.Pix[y*img.Stride : y*img.Stride+4*w]
+		copy(row, src[y*stride:])
+		for x := 3; x < len(row); x += 4 {
+			row[x] = 0xFF
+		}
+	}
+	return img
+}
+
+// grayImage weighs red, green and blue as color.GrayModel does.
+func grayImage(src []byte, stride, w, h int) *image.Gray {
+	img := image.NewGray(image.Rect(0, 0, w, h))
+	for y := range h {
+		in, out := src[y*stride:y*stride+4*w], img.Pix[y*img.Stride:y*img.Stride+w]
+		for x := range out {
+			r, g, b := uint32(in[4*x]), uint32(in[4*x+1]), uint32(in[4*x+2])
+			out[x] = byte((19595*r + 38470*g + 7471*b + 1<<15) >> 16)
+		}
+	}
+	return img
+}
