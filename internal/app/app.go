@@ -187,6 +187,7 @@ func (a *App) start(ctx context.Context) error {
 	}
 	a.startTasks(ctx)
 	a.serve()
+	a.warmRenderer(ctx)
 	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
 		slog.String("database", string(a.DB.Dialect)))
 	a.warnUnused(ctx)

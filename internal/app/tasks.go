@@ -44,3 +44,13 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 		}
 	})
 }
+
+// warmRenderer compiles the PDF renderer beside the first requests, so that the
+// first certificate does not wait for it.
+func (a *App) warmRenderer(ctx context.Context) {
+	a.tasks.Go(func() {
+		if err := a.renderer.Warm(context.WithoutCancel(ctx)); err != nil {
+			a.log.ErrorContext(ctx, "the PDF renderer cannot be prepared", slog.Any("error", err))
+		}
+	})
+}
