@@ -86,24 +86,29 @@ func (a *App) handler() (http.Handler, error) {
 	mux.Handle("/business/", business.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
-	a.registry.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{
-		Name: "certvault_jobs_waiting", Help: "Certificates whose verified PDF is not made yet.",
-	}, a.waiting))
+	a.registry.MustRegister(
+		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not made yet.", a.certs.Waiting),
+		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; anything but 0 is an alarm.", a.certs.Damaged),
+	)
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
 	}, mux), nil
 }
 
-func (a *App) waiting() float64 {
-	ctx, cancel := context.WithTimeout(context.Background(), readyTime)
-	defer cancel()
-	var n float64
-	if err := a.DB.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
-		a.log.WarnContext(ctx, "counting certificates for the metrics failed", slog.Any("error", err))
-		return -1
-	}
-	return n
+// gauge is a metric that is counted when it is asked for; -1 says that it could
+// not be.
+func (a *App) gauge(name, help string, count func(context.Context) (int, error)) prometheus.Collector {
+	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
+		ctx, cancel := context.WithTimeout(context.Background(), readyTime)
+		defer cancel()
+		n, err := count(ctx)
+		if err != nil {
+			a.log.WarnContext(ctx, "a metric could not be counted", slog.String("metric", name), slog.Any("error", err))
+			return -1
+		}
+		return float64(n)
+	})
 }
 
 // ready tells whether requests can be served: the database answers.

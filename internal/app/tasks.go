@@ -20,6 +20,7 @@ func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, a.certs.SweepBlobs)
+	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)
 	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.queue.Heartbeat(ctx, time.Now()) })
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.Beat, func(ctx context.Context) error { return a.queue.Rescue(ctx, time.Now(), a.certs.Rescued) })

@@ -71,11 +71,12 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 	return nil
 }
 
-func recordChecksTx(ctx context.Context, tx *db.Tx, id, now int64) error {
+// recordCheckTx keeps the result of a check made now.
+func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64) error {
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4)
 		ON CONFLICT (certificate_id, name) DO UPDATE SET result = excluded.result, checked_at = excluded.checked_at`,
-		id, CheckFile, string(Passed), now); err != nil {
+		id, k.Name, string(k.Result), now); err != nil {
 		return fmt.Errorf("recording a check: %w", err)
 	}
 	return nil

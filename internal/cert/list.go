@@ -76,6 +76,14 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return l, nil
 }
 
+// Waiting counts the certificates of all institutions that are in processing.
+func (s *Service) Waiting(ctx context.Context) (n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting certificates in processing: %w", err)
+	}
+	return n, nil
+}
+
 func scanAll(rows *sql.Rows) (list []*Certificate, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {

@@ -176,7 +176,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 		if err := rememberTx(ctx, tx, moved.InstitutionID, v.Layout, now); err != nil {
 			return err
 		}
-		return recordChecksTx(ctx, tx, moved.ID, now)
+		return recordCheckTx(ctx, tx, moved.ID, Check{Name: CheckFile, Result: Passed}, now)
 	})
 }
 
