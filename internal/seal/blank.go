@@ -1,0 +1,246 @@
+package seal
+
+import (
+	"cmp"
+	"image"
+	"math"
+	"slices"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// lookSide is the longer side in pixels of the picture in which blank places are sought.
+const lookSide = 400
+
+// Differences of grey that count as nothing: between neighbours, and over a whole place.
+const (
+	edgeTolerance  = 2
+	placeTolerance = 6
+)
+
+// blankMap tells which parts of a page as shown are blank: of one colour, whichever it is.
+type blankMap struct {
+	img  *image.Gray
+	sums []int32 // summed area table of the pixels that differ from a neighbour or are taken
+}
+
+// newBlankMap reads a picture of the page. The boxes count as taken whatever shows there.
+func newBlankMap(img *image.Gray, taken []Box) *blankMap {
+	w, h := img.Rect.Dx(), img.Rect.Dy()
+	busy := make([]bool, w*h)
+	mark := func(i, j int) {
+		if d := int(img.Pix[i]) - int(img.Pix[j]); d > edgeTolerance || d < -edgeTolerance {
+			busy[i], busy[j] = true, true
+		}
+	}
+	for y := range h {
+		for x := range w {
+			i := y*w + x // img is packed: its bounds start at 0, 0
+			if x+1 < w {
+				mark(i, i+1)
+			}
+			if y+1 < h {
+				mark(i, i+w)
+			}
+		}
+	}
+	for _, b := range taken {
+		r := image.Rect(
+			int(math.Floor(b[0]*float64(w)))-1, int(math.Floor(b[1]*float64(h)))-1,
+			int(math.Ceil(b[2]*float64(w)))+1, int(math.Ceil(b[3]*float64(h)))+1,
+		).Intersect(img.Rect)
+		for y := r.Min.Y; y < r.Max.Y; y++ {
+			for x := r.Min.X; x < r.Max.X; x++ {
+				busy[y*w+x] = true
+			}
+		}
+	}
+	m := &blankMap{img: img, sums: make([]int32, (w+1)*(h+1))}
+	for y := range h {
+		var row int32
+		for x := range w {
+			if busy[y*w+x] {
+				row++
+			}
+			m.sums[(y+1)*(w+1)+x+1] = m.sums[y*(w+1)+x+1] + row
+		}
+	}
+	return m
+}
+
+// blank tells whether nothing shows in r.
+func (m *blankMap) blank(r image.Rectangle) bool {
+	if !r.In(m.img.Rect) || r.Empty() {
+		return false
+	}
+	w := m.img.Rect.Dx() + 1
+	at := func(x, y int) int32 { return m.sums[y*w+x] }
+	return at(r.Max.X, r.Max.Y)-at(r.Min.X, r.Max.Y)-at(r.Max.X, r.Min.Y)+at(r.Min.X, r.Min.Y) == 0
+}
+
+// flat tells that r is of one colour even where it changes too slowly for an edge.
+func (m *blankMap) flat(r image.Rectangle) bool {
+	low, high := byte(255), byte(0)
+	for y := r.Min.Y; y < r.Max.Y; y++ {
+		for _, v := range m.img.Pix[y*m.img.Stride+r.Min.X : y*m.img.Stride+r.Max.X] {
+			low, high = min(low, v), max(high, v)
+		}
+	}
+	return high <= low || high-low <= placeTolerance
+}
+
+// Corners in the order in which they are preferred, and what a later one costs as a
+// fraction of the page: a clearly shorter way to another corner wins.
+var corners = []struct {
+	mode Mode
+	cost float64
+}{{BottomRight, 0}, {BottomLeft, 0.03}, {TopRight, 0.06}, {TopLeft, 0.09}}
+
+// search is one search for blank places: for a figure of one size and the room around it.
+type search struct {
+	m            *blankMap
+	spot         spot
+	px, py       float64     // pixels a point
+	figure       image.Point // pixels it may touch
+	padX, padY   int         // clear around it
+	edgeX, edgeY int         // kept to the edge of the page
+}
+
+// candidate is the best place found towards a corner.
+type candidate struct {
+	corner Mode
+	at     image.Point
+	cost   float64 // distance from the corner as a fraction of the page
+}
+
+// cost is the distance of a place from a corner.
+func (s *search) cost(x, y int, corner Mode) float64 {
+	w, h := s.m.img.Rect.Dx(), s.m.img.Rect.Dy()
+	dx, dy := x-s.edgeX, y-s.edgeY
+	if corner == BottomRight || corner == TopRight {
+		dx = w - s.edgeX - s.figure.X - x
+	}
+	if corner == BottomRight || corner == BottomLeft {
+		dy = h - s.edgeY - s.figure.Y - y
+	}
+	return math.Hypot(float64(dx)/float64(w), float64(dy)/float64(h))
+}
+
+// scan looks at every place on the page and improves the candidates.
+func (s *search) scan(best []candidate) {
+	page := s.m.img.Rect
+	for y := s.edgeY; y+s.figure.Y+s.edgeY <= page.Dy(); y++ {
+		for x := s.edgeX; x+s.figure.X+s.edgeX <= page.Dx(); x++ {
+			r := image.Rect(x-s.padX, y-s.padY, x+s.figure.X+s.padX, y+s.figure.Y+s.padY).Intersect(page)
+			if !s.m.blank(r) {
+				continue
+			}
+			for i := range best {
+				if cost := s.cost(x, y, best[i].corner); cost < best[i].cost && s.m.flat(r) {
+					best[i].at, best[i].cost = image.Pt(x, y), cost
+				}
+			}
+		}
+	}
+}
+
+// farFromCorner is the distance from which a place is not in the corner any more.
+const farFromCorner = 0.4
+
+// find returns the blank places for a figure nearest to each corner, best first. Around
+// it stay clear pad points, and edge points to the edge of the page.
+func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode) []spot {
+	px, py := float64(m.img.Rect.Dx())/f.width, float64(m.img.Rect.Dy())/f.height
+	up := func(v float64) int { return int(math.Ceil(v)) }
+	s := &search{m: m, spot: spot{scale: side / float64(fig.symbol.full()), figure: fig}, px: px, py: py}
+	// One pixel more for where the figure lies between two.
+	s.figure = image.Pt(up(s.spot.width()*px)+1, up(s.spot.height()*py)+1)
+	s.padX, s.padY, s.edgeX, s.edgeY = up(pad*px), up(pad*py), up(edge*px), up(edge*py)
+	var best []candidate
+	for _, c := range corners {
+		if only == Auto || only == c.mode {
+			best = append(best, candidate{corner: c.mode, cost: math.Inf(1)})
+		}
+	}
+	s.scan(best)
+	if only == Auto {
+		for i, c := range corners {
+			best[i].cost += c.cost
+		}
+	}
+	slices.SortStableFunc(best, func(a, b candidate) int { return cmp.Compare(a.cost, b.cost) })
+	var out []spot
+	for _, b := range best {
+		if math.IsInf(b.cost, 1) || only != Auto && b.cost > farFromCorner {
+			continue
+		}
+		place := s.spot
+		place.x = (float64(b.at.X) + 0.5) / px
+		place.y = f.height - (float64(b.at.Y)+0.5)/py - place.height()
+		if !slices.ContainsFunc(out, place.near) {
+			out = append(out, place)
+		}
+	}
+	return out
+}
+
+// near tells whether two places are the same but for a point.
+func (s spot) near(o spot) bool { return math.Abs(o.x-s.x) < 1 && math.Abs(o.y-s.y) < 1 }
+
+// places returns the blank places of the page for the largest figure that finds any. The
+// sides of the QR code are tried in turn.
+func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode) []spot {
+	for _, side := range sides {
+		for _, room := range []struct{ pad, edge float64 }{{2 * millimetre, margin}, {0.8 * millimetre, margin / 2}} {
+			for _, fig := range figures {
+				if out := m.find(f, fig, side, room.pad, room.edge, only); len(out) > 0 {
+					return out
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// taken returns where annotations, form fields among them, lie on the page.
+func taken(doc *pdf.Document, page *pdf.Page, f frame) []Box {
+	const most = 10000
+	annotations, _ := page.Annotations()
+	var out []Box
+	for _, a := range annotations[:min(len(annotations), most)] {
+		dict := doc.Dict(a)
+		r, ok := doc.Rectangle(dict.Get("Rect"))
+		if !ok || doc.Name(dict.Get("Subtype")) == "Popup" {
+			continue
+		}
+		out = append(out, f.shown(r))
+	}
+	return out
+}
+
+// shown returns a rectangle of the default user space as fractions of the page.
+func (f frame) shown(r pdf.Rectangle) Box {
+	m := f.matrix
+	det := m[0]*m[3] - m[1]*m[2]
+	if det == 0 {
+		return Box{0, 0, 1, 1}
+	}
+	back := func(x, y float64) (float64, float64) {
+		x, y = x-m[4], y-m[5]
+		return (m[3]*x - m[2]*y) / det, (m[0]*y - m[1]*x) / det
+	}
+	x1, y1 := back(r.X0, r.Y0)
+	x2, y2 := back(r.X1, r.Y1)
+	return Box{min(x1, x2) / f.width, 1 - max(y1, y2)/f.height, max(x1, x2) / f.width, 1 - min(y1, y2)/f.height}
+}
+
+// overlaps tells whether two boxes have a part in common.
+func (b Box) overlaps(o Box) bool {
+	return b[0] < o[2] && o[0] < b[2] && b[1] < o[3] && o[1] < b[3]
+}
+
+// pixels returns the pixels that lie in a box.
+func (m *blankMap) pixels(b Box) image.Rectangle {
+	w, h := float64(m.img.Rect.Dx()), float64(m.img.Rect.Dy())
+	return image.Rect(int(math.Ceil(b[0]*w)), int(math.Ceil(b[1]*h)), int(b[2]*w), int(b[3]*h))
+}

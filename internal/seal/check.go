@@ -1,0 +1,124 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// maxChecked is the image data that Check decodes to see that it is whole, in bytes;
+// what is larger is decoded by Seal alone.
+const maxChecked = 8 << 20
+
+// An image that expands beyond bombSize bytes and by more than bombRatio is made to exhaust.
+const (
+	bombSize  = 256 << 20
+	bombRatio = 200
+)
+
+func refuse(code, reason string) *Refusal { return &Refusal{Code: code, Reason: reason} }
+
+// Check says at upload whether a file can be sealed at all, without rendering. An
+// error is a *Refusal, or a passing fault such as ctx having ended.
+func Check(ctx context.Context, o Original, p Policy) (Report, error) {
+	if err := ctx.Err(); err != nil {
+		return Report{}, fmt.Errorf("check original: %w", err)
+	}
+	found, err := Sniff(o.Name, o.R, o.Size)
+	if err != nil {
+		return Report{}, err
+	}
+	if found != o.Type {
+		return Report{}, refuse("type_mismatch", fmt.Sprintf("The file was announced as %s, but it is %s.", describe(o.Type), describe(found)))
+	}
+	switch o.Type {
+	case JPEG:
+		return checkJPEG(o)
+	case PNG:
+		return checkPNG(ctx, o)
+	case PDF:
+	}
+	return checkPDF(o, p)
+}
+
+func checkJPEG(o Original) (Report, error) {
+	img, err := readJPEG(o.R, o.Size)
+	if err != nil {
+		return Report{}, err
+	}
+	return Report{Pages: 1, Notices: imageNotices(img.end < o.Size)}, nil
+}
+
+func checkPNG(ctx context.Context, o Original) (Report, error) {
+	img, err := readPNG(o.R, o.Size)
+	if err != nil {
+		return Report{}, err
+	}
+	raw := int64(img.stride(img.width)) * int64(img.height)
+	if _, compressed := img.compressed(o.R); raw > bombSize && raw/bombRatio > compressed {
+		return Report{}, refuse("too_complex", "The PNG image expands to far more data than any certificate needs.")
+	}
+	if raw <= maxChecked {
+		if err := img.rows(ctx, o.R, func([]byte, byte) error { return nil }); err != nil {
+			return Report{}, err
+		}
+	}
+	return Report{Pages: 1, Notices: imageNotices(img.end < o.Size)}, nil
+}
+
+func imageNotices(trailing bool) []Notice {
+	if !trailing {
+		return nil
+	}
+	return []Notice{{"trailing_data", "Bytes after the end of the image were left out of the verified PDF."}}
+}
+
+func checkPDF(o Original, p Policy) (Report, error) {
+	doc, err := pdf.Open(o.R, o.Size)
+	if err != nil {
+		return Report{}, pdfError(err)
+	}
+	page, err := doc.Page(0)
+	if err != nil {
+		return Report{}, pdfError(err)
+	}
+	// Content that cannot be decoded is no reason to refuse, a bomb is.
+	if _, err := doc.ContentBalance(page); errors.Is(err, pdf.ErrLimit) {
+		return Report{}, pdfError(err)
+	}
+	findings := doc.Inspect()
+	if p.RefuseActive && active(findings) {
+		return Report{}, refuse("active_content", "The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept.")
+	}
+	if err := doc.Err(); err != nil {
+		return Report{}, pdfError(err)
+	}
+	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings)}, nil
+}
+
+// refusals are the errors of package pdf that mean the file can never be sealed.
+var refusals = []struct {
+	err          error
+	code, reason string
+}{
+	{pdf.ErrEmpty, "empty", "The file is empty."},
+	{pdf.ErrNotPDF, "type_mismatch", "The file is named like a PDF document, but its content is something else."},
+	{pdf.ErrTruncated, "truncated", "The PDF is cut off: its end is missing."},
+	{pdf.ErrPassword, "password", "The PDF needs a password to be opened. Remove the password and upload it again."},
+	{pdf.ErrEncryption, "unsupported_encryption", "The PDF is encrypted in a way that is not supported. Save it without encryption."},
+	{pdf.ErrNoPages, "no_pages", "The PDF has no page."},
+	{pdf.ErrLimit, "too_complex", "The PDF expands to far more data than any certificate needs."},
+	{pdf.ErrDamaged, "damaged", "The PDF is damaged beyond repair."},
+}
+
+// pdfError turns an error of package pdf into a *Refusal, unless it is a passing fault.
+func pdfError(err error) error {
+	for _, r := range refusals {
+		if errors.Is(err, r.err) {
+			return refuse(r.code, r.reason)
+		}
+	}
+	return fmt.Errorf("read PDF: %w", err)
+}

@@ -1,0 +1,89 @@
+package seal
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// corpusFolder lies beside the repository.
+const corpusFolder = "../../../shared/corpus"
+
+// corpusCase is a line of the manifest of the corpus.
+type corpusCase struct {
+	path, expected, why string
+}
+
+// corpus returns the cases whose path begins with prefix.
+func corpus(t testing.TB, prefix string) []corpusCase {
+	t.Helper()
+	f, err := os.Open(filepath.Join(corpusFolder, "MANIFEST.tsv"))
+	if err != nil {
+		missing(t, "the corpus is not there")
+	}
+	defer f.Close()
+	var out []corpusCase
+	for s := bufio.NewScanner(f); s.Scan(); {
+		if fields := strings.Split(s.Text(), "\t"); len(fields) > 3 && fields[0] != "path" && strings.HasPrefix(fields[0], prefix) {
+			out = append(out, corpusCase{fields[0], fields[1], fields[3]})
+		}
+	}
+	if len(out) == 0 {
+		t.Fatalf("the corpus has nothing under %q", prefix)
+	}
+	return out
+}
+
+// missing skips on a laptop and fails in CI.
+func missing(t testing.TB, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+func (c corpusCase) read(t testing.TB) []byte {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(corpusFolder, c.path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return data
+}
+
+// original makes an Original of data, as an upload would.
+func original(t testing.TB, name string, data []byte) Original {
+	t.Helper()
+	h := sha256.New()
+	h.Write(data)
+	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o := Original{Name: name, R: bytes.NewReader(data), Size: int64(len(data)), State: state}
+	h.Sum(o.SHA256[:0])
+	o.Type = extensions[strings.ToLower(filepath.Ext(name))]
+	return o
+}
+
+// mustRefuse fails unless err is a *Refusal that says something.
+func mustRefuse(t testing.TB, err error) *Refusal {
+	t.Helper()
+	var r *Refusal
+	if !errors.As(err, &r) {
+		t.Fatalf("error %v, want a refusal", err)
+	}
+	if r.Code == "" || r.Reason == "" {
+		t.Errorf("refusal without words: %+v", r)
+	}
+	return r
+}
+
+func sum(data []byte) [32]byte { return sha256.Sum256(data) }

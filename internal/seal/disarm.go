@@ -1,0 +1,176 @@
+package seal
+
+import (
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// Bounds of what is searched for actions.
+const (
+	maxPages       = 200
+	maxAnnotations = 5000
+	maxFields      = 5000
+	maxChain       = 16 // actions that follow one another
+)
+
+// disarm takes the references to what acts by itself out of the document: JavaScript,
+// launch and opening actions, additional actions and XFA. The objects stay in
+// the original part of the file, where nothing leads to them any more.
+func (e *edit) disarm(f pdf.Findings) {
+	if !active(f) {
+		return
+	}
+	catalog := e.update.Catalog().Clone()
+	if e.runs(catalog.Get("OpenAction")) {
+		catalog.Delete("OpenAction")
+	}
+	catalog.Delete("AA")
+	e.within(catalog, "Names", func(names *pdf.Dict) bool { return remove(names, "JavaScript") })
+	e.within(catalog, "AcroForm", func(form *pdf.Dict) bool { return remove(form, "XFA") })
+	e.update.SetCatalog(catalog)
+	if !f.JavaScript && !f.Launch && !f.AdditionalAction {
+		return
+	}
+	left := maxFields
+	for _, field := range e.update.Array(e.update.Dict(catalog.Get("AcroForm")).Get("Fields")) {
+		e.disarmField(field, &left, 0)
+	}
+	for i := range min(e.doc.PageCount(), maxPages) {
+		page, err := e.doc.Page(i)
+		if err != nil {
+			return
+		}
+		e.disarmPage(page)
+	}
+}
+
+// remove deletes a key and tells whether it was there.
+func remove(dict *pdf.Dict, key pdf.Name) bool {
+	found := dict.Has(key)
+	dict.Delete(key)
+	return found
+}
+
+// within changes the dictionary that parent has at key, where change says that it did.
+func (e *edit) within(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) bool) {
+	value := parent.Get(key)
+	dict := e.update.Dict(value)
+	if dict == nil {
+		return
+	}
+	dict = dict.Clone()
+	if !change(dict) {
+		return
+	}
+	if ref, ok := value.(pdf.Ref); ok {
+		e.update.Set(ref, dict)
+		return
+	}
+	parent.Set(key, dict)
+}
+
+// runs tells whether an action or a destination does more than go to a place in the document.
+func (e *edit) runs(obj pdf.Object) bool {
+	for range maxChain {
+		action := e.update.Dict(obj)
+		if action == nil {
+			return false // a destination, or the end of the chain
+		}
+		if s := e.doc.Name(action.Get("S")); s != "GoTo" {
+			return true
+		}
+		obj = action.Get("Next")
+	}
+	return true
+}
+
+// acts tells whether an action runs JavaScript or a program, now or as one that follows.
+func (e *edit) acts(obj pdf.Object, depth int) bool {
+	action := e.update.Dict(obj)
+	if action == nil {
+		return false
+	}
+	if s := e.doc.Name(action.Get("S")); s == "JavaScript" || s == "Launch" || depth == maxChain {
+		return true
+	}
+	next := action.Get("Next")
+	for _, a := range e.update.Array(next) {
+		if e.acts(a, depth+1) {
+			return true
+		}
+	}
+	return e.acts(next, depth+1)
+}
+
+// disarmDict takes additional actions, and what acts, out of an annotation or a field.
+func (e *edit) disarmDict(dict *pdf.Dict) bool {
+	changed := remove(dict, "AA")
+	if e.acts(dict.Get("A"), 0) {
+		dict.Delete("A")
+		changed = true
+	}
+	return changed
+}
+
+func (e *edit) disarmField(field pdf.Object, left *int, depth int) {
+	if *left--; *left < 0 || depth > maxChain {
+		return
+	}
+	dict := e.update.Dict(field)
+	if ref, ok := field.(pdf.Ref); ok && dict != nil {
+		if changed := dict.Clone(); e.disarmDict(changed) {
+			e.update.Set(ref, changed)
+		}
+	}
+	for _, kid := range e.update.Array(dict.Get("Kids")) {
+		e.disarmField(kid, left, depth+1)
+	}
+}
+
+func (e *edit) disarmPage(page *pdf.Page) {
+	dict := e.dict(page).Clone()
+	changed := remove(dict, "AA")
+	annotations, holder := e.annotations(page)
+	var direct bool // an annotation that stands in the array itself was changed
+	annotations = append(pdf.Array(nil), annotations...)
+	for i, a := range annotations[:min(len(annotations), maxAnnotations)] {
+		annotation := e.update.Dict(a).Clone()
+		if annotation.Len() == 0 || !e.disarmDict(annotation) {
+			continue
+		}
+		if ref, ok := a.(pdf.Ref); ok {
+			e.update.Set(ref, annotation)
+			continue
+		}
+		annotations[i], direct = annotation, true
+	}
+	if direct && holder != (pdf.Ref{}) {
+		e.update.Set(holder, annotations)
+	} else if direct {
+		dict.Set("Annots", annotations)
+		changed = true
+	}
+	if changed {
+		e.update.SetPage(page, dict)
+	}
+}
+
+// dict is the dictionary of a page as updated so far.
+func (e *edit) dict(page *pdf.Page) *pdf.Dict {
+	if page.Ref != (pdf.Ref{}) {
+		if dict := e.update.Dict(page.Ref); dict != nil {
+			return dict
+		}
+	}
+	return page.Dict
+}
+
+// annotations returns the annotations of a page as updated so far, and the object
+// that holds the array, the zero Ref where it stands in the page itself.
+func (e *edit) annotations(page *pdf.Page) (pdf.Array, pdf.Ref) {
+	value := e.dict(page).Get("Annots")
+	array := e.update.Array(value)
+	if ref, ok := value.(pdf.Ref); ok && array != nil {
+		return array, ref
+	}
+	return array, pdf.Ref{}
+}

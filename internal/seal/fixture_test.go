@@ -1,0 +1,97 @@
+package seal
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// pagePDF is a PDF of one page for tests: entries go into the page and the catalog as they
+// are, each body is an object, numbered from 5.
+type pagePDF struct {
+	media, page, catalog, content, resources string
+	bodies                                   []string
+}
+
+func (p pagePDF) bytes() []byte {
+	media := p.media
+	if media == "" {
+		media = "0 0 595 842"
+	}
+	objects := []string{
+		"<</Type/Catalog/Pages 2 0 R" + p.catalog + ">>",
+		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+		"<</Type/Page/Parent 2 0 R/MediaBox[" + media + "]/Resources<<" + p.resources + ">>/Contents 4 0 R" + p.page + ">>",
+		fmt.Sprintf("<</Length %d>>\nstream\n%s\nendstream", len(p.content), p.content),
+	}
+	return rawPDF(append(objects, p.bodies...)...)
+}
+
+// rawPDF is a file of the given objects, the first of which is the catalog.
+func rawPDF(objects ...string) []byte {
+	var b bytes.Buffer
+	b.WriteString("%PDF-1.7\n%\xE2\xE3\xCF\xD3\n")
+	var offsets []int
+	for i, o := range objects {
+		offsets = append(offsets, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
+	for _, at := range offsets {
+		fmt.Fprintf(&b, "%010d 00000 n \n", at)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, start)
+	return b.Bytes()
+}
+
+// seals makes the verified PDF of data and the complete file.
+func seals(t testing.TB, name string, data []byte, p Placement) (*Verified, []byte) {
+	t.Helper()
+	o := original(t, name, data)
+	stamp := testStamp()
+	stamp.Placement = p
+	v, err := sealer(t).Seal(t.Context(), o, stamp)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return v, complete(t, o, v)
+}
+
+func opened(t testing.TB, data []byte) *pdf.Document {
+	t.Helper()
+	doc, err := pdf.Open(bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+func codes(notices []Notice) string {
+	var out []string
+	for _, n := range notices {
+		out = append(out, n.Code)
+	}
+	return strings.Join(out, " ")
+}
+
+// signedFields are catalog entries and objects (from 5) of a signature whose DocMDP permission is p; 0 is none.
+func signedPDF(p int, content string) []byte {
+	perms, reference := "", ""
+	if p > 0 {
+		perms = "/Perms<</DocMDP 6 0 R>>"
+		reference = fmt.Sprintf("/Reference[<</Type/SigRef/TransformMethod/DocMDP/TransformParams<</Type/TransformParams/P %d/V/1.2>>>>]", p)
+	}
+	return pagePDF{
+		content: content,
+		catalog: "/AcroForm<</SigFlags 3/Fields[5 0 R]>>" + perms,
+		page:    "/Annots[5 0 R]",
+		bodies: []string{
+			"<</Type/Annot/Subtype/Widget/FT/Sig/T(Signature1)/V 6 0 R/F 132/Rect[0 0 0 0]/P 3 0 R>>",
+			"<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/adbe.pkcs7.detached/ByteRange[0 10 20 10]/Contents<00>" + reference + ">>",
+		},
+	}.bytes()
+}

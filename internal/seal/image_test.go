@@ -1,0 +1,186 @@
+package seal
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"math"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// shownAs turns an image as an Exif orientation says.
+func shownAs(img image.Image, orientation int) image.Image {
+	w, h := img.Bounds().Dx(), img.Bounds().Dy()
+	at := map[int]func(x, y int) (int, int){
+		2: func(x, y int) (int, int) { return w - 1 - x, y },
+		3: func(x, y int) (int, int) { return w - 1 - x, h - 1 - y },
+		4: func(x, y int) (int, int) { return x, h - 1 - y },
+		5: func(x, y int) (int, int) { return y, x },
+		6: func(x, y int) (int, int) { return y, h - 1 - x },
+		7: func(x, y int) (int, int) { return w - 1 - y, h - 1 - x },
+		8: func(x, y int) (int, int) { return w - 1 - y, x },
+	}[orientation]
+	if at == nil {
+		return img
+	}
+	if orientation >= 5 {
+		w, h = img.Bounds().Dy(), img.Bounds().Dx()
+	}
+	out := image.NewNRGBA(image.Rect(0, 0, w, h))
+	w, h = img.Bounds().Dx(), img.Bounds().Dy()
+	for y := range out.Rect.Dy() {
+		for x := range out.Rect.Dx() {
+			u, v := at(x, y)
+			out.Set(x, y, img.At(img.Bounds().Min.X+u, img.Bounds().Min.Y+v))
+		}
+	}
+	return out
+}
+
+// difference is the mean difference, 0 to 255, of an image as seen on white and poppler's
+// picture of it from x on, which has fine pixels for each of the image.
+func difference(img, page image.Image, x, fine int) float64 {
+	var total, n float64
+	r := img.Bounds()
+	step := max(1, r.Dx()/200)
+	for v := 0; v < r.Dy(); v += step {
+		for u := 0; u < r.Dx(); u += step {
+			ar, ag, ab, aa := img.At(r.Min.X+u, r.Min.Y+v).RGBA()
+			br, bg, bb, _ := page.At(x+u*fine+fine/2, v*fine+fine/2).RGBA()
+			for _, d := range [][2]uint32{{ar, br}, {ag, bg}, {ab, bb}} {
+				total += math.Abs(float64(d[0]+0xFFFF-aa)-float64(d[1])) / 257
+				n++
+			}
+		}
+	}
+	return total / n
+}
+
+func decoded(t *testing.T, data []byte) image.Image {
+	t.Helper()
+	img, _, err := image.Decode(bytes.NewReader(data))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return img
+}
+
+// brightened applies the gamma of a file as a viewer of 2.2 does.
+func brightened(img image.Image, exponent float64) image.Image {
+	out := image.NewNRGBA64(img.Bounds())
+	power := func(v uint16) uint16 { return uint16(0xFFFF * math.Pow(float64(v)/0xFFFF, exponent)) }
+	for y := out.Rect.Min.Y; y < out.Rect.Max.Y; y++ {
+		for x := out.Rect.Min.X; x < out.Rect.Max.X; x++ {
+			c, _ := color.NRGBA64Model.Convert(img.At(x, y)).(color.NRGBA64)
+			out.SetNRGBA64(x, y, color.NRGBA64{power(c.R), power(c.G), power(c.B), c.A})
+		}
+	}
+	return out
+}
+
+// judgeImage compares poppler's picture of the page with the image, pixel on pixel.
+func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
+	t.Helper()
+	o := original(t, name, data)
+	p, err := newPicture(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, sealed := seals(t, name, data, Placement{})
+	path := file(t, "after.pdf", sealed)
+	w, _ := p.size()
+	pageWidth, _ := pageSize(t, path, 1)
+	limit, fine := 8.0, 1 // one pixel for one is never quite in place
+	if want.Bounds().Dx() < 300 {
+		limit, fine = 4, 5
+	}
+	if img, err := readPNG(o.R, o.Size); err == nil && img.gamma != 0 {
+		limit, want = 10, brightened(want, 1/(img.gamma*2.2))
+	}
+	dpi := float64(fine*want.Bounds().Dx()) / w * 72
+	got := draw(t, path, 1, dpi, image.Rectangle{})
+	x := int(math.Round((pageWidth - w) / 2 / 72 * dpi))
+	if d := difference(want, got, x, fine); d > limit {
+		t.Errorf("the page differs from the image by %.1f of 255 on average", d)
+	}
+}
+
+func TestImagesOfCorpusAreShownAsTheyAre(t *testing.T) {
+	t.Parallel()
+	for _, c := range append(corpus(t, "jpg/"), corpus(t, "png/")...) {
+		if c.expected != "accept" {
+			continue
+		}
+		t.Run(c.path, func(t *testing.T) {
+			t.Parallel()
+			data := c.read(t)
+			orientation := 1
+			if strings.Contains(c.path, "orientation-") {
+				orientation = int(c.path[strings.LastIndex(c.path, "-")+1] - '0')
+			}
+			judgeImage(t, filepath.Base(c.path), data, shownAs(decoded(t, data), orientation))
+		})
+	}
+}
+
+// scene is a picture without any symmetry.
+func scene(w, h int) *image.NRGBA {
+	img := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for y := range h {
+		for x := range w {
+			img.SetNRGBA(x, y, color.NRGBA{byte(255 * x / w), byte(255 * y / h), byte(128 + 127*(x/16+y/16)%2), 255})
+		}
+	}
+	return img
+}
+
+func TestEveryOrientationIsUpright(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, scene(96, 64), &jpeg.Options{Quality: 95}); err != nil {
+		t.Fatal(err)
+	}
+	for o := 1; o <= 8; o++ {
+		exif := "Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(o)) + "\x00\x00\x00\x00\x00\x00\x00"
+		judgeImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), shownAs(decoded(t, b.Bytes()), o))
+	}
+}
+
+func TestPNGKinds(t *testing.T) {
+	t.Parallel()
+	translucent := image.NewNRGBA64(image.Rect(0, 0, 40, 30))
+	grey := image.NewGray16(image.Rect(0, 0, 40, 30))
+	palette := image.NewPaletted(image.Rect(0, 0, 40, 30), color.Palette{color.Black, color.White, color.NRGBA{200, 0, 0, 128}, color.Transparent})
+	for y := range 30 {
+		for x := range 40 {
+			translucent.SetNRGBA64(x, y, color.NRGBA64{uint16(x * 1600), uint16(y * 2000), 9000, uint16(x * y * 50)})
+			grey.SetGray16(x, y, color.Gray16{uint16(x * y * 50)})
+			palette.SetColorIndex(x, y, byte((x/10+y/10)%4))
+		}
+	}
+	for name, img := range map[string]image.Image{"16 bit alpha": translucent, "16 bit grey": grey, "palette": palette, "colour": scene(50, 40)} {
+		var b bytes.Buffer
+		if err := png.Encode(&b, img); err != nil {
+			t.Fatal(err)
+		}
+		t.Log(name)
+		judgeImage(t, "a.png", b.Bytes(), img)
+	}
+}
+
+func TestLargeImageIsNotDrawnAgain(t *testing.T) {
+	t.Parallel()
+	var b bytes.Buffer
+	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 4000, 3000)), nil); err != nil {
+		t.Fatal(err)
+	}
+	v, data := seals(t, "a.jpg", b.Bytes(), Placement{})
+	if v.Placement != Strip || !v.Whole {
+		t.Errorf("placement %s, whole %v", v.Placement, v.Whole)
+	}
+	judgeQR(t, file(t, "after.pdf", data), v)
+}

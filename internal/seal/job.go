@@ -1,0 +1,340 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// job brings one stamp into one PDF.
+type job struct {
+	sealer  *Sealer
+	stamp   Stamp
+	r       io.ReaderAt
+	size    int64
+	name    string
+	figures []*figure // idBeside, idBelow
+	trusted bool      // a strip is known to read
+	slow    bool      // drawing a page took too long
+	covers  bool      // the exact place that is wanted is not blank
+
+	doc      *pdf.Document
+	findings pdf.Findings
+	page     *pdf.Page // the one to stamp
+	frame    frame
+	notices  []Notice
+}
+
+// attempt is one way to place the stamp.
+type attempt struct {
+	mode       Mode
+	annotation bool // instead of page content
+	page       *pdf.Page
+	frame      frame // of the page
+	spot       spot  // not for Strip and Appended, which make their own
+}
+
+// open reads the document and finds the page to stamp.
+func (j *job) open() error {
+	doc, err := pdf.Open(j.r, j.size)
+	if err != nil {
+		return pdfError(err)
+	}
+	j.doc, j.findings = doc, doc.Inspect()
+	j.notices = notices(doc, j.findings)
+	number := max(1, j.stamp.Placement.Page)
+	if number > doc.PageCount() {
+		number = 1
+		j.note("page_missing", "The PDF does not have the page chosen for the stamp; page one was taken.")
+	}
+	if j.page, err = doc.Page(number - 1); err != nil {
+		return pdfError(err)
+	}
+	j.frame = newFrame(j.page.Geometry())
+	return nil
+}
+
+// run tries the ways to place the stamp in turn until one of them reads.
+func (j *job) run(ctx context.Context) (*Verified, error) {
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	if j.signed() && j.findings.DocMDP != 0 && j.findings.DocMDP < 3 {
+		return j.cover(ctx, "The certification of the PDF allows no change.")
+	}
+	v, err := j.tryAll(ctx, j.remembered())
+	if errors.Is(err, errNotReadable) {
+		var attempts []attempt
+		if attempts, err = j.attempts(ctx); err != nil {
+			return nil, err
+		}
+		v, err = j.tryAll(ctx, attempts)
+	}
+	switch {
+	case err == nil:
+		j.tell(v)
+		return v, nil
+	case !errors.Is(err, errNotReadable):
+		return nil, err
+	case j.signed():
+		return j.cover(ctx, "The PDF is signed and has no blank place for the QR code.")
+	}
+	return nil, refuse("not_readable", "The PDF cannot be drawn, so no QR code on it could be read.")
+}
+
+// tryAll makes the first attempt that reads.
+func (j *job) tryAll(ctx context.Context, attempts []attempt) (*Verified, error) {
+	for _, a := range attempts {
+		if j.slow && a.mode != Appended {
+			continue // only a page that costs next to nothing to draw comes into question
+		}
+		if v, err := j.try(ctx, a); !errors.Is(err, errNotReadable) {
+			return v, err
+		}
+	}
+	return nil, errNotReadable
+}
+
+func (j *job) signed() bool { return len(j.findings.Signatures) > 0 || j.findings.UsageRights }
+
+func (j *job) note(code, message string) { j.notices = append(j.notices, Notice{code, message}) }
+
+// tell adds what the placement that was found has to say.
+func (j *job) tell(v *Verified) {
+	wanted := j.stamp.Placement.Mode
+	if wanted == "" {
+		wanted = Auto
+	}
+	switch {
+	case v.Placement == Exact:
+		if j.covers {
+			j.note("covers_content", "The place chosen for the stamp was not blank; what stood there is covered.")
+		}
+	case v.Placement == wanted, wanted == Auto && v.Placement != Strip && v.Placement != Appended:
+	case v.Placement == Strip:
+		j.note("placed_in_strip", "No blank place was found on the page; the QR code stands in a strip below it.")
+	case v.Placement == Appended:
+		j.note("placed_on_appended_page", "The QR code could not be placed on the page; it stands on a page added at the end.")
+	default:
+		j.note("placed_elsewhere", "The QR code could not be placed where it was wanted.")
+	}
+	v.Notices = j.notices
+}
+
+// attempts lists the ways to place the stamp, best first.
+func (j *job) attempts(ctx context.Context) ([]attempt, error) {
+	if j.signed() {
+		return j.annotations(ctx)
+	}
+	mode := j.stamp.Placement.Mode
+	if mode == "" {
+		mode = Auto
+	}
+	strip := attempt{mode: Strip, page: j.page, frame: j.frame}
+	appended := attempt{mode: Appended, page: j.page, frame: j.frame}
+	switch mode {
+	case Strip:
+		return []attempt{strip, appended}, nil
+	case Appended:
+		return []attempt{appended}, nil
+	case Exact:
+		if s, ok := j.fit(j.stamp.Placement.Box); ok {
+			if m, err := j.look(ctx, j.page, j.frame); err == nil {
+				j.covers = !m.blank(m.pixels(s.box(j.frame)))
+			} else if !lasting(ctx, err) {
+				return nil, err
+			}
+			return []attempt{{Exact, false, j.page, j.frame, s}, {Annotation, true, j.page, j.frame, s}, strip, appended}, nil
+		}
+		j.note("box_not_usable", "The place chosen for the stamp is not on the page.")
+		mode = Auto
+	case Auto, TopLeft, TopRight, BottomLeft, BottomRight:
+	case Annotation, Cover:
+		mode = Auto // results, not wishes
+	}
+	m, err := j.look(ctx, j.page, j.frame)
+	if err != nil {
+		if errors.Is(err, pdfium.ErrPassword) {
+			return nil, pdfError(pdf.ErrPassword)
+		}
+		if lasting(ctx, err) {
+			// A page that cannot be drawn cannot be judged: leave it alone.
+			j.note("page_not_rendered", "The page could not be drawn, so no place on it was chosen.")
+			return []attempt{appended}, nil
+		}
+		return nil, err
+	}
+	spots := m.places(j.frame, j.figures, j.frame.sides(), mode)
+	var out []attempt
+	for _, s := range spots {
+		out = append(out, attempt{mode, false, j.page, j.frame, s})
+	}
+	if len(spots) > 0 {
+		out = append(out[:min(2, len(out))], attempt{Annotation, true, j.page, j.frame, spots[0]})
+	}
+	return append(out, strip, appended), nil
+}
+
+// maxSignedPages is how many pages of a signed file are searched for a blank place.
+const maxSignedPages = 5
+
+// annotations lists the blank places of a signed file, which may get an annotation but no
+// larger page: on the page wanted, if need be smaller than usual, then on others.
+func (j *job) annotations(ctx context.Context) ([]attempt, error) {
+	var out []attempt
+	for i := range min(j.doc.PageCount(), maxSignedPages) + 1 {
+		page := j.page
+		if i > 0 {
+			other, err := j.doc.Page(i - 1)
+			if err != nil {
+				continue
+			}
+			page = other
+		}
+		f := newFrame(page.Geometry())
+		m, err := j.look(ctx, page, f)
+		if lasting(ctx, err) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		only := j.stamp.Placement.Mode
+		switch only {
+		case TopLeft, TopRight, BottomLeft, BottomRight:
+		case "", Auto, Exact, Strip, Appended, Annotation, Cover:
+			only = Auto
+		}
+		for _, s := range m.places(f, j.figures, append(f.sides(), tiny), only) {
+			out = append(out, attempt{Annotation, true, page, f, s})
+		}
+		if len(out) > 0 {
+			break
+		}
+	}
+	return out, nil
+}
+
+// fit returns the place in a box with the shape that is larger there.
+func (j *job) fit(b Box) (spot, bool) {
+	var best spot
+	for _, fig := range j.figures {
+		if s, ok := j.frame.within(fig, b); ok && s.scale > best.scale {
+			best = s
+		}
+	}
+	return best, best.scale > 0
+}
+
+// look draws a page small and finds out where it is blank.
+func (j *job) look(ctx context.Context, page *pdf.Page, f frame) (*blankMap, error) {
+	src := pdfium.Source{Head: j.r, HeadSize: j.size}
+	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: lookSide})
+	if err != nil {
+		return nil, fmt.Errorf("look at the page: %w", err)
+	}
+	return newBlankMap(img, taken(j.doc, page, f)), nil
+}
+
+// remembered returns the attempts at places that worked for earlier pages of this size. They
+// are made without looking first: the picture that proves the stamp also proves that
+// the place was blank.
+func (j *job) remembered() []attempt {
+	p := j.stamp.Placement
+	if j.signed() || p.Mode != "" && p.Mode != Auto {
+		return nil
+	}
+	w, h := whole(j.frame.width), whole(j.frame.height)
+	busy := taken(j.doc, j.page, j.frame)
+	for _, l := range p.Remembered {
+		if l.Width != w || l.Height != h || w == 0 || h == 0 {
+			continue
+		}
+		s, ok := j.fit(l.Box)
+		if !ok || slices.ContainsFunc(busy, s.box(j.frame).overlaps) {
+			continue
+		}
+		s.bare = true
+		return []attempt{{Auto, false, j.page, j.frame, s}}
+	}
+	return nil
+}
+
+func whole(v float64) int { return int(math.Round(v)) }
+
+// errNotReadable tells that an attempt did not lead to a stamp that reads.
+var errNotReadable = errors.New("the stamp does not read")
+
+// try makes the update for one attempt and reads it back.
+func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
+	p, err := j.place(a, documentMetadata)
+	if err == nil && len(p.tail) > maxTail {
+		p, err = j.place(a, pageMetadata)
+	}
+	switch {
+	case errors.Is(err, pdf.ErrFilter), errors.Is(err, pdf.ErrDamaged):
+		return nil, fmt.Errorf("%w: %w", errNotReadable, err)
+	case err != nil:
+		return nil, pdfError(err)
+	}
+	if !j.trusted || a.mode != Strip {
+		src := pdfium.Source{Head: j.r, HeadSize: j.size, Tail: p.tail}
+		if err := j.prove(ctx, src, p); err != nil {
+			return nil, err
+		}
+	}
+	v := &Verified{Placement: a.mode, Page: p.number, Box: p.spot.box(p.frame)}
+	v.Body = io.NewSectionReader(bytes.NewReader(p.tail), 0, int64(len(p.tail)))
+	if a.mode != Strip && a.mode != Appended && p.number == 1 {
+		v.Layout = Layout{whole(p.frame.width), whole(p.frame.height), v.Box}
+	}
+	return v, nil
+}
+
+// maxTail is what a verified PDF may be longer than its original, in bytes, before its metadata is
+// left alone and that of the stamp goes to the page.
+const maxTail = 3000
+
+// placed is a stamp in its place.
+type placed struct {
+	tail   []byte
+	number int // of the page, from 1
+	frame  frame
+	spot   spot
+}
+
+// place makes the update for one attempt.
+func (j *job) place(a attempt, where metadataPlace) (placed, error) {
+	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
+	p := placed{number: a.page.Index + 1, frame: a.frame, spot: a.spot}
+	if !j.signed() {
+		e.disarm(j.findings)
+		if err := e.metadata(where, a.page); err != nil {
+			return p, err
+		}
+	}
+	var err error
+	switch {
+	case a.mode == Strip:
+		p.frame, p.spot, err = e.strip(a.page, a.frame, j.figures[idBeside])
+	case a.mode == Appended:
+		p.frame, p.spot, err = e.appended(a.frame, j.figures[idBelow])
+		p.number = j.doc.PageCount() + 1
+	case a.annotation:
+		e.annotation(a.page, a.frame, a.spot)
+	default:
+		err = e.content(a.page, a.frame, a.spot)
+	}
+	if err != nil {
+		return p, err
+	}
+	p.tail, err = e.update.Bytes()
+	return p, err
+}

@@ -1,0 +1,133 @@
+package seal
+
+import (
+	"math"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// Lengths in points.
+const (
+	millimetre  = 72 / 25.4
+	smallest    = 18.2 * millimetre // side of the QR code with its quiet zone, where the page allows
+	tiny        = 12 * millimetre   // the same on a signed page that must not grow
+	comfortable = 24 * millimetre
+	margin      = 6 * millimetre // to the edge of the page
+)
+
+// frame is a page as it is shown: its size in points, and how that maps to the
+// default user space. Places on it have their origin at its lower left.
+type frame struct {
+	width, height float64
+	matrix        [6]float64
+}
+
+func newFrame(g pdf.Geometry) frame {
+	w, h := g.Size()
+	return frame{w, h, g.Matrix()}
+}
+
+// spot is a place for a figure on a page: its lower left corner and the points a module measures.
+type spot struct {
+	x, y, scale float64
+	figure      *figure
+	bare        bool // on what the page shows there, without white behind it
+}
+
+func (s spot) width() float64  { return s.figure.width * s.scale }
+func (s spot) height() float64 { return s.figure.height * s.scale }
+
+// box returns the place as fractions of the page from its top left.
+func (s spot) box(f frame) Box {
+	return Box{
+		s.x / f.width, 1 - (s.y+s.height())/f.height,
+		(s.x + s.width()) / f.width, 1 - s.y/f.height,
+	}
+}
+
+// matrix maps the figure to the default user space of the page.
+func (s spot) matrix(f frame) [6]float64 {
+	m := f.matrix
+	return [6]float64{
+		s.scale * m[0], s.scale * m[1], s.scale * m[2], s.scale * m[3],
+		s.x*m[0] + s.y*m[2] + m[4], s.x*m[1] + s.y*m[3] + m[5],
+	}
+}
+
+// rectangle returns the place in the default user space of the page.
+func (s spot) rectangle(f frame) pdf.Rectangle {
+	m := s.matrix(f)
+	w, h := s.figure.width, s.figure.height
+	x1, y1 := m[4], m[5]
+	x2, y2 := m[0]*w+m[2]*h+m[4], m[1]*w+m[3]*h+m[5]
+	return pdf.Rectangle{X0: min(x1, x2), Y0: min(y1, y2), X1: max(x1, x2), Y1: max(y1, y2)}
+}
+
+// sides returns the sizes of the QR code to try on a page, largest first. A code
+// on a poster grows with it, so that it still reads when the whole page is looked at.
+func (f frame) sides() []float64 {
+	least := max(smallest, 0.06*max(f.width, f.height))
+	out := []float64{least, smallest}
+	if comfortable > least {
+		out = []float64{comfortable, smallest}
+	}
+	return out
+}
+
+// corner returns the place of a figure in a corner of the page, as large as the page allows.
+func (f frame) corner(fig *figure, mode Mode) spot {
+	side := f.sides()[0]
+	shorter := min(f.width, f.height)
+	gap := min(margin, 0.05*shorter)
+	scale := side / float64(fig.symbol.full())
+	scale = min(scale, (f.width-2*gap)/fig.width, (f.height-2*gap)/fig.height)
+	if limit := 0.3 * shorter / float64(fig.symbol.full()); scale > limit {
+		// A small page keeps most of itself, but not at the price of a code that does not read.
+		scale = max(limit, min(scale, smallest/float64(fig.symbol.full())))
+	}
+	s := spot{x: gap, y: gap, scale: scale, figure: fig}
+	if mode == BottomRight || mode == TopRight {
+		s.x = f.width - gap - s.width()
+	}
+	if mode == TopLeft || mode == TopRight {
+		s.y = f.height - gap - s.height()
+	}
+	return s
+}
+
+// within returns the place of a figure in a box, as large as fits and in its middle.
+// A box off the page or without area is not ok.
+func (f frame) within(fig *figure, b Box) (spot, bool) {
+	for _, v := range b {
+		if math.IsNaN(v) || v < -1e-6 || v > 1+1e-6 {
+			return spot{}, false
+		}
+	}
+	w, h := (b[2]-b[0])*f.width, (b[3]-b[1])*f.height
+	if w <= 0 || h <= 0 {
+		return spot{}, false
+	}
+	s := spot{scale: min(w/fig.width, h/fig.height), figure: fig}
+	s.x = b[0]*f.width + (w-s.width())/2
+	s.y = (1-b[3])*f.height + (h-s.height())/2
+	return s, true
+}
+
+// strip returns the page enlarged below by a strip for the figure, and the place in
+// it: at the right, or in the middle where the page had to be widened.
+func (f frame) strip(fig *figure) (larger pdf.Rectangle, s spot) {
+	side := max(smallest, 0.06*max(f.width, f.height))
+	gap := margin / 2
+	if f.width > 6*side {
+		side = max(side, min(comfortable, f.width/6))
+	}
+	s = spot{scale: side / float64(fig.symbol.full()), figure: fig}
+	high := s.height() + 2*gap
+	need := s.width() + 2*gap
+	larger = pdf.Rectangle{X0: 0, Y0: -high, X1: f.width, Y1: f.height}
+	if need > f.width {
+		larger.X0, larger.X1 = (f.width-need)/2, (f.width+need)/2
+	}
+	s.x, s.y = larger.X1-gap-s.width(), -high+gap
+	return larger, s
+}

@@ -1,0 +1,111 @@
+package seal
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"image"
+	"math"
+	"time"
+
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// modulePixels is the size of a module in the picture that is read back.
+const modulePixels = 4
+
+// Grey values that count as light and dark.
+const (
+	lightest = 170
+	darkest  = 85
+)
+
+// prove renders the place of the stamp on the finished page and compares every module of
+// the QR code, quiet zone included. The error is errNotReadable if one does not
+// show there as it should.
+func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
+	f, s := p.frame, p.spot
+	side := math.Ceil(modulePixels * max(f.width, f.height) / s.scale)
+	b := s.box(f)
+	clip := Box{max(0, b[0]), max(0, b[1]), min(1, b[2]), min(1, b[3])}
+	if side > 1<<20 || clip[0] >= clip[2] || clip[1] >= clip[3] {
+		return errNotReadable
+	}
+	picture, img, err := j.draw(ctx, src, pdfium.Request{Page: p.number - 1, MaxSide: int(side), Clip: clip})
+	if lasting(ctx, err) {
+		return fmt.Errorf("%w: %w", errNotReadable, err)
+	}
+	if err != nil {
+		return fmt.Errorf("read the stamp back: %w", err)
+	}
+	if !reads(img, picture, f, s) || s.bare && !undisturbed(img, picture, f, s) {
+		return errNotReadable
+	}
+	return nil
+}
+
+// drawingTime is the time for one picture, not counting the wait for a free renderer.
+const drawingTime = 2500 * time.Millisecond
+
+// draw renders a part of a page in grey. A job that ran out of time once is slow.
+func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
+	if j.sealer.renderer == nil {
+		return nil, nil, pdfium.ErrUnavailable
+	}
+	doc, err := j.sealer.renderer.Open(ctx, src)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer doc.Close()
+	req.Annotations, req.Gray = true, true
+	bounded, cancel := context.WithTimeout(ctx, drawingTime)
+	defer cancel()
+	picture, err := doc.Render(bounded, req)
+	if err != nil {
+		j.slow = j.slow || errors.Is(err, pdfium.ErrTimeout)
+		return nil, nil, err
+	}
+	img, ok := picture.Image.(*image.Gray)
+	if !ok {
+		return nil, nil, fmt.Errorf("the picture is not grey but %T", picture.Image)
+	}
+	return picture, img, nil
+}
+
+// reads compares the middle of every module with the symbol.
+func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
+	symbol := s.figure.symbol
+	ox, oy := s.figure.origin()
+	for v := -quietZone; v < symbol.side+quietZone; v++ {
+		for u := -quietZone; u < symbol.side+quietZone; u++ {
+			x := s.x + (ox+float64(u+quietZone)+0.5)*s.scale
+			y := s.y + (oy+float64(symbol.full()-quietZone-v)-0.5)*s.scale
+			at := image.Pt(
+				int(x/f.width*float64(picture.Raster.X))-picture.Box.Min.X,
+				int((1-y/f.height)*float64(picture.Raster.Y))-picture.Box.Min.Y,
+			)
+			if !at.In(img.Rect) {
+				return false
+			}
+			grey := img.GrayAt(at.X, at.Y).Y
+			if dark := symbol.at(u, v); dark && grey > darkest || !dark && grey < lightest {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// lasting tells whether an error of the renderer is due to the document, so that
+// another attempt would end in the same way.
+func lasting(ctx context.Context, err error) bool {
+	if ctx.Err() != nil {
+		return false
+	}
+	for _, cause := range []error{pdfium.ErrLoad, pdfium.ErrTimeout, pdfium.ErrMemory, pdfium.ErrAborted, pdfium.ErrRequest} {
+		if errors.Is(err, cause) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,224 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"image/png"
+	"io"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+func TestSignedPDF(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		data []byte
+		want Mode
+	}{
+		{"approval signature", signedPDF(0, ""), Annotation},
+		{"annotations allowed", signedPDF(3, ""), Annotation},
+		{"forms allowed", signedPDF(2, ""), Cover},
+		{"no change allowed", signedPDF(1, ""), Cover},
+		{"nothing blank", signedPDF(0, fullPage()), Cover},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			v, data := seals(t, "diploma.pdf", c.data, Placement{Mode: Strip})
+			if v.Placement != c.want {
+				t.Fatalf("placement %s, want %s", v.Placement, c.want)
+			}
+			judgeQR(t, file(t, "after.pdf", data), v)
+			if c.want != Cover {
+				if !bytes.HasPrefix(data, c.data) {
+					t.Error("the original is not the beginning")
+				}
+				return
+			}
+			path := file(t, "cover.pdf", data)
+			out, err := tool(t, "qpdf", "--check", path)
+			if err != nil {
+				t.Errorf("qpdf --check: %v\n%s", err, out)
+			}
+			got, err := tool(t, "qpdf", "--show-attachment=diploma.pdf", path)
+			if err != nil || got != string(c.data) {
+				t.Errorf("the attachment is not the original: %v", err)
+			}
+			if out, _ := tool(t, "qpdf", "--json", "--json-stream-data=none", path); !strings.Contains(out, `"/AFRelationship": "/Source"`) {
+				t.Error("no /AFRelationship /Source")
+			}
+		})
+	}
+}
+
+func TestActiveContentIsUnreferenced(t *testing.T) {
+	t.Parallel()
+	data := pagePDF{
+		catalog: "/OpenAction<</S/JavaScript/JS(app.alert(1))>>/AA<</WC 5 0 R>>/Names<</JavaScript<</Names[(a) 5 0 R]>>>>/AcroForm 6 0 R",
+		page:    "/AA<</O 5 0 R>>/Annots[7 0 R<</Type/Annot/Subtype/Link/Rect[1 1 2 2]/A<</S/Launch/F(calc.exe)>>>>]",
+		bodies: []string{
+			"<</S/JavaScript/JS(app.alert(2))>>",
+			"<</Fields[8 0 R]/XFA(x)>>",
+			"<</Type/Annot/Subtype/Link/Rect[10 10 20 20]/A<</S/URI/URI(https://example.com)/Next 5 0 R>>>>",
+			"<</FT/Tx/T(f)/AA<</K 5 0 R>>>>",
+		},
+	}.bytes()
+	o := original(t, "a.pdf", data)
+	report, err := Check(t.Context(), o, Policy{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, code := range []string{"javascript", "launch_action", "open_action", "additional_actions", "xfa"} {
+		if !strings.Contains(codes(report.Notices), code) {
+			t.Errorf("no notice %q among %q", code, codes(report.Notices))
+		}
+	}
+	_, err = Check(t.Context(), o, Policy{RefuseActive: true})
+	if r := mustRefuse(t, err); r.Code != "active_content" {
+		t.Errorf("code %q", r.Code)
+	}
+	_, sealed := seals(t, "a.pdf", data, Placement{})
+	if f := opened(t, sealed).Inspect(); f.JavaScript || f.Launch || f.OpenAction || f.AdditionalAction || f.XFA {
+		t.Errorf("still active: %+v", f)
+	}
+	if !bytes.HasPrefix(sealed, data) {
+		t.Error("the original is not the beginning")
+	}
+}
+
+func TestDestinationOnOpeningStays(t *testing.T) {
+	t.Parallel()
+	for _, action := range []string{"[3 0 R/Fit]", "<</S/GoTo/D[3 0 R/Fit]>>"} {
+		_, sealed := seals(t, "a.pdf", pagePDF{catalog: "/OpenAction" + action + "/AA<<>>"}.bytes(), Placement{})
+		if catalog, _ := opened(t, sealed).Catalog(); !catalog.Has("OpenAction") {
+			t.Errorf("%s is gone", action)
+		}
+	}
+}
+
+func packetOf(t *testing.T, data []byte) string {
+	t.Helper()
+	doc := opened(t, data)
+	catalog, _ := doc.Catalog()
+	stream, ok := doc.Resolve(catalog.Get("Metadata")).(*pdf.Stream)
+	if !ok {
+		t.Fatal("no metadata")
+	}
+	r, err := stream.Decoded()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packet, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(packet)
+}
+
+func TestMetadataKeepsTheOriginalsAndNamesTheCertificate(t *testing.T) {
+	t.Parallel()
+	own := `<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?><x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">` +
+		`<rdf:Description rdf:about="uuid:1" xmlns:dc="http://purl.org/dc/elements/1.1/">` +
+		`<dc:creator><rdf:Seq><rdf:li>Faculty</rdf:li></rdf:Seq></dc:creator></rdf:Description></rdf:RDF></x:xmpmeta>` +
+		strings.Repeat(" ", 2000) + `<?xpacket end="w"?>`
+	with := pagePDF{catalog: "/Lang(de)/Metadata 5 0 R", bodies: []string{"<</Type/Metadata/Subtype/XML/Length " + "0 >>\nstream\n\nendstream"}}
+	with.bodies[0] = strings.Replace(with.bodies[0], "0 >>\nstream\n", strconv.Itoa(len(own))+">>\nstream\n"+own, 1)
+	for name, data := range map[string][]byte{"extended": with.bytes(), "new": pagePDF{}.bytes()} {
+		_, sealed := seals(t, "a.pdf", data, Placement{})
+		packet := packetOf(t, sealed)
+		for _, want := range []string{testID, testURL, "Northwind University"} {
+			if !strings.Contains(packet, want) {
+				t.Errorf("%s: no %q in\n%s", name, want, packet)
+			}
+		}
+		if name == "extended" {
+			if !strings.Contains(packet, "Faculty") || strings.Count(packet, `rdf:about="uuid:1"`) != 2 {
+				t.Errorf("not the original's metadata:\n%s", packet)
+			}
+			if catalog, _ := opened(t, sealed).Catalog(); opened(t, sealed).Text(catalog.Get("Lang")) != "de" {
+				t.Error("the language is gone")
+			}
+		}
+	}
+}
+
+func TestMetadataOfPDFADescribesItsProperties(t *testing.T) {
+	t.Parallel()
+	head := `<rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description rdf:about="" pdfaid:part="2"/>`
+	schemas := `<rdf:Description rdf:about=""><pdfaExtension:schemas> <rdf:Bag><rdf:li>own</rdf:li></rdf:Bag></pdfaExtension:schemas></rdf:Description>`
+	for _, packet := range []string{head + "</rdf:RDF>", head + schemas + "</rdf:RDF>"} {
+		got, ok := extendPacket(packet, testStamp())
+		if !ok || strings.Count(got, "<pdfaExtension:schemas>") != 1 || strings.Count(got, "<rdf:Bag>") != 1 || !strings.Contains(got, namespace+"</pdfaSchema:namespaceURI>") {
+			t.Errorf("%v\n%s", ok, got)
+		}
+	}
+}
+
+func TestSealHeedsItsContext(t *testing.T) {
+	t.Parallel()
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	_, err := sealer(t).Seal(ctx, original(t, "a.pdf", pagePDF{}.bytes()), testStamp())
+	if !errors.Is(err, context.Canceled) {
+		t.Errorf("error %v, want that of the context", err)
+	}
+}
+
+func TestPNGOfVerifiedPDF(t *testing.T) {
+	t.Parallel()
+	_, data := seals(t, "a.pdf", pagePDF{}.bytes(), Placement{})
+	picture, err := sealer(t).PNG(t.Context(), bytes.NewReader(data), int64(len(data)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := png.DecodeConfig(bytes.NewReader(picture))
+	if err != nil || c.Height != pictureSide {
+		t.Errorf("%d x %d, %v; want a height of %d", c.Width, c.Height, err, pictureSide)
+	}
+	out, err := tool(t, "zbarimg", "-q", "--raw", "-Sdisable", "-Sqrcode.enable", file(t, "page.png", picture))
+	if err != nil || strings.TrimSpace(out) != testURL {
+		t.Errorf("zbarimg reads %q from the picture: %v", out, err)
+	}
+}
+
+func TestSniff(t *testing.T) {
+	t.Parallel()
+	plain := pagePDF{}.bytes()
+	zipEnd := "PK\x05\x06" + strings.Repeat("\x00", 18)
+	for _, c := range []struct {
+		name string
+		data string
+		want MediaType
+		code string
+	}{
+		{"a.pdf", string(plain), PDF, ""},
+		{"A.PDF", string(plain), PDF, ""},
+		{"a.pdf", "\xEF\xBB\xBF\n" + string(plain), PDF, ""},
+		{"a.jpeg", string(sampleJPEG(t, 8, 8)), JPEG, ""},
+		{"a.png", string(plain), "", "type_mismatch"},
+		{"a.pdf", string(sampleJPEG(t, 8, 8)), "", "type_mismatch"},
+		{"a.docx", string(plain), "", "unsupported_type"},
+		{"a", string(plain), "", "unsupported_type"},
+		{"a.pdf", "", "", "empty"},
+		{"a.pdf", "PK\x03\x04" + string(plain), "", "polyglot"},
+		{"a.pdf", string(plain) + zipEnd, "", "polyglot"},
+		{"a.pdf", "MZ\x90" + string(plain), "", "polyglot"},
+		{"a.pdf", "<HTML><script>" + string(plain), "", "polyglot"},
+		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // an archive that is attached
+	} {
+		got, err := Sniff(c.name, strings.NewReader(c.data), int64(len(c.data)))
+		if c.code != "" {
+			if r := mustRefuse(t, err); r.Code != c.code {
+				t.Errorf("%s %.10q: code %q, want %q", c.name, c.data, r.Code, c.code)
+			}
+			continue
+		}
+		if got != c.want || err != nil {
+			t.Errorf("%s %.10q: %q, %v; want %q", c.name, c.data, got, err, c.want)
+		}
+	}
+}

@@ -1,0 +1,140 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"fmt"
+	"image/png"
+	"io"
+
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// pictureSide is the longer side of what PNG draws, in pixels.
+const pictureSide = 1600
+
+// Sealer makes verified PDFs. It is safe for concurrent use.
+type Sealer struct {
+	renderer *pdfium.Renderer
+}
+
+// New returns a Sealer that looks at pages through r.
+func New(r *pdfium.Renderer) *Sealer { return &Sealer{renderer: r} }
+
+// Seal makes the verified PDF of an original. An error is a *Refusal if the file
+// can never be sealed, and otherwise a passing fault: ctx ended, the original
+// cannot be read, or the renderer is out.
+func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, error) {
+	symbol, err := newSymbol(stamp.VerifyURL)
+	if err != nil {
+		return nil, err
+	}
+	j := job{sealer: s, stamp: stamp, r: o.R, size: o.Size, name: o.Name}
+	for _, shape := range []int{idBeside, idBelow} {
+		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
+		if err != nil {
+			return nil, err
+		}
+		j.figures = append(j.figures, fig)
+	}
+	if o.Type != PDF {
+		return j.image(ctx, o)
+	}
+	v, err := j.run(ctx)
+	if err != nil || v.Whole {
+		return v, err
+	}
+	return v, continueDigest(v, o)
+}
+
+// manyPixels is the size from which an image is not drawn again to read the strip below it.
+const manyPixels = 8_000_000
+
+// image makes a page of an image and stamps that, in a strip unless another place is wanted.
+func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
+	page, err := newPicture(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	if j.stamp.Placement.Mode == "" || j.stamp.Placement.Mode == Auto {
+		j.stamp.Placement.Mode = Strip
+	}
+	if page.width*page.height > manyPixels && j.stamp.Placement.Mode == Strip {
+		// The strip is the same below any image on such a page, and clipped from it: read it
+		// once below one that costs nothing to draw.
+		trial := *j
+		if _, err := trial.runOn(ctx, page.standIn(), 0); err != nil {
+			return nil, err
+		}
+		j.trusted = true
+	}
+	return j.runOn(ctx, page, o.Size)
+}
+
+// runOn stamps the page of a picture, which takes about size bytes; the verified PDF is whole.
+func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, error) {
+	var file bytes.Buffer
+	file.Grow(int(size) + 16<<10)
+	if err := page.writeTo(&file); err != nil {
+		return nil, err
+	}
+	j.r, j.size = bytes.NewReader(file.Bytes()), int64(file.Len())
+	v, err := j.run(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := io.Copy(&file, v.Body); err != nil {
+		return nil, fmt.Errorf("join verified PDF: %w", err)
+	}
+	v.Notices = append(imageNotices(page.trailing), v.Notices...)
+	v.setWhole(file.Bytes())
+	return v, nil
+}
+
+// setWhole makes file the entire verified PDF.
+func (v *Verified) setWhole(file []byte) {
+	v.Whole = true
+	v.Body = io.NewSectionReader(bytes.NewReader(file), 0, int64(len(file)))
+	v.Size = int64(len(file))
+	v.SHA256 = sha256.Sum256(file)
+}
+
+// continueDigest sets digest and size of the original followed by the tail.
+func continueDigest(v *Verified, o Original) error {
+	h := sha256.New()
+	state, ok := h.(encoding.BinaryUnmarshaler)
+	if len(o.State) == 0 || !ok || state.UnmarshalBinary(o.State) != nil {
+		h.Reset()
+		if _, err := io.Copy(h, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
+			return fmt.Errorf("read original: %w", err)
+		}
+	}
+	if _, err := io.Copy(h, io.NewSectionReader(v.Body, 0, v.Body.Size())); err != nil {
+		return fmt.Errorf("digest verified PDF: %w", err)
+	}
+	h.Sum(v.SHA256[:0])
+	v.Size = o.Size + v.Body.Size()
+	return nil
+}
+
+// PNG draws page one of the verified PDF in r, longer side 1600 pixels.
+func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
+	if s.renderer == nil {
+		return nil, pdfium.ErrUnavailable
+	}
+	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{MaxSide: pictureSide, Annotations: true})
+	if err != nil {
+		if lasting(ctx, err) {
+			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)
+		}
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, page.Image); err != nil {
+		return nil, fmt.Errorf("encode PNG: %w", err)
+	}
+	return b.Bytes(), nil
+}

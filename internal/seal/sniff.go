@@ -1,0 +1,152 @@
+package seal
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+)
+
+// headLength is how far into the file the header of a PDF may stand, for this
+// vault as for the common viewers.
+const headLength = 1024
+
+// extensions are the endings of file names and the types they promise.
+var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
+
+// foreign are the beginnings of files of other types. A PDF that begins with one is
+// both, and what it shows depends on who opens it.
+var foreign = []struct{ magic, what string }{
+	{"PK\x03\x04", "a ZIP archive"},
+	{"PK\x05\x06", "a ZIP archive"},
+	{"GIF8", "a GIF image"},
+	{"\xFF\xD8\xFF", "a JPEG image"},
+	{"\x89PNG", "a PNG image"},
+	{"BM", "a bitmap image"},
+	{"II*\x00", "a TIFF image"},
+	{"MM\x00*", "a TIFF image"},
+	{"RIFF", "an audio, video or WebP file"},
+	{"Rar!", "a RAR archive"},
+	{"7z\xBC\xAF", "a 7-Zip archive"},
+	{"\x1F\x8B", "a gzip archive"},
+	{"BZh", "a bzip2 archive"},
+	{"MZ", "a Windows program"},
+	{"\x7FELF", "a Linux program"},
+	{"\xCA\xFE\xBA\xBE", "a program"},
+	{"\xCF\xFA\xED\xFE", "a macOS program"},
+	{"\xCE\xFA\xED\xFE", "a macOS program"},
+	{"#!", "a script"},
+	{"%!PS", "a PostScript program"},
+	{"{\\rtf", "an RTF document"},
+	{"\xD0\xCF\x11\xE0", "an Office document"},
+}
+
+// markup are the beginnings of tags that make a browser take the start of a file for a page.
+var markup = []string{"<!doctype", "<html", "<head", "<body", "<script", "<svg", "<?xml", "<iframe", "<?php", "<!--"}
+
+// Sniff decides the type of a file from the extension of its name and its content. If
+// they disagree, or the type is none that can be sealed, the error is a *Refusal.
+func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
+	promised, ok := extensions[strings.ToLower(path.Ext(name))]
+	if !ok {
+		return "", refuse("unsupported_type", "Only PDF, JPG, JPEG and PNG files can be uploaded.")
+	}
+	if size == 0 {
+		return "", refuse("empty", "The file is empty.")
+	}
+	head := make([]byte, min(size, headLength+8))
+	if n, err := r.ReadAt(head, 0); err != nil && (!errors.Is(err, io.EOF) || n < len(head)) {
+		return "", fmt.Errorf("read original: %w", err)
+	}
+	if found := contentType(head); found != promised {
+		return "", refuse("type_mismatch", fmt.Sprintf("The name of the file promises %s, but its content is %s.", describe(promised), describe(found)))
+	}
+	if promised == PDF {
+		if err := refusePolyglot(r, size, head); err != nil {
+			return "", err
+		}
+	}
+	return promised, nil
+}
+
+func contentType(head []byte) MediaType {
+	switch {
+	case bytes.HasPrefix(head, []byte("\xFF\xD8\xFF")):
+		return JPEG
+	case bytes.HasPrefix(head, []byte(pngSignature)):
+		return PNG
+	case bytes.Contains(head, []byte("%PDF-")):
+		return PDF
+	}
+	return ""
+}
+
+func describe(t MediaType) string {
+	switch t {
+	case PDF:
+		return "a PDF document"
+	case JPEG:
+		return "a JPEG image"
+	case PNG:
+		return "a PNG image"
+	}
+	return "something else"
+}
+
+// refusePolyglot refuses a PDF that is at the same time a file of another type.
+func refusePolyglot(r io.ReaderAt, size int64, head []byte) error {
+	lead := head[:max(0, bytes.Index(head, []byte("%PDF-")))]
+	for _, f := range foreign {
+		if len(lead) > 0 && bytes.HasPrefix(head, []byte(f.magic)) {
+			return polyglot(f.what)
+		}
+	}
+	folded := bytes.ToLower(lead)
+	for _, tag := range markup {
+		if bytes.Contains(folded, []byte(tag)) {
+			return polyglot("a web page")
+		}
+	}
+	if len(head) > 262 && string(head[257:262]) == "ustar" {
+		return polyglot("a TAR archive")
+	}
+	zip, err := endsInZIP(r, size)
+	if err != nil {
+		return err
+	}
+	if zip {
+		return polyglot("a ZIP archive")
+	}
+	return nil
+}
+
+func polyglot(what string) *Refusal {
+	return refuse("polyglot", "The file is a PDF document and "+what+" at the same time. Save the document as a plain PDF.")
+}
+
+// endsInZIP tells whether the file ends in that of a ZIP archive (APPNOTE 4.3.16): an
+// end record whose comment ends with the file, and before it the directory. An
+// archive that is merely attached has the rest of the PDF behind it.
+func endsInZIP(r io.ReaderAt, size int64) (bool, error) {
+	const record = 22
+	n := min(size, record+1<<16)
+	tail := make([]byte, n)
+	if read, err := r.ReadAt(tail, size-n); err != nil && (!errors.Is(err, io.EOF) || int64(read) < n) {
+		return false, fmt.Errorf("read original: %w", err)
+	}
+	tail = bytes.TrimRight(tail, "\r\n")
+	for {
+		at := bytes.Index(tail, []byte("PK\x05\x06"))
+		if at < 0 {
+			return false, nil
+		}
+		tail = tail[at:]
+		if len(tail) >= record && record+int(binary.LittleEndian.Uint16(tail[20:])) >= len(tail) {
+			return true, nil
+		}
+		tail = tail[1:]
+	}
+}
