@@ -3,6 +3,7 @@ package config
 import (
 	"fmt"
 	"io"
+	"os"
 	"slices"
 	"strings"
 
@@ -46,8 +47,14 @@ func (f fileResolver) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve gives a flag's value, nil when the file has none.
+// Resolve gives a flag's value, nil when the file has none. The environment wins
+// over the file; kong by itself would have it the other way round.
 func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
+	for _, name := range flag.Envs {
+		if _, set := os.LookupEnv(name); set {
+			return nil, nil //nolint:nilnil // kong's way to say that there is no value
+		}
+	}
 	for key, value := range f.values {
 		if flagName(key) == flag.Name {
 			return value, nil

@@ -1,0 +1,167 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+)
+
+// certvault runs a command line in this process.
+func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	var out, errs bytes.Buffer
+	code = run(t.Context(), args, strings.NewReader(stdin), &out, &errs)
+	return code, out.String(), errs.String()
+}
+
+// answer runs a command that must succeed and reads its JSON.
+func answer(t *testing.T, stdin string, into any, args ...string) {
+	t.Helper()
+	code, out, errs := certvault(t, stdin, append(args, "--json")...)
+	if code != exitDone {
+		t.Fatalf("%v: exit %d: %s", args, code, errs)
+	}
+	if err := json.Unmarshal([]byte(out), into); err != nil {
+		t.Fatalf("%v: %s: %v", args, out, err)
+	}
+}
+
+func institution(t *testing.T, dir string) {
+	t.Helper()
+	var made struct {
+		ID                 int64
+		UUID, Slug, Prefix string
+	}
+	answer(t, "correct horse\n", &made, "institution", "create", "--data", dir, "--name", "Northwest University", "--prefix", "NWU",
+		"--owner-email", "o@example.org", "--owner-name", "Owner", "--owner-password-stdin")
+	if made.ID == 0 || len(made.UUID) != 36 || made.Slug != "northwest-university" || made.Prefix != "NWU" {
+		t.Fatalf("made %+v", made)
+	}
+}
+
+func TestAdministration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	at := []string{"--data", dir, "--institution", "northwest-university"}
+
+	var token struct {
+		ID    int64
+		Token string
+	}
+	answer(t, "", &token, append([]string{"token", "create", "--name", "CI", "--permission", "certificate-vault:list", "--expires", "90d"}, at...)...)
+	if !strings.HasPrefix(token.Token, "cvt_") || len(token.Token) != 40 {
+		t.Fatalf("token %+v", token)
+	}
+	var list []struct {
+		ID        int64
+		Name      string
+		ExpiresAt *time.Time `json:"expires_at"`
+		RevokedAt *time.Time `json:"revoked_at"`
+	}
+	answer(t, "", &list, append([]string{"token", "list"}, at...)...)
+	if len(list) != 1 || list[0].ID != token.ID || list[0].Name != "CI" || list[0].RevokedAt != nil {
+		t.Fatalf("list %+v", list)
+	}
+	if until := time.Until(*list[0].ExpiresAt); until < 89*24*time.Hour || until > 90*24*time.Hour {
+		t.Fatalf("90d ends in %v", until)
+	}
+	if code, _, errs := certvault(t, "", append([]string{"token", "revoke", "1"}, at...)...); code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	answer(t, "", &list, append([]string{"token", "list"}, at...)...)
+	if list[0].RevokedAt == nil {
+		t.Fatal("the token is not revoked")
+	}
+
+	var hook struct{ ID, Secret string }
+	answer(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--event", "certificate_application.approved"}, at...)...)
+	if len(hook.ID) != 36 || !strings.HasPrefix(hook.Secret, "whsec_") {
+		t.Fatalf("hook %+v", hook)
+	}
+
+	var policy struct {
+		Placement string
+		Box       []float64 `json:"placement_box"`
+		Active    bool      `json:"refuse_active"`
+	}
+	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "exact", "--placement-box", "0.1,0.1,0.3,0.2", "--refuse-active"}, at...)...)
+	if policy.Placement != "exact" || len(policy.Box) != 4 || !policy.Active {
+		t.Fatalf("policy %+v", policy)
+	}
+	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
+	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
+		t.Fatalf("policy %+v: what was not given must stay, and the box must go with the exact placement", policy)
+	}
+}
+
+func TestExitCodesAndWhatIsSaid(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	create := []string{"institution", "create", "--data", dir, "--name", "Other", "--owner-email", "o@example.org", "--owner-name", "O", "--owner-password-stdin"}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"unknown command":    {[]string{"sing"}, exitUsage, "unexpected argument"},
+		"missing flag":       {[]string{"token", "create", "--data", dir}, exitUsage, "--institution"},
+		"prefix taken":       {append(create, "--prefix", "nwu"), exitRefused, "belongs to another institution"},
+		"prefix malformed":   {append(create, "--prefix", "N-U"), exitRefused, "A-Z"},
+		"unknown slug":       {[]string{"token", "list", "--data", dir, "--institution", "nowhere"}, exitRefused, "No such institution"},
+		"unknown permission": {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "all"}, exitRefused, "certificate-vault:create"},
+		"unknown event":      {[]string{"webhook", "create", "--data", dir, "--institution", "northwest-university", "--url", "https://a.example", "--event", "x"}, exitRefused, "certificate_application.created"},
+		"no such token":      {[]string{"token", "revoke", "--data", dir, "--institution", "northwest-university", "77"}, exitRefused, "no such token"},
+		"end in the past":    {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "2020-01-01"}, exitRefused, "future"},
+		"end malformed":      {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "soon"}, exitUsage, "90d"},
+		"box malformed":      {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement-box", "1,2"}, exitUsage, "X0,Y0,X1,Y1"},
+		"box inside out":     {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement", "exact", "--placement-box", "0.5,0,0.4,1"}, exitRefused, "x0 < x1"},
+		"serve misused":      {[]string{"serve", "--data", dir, "--base-url", "http://x"}, exitUsage, "https"},
+	} {
+		code, out, errs := certvault(t, "correct horse\n", tc.args...)
+		if code != tc.code || !strings.Contains(errs, tc.says) || out != "" {
+			t.Errorf("%s: exit %d, stdout %q, stderr %q; want exit %d and %q", name, code, out, errs, tc.code, tc.says)
+		}
+	}
+}
+
+func TestDoctor(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	code, out, _ := certvault(t, "", "doctor", "--data", dir+"/missing")
+	if code != exitRefused || !strings.Contains(out, "WRONG") {
+		t.Fatalf("exit %d: %s", code, out)
+	}
+	institution(t, dir+"/vault")
+	code, out, errs := certvault(t, "", "doctor", "--data", dir+"/vault")
+	if code != exitDone || !strings.Contains(out, "database: sqlite") {
+		t.Fatalf("exit %d: %s%s", code, out, errs)
+	}
+}
+
+func TestParseEnd(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 3, 28, 12, 0, 0, 0, time.UTC)
+	for in, want := range map[string]time.Time{
+		"90d":        now.AddDate(0, 0, 90),
+		"24h":        now.Add(24 * time.Hour),
+		"30s":        now.Add(30 * time.Second),
+		"2026-04-01": time.Date(2026, 4, 2, 0, 0, 0, 0, time.UTC),
+	} {
+		got, err := parseEnd(in, now)
+		if err != nil || !got.Equal(want) {
+			t.Errorf("parseEnd(%q) = %v, %v; want %v", in, got, err, want)
+		}
+	}
+	for _, in := range []string{"0d", "-1d", "1", "d", "2026-02-30", "tomorrow", "-5s", "999999d"} {
+		if got, err := parseEnd(in, now); err == nil {
+			t.Errorf("parseEnd(%q) = %v, want an error", in, got)
+		}
+	}
+	if got, err := parseEnd("", now); got != nil || err != nil {
+		t.Errorf("no end: %v, %v", got, err)
+	}
+}

@@ -1,0 +1,117 @@
+package config_test
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/certvault/certvault/internal/config"
+)
+
+// parse reads a command line as certvault does.
+func parse(t *testing.T, args ...string) (*config.Serve, error) {
+	t.Helper()
+	var c struct {
+		Config kong.ConfigFlag
+		config.Serve
+	}
+	p, err := kong.New(&c, kong.DefaultEnvars("CERTVAULT"), kong.Configuration(config.Load), kong.Writers(io.Discard, io.Discard))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err = p.Parse(args); err != nil {
+		return nil, err
+	}
+	return &c.Serve, c.Finish()
+}
+
+func TestBaseURLFollowsListen(t *testing.T) {
+	t.Parallel()
+	for listen, want := range map[string]string{
+		"":               "https://localhost:8443",
+		":9000":          "https://localhost:9000",
+		"0.0.0.0:9000":   "https://localhost:9000",
+		"[::]:9000":      "https://localhost:9000",
+		"192.0.2.7:9000": "https://192.0.2.7:9000",
+		"[::1]:9000":     "https://[::1]:9000",
+	} {
+		var args []string
+		if listen != "" {
+			args = []string{"--listen", listen}
+		}
+		c, err := parse(t, args...)
+		if err != nil || c.BaseURL != want {
+			t.Errorf("--listen %q: base URL %q, %v; want %q", listen, c.BaseURL, err, want)
+		}
+	}
+}
+
+func TestNonsenseIsRefused(t *testing.T) {
+	t.Parallel()
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"no port":            {[]string{"--listen", "localhost"}, "--listen"},
+		"plain base URL":     {[]string{"--base-url", "http://vault.example.org"}, "--base-url"},
+		"base URL with path": {[]string{"--base-url", "https://example.org/vault"}, "path"},
+		"certificate alone":  {[]string{"--tls-cert", "a.pem"}, "--tls-key"},
+		"two ways of TLS":    {[]string{"--acme-domain", "a.example.org", "--behind-proxy", "10.0.0.0/8"}, "only one"},
+		"no network":         {[]string{"--behind-proxy", "everyone"}, "--behind-proxy"},
+		"no attempt":         {[]string{"--process-attempts", "0"}, "--process-attempts"},
+		"negative rate":      {[]string{"--rate-limit=-1"}, "--rate-limit"},
+		"webhook network":    {[]string{"--webhook-allow", "10.0.0.0/99"}, "--webhook-allow"},
+		"webhook wait":       {[]string{"--webhook-retry", "5s,0s"}, "--webhook-retry"},
+		"mail server":        {[]string{"--smtp", "mail.example.org"}, "--smtp"},
+		"time-stamps":        {[]string{"--tsa", "tsa.example.org"}, "--tsa"},
+		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
+	} {
+		_, err := parse(t, tc.args...)
+		if err == nil || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: err = %v, want one that names %q", name, err, tc.says)
+		}
+	}
+}
+
+func TestSecretOfMailServerIsNotRepeated(t *testing.T) {
+	t.Parallel()
+	_, err := parse(t, "--smtp", "ftp://user:hunter2@mail.example.org")
+	if err == nil || strings.Contains(err.Error(), "hunter2") {
+		t.Fatalf("err = %v", err)
+	}
+}
+
+func TestFlagBeatsEnvironmentBeatsFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "certvault.toml")
+	if err := os.WriteFile(file, []byte("base-url = \"https://file.example.org\"\nrate_limit = 7\nprocess-attempts = 3\nbehind-proxy = [\"10.0.0.1\"]\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("CERTVAULT_BASE_URL", "https://environment.example.org")
+	t.Setenv("CERTVAULT_RATE_LIMIT", "8")
+	c, err := parse(t, "--config", file, "--rate-limit", "9")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.RateLimit != 9 || c.BaseURL != "https://environment.example.org" || c.ProcessAttempts != 3 {
+		t.Fatalf("got %d, %s, %d", c.RateLimit, c.BaseURL, c.ProcessAttempts)
+	}
+	proxies, err := c.Proxies()
+	if err != nil || len(proxies) != 1 || proxies[0].String() != "10.0.0.1/32" {
+		t.Fatalf("proxies %v, %v", proxies, err)
+	}
+}
+
+func TestMisspeltKeyInFileIsRefused(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "certvault.toml")
+	if err := os.WriteFile(file, []byte("base-ulr = \"https://vault.example.org\"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := parse(t, "--config", file); err == nil || !strings.Contains(err.Error(), "base-ulr") {
+		t.Fatalf("err = %v", err)
+	}
+}
