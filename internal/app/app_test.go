@@ -1,0 +1,163 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+func settings(t *testing.T, dir string) *config.Serve {
+	t.Helper()
+	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", ProcessAttempts: 1}
+	if err := c.Finish(); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// newApp makes a vault; without the renderer, which make brings in, it skips.
+func newApp(t *testing.T, dir string, stdout *bytes.Buffer) *App {
+	t.Helper()
+	a, err := New(t.Context(), settings(t, dir), slog.New(slog.DiscardHandler), stdout)
+	if errors.Is(err, pdfium.ErrUnavailable) && os.Getenv("CI") != "true" {
+		t.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func TestOneServerPerDataFolder(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	var out bytes.Buffer
+	first := newApp(t, dir, &out)
+	if _, err := New(t.Context(), settings(t, dir), slog.New(slog.DiscardHandler), &out); !errors.Is(err, ErrRunning) {
+		t.Fatalf("a second server on the folder: %v", err)
+	}
+	if err := first.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := newApp(t, dir, &out)
+	if err := second.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// The set-up link is for who starts the vault: it is printed as long as there
+// is no owner, and it is never logged.
+func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
+	t.Parallel()
+	var out, log bytes.Buffer
+	cfg := settings(t, t.TempDir())
+	a, err := New(t.Context(), cfg, slog.New(slog.NewJSONHandler(&log, nil)), &out)
+	if errors.Is(err, pdfium.ErrUnavailable) && os.Getenv("CI") != "true" {
+		t.Skipf("%v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := a.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	cancel()
+	if err := a.close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	_, secret, found := strings.Cut(out.String(), "/setup?token=")
+	if !found || len(strings.TrimSpace(secret)) < 26 {
+		t.Fatalf("printed %q", out.String())
+	}
+	if strings.Contains(log.String(), strings.TrimSpace(secret)) || strings.Contains(log.String(), "/setup") {
+		t.Fatalf("the log has the link: %s", log.String())
+	}
+}
+
+func TestOwnCertificateIsKeptUntilItNearsItsEnd(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "tls")
+	now := time.Now()
+	serial := func(host string, now time.Time) string {
+		t.Helper()
+		pair, err := ownCertificate(dir, host, now)
+		if err != nil {
+			t.Fatal(err)
+		}
+		leaf, err := x509.ParseCertificate(pair.Certificate[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"localhost", "127.0.0.1", "::1", host} {
+			if err := leaf.VerifyHostname(name); err != nil {
+				t.Error(err)
+			}
+		}
+		return leaf.SerialNumber.String()
+	}
+	first := serial("vault.example.org", now)
+	if serial("vault.example.org", now.Add(300*24*time.Hour)) != first {
+		t.Error("whoever trusted the certificate must do so again")
+	}
+	if serial("vault.example.org", now.Add(370*24*time.Hour)) == first {
+		t.Error("the certificate was not renewed before its end")
+	}
+	second := serial("vault.example.org", now)
+	if serial("other.example.org", now) == second {
+		t.Error("the certificate does not follow the host")
+	}
+	info, err := os.Stat(filepath.Join(dir, "key.pem"))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode of the key: %v, %v", info.Mode(), err)
+	}
+}
+
+func TestExamineNamesWhatIsWrong(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "data")
+	base, err := OpenBase(t.Context(), config.Storage{Data: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := base.DB.Close(); err != nil {
+		t.Fatal(err)
+	}
+	finding := func(name string) Finding {
+		t.Helper()
+		for _, f := range Examine(t.Context(), config.Storage{Data: dir}) {
+			if f.Name == name {
+				return f
+			}
+		}
+		t.Fatalf("no finding %s", name)
+		return Finding{}
+	}
+	for _, name := range []string{"data folder", "master key", "file store", "database", "schema", "certificates"} {
+		if f := finding(name); !f.Good {
+			t.Errorf("%s: %s", name, f.Detail)
+		}
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that is the fault to be found
+		t.Fatal(err)
+	}
+	if f := finding("data folder"); f.Good || !strings.Contains(f.Detail, "chmod 700") {
+		t.Errorf("an open folder: %+v", f)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "keys", "master.key"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding("master key"); f.Good {
+		t.Errorf("a broken key: %+v", f)
+	}
+}
