@@ -28,29 +28,26 @@ type institutionCreate struct {
 }
 
 // Run makes the institution.
-func (i *institutionCreate) Run(c *console) (err error) {
+func (i *institutionCreate) Run(c *console) error {
 	password, err := readLine(c.stdin)
 	if err != nil {
 		return err
 	}
-	base, err := app.OpenBase(c.ctx, i.Storage)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.DB.Close()) }()
-	made, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
-		Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password,
-	})
-	if err != nil {
-		return err
-	}
-	return c.answer(struct {
-		ID     int64  `json:"id"`
-		UUID   string `json:"uuid"`
-		Slug   string `json:"slug"`
-		Prefix string `json:"prefix"`
-	}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "Institution %s made: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
+	return c.vault(i.Storage, func(base *app.Base) error {
+		made, err := base.Accounts.CreateInstitution(c.ctx, account.NewInstitution{
+			Name: i.Name, Prefix: i.Prefix, OwnerEmail: i.OwnerEmail, OwnerName: i.OwnerName, OwnerPassword: password,
+		})
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID     int64  `json:"id"`
+			UUID   string `json:"uuid"`
+			Slug   string `json:"slug"`
+			Prefix string `json:"prefix"`
+		}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Institution %s made: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
+		})
 	})
 }
 

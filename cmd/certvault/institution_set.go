@@ -1,12 +1,12 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
 	"strings"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
@@ -24,49 +24,42 @@ type institutionSet struct {
 }
 
 // Run changes what is given and leaves the rest.
-func (i *institutionSet) Run(c *console) (err error) {
-	base, err := app.OpenBase(c.ctx, i.Storage)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.DB.Close()) }()
-	inst, err := base.Accounts.InstitutionBySlug(c.ctx, i.Institution)
-	if err != nil {
-		return err
-	}
-	p, err := cert.ReadPolicy(c.ctx, base.DB, inst.ID)
-	if err != nil {
-		return err
-	}
-	if i.Placement != nil {
-		p.Placement = seal.Mode(*i.Placement)
-		p.Box = nil
-	}
-	if i.PlacementPage != nil {
-		p.Page = *i.PlacementPage
-	}
-	if i.PlacementBox != nil {
-		if p.Box, err = parseBox(*i.PlacementBox); err != nil {
-			return &usageError{err}
+func (i *institutionSet) Run(c *console) error {
+	return c.institution(i.Storage, i.Institution, func(base *app.Base, inst *account.Institution) error {
+		p, err := cert.ReadPolicy(c.ctx, base.DB, inst.ID)
+		if err != nil {
+			return err
 		}
-	}
-	if i.RefuseActive != nil {
-		p.RefuseActive = *i.RefuseActive
-	}
-	if err := cert.SetPolicy(c.ctx, base.DB, inst.ID, p); err != nil {
-		return err
-	}
-	return c.answer(struct {
-		Placement     seal.Mode `json:"placement"`
-		PlacementPage int       `json:"placement_page"`
-		PlacementBox  *seal.Box `json:"placement_box"`
-		RefuseActive  bool      `json:"refuse_active"`
-	}{p.Placement, p.Page, p.Box, p.RefuseActive}, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
-		if p.Box != nil {
-			_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
+		if i.Placement != nil {
+			p.Placement = seal.Mode(*i.Placement)
+			p.Box = nil
 		}
-		_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[p.RefuseActive])
+		if i.PlacementPage != nil {
+			p.Page = *i.PlacementPage
+		}
+		if i.PlacementBox != nil {
+			if p.Box, err = parseBox(*i.PlacementBox); err != nil {
+				return &usageError{err}
+			}
+		}
+		if i.RefuseActive != nil {
+			p.RefuseActive = *i.RefuseActive
+		}
+		if err := cert.SetPolicy(c.ctx, base.DB, inst.ID, p); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			Placement     seal.Mode `json:"placement"`
+			PlacementPage int       `json:"placement_page"`
+			PlacementBox  *seal.Box `json:"placement_box"`
+			RefuseActive  bool      `json:"refuse_active"`
+		}{p.Placement, p.Page, p.Box, p.RefuseActive}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
+			if p.Box != nil {
+				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
+			}
+			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[p.RefuseActive])
+		})
 	})
 }
 

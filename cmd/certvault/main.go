@@ -15,6 +15,8 @@ import (
 
 	"github.com/alecthomas/kong"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -60,6 +62,27 @@ func (c *console) answer(value any, text func(w io.Writer)) error {
 		return fmt.Errorf("writing the answer: %w", err)
 	}
 	return nil
+}
+
+// vault opens the storage for f.
+func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err error) {
+	base, err := app.OpenBase(c.ctx, s)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, base.DB.Close()) }()
+	return f(base)
+}
+
+// institution opens the storage for f and finds the institution of a slug.
+func (c *console) institution(s config.Storage, slug string, f func(base *app.Base, inst *account.Institution) error) error {
+	return c.vault(s, func(base *app.Base) error {
+		inst, err := base.Accounts.InstitutionBySlug(c.ctx, slug)
+		if err != nil {
+			return err
+		}
+		return f(base, inst)
+	})
 }
 
 func main() {

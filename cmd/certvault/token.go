@@ -1,7 +1,6 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 	"strconv"
@@ -9,6 +8,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/token"
@@ -30,34 +30,27 @@ type tokenCreate struct {
 }
 
 // Run makes the token.
-func (t *tokenCreate) Run(c *console) (err error) {
+func (t *tokenCreate) Run(c *console) error {
 	expires, err := parseEnd(t.Expires, time.Now())
 	if err != nil {
 		return &usageError{err}
 	}
-	base, err := app.OpenBase(c.ctx, t.Storage)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.DB.Close()) }()
-	inst, err := base.Accounts.InstitutionBySlug(c.ctx, t.Institution)
-	if err != nil {
-		return err
-	}
-	permissions := make([]token.Permission, len(t.Permission))
-	for i, p := range t.Permission {
-		permissions[i] = token.Permission(p)
-	}
-	made, secret, err := base.Tokens.Create(c.ctx, inst.ID, t.Name, permissions, expires)
-	if err != nil {
-		return err
-	}
-	return c.answer(struct {
-		ID    int64  `json:"id"`
-		Token string `json:"token"`
-	}{made.ID, secret}, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "%s\n", secret)
-		_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now.\n", made.ID)
+	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
+		permissions := make([]token.Permission, len(t.Permission))
+		for i, p := range t.Permission {
+			permissions[i] = token.Permission(p)
+		}
+		made, secret, err := base.Tokens.Create(c.ctx, inst.ID, t.Name, permissions, expires)
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID    int64  `json:"id"`
+			Token string `json:"token"`
+		}{made.ID, secret}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "%s\n", secret)
+			_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now.\n", made.ID)
+		})
 	})
 }
 
@@ -102,31 +95,24 @@ type tokenRow struct {
 }
 
 // Run lists tokens, newest first.
-func (t *tokenList) Run(c *console) (err error) {
-	base, err := app.OpenBase(c.ctx, t.Storage)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.DB.Close()) }()
-	inst, err := base.Accounts.InstitutionBySlug(c.ctx, t.Institution)
-	if err != nil {
-		return err
-	}
-	list, err := base.Tokens.List(c.ctx, inst.ID)
-	if err != nil {
-		return err
-	}
-	rows := make([]tokenRow, len(list))
-	for i, k := range list {
-		rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
-	}
-	return c.answer(rows, func(w io.Writer) {
-		table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-		_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tLAST USED\tENDS\tSTATE")
-		for _, k := range rows {
-			_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Hint, shown(&k.CreatedAt), shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
+func (t *tokenList) Run(c *console) error {
+	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
+		list, err := base.Tokens.List(c.ctx, inst.ID)
+		if err != nil {
+			return err
 		}
-		_ = table.Flush()
+		rows := make([]tokenRow, len(list))
+		for i, k := range list {
+			rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
+		}
+		return c.answer(rows, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tLAST USED\tENDS\tSTATE")
+			for _, k := range rows {
+				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Hint, shown(&k.CreatedAt), shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
+			}
+			_ = table.Flush()
+		})
 	})
 }
 
@@ -156,21 +142,14 @@ type tokenRevoke struct {
 }
 
 // Run ends the token.
-func (t *tokenRevoke) Run(c *console) (err error) {
-	base, err := app.OpenBase(c.ctx, t.Storage)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.DB.Close()) }()
-	inst, err := base.Accounts.InstitutionBySlug(c.ctx, t.Institution)
-	if err != nil {
-		return err
-	}
-	if err := base.Tokens.Revoke(c.ctx, inst.ID, t.ID); err != nil {
-		return err
-	}
-	return c.answer(struct {
-		ID      int64 `json:"id"`
-		Revoked bool  `json:"revoked"`
-	}{t.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Token %d revoked.\n", t.ID) })
+func (t *tokenRevoke) Run(c *console) error {
+	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
+		if err := base.Tokens.Revoke(c.ctx, inst.ID, t.ID); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID      int64 `json:"id"`
+			Revoked bool  `json:"revoked"`
+		}{t.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Token %d revoked.\n", t.ID) })
+	})
 }

@@ -1,10 +1,10 @@
 package main
 
 import (
-	"errors"
 	"fmt"
 	"io"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/webhook"
@@ -23,28 +23,21 @@ type webhookCreate struct {
 }
 
 // Run makes the endpoint.
-func (h *webhookCreate) Run(c *console) (err error) {
-	base, err := app.OpenBase(c.ctx, h.Storage)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, base.DB.Close()) }()
-	inst, err := base.Accounts.InstitutionBySlug(c.ctx, h.Institution)
-	if err != nil {
-		return err
-	}
-	events := make([]webhook.Name, len(h.Event))
-	for i, e := range h.Event {
-		events[i] = webhook.Name(e)
-	}
-	made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, events)
-	if err != nil {
-		return err
-	}
-	return c.answer(struct {
-		ID     string `json:"id"`
-		Secret string `json:"secret"`
-	}{made.UUID, secret}, func(w io.Writer) {
-		_, _ = fmt.Fprintf(w, "Endpoint %s made.\nSigning secret, shown this once: %s\n", made.UUID, secret)
+func (h *webhookCreate) Run(c *console) error {
+	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
+		events := make([]webhook.Name, len(h.Event))
+		for i, e := range h.Event {
+			events[i] = webhook.Name(e)
+		}
+		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, events)
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID     string `json:"id"`
+			Secret string `json:"secret"`
+		}{made.UUID, secret}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Endpoint %s made.\nSigning secret, shown this once: %s\n", made.UUID, secret)
+		})
 	})
 }
