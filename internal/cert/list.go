@@ -28,6 +28,9 @@ const (
 	// minTrigram is from how many letters and digits on a search looks within
 	// words and not at their beginnings alone.
 	minTrigram = 3
+	// maxFilter bounds the text of the filters in bytes: escaped and in a
+	// pattern it stays below the 50,000 that SQLite takes.
+	maxFilter = 4096
 )
 
 // Filter says which certificates to list.
@@ -54,6 +57,9 @@ type List struct {
 func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
 	if f.Page < 1 || f.PerPage < 1 || f.PerPage > MaxPage {
 		return nil, fault.OfField("page", "The page must be 1 or more, and have 1 to 100 records.")
+	}
+	if !account.CleanText(f.Search+f.Email) || len(f.Search)+len(f.Email) > maxFilter {
+		return nil, fault.OfField("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
 	}
 	where, args, filtered := f.where(institutionID)
 	l := &List{}

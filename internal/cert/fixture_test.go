@@ -1,0 +1,338 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+	"github.com/riverqueue/river/rivertype"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// clock is a clock that stands still until it is told to go on.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// fakeSealer is a Sealer whose work the test says.
+type fakeSealer struct {
+	seal func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
+	png  func(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error)
+}
+
+func (f *fakeSealer) Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+	return f.seal(ctx, o, stamp)
+}
+
+func (f *fakeSealer) PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error) {
+	return f.png(ctx, pdf, size)
+}
+
+// sealed gives what a sealer makes of an original: the original and a tail, or
+// a whole file.
+func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
+	hash := sha256.New()
+	v := &seal.Verified{Whole: whole, Size: int64(len(tail)), Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}}
+	v.Body = io.NewSectionReader(bytes.NewReader(tail), 0, int64(len(tail)))
+	if !whole {
+		if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
+			return nil, err
+		}
+		v.Size += o.Size
+	}
+	hash.Write(tail)
+	hash.Sum(v.SHA256[:0])
+	return v, nil
+}
+
+const tailText = "\n% a tail that makes it verified\n"
+
+// vault is a service with all that it stands on.
+type vault struct {
+	*Service
+
+	tb     testing.TB
+	d      *db.DB
+	clock  *clock
+	sealer *fakeSealer
+	folder *blob.Folder
+	root   string
+	worker *sealWorker
+	inst   *account.Institution
+}
+
+type option func(*Config)
+
+func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
+	tb.Helper()
+	root := tb.TempDir()
+	folder, err := blob.NewFolder(root)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ring, err := keyring.Open(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	queue, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{SealQueue: 2}, MaxAttempts: 8, Timeout: time.Minute, Logger: log})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	// The queue has its own clock, so that ours begins with it.
+	v := &vault{tb: tb, d: d, clock: &clock{at: time.Now()}, folder: folder, root: root}
+	v.sealer = &fakeSealer{
+		seal: func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			return sealed(o, []byte(tailText), false)
+		},
+		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
+	}
+	cfg := Config{
+		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer,
+		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.now, Log: log,
+	}
+	for _, o := range options {
+		o(&cfg)
+	}
+	v.Service = New(cfg)
+	v.worker = &sealWorker{service: v.Service}
+	v.inst = v.institution("NWU")
+	return v
+}
+
+func (v *vault) institution(prefix string) *account.Institution {
+	v.tb.Helper()
+	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix, CreatedAt: v.clock.now()}
+	v.tx(func(tx *db.Tx) error {
+		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(i.CreatedAt)).Scan(&i.ID)
+	})
+	return i
+}
+
+func (v *vault) tx(f func(tx *db.Tx) error) {
+	v.tb.Helper()
+	if err := v.d.Tx(v.tb.Context(), f); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func (v *vault) exec(query string, args ...any) {
+	v.tb.Helper()
+	v.tx(func(tx *db.Tx) error {
+		_, err := tx.ExecContext(v.tb.Context(), query, args...)
+		return err
+	})
+}
+
+// samplePDF is a PDF of one page, padded to size where size is given.
+func samplePDF(text string, size int) []byte {
+	build := func(padding int) []byte {
+		var b bytes.Buffer
+		var at []int
+		object := func(body string) {
+			at = append(at, b.Len())
+			fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
+		}
+		content := "BT /F1 24 Tf 72 700 Td (" + text + ") Tj ET"
+		b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+		object("<</Type/Catalog/Pages 2 0 R>>")
+		object("<</Type/Pages/Kids[3 0 R]/Count 1>>")
+		object("<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>")
+		object(fmt.Sprintf("<</Length %d>>stream\n%s\nendstream", len(content), content))
+		object("<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
+		if padding >= 0 {
+			object(fmt.Sprintf("<</Length %010d>>stream\n%s\nendstream", padding, strings.Repeat("x", padding)))
+		}
+		start := b.Len()
+		fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+		for _, offset := range at {
+			fmt.Fprintf(&b, "%010d 00000 n \n", offset)
+		}
+		fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%010d\n%%%%EOF\n", len(at)+1, start)
+		return b.Bytes()
+	}
+	if size == 0 {
+		return build(-1)
+	}
+	return build(size - len(build(0)))
+}
+
+func (v *vault) receive(inst *account.Institution, content []byte) *File {
+	v.tb.Helper()
+	f, err := v.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(content))
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return f
+}
+
+// input is an upload that is in order.
+func (v *vault) input(inst *account.Institution) Upload {
+	v.tb.Helper()
+	return Upload{
+		Institution: inst, Creator: Actor{Type: "token", ID: 7, Name: "Registry"}, Context: SingleUpload,
+		Title: "BSc Physics", FullName: "Ada Obi", Email: "ada@example.org", IssueDate: "2026-06-30",
+		File: v.receive(inst, samplePDF("a diploma", 0)),
+	}
+}
+
+// upload stores a certificate, changed from the usual one by change.
+func (v *vault) upload(change func(u *Upload)) *Certificate {
+	v.tb.Helper()
+	u := v.input(v.inst)
+	if change != nil {
+		change(&u)
+	}
+	c, err := v.Upload(v.tb.Context(), u)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return c
+}
+
+func titled(title string) func(*Upload) { return func(u *Upload) { u.Title = title } }
+
+func (v *vault) get(uuid string) *Certificate {
+	v.tb.Helper()
+	c, err := byUUID(v.tb.Context(), v.d, uuid)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return c
+}
+
+// force puts a certificate into a status, past the state machine.
+func (v *vault) force(c *Certificate, s Status) {
+	v.tb.Helper()
+	v.exec(`UPDATE certificates SET status = $1 WHERE uuid = $2`, string(s), c.UUID)
+}
+
+// work works the job of a certificate as the queue would, in its n-th attempt.
+func (v *vault) work(ctx context.Context, c *Certificate, attempt int) error {
+	return v.worker.Work(ctx, &river.Job[sealArgs]{
+		JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: v.attempts}, Args: sealArgs{UUID: c.UUID},
+	})
+}
+
+// approve seals a certificate.
+func (v *vault) approved(c *Certificate) *Certificate {
+	v.tb.Helper()
+	if err := v.work(v.tb.Context(), c, 1); err != nil {
+		v.tb.Fatal(err)
+	}
+	got := v.get(c.UUID)
+	if got.Status != Approved {
+		v.tb.Fatalf("status %s, failure %+v", got.Status, got.Failure)
+	}
+	return got
+}
+
+// event is a row of the outbox.
+type event struct {
+	Name     string
+	UUID     string `json:"uuid"`
+	Context  string `json:"trigger_context"`
+	Status   string `json:"status"`
+	Occurred int64
+}
+
+func (v *vault) events() (list []event) {
+	v.tb.Helper()
+	v.rows(`SELECT name, payload, occurred_at FROM webhook_events ORDER BY id`, func(rows *sql.Rows) error {
+		var e event
+		var payload string
+		if err := rows.Scan(&e.Name, &payload, &e.Occurred); err != nil {
+			return err
+		}
+		list = append(list, e)
+		return json.Unmarshal([]byte(payload), &list[len(list)-1])
+	})
+	return list
+}
+
+// jobRow is a row of the queue.
+type jobRow struct {
+	ID          int64
+	Kind        string
+	Queue       string
+	State       string
+	Attempt     int
+	MaxAttempts int
+}
+
+func (v *vault) jobs() (list []jobRow) {
+	v.tb.Helper()
+	v.rows(`SELECT id, kind, queue, state, attempt, max_attempts FROM river_job ORDER BY id`, func(rows *sql.Rows) error {
+		var j jobRow
+		err := rows.Scan(&j.ID, &j.Kind, &j.Queue, &j.State, &j.Attempt, &j.MaxAttempts)
+		list = append(list, j)
+		return err
+	})
+	return list
+}
+
+func (v *vault) rows(query string, scan func(rows *sql.Rows) error) {
+	v.tb.Helper()
+	rows, err := v.d.QueryContext(v.tb.Context(), query)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	defer func() {
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			v.tb.Error(err)
+		}
+	}()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			v.tb.Fatal(err)
+		}
+	}
+}
+
+// keys are the keys of all stored files, sorted.
+func (v *vault) keys() []string {
+	v.tb.Helper()
+	list := []string{}
+	if err := v.folder.Walk(v.tb.Context(), func(i blob.Info) error {
+		list = append(list, i.Key)
+		return nil
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,163 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+func TestReceiveKeepsDigestAndState(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	content := samplePDF("a diploma", 100_001)
+	f, err := v.Receive(t.Context(), v.inst.UUID, "diploma.PDF", iotest.OneByteReader(bytes.NewReader(content)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f.Size != int64(len(content)) || f.SHA256 != sha256.Sum256(content) || f.Type != seal.PDF || f.Name != "diploma.PDF" {
+		t.Errorf("received %+v", f)
+	}
+	o, err := v.folder.Open(t.Context(), f.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := io.ReadAll(io.NewSectionReader(o, 0, o.Size()))
+	if err := errors.Join(err, o.Close()); err != nil || !bytes.Equal(stored, content) {
+		t.Errorf("stored differently: %v", err)
+	}
+	// The state goes on to the digest of a file that begins with this one.
+	hash := sha256.New()
+	state, ok := hash.(encoding.BinaryUnmarshaler)
+	if !ok {
+		t.Fatal("no state")
+	}
+	if err := state.UnmarshalBinary(f.State); err != nil {
+		t.Fatal(err)
+	}
+	hash.Write([]byte(tailText))
+	if want := sha256.Sum256(append(content, tailText...)); [32]byte(hash.Sum(nil)) != want {
+		t.Error("the state goes on to another digest")
+	}
+	if !strings.HasPrefix(f.Key, v.inst.UUID+"/") {
+		t.Errorf("the key %s is not in the institution's folder", f.Key)
+	}
+}
+
+func TestReceiveLimit(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	content := samplePDF("a diploma", 20_971_520)
+	if len(content) != 20_971_520 {
+		t.Fatalf("%d bytes", len(content))
+	}
+	f, err := v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", bytes.NewReader(content))
+	if err != nil || f.Size != 20_971_520 || f.SHA256 != sha256.Sum256(content) {
+		t.Fatalf("exactly the limit: %+v, %v", f, err)
+	}
+	if err := v.Discard(t.Context(), f); err != nil {
+		t.Fatal(err)
+	}
+	_, err = v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", bytes.NewReader(append(content, '\n')))
+	if refused, ok := errors.AsType[*FieldError](err); !ok || !strings.Contains(refused.Message, "20971520") {
+		t.Errorf("one byte more: %v", err)
+	}
+	// What comes after the limit is not read: the sender may never end.
+	endless := &counted{r: repeating{}}
+	if _, err := v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
+		t.Errorf("%d bytes were read of an endless file: %v", endless.n, err)
+	}
+	if keys := v.keys(); len(keys) != 0 {
+		t.Errorf("files are left: %v", keys)
+	}
+}
+
+type repeating struct{}
+
+func (repeating) Read(p []byte) (int, error) { return len(p), nil }
+
+type counted struct {
+	r io.Reader
+	n int64
+}
+
+func (c *counted) Read(p []byte) (int, error) {
+	n, err := c.r.Read(p)
+	c.n += int64(n)
+	return n, err
+}
+
+func TestReceiveLeavesNothingOfARefusedFile(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	content := samplePDF("a diploma", 200_000)
+	broken := errors.New("the connection broke")
+	for _, tc := range []struct {
+		name, file string
+		r          io.Reader
+		refused    bool
+	}{
+		{"a reader that breaks", "a.pdf", io.MultiReader(bytes.NewReader(content[:150_000]), iotest.ErrReader(broken)), false},
+		{"a reader that breaks at once", "a.pdf", iotest.ErrReader(broken), false},
+		{"empty", "a.pdf", strings.NewReader(""), true},
+		{"no PDF", "a.pdf", strings.NewReader("hello"), true},
+		{"cut off", "a.pdf", bytes.NewReader(content[:1000]), true},
+		{"a PDF with another extension", "a.png", bytes.NewReader(content), true},
+		{"no extension", "pdf", bytes.NewReader(content), true},
+		{"a program", "a.exe", strings.NewReader("MZ"), true},
+	} {
+		f, err := v.Receive(t.Context(), v.inst.UUID, tc.file, tc.r)
+		if _, refused := errors.AsType[*FieldError](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
+			t.Errorf("%s: %v, %v", tc.name, f, err)
+		}
+		if !tc.refused && !errors.Is(err, broken) {
+			t.Errorf("%s: %v does not say why", tc.name, err)
+		}
+		if keys := v.keys(); len(keys) != 0 {
+			t.Errorf("%s: files are left: %v", tc.name, keys)
+		}
+	}
+}
+
+// A client that goes away takes its context with it; its file goes all the same.
+func TestReceiveDiscardsWhenTheClientIsGone(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	ctx, cancel := context.WithCancel(t.Context())
+	content := samplePDF("a diploma", 0)
+	leaving := io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }))
+	if _, err := v.Receive(ctx, v.inst.UUID, "a.pdf", leaving); !errors.Is(err, context.Canceled) {
+		t.Errorf("err = %v", err)
+	}
+	if keys := v.keys(); len(keys) != 0 {
+		t.Errorf("files are left: %v", keys)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// fullStore has no room.
+type fullStore struct{ blob.Store }
+
+func (fullStore) Put(context.Context, string, io.Reader) (int64, error) { return 0, blob.ErrFull }
+
+func TestReceiveWithoutRoom(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = fullStore{c.Blobs} })
+	_, err := v.Receive(t.Context(), v.inst.UUID, "a.pdf", bytes.NewReader(samplePDF("x", 0)))
+	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
+		t.Errorf("err = %v, want one that says to come back", err)
+	}
+}

@@ -1,0 +1,320 @@
+package cert
+
+import (
+	"errors"
+	"os"
+	"reflect"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// snapshot is everything that a move may change.
+type snapshot struct {
+	Row    *Certificate
+	Events []event
+	Jobs   []jobRow
+}
+
+func (v *vault) snapshot(uuid string) snapshot {
+	v.tb.Helper()
+	s := snapshot{Events: v.events(), Jobs: v.jobs()}
+	if c, err := byUUID(v.tb.Context(), v.d, uuid); err == nil {
+		s.Row = c
+	} else if !fault.Is(err, fault.NotFound) {
+		v.tb.Fatal(err)
+	}
+	return s
+}
+
+// pull pulls a trigger by the operation that has it.
+func (v *vault) pull(trigger Trigger, uuid string) error {
+	ctx := v.tb.Context()
+	switch trigger {
+	case TriggerRetry:
+		_, err := v.Retry(ctx, v.inst.ID, uuid)
+		return err
+	case TriggerRevoke:
+		_, err := v.Revoke(ctx, v.inst.ID, uuid, Revocation{Reason: "withdrawn"})
+		return err
+	case TriggerError:
+		return v.d.Tx(ctx, func(tx *db.Tx) error { return v.failTx(ctx, tx, uuid, Failure{Code: "code", Message: "message"}) })
+	case TriggerSealed, TriggerUpload:
+	}
+	return v.d.Tx(ctx, func(tx *db.Tx) error {
+		_, err := v.moveTx(ctx, tx, trigger, uuid)
+		return err
+	})
+}
+
+// move is what the interface says of one trigger in one status.
+type move struct {
+	to           Status
+	event        string
+	eventContext string
+	job          string
+}
+
+// moves is written from the interface, not from the table that is under test.
+// What is not in it must change nothing.
+var moves = map[Status]map[Trigger]move{
+	Processing: {
+		TriggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
+		TriggerError:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+		TriggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+	},
+	Approved: {
+		TriggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+	},
+	Failed: {
+		TriggerRetry:  {to: Processing, event: "certificate_application.retried", eventContext: "retry", job: "seal"},
+		TriggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+	},
+	Revoked: {},
+}
+
+var triggers = []Trigger{TriggerUpload, TriggerSealed, TriggerError, TriggerRetry, TriggerRevoke}
+
+func TestEveryStatusWithEveryTrigger(t *testing.T) {
+	t.Parallel()
+	if len(triggers) != len(Transitions) || len(moves) != len(Statuses) {
+		t.Fatal("the state machine has a trigger or a status that is not walked here")
+	}
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		for _, from := range Statuses {
+			for _, trigger := range triggers {
+				name := string(from) + " " + string(trigger)
+				c := v.upload(titled(name))
+				v.force(c, from)
+				v.clock.advance(time.Second)
+				before := v.snapshot(c.UUID)
+				err := v.pull(trigger, c.UUID)
+				after := v.snapshot(c.UUID)
+				want, allowed := moves[from][trigger]
+				if !allowed {
+					if !reflect.DeepEqual(before, after) {
+						t.Errorf("%s changed something:\n%+v\n%+v", name, before, after)
+					}
+					refused(t, name, from, trigger, err)
+					continue
+				}
+				if err != nil {
+					t.Errorf("%s: %v", name, err)
+					continue
+				}
+				v.checkMove(name, before, after, want)
+			}
+		}
+	})
+}
+
+func refused(t *testing.T, name string, from Status, trigger Trigger, err error) {
+	t.Helper()
+	switch {
+	case trigger == TriggerRetry:
+		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.BadRequest || e.Message != "Invalid operation" {
+			t.Errorf("%s: %v, want a bad request", name, err)
+		}
+	case trigger == TriggerRevoke && from == Revoked:
+		if err != nil {
+			t.Errorf("%s: %v; revoking again is no error", name, err)
+		}
+	case !errors.Is(err, errMoved):
+		t.Errorf("%s: %v, want errMoved", name, err)
+	}
+}
+
+func (v *vault) checkMove(name string, before, after snapshot, want move) {
+	t := v.tb
+	t.Helper()
+	now := db.Time(db.Micros(v.clock.now()))
+	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
+		t.Errorf("%s: now %s, updated at %v, context %s", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
+	}
+	if len(after.Events) != len(before.Events)+1 {
+		t.Fatalf("%s: %d events, want one more than %d", name, len(after.Events), len(before.Events))
+	}
+	wantEvent := event{Name: want.event, UUID: after.Row.UUID, Context: want.eventContext, Status: string(want.to), Occurred: db.Micros(now)}
+	if e := after.Events[len(after.Events)-1]; e != wantEvent {
+		t.Errorf("%s: event %+v, want %+v", name, e, wantEvent)
+	}
+	added := after.Jobs[len(before.Jobs):]
+	if want.job == "" {
+		if len(added) != 0 {
+			t.Errorf("%s: jobs %+v, want none", name, added)
+		}
+		return
+	}
+	if len(added) != 1 || added[0].Kind != want.job {
+		t.Errorf("%s: jobs %+v, want one of kind %s", name, added, want.job)
+		return
+	}
+	if want.job == "seal" && after.Row.jobID != added[0].ID {
+		t.Errorf("%s: the row knows job %d, the queue has %d", name, after.Row.jobID, added[0].ID)
+	}
+}
+
+func TestUploadMakesRowEventAndJob(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, func(c *Config) { c.Attempts = 3 })
+		c := v.upload(nil)
+		got := v.snapshot(c.UUID)
+		if got.Row == nil || got.Row.Status != Processing || got.Row.ID != c.ID || got.Row.CustomerID != 0 || got.Row.Verified != nil {
+			t.Fatalf("row %+v", got.Row)
+		}
+		want := event{Name: "certificate_application.created", UUID: c.UUID, Context: "single_upload", Status: "processing", Occurred: db.Micros(c.CreatedAt)}
+		if len(got.Events) != 1 || got.Events[0] != want {
+			t.Errorf("events %+v, want %+v", got.Events, want)
+		}
+		wantJob := jobRow{ID: got.Row.jobID, Kind: "seal", Queue: SealQueue, State: "available", MaxAttempts: 3}
+		if len(got.Jobs) != 1 || got.Jobs[0] != wantJob {
+			t.Errorf("jobs %+v, want %+v", got.Jobs, wantJob)
+		}
+	})
+}
+
+// A change that is rolled back leaves no event and no job: nobody hears of what
+// did not happen.
+func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
+	t.Parallel()
+	boom := errors.New("boom")
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		u := v.input(v.inst)
+		u.Title = "never made"
+		c, email, err := v.validate(&u)
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := v.snapshot(c.UUID)
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email, "[]"), boom) }); !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+			t.Errorf("a rolled back upload left something:\n%+v\n%+v", before, after)
+		}
+		for from, list := range moves {
+			for trigger := range list {
+				c := v.upload(titled(string(from) + string(trigger)))
+				v.force(c, from)
+				before := v.snapshot(c.UUID)
+				if err := d.Tx(ctx, func(tx *db.Tx) error {
+					_, err := v.moveTx(ctx, tx, trigger, c.UUID)
+					return errors.Join(err, boom)
+				}); !errors.Is(err, boom) || errors.Is(err, errMoved) {
+					t.Fatal(err)
+				}
+				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+					t.Errorf("%s %s rolled back left something:\n%+v\n%+v", from, trigger, before, after)
+				}
+			}
+		}
+	})
+}
+
+func TestTriggersOnUnknownCertificates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		const nobody = "00000000-0000-0000-0000-000000000000"
+		before := v.snapshot(nobody)
+		for _, trigger := range triggers {
+			if err := v.pull(trigger, nobody); !errors.Is(err, errMoved) && !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", trigger, err)
+			}
+		}
+		if after := v.snapshot(nobody); !reflect.DeepEqual(before, after) {
+			t.Errorf("something changed:\n%+v\n%+v", before, after)
+		}
+	})
+}
+
+// Events after a retry carry its context, the record keeps its own, and nothing
+// of the failure is left.
+func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload(nil)
+		if err := v.pull(TriggerError, c.UUID); err != nil {
+			t.Fatal(err)
+		}
+		got, err := v.Retry(t.Context(), v.inst.ID, c.UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Status != Processing || got.Failure != nil || got.TriggerContext != SingleUpload {
+			t.Errorf("after the retry %+v", got)
+		}
+		v.approved(c)
+		contexts := map[string]string{}
+		for _, e := range v.events() {
+			contexts[e.Name] = e.Context
+		}
+		want := map[string]string{
+			"certificate_application.created": "single_upload", "certificate_application.failed": "single_upload",
+			"certificate_application.retried": "retry", "certificate_application.approved": "retry",
+		}
+		if !reflect.DeepEqual(contexts, want) {
+			t.Errorf("contexts %v, want %v", contexts, want)
+		}
+	})
+}
+
+func TestRevoke(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		c := v.approved(v.upload(nil))
+		for _, tc := range []struct {
+			name  string
+			r     Revocation
+			field string
+		}{
+			{"no reason", Revocation{Note: "x"}, "reason"},
+			{"only white space", Revocation{Reason: " \t\n"}, "reason"},
+			{"reason too long", Revocation{Reason: repeat("é", 1001)}, "reason"},
+			{"note too long", Revocation{Reason: "x", Note: repeat("é", 1001)}, "note"},
+			{"NUL", Revocation{Reason: "a\x00b"}, "reason"},
+		} {
+			_, err := v.Revoke(ctx, v.inst.ID, c.UUID, tc.r)
+			if fields := fieldsOf(err); len(fields) != 1 || fields[tc.field] == "" {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+		}
+		if v.get(c.UUID).Status != Approved {
+			t.Fatal("a refused revocation revoked")
+		}
+		long := repeat("é", 1000)
+		got, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: " " + long + " ", Note: "an inquiry"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.RevocationReason != long || got.RevocationNote != "an inquiry" || got.RevokedAt == nil || !got.RevokedAt.Equal(got.UpdatedAt) {
+			t.Errorf("revoked as %+v", got)
+		}
+		v.clock.advance(time.Hour)
+		again, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "another reason"})
+		if err != nil || again.RevocationReason != long || !again.RevokedAt.Equal(*got.RevokedAt) {
+			t.Errorf("again: %+v, %v", again, err)
+		}
+	})
+}
+
+func TestDiagramIsOfTheTable(t *testing.T) {
+	t.Parallel()
+	want, err := os.ReadFile("../../docs/states.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Diagram() != string(want) {
+		t.Error("docs/states.md is not what go generate makes of the table")
+	}
+}

@@ -1,0 +1,570 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+func TestSealing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		var stamp seal.Stamp
+		var original seal.Original
+		v.sealer.seal = func(_ context.Context, o seal.Original, s seal.Stamp) (*seal.Verified, error) {
+			stamp, original = s, o
+			made, err := sealed(o, []byte(tailText), false)
+			made.Notices = []seal.Notice{{Code: "second", Message: "Second."}, {Code: "first", Message: "Again."}}
+			return made, err
+		}
+		content := samplePDF("a diploma", 0)
+		c := v.upload(func(u *Upload) { u.File.Notices = []seal.Notice{{Code: "first", Message: "First."}} })
+		v.clock.advance(time.Minute)
+		got := v.approved(c)
+		if stamp.ReferenceID != c.ReferenceID || stamp.VerifyURL != "https://vault.example/verify/"+c.ReferenceID ||
+			stamp.Institution != v.inst.Name || stamp.Placement.Mode != seal.Auto || stamp.Placement.Page != 1 {
+			t.Errorf("stamp %+v", stamp)
+		}
+		if original.Type != seal.PDF || original.SHA256 != sha256.Sum256(content) || original.Size != int64(len(content)) || len(original.State) == 0 {
+			t.Errorf("original %+v", original)
+		}
+		whole := append(bytes.Clone(content), tailText...)
+		if got.Verified.SHA256 != sha256.Sum256(whole) || got.Verified.Size != int64(len(whole)) || got.Verified.Whole {
+			t.Errorf("verified %+v", got.Verified)
+		}
+		now := db.Time(db.Micros(v.clock.now()))
+		if got.ApprovedAt == nil || !got.ApprovedAt.Equal(now) || !got.UpdatedAt.Equal(now) || !got.CreatedAt.Equal(c.CreatedAt) {
+			t.Errorf("approved at %v, updated at %v", got.ApprovedAt, got.UpdatedAt)
+		}
+		if got.Placement != "bottom-right" || got.PlacementPage != 1 || got.PlacementBox == nil || *got.PlacementBox != (seal.Box{0.5, 0.5, 0.75, 1}) {
+			t.Errorf("placement %s, page %d, box %v", got.Placement, got.PlacementPage, got.PlacementBox)
+		}
+		if want := []seal.Notice{{Code: "first", Message: "First."}, {Code: "second", Message: "Second."}}; !reflect.DeepEqual(got.Notices, want) {
+			t.Errorf("notices %+v", got.Notices)
+		}
+		// The job that comes a second time finds it done.
+		before := v.snapshot(c.UUID)
+		if err := v.work(t.Context(), c, 1); err != nil {
+			t.Fatal(err)
+		}
+		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) || len(v.keys()) != 2 {
+			t.Errorf("the second run changed something: %+v, files %v", after, v.keys())
+		}
+	})
+}
+
+func TestRefusalFailsAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+			return nil, fmt.Errorf("placing the stamp: %w", &seal.Refusal{Code: "no_room", Reason: "There is no room."})
+		}
+		c := v.upload(nil)
+		if err := v.work(t.Context(), c, 1); err != nil {
+			t.Fatal(err)
+		}
+		got := v.get(c.UUID)
+		if got.Status != Failed || got.Failure == nil || *got.Failure != (Failure{Code: "no_room", Message: "There is no room."}) {
+			t.Errorf("%s, %+v", got.Status, got.Failure)
+		}
+		events := v.events()
+		if last := events[len(events)-1]; last.Name != "certificate_application.failed" {
+			t.Errorf("events %+v", events)
+		}
+	})
+}
+
+func TestPassingFaultIsTriedAgain(t *testing.T) {
+	t.Parallel()
+	passing := errors.New("the authority does not answer")
+	for _, attempts := range []int{1, 2} {
+		t.Run(fmt.Sprint(attempts), func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				v := newVault(t, d, func(c *Config) { c.Attempts = attempts })
+				v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, passing }
+				c := v.upload(nil)
+				if jobs := v.jobs(); jobs[0].MaxAttempts != attempts {
+					t.Fatalf("the job has %d attempts, want %d", jobs[0].MaxAttempts, attempts)
+				}
+				for n := 1; n < attempts; n++ {
+					before := v.snapshot(c.UUID)
+					if err := v.work(t.Context(), c, n); !errors.Is(err, passing) {
+						t.Errorf("attempt %d: %v; the queue must hear of it to try again", n, err)
+					}
+					if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+						t.Errorf("attempt %d changed something", n)
+					}
+				}
+				if err := v.work(t.Context(), c, attempts); err != nil {
+					t.Errorf("the last attempt: %v; the queue has nothing more to do", err)
+				}
+				got := v.get(c.UUID)
+				if got.Status != Failed || got.Failure.Code != "processing_error" || strings.Contains(got.Failure.Message, passing.Error()) {
+					t.Errorf("%s, %+v", got.Status, got.Failure)
+				}
+				// What came back after a retry is as good as new.
+				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+					return sealed(o, []byte(tailText), false)
+				}
+				if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID); err != nil {
+					t.Fatal(err)
+				}
+				if got := v.approved(c); got.Failure != nil {
+					t.Errorf("an approved certificate has the failure %+v", got.Failure)
+				}
+			})
+		})
+	}
+}
+
+func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
+	for err, code := range map[error]string{
+		blob.ErrFull:             "storage_full",
+		context.DeadlineExceeded: "timeout",
+		errors.New("any other"):  "processing_error",
+	} {
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+			return nil, fmt.Errorf("sealing: %w", err)
+		}
+		c := v.upload(titled(code))
+		if err := v.work(t.Context(), c, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := v.get(c.UUID); got.Failure == nil || got.Failure.Code != code || got.Failure.Message == "" {
+			t.Errorf("%v: %+v", err, got.Failure)
+		}
+	}
+	c := v.upload(titled("missing"))
+	if err := v.Discard(t.Context(), &c.File); err != nil {
+		t.Fatal(err)
+	}
+	if err := v.work(t.Context(), c, 1); err != nil {
+		t.Fatal(err)
+	}
+	if got := v.get(c.UUID); got.Failure == nil || got.Failure.Code != "original_missing" {
+		t.Errorf("missing original: %+v", got.Failure)
+	}
+}
+
+// A timeout of the attempt's own context is a passing fault like another, and
+// the failure is written although that context is over.
+func TestTimeoutCountsAsAnAttempt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
+		v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c := v.upload(nil)
+		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+		defer cancel()
+		if err := v.work(ctx, c, 1); err != nil {
+			t.Fatal(err)
+		}
+		if got := v.get(c.UUID); got.Status != Failed || got.Failure.Code != "timeout" {
+			t.Errorf("%s, %+v", got.Status, got.Failure)
+		}
+	})
+}
+
+func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
+	t.Parallel()
+	for name, outcome := range map[string]func(o seal.Original) (*seal.Verified, error){
+		"success": func(o seal.Original) (*seal.Verified, error) { return sealed(o, []byte(tailText), false) },
+		"refusal": func(seal.Original) (*seal.Verified, error) {
+			return nil, &seal.Refusal{Code: "no_room", Reason: "No room."}
+		},
+		"fault": func(seal.Original) (*seal.Verified, error) { return nil, errors.New("a fault") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dbtest.Each(t, func(t *testing.T, d *db.DB) {
+				v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
+				c := v.upload(nil)
+				v.sealer.seal = func(ctx context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+					if _, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "withdrawn"}); err != nil {
+						t.Error(err)
+					}
+					return outcome(o)
+				}
+				if err := v.work(t.Context(), c, 1); err != nil {
+					t.Errorf("work: %v", err)
+				}
+				got := v.get(c.UUID)
+				if got.Status != Revoked || got.Verified != nil || got.Failure != nil || got.ApprovedAt != nil {
+					t.Errorf("%s, verified %v, failure %v", got.Status, got.Verified, got.Failure)
+				}
+				events := v.events()
+				if len(events) != 2 || events[1].Name != "certificate_application.revoked" {
+					t.Errorf("events %+v", events)
+				}
+				if keys := v.keys(); len(keys) != 1 || keys[0] != c.File.Key {
+					t.Errorf("files %v, want the original alone", keys)
+				}
+			})
+		})
+	}
+}
+
+// Of two workers with the same certificate one approves it; the other's file
+// goes, and the one that the row names stays.
+func TestTwoWorkersOnOneCertificate(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload(nil)
+		var both sync.WaitGroup
+		both.Add(2)
+		v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			both.Done()
+			both.Wait()
+			return sealed(o, []byte(tailText), false)
+		}
+		var wg sync.WaitGroup
+		for range 2 {
+			wg.Go(func() {
+				if err := v.work(t.Context(), c, 1); err != nil {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Wait()
+		got := v.get(c.UUID)
+		if got.Status != Approved || len(v.events()) != 2 {
+			t.Errorf("%s, events %+v", got.Status, v.events())
+		}
+		content, err := v.OpenVerified(t.Context(), got)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := content.Close(); err != nil {
+			t.Error(err)
+		}
+		if keys := v.keys(); len(keys) != 2 {
+			t.Errorf("files %v, want the original and one tail", keys)
+		}
+	})
+}
+
+// lyingStore gives back tails with one bit changed.
+type lyingStore struct{ blob.Store }
+
+func (s lyingStore) Open(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.Store.Open(ctx, key)
+	if err != nil || !strings.HasSuffix(key, ".verified") {
+		return o, err
+	}
+	return lyingObject{o}, nil
+}
+
+type lyingObject struct{ blob.Object }
+
+func (o lyingObject) ReadAt(p []byte, off int64) (int, error) {
+	n, err := o.Object.ReadAt(p, off)
+	if off == 0 && n > 0 {
+		p[0] ^= 1
+	}
+	return n, err
+}
+
+// shortStore loses the last byte of tails.
+type shortStore struct{ blob.Store }
+
+func (s shortStore) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	if strings.HasSuffix(key, ".verified") {
+		all, err := io.ReadAll(r)
+		if err != nil {
+			return 0, err
+		}
+		r = bytes.NewReader(all[:len(all)-1])
+	}
+	return s.Store.Put(ctx, key, r)
+}
+
+func TestWhatReadsBackDifferentlyIsNotApproved(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(blob.Store) blob.Store{
+		"a changed bit": func(s blob.Store) blob.Store { return lyingStore{s} },
+		"a lost byte":   func(s blob.Store) blob.Store { return shortStore{s} },
+	} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, whole %v", name, whole), func(t *testing.T) {
+				t.Parallel()
+				v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = wrap(c.Blobs) })
+				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+					return sealed(o, []byte(tailText), whole)
+				}
+				c := v.upload(nil)
+				before := v.snapshot(c.UUID)
+				if err := v.work(t.Context(), c, 1); err == nil || !strings.Contains(err.Error(), "reads back differently") {
+					t.Errorf("err = %v", err)
+				}
+				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+					t.Errorf("something changed: %+v", after)
+				}
+				if keys := v.keys(); len(keys) != 1 {
+					t.Errorf("files %v, want the original alone", keys)
+				}
+			})
+		}
+	}
+}
+
+// A sealer that tells another digest than that of what it made is found out.
+func TestWrongDigestIsNotApproved(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	for name, spoil := range map[string]func(*seal.Verified){
+		"digest": func(m *seal.Verified) { m.SHA256[0] ^= 1 },
+		"size":   func(m *seal.Verified) { m.Size++ },
+	} {
+		v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			made, err := sealed(o, []byte(tailText), false)
+			spoil(made)
+			return made, err
+		}
+		c := v.upload(titled(name))
+		if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
+			t.Errorf("%s: %v, %s", name, err, v.get(c.UUID).Status)
+		}
+	}
+}
+
+func TestStoppingProcessCountsNoAttempt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
+		started := make(chan struct{})
+		v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c := v.upload(nil)
+		if err := v.queue.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := v.queue.Stop(over); err != nil {
+			t.Fatal(err)
+		}
+		jobs := v.jobs()
+		if len(jobs) != 1 || jobs[0].State != "available" || jobs[0].Attempt != 0 {
+			t.Errorf("jobs %+v, want the one available with no attempt counted", jobs)
+		}
+		if got := v.get(c.UUID); got.Status != Processing || len(v.events()) != 1 {
+			t.Errorf("%s, events %+v", got.Status, v.events())
+		}
+		// The next process goes on with it.
+		done := make(chan struct{})
+		next := newQueue(t, v, func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			defer close(done)
+			return sealed(o, []byte(tailText), false)
+		})
+		if err := next.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if err := next.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := v.get(c.UUID); got.Status != Approved {
+			t.Errorf("%s, %+v", got.Status, got.Failure)
+		}
+	})
+}
+
+// newQueue is another process on the same vault, with a sealer of its own.
+func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error)) *job.Queue {
+	t.Helper()
+	q, err := job.New(v.d, job.Config{NodeID: "next", Queues: map[string]int{SealQueue: 1}, MaxAttempts: 8, Timeout: time.Minute, Logger: v.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	New(Config{
+		DB: v.d, Blobs: v.blobs, Queue: q, Hooks: v.hooks, Sealer: &fakeSealer{seal: work, png: v.sealer.png}, VerifyURL: v.verifyURL,
+		Attempts: v.attempts, Now: v.now, Log: v.log,
+	})
+	return q
+}
+
+func TestStoppingProcessSnoozes(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Attempts = 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+		cancel()
+		return nil, ctx.Err()
+	}
+	c := v.upload(nil)
+	err := v.work(ctx, c, 1)
+	if _, ok := errors.AsType[*river.JobSnoozeError](err); !ok {
+		t.Errorf("err = %v, want a snooze", err)
+	}
+	if got := v.get(c.UUID); got.Status != Processing {
+		t.Errorf("%s", got.Status)
+	}
+}
+
+func (v *vault) rescue(uuid, kind string) {
+	v.tb.Helper()
+	args, err := json.Marshal(sealArgs{UUID: uuid})
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	v.tx(func(tx *db.Tx) error {
+		return v.Rescued(v.tb.Context(), tx, job.Rescued{ID: 1, Kind: kind, Args: args})
+	})
+}
+
+func TestRescuedCountsCrashes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload(nil)
+		for n := 1; n <= 2; n++ {
+			v.rescue(c.UUID, "seal")
+			if got := v.get(c.UUID); got.Status != Processing || got.crashes != n {
+				t.Fatalf("after %d crashes: %s, %d counted", n, got.Status, got.crashes)
+			}
+		}
+		v.rescue(c.UUID, "recipient")
+		if got := v.get(c.UUID); got.crashes != 2 {
+			t.Errorf("the crash of another job was counted: %d", got.crashes)
+		}
+		v.rescue(c.UUID, "seal")
+		got := v.get(c.UUID)
+		if got.Status != Failed || got.Failure == nil || got.Failure.Code != "crashed" || !strings.Contains(got.Failure.Message, "3 times") {
+			t.Errorf("after the third: %s, %+v", got.Status, got.Failure)
+		}
+		if events := v.events(); len(events) != 2 || events[1].Name != "certificate_application.failed" {
+			t.Errorf("events %+v", events)
+		}
+		// Later rescues of it change nothing, a retry begins to count anew.
+		v.rescue(c.UUID, "seal")
+		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
+			t.Errorf("a failed certificate was counted: %d, %+v", got.crashes, v.events())
+		}
+		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID); err != nil {
+			t.Fatal(err)
+		}
+		v.rescue(c.UUID, "seal")
+		if got := v.get(c.UUID); got.Status != Processing || got.crashes != 1 {
+			t.Errorf("after the retry and one more crash: %s, %d counted", got.Status, got.crashes)
+		}
+		v.rescue("00000000-0000-0000-0000-000000000000", "seal")
+	})
+}
+
+// A place that worked is tried first for the next file of the institution, and
+// of no other.
+func TestPlacesAreRemembered(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		var placement seal.Placement
+		layout := seal.Layout{Width: 595, Height: 842, Box: seal.Box{0.125, 0.25, 0.5, 0.75}}
+		v.sealer.seal = func(_ context.Context, o seal.Original, s seal.Stamp) (*seal.Verified, error) {
+			placement = s.Placement
+			made, err := sealed(o, []byte(tailText), false)
+			made.Layout = layout
+			return made, err
+		}
+		v.approved(v.upload(titled("first")))
+		if len(placement.Remembered) != 0 {
+			t.Errorf("remembered %+v before anything was", placement.Remembered)
+		}
+		v.clock.advance(time.Second)
+		v.approved(v.upload(titled("second")))
+		if !reflect.DeepEqual(placement.Remembered, []seal.Layout{layout}) {
+			t.Errorf("remembered %+v", placement.Remembered)
+		}
+		v.clock.advance(time.Second)
+		layout = seal.Layout{Width: 842, Height: 595, Box: seal.Box{0, 0, 0.5, 0.5}}
+		v.approved(v.upload(titled("third")))
+		v.approved(v.upload(titled("fourth")))
+		if len(placement.Remembered) != 2 || placement.Remembered[0] != layout {
+			t.Errorf("remembered %+v, want the latest first", placement.Remembered)
+		}
+		other := v.institution("OTH")
+		v.approved(v.upload(func(u *Upload) { u.Institution = other }))
+		if len(placement.Remembered) != 0 {
+			t.Errorf("another institution's places are used: %+v", placement.Remembered)
+		}
+		if err := SetPolicy(t.Context(), d, other.ID, &Policy{Placement: seal.TopLeft, Page: 2}); err != nil {
+			t.Fatal(err)
+		}
+		v.approved(v.upload(func(u *Upload) { u.Institution, u.Title = other, "chosen" }))
+		if placement.Mode != seal.TopLeft || placement.Page != 2 || len(placement.Remembered) != 0 {
+			t.Errorf("a chosen placement became %+v", placement)
+		}
+	})
+}
+
+func TestPolicy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		box := func(b seal.Box) *seal.Box { return &b }
+		for _, tc := range []struct {
+			name   string
+			policy Policy
+			field  string
+		}{
+			{"corner", Policy{Placement: seal.TopLeft, Page: 3}, ""},
+			{"box", Policy{Placement: seal.Exact, Page: 1, Box: box(seal.Box{0, 0.25, 0.5, 1}), RefuseActive: true}, ""},
+			{"auto again", Policy{Placement: seal.Auto, Page: 1}, ""},
+			{"unknown", Policy{Placement: "middle", Page: 1}, "placement"},
+			{"result only", Policy{Placement: seal.Cover, Page: 1}, "placement"},
+			{"page 0", Policy{Placement: seal.Auto}, "placement_page"},
+			{"page 10,001", Policy{Placement: seal.Auto, Page: 10_001}, "placement_page"},
+			{"exact without box", Policy{Placement: seal.Exact, Page: 1}, "placement_box"},
+			{"box without exact", Policy{Placement: seal.Auto, Page: 1, Box: box(seal.Box{0, 0, 1, 1})}, "placement_box"},
+			{"box off the page", Policy{Placement: seal.Exact, Page: 1, Box: box(seal.Box{0, 0, 1.1, 1})}, "placement_box"},
+			{"empty box", Policy{Placement: seal.Exact, Page: 1, Box: box(seal.Box{0.5, 0, 0.5, 1})}, "placement_box"},
+		} {
+			before, err := ReadPolicy(ctx, d, v.inst.ID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			err = SetPolicy(ctx, d, v.inst.ID, &tc.policy)
+			want := &tc.policy
+			if tc.field != "" {
+				want = before
+			}
+			if fields := fieldsOf(err); (err == nil) != (tc.field == "") || tc.field != "" && (len(fields) != 1 || fields[tc.field] == "") {
+				t.Errorf("%s: %v", tc.name, err)
+			}
+			if got, err := ReadPolicy(ctx, d, v.inst.ID); err != nil || !reflect.DeepEqual(got, want) {
+				t.Errorf("%s: %+v, %v; want %+v", tc.name, got, err, want)
+			}
+		}
+	})
+}
