@@ -1,0 +1,275 @@
+package vault
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// Vault routes.
+const (
+	// CertificatesPath is where certificates are uploaded and listed.
+	CertificatesPath = "/business/certificate-vault"
+	requestTime      = 2 * time.Minute
+)
+
+// Certificate is a vault certificate in an answer.
+type Certificate struct {
+	ID               int64     `json:"id"`
+	UUID             string    `json:"uuid"`
+	ReferenceID      string    `json:"reference_id"`
+	CertificateTitle string    `json:"certificate_title"`
+	FullName         string    `json:"full_name"`
+	ApplicantEmail   string    `json:"applicant_email"`
+	Source           Label     `json:"source"`
+	Status           Label     `json:"status"`
+	IssueDate        string    `json:"issue_date"`
+	Details          *string   `json:"details"`
+	TriggerContext   string    `json:"trigger_context"`
+	Failure          *Failure  `json:"failure"`
+	File             File      `json:"file"`
+	VerifiedSHA256   *string   `json:"verified_sha256"`
+	Placement        *string   `json:"placement"`
+	PlacementPage    *int      `json:"placement_page"`
+	PlacementBox     []float64 `json:"placement_box"`
+	VerificationURL  string    `json:"verification_url"`
+	PDFPath          *string   `json:"pdf_path"`
+	ImagePath        *string   `json:"image_path"`
+	QRCodePath       string    `json:"qrcode_path"`
+	BarcodePath      string    `json:"barcode_path"`
+	CreatedAt        string    `json:"created_at"`
+	UpdatedAt        string    `json:"updated_at"`
+	ApprovedAt       *string   `json:"approved_at"`
+	RevokedAt        *string   `json:"revoked_at"`
+	RevocationReason *string   `json:"revocation_reason"`
+}
+
+// Label is a value with words for people.
+type Label struct {
+	Value       string `json:"value"`
+	Label       string `json:"label"`
+	Description string `json:"description"`
+}
+
+// Failure is why processing failed.
+type Failure struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// File is the uploaded file.
+type File struct {
+	Name     string `json:"name"`
+	MIMEType string `json:"mime_type"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+}
+
+// Problem is the body of an error.
+type Problem struct {
+	Message string              `json:"message"`
+	Errors  map[string][]string `json:"errors"`
+}
+
+// Answer is an HTTP answer, read whole.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Proto is the protocol, such as HTTP/2.0.
+	Proto string
+}
+
+// Certificate reads the record in the answer.
+func (a *Answer) Certificate() (*Certificate, error) {
+	var body struct {
+		Data *Certificate `json:"data"`
+	}
+	if err := json.Unmarshal(a.Body, &body); err != nil {
+		return nil, fmt.Errorf("reading a certificate from %d %q: %w", a.Status, a.Body, err)
+	}
+	if body.Data == nil {
+		return nil, fmt.Errorf("there is no certificate in %d %q", a.Status, a.Body)
+	}
+	return body.Data, nil
+}
+
+// Problem reads the error in the answer.
+func (a *Answer) Problem() (*Problem, error) {
+	p := &Problem{}
+	if err := json.Unmarshal(a.Body, p); err != nil {
+		return nil, fmt.Errorf("reading an error from %d %q: %w", a.Status, a.Body, err)
+	}
+	return p, nil
+}
+
+// Client talks to a vault with one token, over connections that it keeps.
+type Client struct {
+	URL   string
+	Token string
+	HTTP  *http.Client
+}
+
+// Client gives a client of the vault, on HTTP/1.1. It takes no redirect.
+func (v *Vault) Client(token string) (*Client, error) {
+	transport, err := v.Transport()
+	if err != nil {
+		return nil, err
+	}
+	return newClient(v.URL, token, transport), nil
+}
+
+// HTTP2Client gives a client of the vault that speaks HTTP/2 alone.
+func (v *Vault) HTTP2Client(token string) (*Client, error) {
+	transport, err := v.Transport()
+	if err != nil {
+		return nil, err
+	}
+	transport.Protocols = new(http.Protocols)
+	transport.Protocols.SetHTTP2(true)
+	return newClient(v.URL, token, transport), nil
+}
+
+func newClient(url, token string, transport http.RoundTripper) *Client {
+	return &Client{URL: url, Token: token, HTTP: &http.Client{
+		Transport: transport, Timeout: requestTime,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}}
+}
+
+// Request makes a request with the client's token; target is a path or a URL.
+func (c *Client) Request(ctx context.Context, method, target string, body io.Reader) (*http.Request, error) {
+	if strings.HasPrefix(target, "/") {
+		target = c.URL + target
+	}
+	req, err := http.NewRequestWithContext(ctx, method, target, body)
+	if err != nil {
+		return nil, fmt.Errorf("making a request: %w", err)
+	}
+	req.Header.Set("Accept", "application/json")
+	if c.Token != "" {
+		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	return req, nil
+}
+
+// Send sends a request and reads the whole answer.
+func (c *Client) Send(req *http.Request) (_ *Answer, err error) {
+	res, err := c.HTTP.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking the vault: %w", err)
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil {
+		return nil, fmt.Errorf("reading the vault's answer: %w", err)
+	}
+	return &Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}, nil
+}
+
+// Get gets a path or a URL.
+func (c *Client) Get(ctx context.Context, target string) (*Answer, error) {
+	return c.do(ctx, http.MethodGet, target, "", nil)
+}
+
+// PostJSON posts a JSON body; an empty one is no body.
+func (c *Client) PostJSON(ctx context.Context, target, body string) (*Answer, error) {
+	contentType := ""
+	if body != "" {
+		contentType = "application/json"
+	}
+	return c.do(ctx, http.MethodPost, target, contentType, strings.NewReader(body))
+}
+
+// Upload uploads a certificate.
+func (c *Client) Upload(ctx context.Context, f *Form) (*Answer, error) {
+	contentType, body, err := f.Encode()
+	if err != nil {
+		return nil, err
+	}
+	return c.do(ctx, http.MethodPost, CertificatesPath, contentType, body)
+}
+
+func (c *Client) do(ctx context.Context, method, target, contentType string, body io.Reader) (*Answer, error) {
+	req, err := c.Request(ctx, method, target, body)
+	if err != nil {
+		return nil, err
+	}
+	if contentType != "" {
+		req.Header.Set("Content-Type", contentType)
+	}
+	return c.Send(req)
+}
+
+// View gives a certificate.
+func (c *Client) View(ctx context.Context, uuid string) (*Certificate, error) {
+	a, err := c.Get(ctx, CertificatesPath+"/"+uuid)
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("viewing a certificate: %d %s", a.Status, a.Body)
+	}
+	return a.Certificate()
+}
+
+// Await waits until a certificate has left processing.
+func (c *Client) Await(ctx context.Context, uuid string) (*Certificate, error) {
+	tick := time.NewTicker(pollTime)
+	defer tick.Stop()
+	for {
+		found, err := c.View(ctx, uuid)
+		if err != nil || found.Status.Value != "processing" {
+			return found, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("waiting for certificate %s: %w", uuid, ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+// Verification is what the public page says of a certificate.
+type Verification struct {
+	ReferenceID      string  `json:"reference_id"`
+	Status           string  `json:"status"`
+	Institution      string  `json:"institution"`
+	CertificateTitle string  `json:"certificate_title"`
+	FullName         string  `json:"full_name"`
+	IssueDate        string  `json:"issue_date"`
+	ApprovedAt       *string `json:"approved_at"`
+	RevokedAt        *string `json:"revoked_at"`
+	Reason           *string `json:"reason"`
+	Checks           []Check `json:"checks"`
+}
+
+// Check is one check of a verification.
+type Check struct {
+	Name      string  `json:"name"`
+	Result    string  `json:"result"`
+	CheckedAt *string `json:"checked_at"`
+}
+
+// Verify asks a verification URL for its JSON.
+func (c *Client) Verify(ctx context.Context, url string) (*Verification, error) {
+	a, err := c.Get(ctx, url)
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != http.StatusOK {
+		return nil, fmt.Errorf("verifying: %d %s", a.Status, a.Body)
+	}
+	var body struct {
+		Data *Verification `json:"data"`
+	}
+	if err := json.Unmarshal(a.Body, &body); err != nil || body.Data == nil {
+		return nil, fmt.Errorf("reading a verification from %q: %w", a.Body, err)
+	}
+	return body.Data, nil
+}

@@ -1,0 +1,123 @@
+package vault
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Permissions are all that a token for the vault's own records can have.
+var Permissions = []string{
+	"certificate-vault:list", "certificate-vault:view", "certificate-vault:create", "certificate-vault:download",
+	"certificate-vault:update", "certificate-vault:revoke",
+}
+
+// Result is how a command ended.
+type Result struct {
+	Stdout, Stderr string
+	Code           int
+}
+
+// command prepares a run of the binary on the storage of o, with nothing of
+// the caller's environment that could configure it.
+func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) {
+	binary, err := Binary()
+	if err != nil {
+		return nil, err
+	}
+	cmd := exec.CommandContext(ctx, binary, args...)
+	for _, e := range os.Environ() {
+		if !strings.HasPrefix(e, "CERTVAULT_") {
+			cmd.Env = append(cmd.Env, e)
+		}
+	}
+	if o.Data != "" {
+		cmd.Env = append(cmd.Env, "CERTVAULT_DATA="+o.Data)
+	}
+	if o.Database != "" {
+		cmd.Env = append(cmd.Env, "CERTVAULT_DATABASE="+o.Database)
+	}
+	return cmd, nil
+}
+
+// Run runs a command of the binary on the storage of o.
+func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, error) {
+	cmd, err := command(ctx, o, args...)
+	if err != nil {
+		return Result{}, err
+	}
+	var stdout, stderr bytes.Buffer
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(stdin), &stdout, &stderr
+	err = cmd.Run()
+	if _, ended := errors.AsType[*exec.ExitError](err); err != nil && !ended {
+		return Result{}, fmt.Errorf("running certvault %s: %w", args[0], err)
+	}
+	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, nil
+}
+
+// answer runs a command with --json and reads its answer.
+func answer(ctx context.Context, o Options, into any, stdin string, args ...string) error {
+	res, err := Run(ctx, o, stdin, append(args, "--json")...)
+	if err != nil {
+		return err
+	}
+	if res.Code != 0 {
+		return fmt.Errorf("certvault %s %s ended with %d: %s", args[0], args[1], res.Code, res.Stderr)
+	}
+	if err := json.Unmarshal([]byte(res.Stdout), into); err != nil {
+		return fmt.Errorf("reading the answer of certvault %s %s: %w", args[0], args[1], err)
+	}
+	return nil
+}
+
+// Institution is what institution create answers.
+type Institution struct {
+	ID     int64  `json:"id"`
+	UUID   string `json:"uuid"`
+	Slug   string `json:"slug"`
+	Prefix string `json:"prefix"`
+}
+
+// CreateInstitution makes an institution whose owner's address follows from
+// its prefix.
+func (v *Vault) CreateInstitution(ctx context.Context, name, prefix string) (*Institution, error) {
+	i := &Institution{}
+	return i, answer(ctx, v.Options, i, "correct horse battery staple\n", "institution", "create", "--name", name, "--prefix", prefix,
+		"--owner-email", "owner@"+strings.ToLower(prefix)+".example", "--owner-name", "Owner", "--owner-password-stdin")
+}
+
+// CreateToken makes a token; expires is as the command takes it, or empty.
+func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissions ...string) (string, error) {
+	args := []string{"token", "create", "--institution", slug, "--name", "Test"}
+	for _, p := range permissions {
+		args = append(args, "--permission", p)
+	}
+	if expires != "" {
+		args = append(args, "--expires", expires)
+	}
+	var made struct {
+		Token string `json:"token"`
+	}
+	return made.Token, answer(ctx, v.Options, &made, "", args...)
+}
+
+// Webhook is what webhook create answers.
+type Webhook struct {
+	ID     string `json:"id"`
+	Secret string `json:"secret"`
+}
+
+// CreateWebhook makes a webhook endpoint for events, or for all.
+func (v *Vault) CreateWebhook(ctx context.Context, slug, url string, events ...string) (*Webhook, error) {
+	args := []string{"webhook", "create", "--institution", slug, "--url", url}
+	for _, e := range events {
+		args = append(args, "--event", e)
+	}
+	h := &Webhook{}
+	return h, answer(ctx, v.Options, h, "", args...)
+}

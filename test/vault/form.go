@@ -1,0 +1,105 @@
+package vault
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"slices"
+)
+
+// Field is a text field of a form.
+type Field struct{ Name, Value string }
+
+// Form is the form of an upload.
+type Form struct {
+	// Fields come in this order, before the file.
+	Fields []Field
+	// FileField is the file's field; empty means there is no file.
+	FileField string
+	FileName  string
+	File      []byte
+}
+
+// NewForm is a form that a vault takes, once.
+func NewForm(title, name, email, fileName string, file []byte) *Form {
+	return &Form{
+		Fields:    []Field{{"certificate_title", title}, {"full_name", name}, {"applicant_email", email}},
+		FileField: "certificate_file", FileName: fileName, File: file,
+	}
+}
+
+// With gives the form with a field set, in its place or at the end.
+func (f *Form) With(name, value string) *Form {
+	changed := *f
+	changed.Fields = slices.Clone(f.Fields)
+	for i := range changed.Fields {
+		if changed.Fields[i].Name == name {
+			changed.Fields[i].Value = value
+			return &changed
+		}
+	}
+	changed.Fields = append(changed.Fields, Field{name, value})
+	return &changed
+}
+
+// Without gives the form without a field.
+func (f *Form) Without(name string) *Form {
+	changed := *f
+	changed.Fields = slices.DeleteFunc(slices.Clone(f.Fields), func(x Field) bool { return x.Name == name })
+	if name == f.FileField {
+		changed.FileField = ""
+	}
+	return &changed
+}
+
+// WithFile gives the form with another file.
+func (f *Form) WithFile(name string, file []byte) *Form {
+	changed := *f
+	changed.FileName, changed.File = name, file
+	return &changed
+}
+
+// Encode gives the form as multipart/form-data. The body does not copy the
+// file.
+func (f *Form) Encode() (contentType string, body *Body, err error) {
+	var head bytes.Buffer
+	w := multipart.NewWriter(&head)
+	for _, field := range f.Fields {
+		if err := w.WriteField(field.Name, field.Value); err != nil {
+			return "", nil, fmt.Errorf("writing a form: %w", err)
+		}
+	}
+	file := f.File
+	if f.FileField == "" {
+		file = nil
+	} else if _, err := w.CreateFormFile(f.FileField, f.FileName); err != nil {
+		return "", nil, fmt.Errorf("writing a form: %w", err)
+	}
+	before := head.Len()
+	if err := w.Close(); err != nil {
+		return "", nil, fmt.Errorf("writing a form: %w", err)
+	}
+	all := head.Bytes()
+	return w.FormDataContentType(), NewBody(all[:before], file, all[before:]), nil
+}
+
+// Body is a request body in pieces.
+type Body struct {
+	io.Reader
+
+	// Size is its length in bytes.
+	Size int64
+}
+
+// NewBody makes a body of pieces.
+func NewBody(pieces ...[]byte) *Body {
+	b := &Body{}
+	readers := make([]io.Reader, len(pieces))
+	for i, p := range pieces {
+		readers[i] = bytes.NewReader(p)
+		b.Size += int64(len(p))
+	}
+	b.Reader = io.MultiReader(readers...)
+	return b
+}

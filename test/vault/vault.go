@@ -1,0 +1,325 @@
+// Package vault runs the built binary and talks to it as a stranger's client
+// would: processes, command line and HTTP, and none of the vault's own code. It
+// is for the tests and programs below test alone.
+package vault
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	// readyTime bounds the wait for a vault that was started.
+	readyTime = 30 * time.Second
+	// stopTime bounds the wait for one that was told to end, above the 30 s that
+	// it is allowed.
+	stopTime = 40 * time.Second
+	pollTime = 10 * time.Millisecond
+	// portTries is how often another port is taken when somebody was faster.
+	portTries = 3
+)
+
+// Options says how a vault is started.
+type Options struct {
+	// Data is its data folder, which must exist.
+	Data string
+	// Database is a postgres:// URL; empty means the embedded database.
+	Database string
+	// Args are further flags of serve.
+	Args []string
+	// Proxy starts it behind a proxy on this machine, without TLS of its own.
+	Proxy bool
+}
+
+// Vault is a running certvault serve.
+type Vault struct {
+	Options
+
+	// URL is its base URL, which links and QR codes carry.
+	URL string
+	// Address is the host and port where it serves.
+	Address string
+	// ReadyAfter is the time from the start of the process to the first 200 of
+	// /readyz.
+	ReadyAfter time.Duration
+
+	cmd  *exec.Cmd
+	done chan struct{}
+	err  error
+	out  string
+	log  string
+}
+
+// Binary gives the path of the built binary: $CERTVAULT_BINARY, else
+// bin/certvault of this repository.
+func Binary() (string, error) {
+	if path := os.Getenv("CERTVAULT_BINARY"); path != "" {
+		return filepath.Abs(path)
+	}
+	root, err := Root()
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(root, "bin", "certvault")
+	if _, err := os.Stat(path); err != nil {
+		return "", fmt.Errorf("the vault is not built, run make build: %w", err)
+	}
+	return path, nil
+}
+
+// Root gives the folder of this repository, from anywhere in it.
+func Root() (string, error) {
+	dir, err := os.Getwd()
+	if err != nil {
+		return "", fmt.Errorf("looking for the repository: %w", err)
+	}
+	for {
+		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+			return dir, nil
+		}
+		parent := filepath.Dir(dir)
+		if parent == dir {
+			return "", errors.New("looking for the repository: there is no go.mod above this folder")
+		}
+		dir = parent
+	}
+}
+
+// Start starts a vault on a free port and waits until it is ready. It outlives
+// ctx, which bounds the wait alone; the caller must Stop or Kill it.
+func Start(ctx context.Context, o Options) (*Vault, error) {
+	var err error
+	for range portTries {
+		var v *Vault
+		if v, err = start(ctx, o); err == nil {
+			return v, nil
+		}
+		if !strings.Contains(err.Error(), "address already in use") {
+			break
+		}
+	}
+	return nil, err
+}
+
+func start(ctx context.Context, o Options) (*Vault, error) {
+	port, err := freePort(ctx)
+	if err != nil {
+		return nil, err
+	}
+	v := &Vault{Options: o, Address: net.JoinHostPort("localhost", port), done: make(chan struct{})}
+	v.URL = "https://" + v.Address
+	args := []string{"serve", "--listen", v.Address}
+	if o.Proxy {
+		args = append(args, "--behind-proxy", "127.0.0.1,::1", "--base-url", v.URL)
+	}
+	v.cmd, err = command(context.WithoutCancel(ctx), o, append(args, o.Args...)...)
+	if err != nil {
+		return nil, err
+	}
+	out, err := os.CreateTemp("", "certvault-stdout-")
+	if err != nil {
+		return nil, fmt.Errorf("starting the vault: %w", err)
+	}
+	log, err := os.CreateTemp("", "certvault-stderr-")
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("starting the vault: %w", err), out.Close())
+	}
+	v.cmd.Stdout, v.cmd.Stderr = out, log
+	v.out, v.log = out.Name(), log.Name()
+	began := time.Now()
+	err = v.cmd.Start()
+	// The process has descriptors of its own.
+	if err = errors.Join(err, out.Close(), log.Close()); err != nil {
+		return nil, fmt.Errorf("starting the vault: %w", err)
+	}
+	go func() {
+		v.err = v.cmd.Wait()
+		close(v.done)
+	}()
+	if err := v.awaitReady(ctx); err != nil {
+		v.Kill()
+		return nil, fmt.Errorf("%w\n%s", err, v.Log())
+	}
+	v.ReadyAfter = time.Since(began)
+	return v, nil
+}
+
+func freePort(ctx context.Context) (string, error) {
+	var listen net.ListenConfig
+	l, err := listen.Listen(ctx, "tcp", "localhost:0")
+	if err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	_, port, err := net.SplitHostPort(l.Addr().String())
+	if err = errors.Join(err, l.Close()); err != nil {
+		return "", fmt.Errorf("looking for a free port: %w", err)
+	}
+	return port, nil
+}
+
+// awaitReady waits for /readyz to answer 200.
+func (v *Vault) awaitReady(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, readyTime)
+	defer cancel()
+	tick := time.NewTicker(pollTime)
+	defer tick.Stop()
+	for {
+		if v.ready(ctx) {
+			return nil
+		}
+		select {
+		case <-v.done:
+			return fmt.Errorf("the vault ended before it was ready: %w", v.err)
+		case <-ctx.Done():
+			return fmt.Errorf("waiting for the vault: %w", ctx.Err())
+		case <-tick.C:
+		}
+	}
+}
+
+func (v *Vault) ready(ctx context.Context) bool {
+	transport, err := v.Transport()
+	if err != nil {
+		return false // its certificate is not made yet
+	}
+	defer transport.CloseIdleConnections()
+	url := v.URL
+	if v.Proxy {
+		url = "http://" + v.Address
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	if err != nil {
+		return false
+	}
+	req.Header.Set("X-Forwarded-Proto", "https")
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return false
+	}
+	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
+}
+
+// Transport gives a new transport that trusts the certificate which the vault
+// made itself.
+func (v *Vault) Transport() (*http.Transport, error) {
+	t := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}
+	if v.Proxy {
+		return t, nil
+	}
+	pem, err := os.ReadFile(filepath.Join(v.Data, "tls", "cert.pem"))
+	if err != nil {
+		return nil, fmt.Errorf("reading the vault's certificate: %w", err)
+	}
+	t.TLSClientConfig.RootCAs = x509.NewCertPool()
+	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
+		return nil, errors.New("reading the vault's certificate: there is none in the file")
+	}
+	return t, nil
+}
+
+// PID gives the id of the process.
+func (v *Vault) PID() int { return v.cmd.Process.Pid }
+
+// CPU gives the processor time that the process has spent, and 0 where the
+// system does not tell.
+func (v *Vault) CPU() time.Duration {
+	const tick = 10 * time.Millisecond // of USER_HZ, which Linux keeps at 100 for programs
+	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.PID()))
+	if err != nil {
+		return 0
+	}
+	// The name, in brackets, may hold spaces; user and system time are the 12th
+	// and 13th field behind it (proc_pid_stat(5)).
+	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
+	if len(fields) < 13 {
+		return 0
+	}
+	var spent time.Duration
+	for _, field := range fields[11:13] {
+		n, err := strconv.Atoi(field)
+		if err != nil {
+			return 0
+		}
+		spent += time.Duration(n) * tick
+	}
+	return spent
+}
+
+// Signal sends the process a signal.
+func (v *Vault) Signal(s os.Signal) error {
+	if err := v.cmd.Process.Signal(s); err != nil && !errors.Is(err, os.ErrProcessDone) {
+		return fmt.Errorf("signalling the vault: %w", err)
+	}
+	return nil
+}
+
+// Kill ends the process at once, as a crash would, and waits until it is gone.
+func (v *Vault) Kill() {
+	_ = v.cmd.Process.Kill() // it may have ended already
+	<-v.done
+}
+
+// Stop tells the process to end and gives its exit code. One that does not
+// end in time is killed, and that is an error.
+func (v *Vault) Stop() (code int, err error) {
+	if err := v.Signal(syscall.SIGTERM); err != nil {
+		return 0, err
+	}
+	return v.Wait(stopTime)
+}
+
+// Wait waits for the process to end and gives its exit code. One that does not
+// end in time is killed, and that is an error.
+func (v *Vault) Wait(limit time.Duration) (code int, err error) {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-v.done:
+		return v.cmd.ProcessState.ExitCode(), nil
+	case <-timer.C:
+		v.Kill()
+		return 0, fmt.Errorf("the vault had not ended after %v", limit)
+	}
+}
+
+// Done is closed when the process has ended.
+func (v *Vault) Done() <-chan struct{} { return v.done }
+
+// Stdout gives what the process wrote to its standard output.
+func (v *Vault) Stdout() string { return contents(v.out) }
+
+// Log gives what the process wrote to its standard error.
+func (v *Vault) Log() string { return contents(v.log) }
+
+func contents(file string) string {
+	b, err := os.ReadFile(file)
+	if err != nil {
+		return err.Error()
+	}
+	return string(b)
+}
+
+// Forget removes the copies of what the process wrote.
+func (v *Vault) Forget() error {
+	var errs []error
+	for _, file := range []string{v.out, v.log} {
+		if err := os.Remove(file); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			errs = append(errs, err)
+		}
+	}
+	return errors.Join(errs...)
+}
