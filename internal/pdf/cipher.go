@@ -1,0 +1,233 @@
+package pdf
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/md5" //nolint:gosec // the standard asks for it
+	"crypto/rc4" //nolint:gosec // the standard asks for it
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"io"
+)
+
+// objectKey returns the key for the strings and streams of an object
+// (algorithm 1).
+func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
+	if method == cryptAESV3 {
+		return c.key
+	}
+	var id [8]byte
+	binary.LittleEndian.PutUint32(id[0:], uint32(ref.Number))     //nolint:gosec // its low three bytes
+	binary.LittleEndian.PutUint32(id[3:], uint32(ref.Generation)) //nolint:gosec // its low two bytes
+	h := md5.New()                                                //nolint:gosec // the standard asks for it
+	h.Write(c.key)
+	h.Write(id[:5])
+	if method == cryptAESV2 {
+		h.Write([]byte("sAlT"))
+	}
+	return h.Sum(nil)[:min(16, len(c.key)+5)]
+}
+
+// decryptStrings decrypts the strings of an object that was just read, in
+// place but for the object itself.
+func (c *crypt) decryptStrings(obj Object, ref Ref) {
+	if c.strings == cryptIdentity {
+		return
+	}
+	key := c.objectKey(ref, c.strings)
+	switch v := obj.(type) {
+	case Array:
+		for i := range v {
+			v[i] = c.decryptObject(v[i], key)
+		}
+	case *Dict:
+		c.decryptObject(v, key)
+	case *Stream:
+		if v.Dict.Get("Type") != Name("XRef") {
+			c.decryptObject(v.Dict, key)
+		}
+	}
+}
+
+func (c *crypt) decryptObject(obj Object, key []byte) Object {
+	switch v := obj.(type) {
+	case String:
+		return String(decryptBytes([]byte(v), key, c.strings))
+	case Array:
+		for i := range v {
+			v[i] = c.decryptObject(v[i], key)
+		}
+	case *Dict:
+		signature := isSignature(v)
+		for i, e := range v.entries {
+			if signature && e.Key == "Contents" {
+				continue
+			}
+			v.entries[i].Value = c.decryptObject(e.Value, key)
+		}
+	}
+	return obj
+}
+
+// isSignature tells whether the /Contents of a dictionary is that of a
+// signature, which is never encrypted (7.6.2).
+func isSignature(d *Dict) bool { return d.Has("ByteRange") && d.Has("Contents") }
+
+// decryptBytes decrypts data in memory, in place where it can.
+func decryptBytes(data, key []byte, method cryptMethod) []byte {
+	switch method {
+	case cryptIdentity:
+	case cryptRC4:
+		rc4XOR(key, data)
+	case cryptAESV2, cryptAESV3:
+		block, err := aes.NewCipher(key)
+		if err != nil || len(data) < 2*aes.BlockSize {
+			return nil
+		}
+		iv, body := data[:aes.BlockSize], data[aes.BlockSize:]
+		body = body[:len(body)/aes.BlockSize*aes.BlockSize]
+		cipher.NewCBCDecrypter(block, iv).CryptBlocks(body, body)
+		return unpad(body)
+	}
+	return data
+}
+
+// unpad removes the padding of RFC 8018, 6.1.1, or nothing where there is none.
+func unpad(data []byte) []byte {
+	if len(data) == 0 {
+		return data
+	}
+	if n := int(data[len(data)-1]); n >= 1 && n <= aes.BlockSize && n <= len(data) {
+		return data[:len(data)-n]
+	}
+	return data
+}
+
+// encryptBytes encrypts the data of an object. The initialization vector comes
+// from key, object and data: it is as good as random for who has not the key,
+// and the same update is written the same way twice.
+func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
+	key := c.objectKey(ref, method)
+	switch method {
+	case cryptIdentity:
+	case cryptRC4:
+		data = bytes.Clone(data)
+		rc4XOR(key, data)
+	case cryptAESV2, cryptAESV3:
+		block, err := aes.NewCipher(key)
+		if err != nil { // keys have 16 or 32 bytes
+			return nil
+		}
+		h := sha256.New()
+		h.Write(c.key)
+		h.Write(binary.LittleEndian.AppendUint64(nil, uint64(ref.Number))) //nolint:gosec // not negative
+		h.Write(data)
+		pad := aes.BlockSize - len(data)%aes.BlockSize
+		out := make([]byte, 0, aes.BlockSize+len(data)+pad)
+		out = append(out, h.Sum(nil)[:aes.BlockSize]...)
+		out = append(out, data...)
+		out = append(out, bytes.Repeat([]byte{byte(pad)}, pad)...)
+		body := out[aes.BlockSize:]
+		cipher.NewCBCEncrypter(block, out[:aes.BlockSize]).CryptBlocks(body, body)
+		return out
+	}
+	return data
+}
+
+// streamMethod returns how a stream is encrypted: by its own Crypt filter
+// (7.4.10), or as all are.
+func (c *crypt) streamMethod(d *Document, dict *Dict) cryptMethod {
+	kind := d.Name(dict.Get("Type"))
+	if kind == "XRef" {
+		return cryptIdentity
+	}
+	if filters, err := d.filters(dict); err == nil && len(filters) > 0 && filters[0].name == "Crypt" {
+		return c.filters[d.Name(filters[0].parms.Get("Name"))] // Identity by default
+	}
+	if kind == "Metadata" && !c.encryptMetadata {
+		return cryptIdentity
+	}
+	return c.streams
+}
+
+// streamReader returns the decrypted data of a stream.
+func (c *crypt) streamReader(d *Document, s *Stream, in *bufio.Reader) (*bufio.Reader, error) {
+	method := c.streamMethod(d, s.Dict)
+	key := c.objectKey(s.ref, method)
+	switch method {
+	case cryptIdentity:
+		return in, nil
+	case cryptRC4:
+		stream, err := rc4.NewCipher(key) //nolint:gosec // the standard asks for it
+		if err != nil {
+			return nil, err
+		}
+		return bufio.NewReader(cipher.StreamReader{S: stream, R: in}), nil
+	case cryptAESV2, cryptAESV3:
+	}
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		return nil, err
+	}
+	return bufio.NewReader(&cbcReader{in: in, block: block}), nil
+}
+
+// cbcReader decrypts AES-CBC with the initialization vector before it and the
+// padding at its end.
+type cbcReader struct {
+	in    io.Reader
+	block cipher.Block
+	mode  cipher.BlockMode
+	buf   [chunkOverlap]byte
+	held  [aes.BlockSize]byte // the last block, which may have the padding
+	holds bool
+	have  []byte
+	err   error
+}
+
+func (r *cbcReader) Read(p []byte) (int, error) {
+	for len(r.have) == 0 {
+		if r.err != nil {
+			return 0, r.err
+		}
+		r.fill()
+	}
+	n := copy(p, r.have)
+	r.have = r.have[n:]
+	return n, nil
+}
+
+// fill decrypts what fits in the buffer and holds its last block back.
+func (r *cbcReader) fill() {
+	if r.mode == nil {
+		iv := make([]byte, aes.BlockSize)
+		if _, err := io.ReadFull(r.in, iv); err != nil {
+			r.err = ended(err)
+			return
+		}
+		r.mode = cipher.NewCBCDecrypter(r.block, iv)
+	}
+	from := 0
+	if r.holds {
+		from = copy(r.buf[:], r.held[:])
+	}
+	n, err := io.ReadFull(r.in, r.buf[from:])
+	n = n / aes.BlockSize * aes.BlockSize
+	r.mode.CryptBlocks(r.buf[from:from+n], r.buf[from:from+n])
+	data := r.buf[:from+n]
+	if err != nil {
+		r.err = ended(err)
+		if errors.Is(r.err, io.EOF) {
+			data = unpad(data)
+		}
+		r.have = data
+		return
+	}
+	keep := len(data) - aes.BlockSize
+	copy(r.held[:], data[keep:])
+	r.holds = true
+	r.have = data[:keep]
+}

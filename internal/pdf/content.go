@@ -1,0 +1,227 @@
+package pdf
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+)
+
+// Balance is what a page's content leaves open, and so what has to stand
+// before and after it for more content to be appended safely.
+type Balance struct {
+	// Prefix is content to put before the existing: a q for each Q that has
+	// none, and one more that encloses everything.
+	Prefix []byte
+	// Suffix is content to put after the existing. It ends what was left open
+	// (strings, paths, text objects, marked content, graphics states) and then
+	// what Prefix began.
+	Suffix []byte
+	// Clean tells that the content left nothing open. It may have changed the
+	// matrix or the colour all the same, so Prefix and Suffix are still needed.
+	Clean bool
+	// Faulty tells that an operator has too few operands, or one that is not of the
+	// standard. Some viewers end the content there, and so do not show what is
+	// appended to it.
+	Faulty bool
+	// Misread are the content streams of the page whose /Length is wrong. Not all
+	// viewers find their end; Update.Set with the same stream writes them anew.
+	Misread []Ref
+}
+
+// ContentBalance reads the content of the page, as a stream of at most 32 MB
+// decoded, and tells what it leaves open. ErrLimit tells that it is larger.
+func (d *Document) ContentBalance(p *Page) (Balance, error) {
+	streams := make([]io.Reader, 0, 8)
+	for _, part := range p.Contents() {
+		s, ok := d.Resolve(part).(*Stream)
+		if !ok {
+			continue
+		}
+		// The streams are one, divided between tokens (7.8.2).
+		streams = append(streams, &contentPart{stream: s}, bytes.NewReader([]byte{'\n'}))
+	}
+	if d.src.err != nil {
+		return Balance{}, d.src.err
+	}
+	in := &limited{r: io.MultiReader(streams...), src: d.src, left: maxDecoded}
+	b, err := ScanContent(in)
+	if err != nil {
+		return Balance{}, d.src.fail(fmt.Errorf("read the content of page %d: %w", p.Index+1, err))
+	}
+	for _, part := range p.Contents() {
+		ref, ok := part.(Ref)
+		if s, isStream := d.Resolve(part).(*Stream); ok && isStream && s.searched {
+			b.Misread = append(b.Misread, d.currentRef(ref))
+		}
+	}
+	return b, nil
+}
+
+// contentPart is a content stream that is opened when it is read. One with a
+// filter that is not known has no content, as in viewers.
+type contentPart struct {
+	stream *Stream
+	in     io.Reader
+}
+
+func (c *contentPart) Read(p []byte) (int, error) {
+	if c.in == nil {
+		in, err := c.stream.Decoded()
+		if err != nil {
+			if isFatal(err) {
+				return 0, err
+			}
+			return 0, io.EOF
+		}
+		c.in = in
+	}
+	return c.in.Read(p)
+}
+
+// opened is something that content has begun: a graphics state (q, 8.4.2), a
+// text object (BT, 9.4), marked content (BMC, 14.6) or a compatibility section
+// (BX, 7.8.2).
+type opened int
+
+const (
+	openState opened = iota
+	openText
+	openMarked
+	openCompatibility
+	openKinds
+)
+
+// maxOpen bounds what content may leave open. Files nest a few dozen deep.
+const maxOpen = 1 << 14
+
+// contentScanner follows what a content stream opens and closes.
+type contentScanner struct {
+	contentReader
+	open    [openKinds][]int // when those that are open were begun, by kind
+	began   int              // how many were opened
+	pending bool             // a path is under construction (8.5.2)
+	before  int              // Q without a q
+}
+
+// ScanContent reads a content stream (7.8.2) to its end and tells what it
+// leaves open. The errors are those of r, and ErrLimit.
+func ScanContent(r io.Reader) (Balance, error) {
+	s := contentScanner{contentReader: newContentReader(r)}
+	for {
+		operator, err := s.next()
+		if err != nil {
+			return Balance{}, err
+		}
+		if operator == "" {
+			return s.balance(), nil
+		}
+		if err := s.apply(operator); err != nil {
+			return Balance{}, err
+		}
+	}
+}
+
+// apply follows one operator (Annex A).
+func (s *contentScanner) apply(operator string) error {
+	if s.operands < leastOperands[operator] {
+		s.faulty = true
+	}
+	s.operands = 0
+	switch operator {
+	case "q":
+		return s.begin(openState)
+	case "Q":
+		if !s.end(openState) {
+			s.before++
+		}
+	case "BT":
+		if len(s.open[openText]) == 0 { // text objects do not nest
+			return s.begin(openText)
+		}
+	case "ET":
+		s.end(openText)
+	case "BMC", "BDC":
+		return s.begin(openMarked)
+	case "EMC":
+		s.end(openMarked)
+	case "BX":
+		return s.begin(openCompatibility)
+	case "EX":
+		s.end(openCompatibility)
+	case "m", "l", "c", "v", "y", "h", "re":
+		s.pending = true
+	case "S", "s", "f", "F", "f*", "B", "B*", "b", "b*", "n":
+		s.pending = false
+	case "ID":
+		return s.skipInlineImage()
+	}
+	if s.before > maxOpen {
+		return fmt.Errorf("%w: unbalanced graphics states", ErrLimit)
+	}
+	return nil
+}
+
+func (s *contentScanner) begin(what opened) error {
+	if len(s.open[what]) >= maxOpen {
+		return fmt.Errorf("%w: graphics states nested too deeply", ErrLimit)
+	}
+	s.open[what] = append(s.open[what], s.began)
+	s.began++
+	return nil
+}
+
+// end closes the innermost of its kind, whatever was begun within it.
+func (s *contentScanner) end(what opened) bool {
+	n := len(s.open[what])
+	if n == 0 {
+		return false
+	}
+	s.open[what] = s.open[what][:n-1]
+	return true
+}
+
+// closing yields what is open, the innermost first.
+func (s *contentScanner) closing() []opened {
+	at := map[int]opened{}
+	for what, began := range s.open {
+		for _, n := range began {
+			at[n] = opened(what)
+		}
+	}
+	var out []opened
+	for _, n := range slices.Backward(slices.Sorted(maps.Keys(at))) {
+		out = append(out, at[n])
+	}
+	return out
+}
+
+// balance returns what has to stand before and after the content.
+func (s *contentScanner) balance() Balance {
+	open := s.closing()
+	b := Balance{Faulty: s.faulty, Clean: len(s.unclosed) == 0 && len(open) == 0 && s.before == 0 && !s.pending}
+	b.Prefix = bytes.Repeat([]byte("q\n"), s.before+1)
+	var out bytes.Buffer
+	out.Write(s.unclosed)
+	out.WriteByte('\n')
+	if s.pending {
+		out.WriteString("n\n")
+	}
+	for _, o := range open {
+		switch o {
+		case openState:
+			out.WriteString("Q\n")
+		case openText:
+			out.WriteString("ET\n")
+		case openMarked:
+			out.WriteString("EMC\n")
+		case openCompatibility:
+			out.WriteString("EX\n")
+		case openKinds:
+		}
+	}
+	out.WriteString("Q\n")
+	b.Suffix = out.Bytes()
+	return b
+}

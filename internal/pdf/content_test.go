@@ -1,0 +1,158 @@
+//nolint:dupword // operators do come twice
+package pdf
+
+import (
+	"bytes"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestScanContent(t *testing.T) {
+	t.Parallel()
+	noise := "\x00EI\xff EI \x01\x02 EI\n\x80\x90"
+	tests := []struct {
+		name, content, prefix, suffix string
+	}{
+		{"nothing", "", "q\n", "\nQ\n"},
+		{"balanced", "q 1 0 0 1 0 0 cm Q", "q\n", "\nQ\n"},
+		{"q left open", "q q Q q", "q\n", "\nQ\nQ\nQ\n"},
+		{"Q too many", "Q q Q Q", "q\nq\nq\n", "\nQ\n"},
+		{"Q too many, then q left open", "Q q", "q\nq\n", "\nQ\nQ\n"},
+		{"text object", "BT /F1 12 Tf (a) Tj", "q\n", "\nET\nQ\n"},
+		{"text object twice", "BT BT ET", "q\n", "\nQ\n"},
+		{"marked content", "/P BMC /Span <</Lang(en)>> BDC EMC", "q\n", "\nEMC\nQ\n"},
+		{"all of them, innermost first", "q BT /A BMC BX", "q\n", "\nEX\nEMC\nET\nQ\nQ\n"},
+		{"crossed", "q BT Q", "q\n", "\nET\nQ\n"},
+		{"path", "0 0 m 10 10 l", "q\n", "\nn\nQ\n"},
+		{"path to clip", "0 0 10 10 re W", "q\n", "\nn\nQ\n"},
+		{"painted path", "0 0 10 10 re W n 0 0 m f*", "q\n", "\nQ\n"},
+		{"string", "(q) Tj (a\\)q", "q\n", ")\nQ\n"},
+		{"string that ends in an escape", "(q\\", "q\n", " )\nQ\n"},
+		{"nested string", "q (a(b", "q\n", "))\nQ\nQ\n"},
+		{"hexadecimal string", "<41", "q\n", ">\nQ\n"},
+		{"array", "[(a) 1", "q\n", "]\nQ\n"},
+		{"string in array", "[(a", "q\n", ")]\nQ\n"},
+		{"dictionary", "/P <</A [1", "q\n", "]>>\nQ\n"},
+		{"comment", "% q q q\rq", "q\n", "\nQ\nQ\n"},
+		{"comment at the end", "Q % q", "q\nq\n", "\nQ\n"},
+		{"operators in strings and names", "(q q) /q <71> [(q)] Q", "q\nq\n", "\nQ\n"},
+		{"operators that run together with operands", "q(a)Tj[(b)]TJ/F 1 Tf Q", "q\n", "\nQ\n"},
+		{"operators that run together with numbers", "1 0 0 1 0 0cm 0Q 5q", "q\nq\n", "\nQ\nQ\n"},
+		{"unknown operators", "foo q' barbarbarbarbarbarbarbar", "q\n", "\nQ\n"},
+		{"inline image of known length", "BI /W 20 /H 1 /BPC 8 /CS /G ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
+		{"inline image of PDF 2.0", "BI /W 9 /H 9 /F /DCT /Length 20 ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
+		{"inline image mask", "BI /W 160 /H 1 /IM true ID " + noise + " EI q", "q\n", "\nQ\nQ\n"},
+		{"inline image of unknown length", "BI /W 9 /H 9 /F/Fl ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
+		{"inline image of wrong length", "BI /W 3 /H 1 /BPC 8 /CS /RGB ID " + noise + "\nEI q", "q\n", "\nQ\nQ\n"},
+		{"inline image at the end", "BI /W 9 /H 9 /F/Fl ID " + noise + "\nEI", "q\n", "\nQ\n"},
+		{"inline image that does not end", "q BI /W 9 /H 9 /F/Fl ID abc q q", "q\n", "\nEI\nQ\nQ\n"},
+		{"ID out of place", "ID q EI", "q\n", "\nQ\nQ\n"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			b, err := ScanContent(strings.NewReader(test.content))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if string(b.Prefix) != test.prefix || string(b.Suffix) != test.suffix {
+				t.Errorf("prefix %q, suffix %q; want %q, %q", b.Prefix, b.Suffix, test.prefix, test.suffix)
+			}
+			if clean := test.prefix == "q\n" && test.suffix == "\nQ\n"; b.Clean != clean {
+				t.Errorf("clean %v", b.Clean)
+			}
+			requireBalanced(t, test.content)
+		})
+	}
+}
+
+func TestScanContentFaulty(t *testing.T) {
+	t.Parallel()
+	for content, want := range map[string]bool{
+		"BT /F1 12 Tf 1 0 0 1 0 0 Tm [(a) 1] TJ (b)' 1 2 (c)\" ET":  false,
+		"/P <</A [1 2]>> BDC 0 0 10 10 re W n true foo 1 w [1] 0 d": false,
+		"BI /W 1 ID a\nEI q 1 0 0 1 0 0 cm Q":                       false,
+		"/F1 Tf":                                                    true,
+		"1 g 1 2 rg":                                                true,
+		"/F1 1e2 Tf":                                                true,
+		"[1 2 3 4 5 6] cm":                                          true,
+		"1 0 0 % 1\n1 0 cm":                                         true,
+	} {
+		if b, err := ScanContent(strings.NewReader(content)); err != nil || b.Faulty != want {
+			t.Errorf("%s: faulty %v (%v)", content, b.Faulty, err)
+		}
+	}
+}
+
+// A stream that ends elsewhere than it says can be written anew.
+func TestContentBalanceMisread(t *testing.T) {
+	t.Parallel()
+	bodies := onePage("")
+	bodies[3] = "<</Length 5>>\nstream\n0 0 10 10 re f\nendstream"
+	file := table("", bodies...)
+	if code, _ := qpdfCheck(t, file); code == 0 {
+		t.Error("qpdf finds nothing wrong with the original")
+	}
+	stamped(t, file)
+}
+
+// requireBalanced fails the test unless content is balanced between the prefix
+// and the suffix that it is said to need.
+func requireBalanced(tb testing.TB, content string) {
+	tb.Helper()
+	b, err := ScanContent(strings.NewReader(content))
+	if err != nil {
+		if !errors.Is(err, ErrLimit) {
+			tb.Errorf("scan: %v", err)
+		}
+		return
+	}
+	whole := string(b.Prefix) + content + string(b.Suffix)
+	again, err := ScanContent(strings.NewReader(whole))
+	if err != nil || !again.Clean {
+		tb.Errorf("not balanced by %q and %q: %q and %q are left (%v)", b.Prefix, b.Suffix, again.Prefix, again.Suffix, err)
+	}
+}
+
+// Tokens do not go across the streams of a page, but what they open does.
+func TestContentBalanceOfSeveralStreams(t *testing.T) {
+	t.Parallel()
+	bodies := onePage("q BT")
+	bodies[2] = "<</Type/Page/Parent 2 0 R/Contents[4 0 R 5 0 R null 99 0 R 6 0 R 4 0 R]>>"
+	bodies = append(bodies, stream("", "ET Q Q"), stream("/Filter/JPXDecode", "q q q"))
+	d := open(t, table("", bodies...))
+	b, err := d.ContentBalance(firstPage(t, d))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if string(b.Prefix) != "q\nq\n" || string(b.Suffix) != "\nET\nQ\nQ\n" {
+		t.Errorf("%q %q", b.Prefix, b.Suffix)
+	}
+}
+
+func TestContentBalanceLimits(t *testing.T) {
+	t.Parallel()
+	bomb := zlibOf(t, bytes.Repeat([]byte("q Q "), maxDecoded/4+1))
+	for name, body := range map[string]string{
+		"bomb":     stream("/Filter/FlateDecode", string(bomb)),
+		"q":        stream("", strings.Repeat("q ", maxOpen+1)),
+		"Q":        stream("", strings.Repeat("Q ", maxOpen+2)),
+		"its sum":  stream("/Filter/FlateDecode", string(zlibOf(t, make([]byte, maxDecoded/2)))),
+		"encoding": stream("/Filter[/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85]", ""),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bodies := onePage("")
+			bodies[2] = "<</Type/Page/Parent 2 0 R/Contents[4 0 R 4 0 R 4 0 R]>>"
+			bodies[3] = body
+			d := open(t, table("", bodies...))
+			if _, err := d.ContentBalance(firstPage(t, d)); !errors.Is(err, ErrLimit) {
+				t.Errorf("got %v", err)
+			}
+			if _, err := d.Update().Bytes(); !errors.Is(err, ErrLimit) {
+				t.Errorf("an update of it: %v", err)
+			}
+		})
+	}
+}

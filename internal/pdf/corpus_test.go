@@ -1,0 +1,120 @@
+package pdf
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// corpus is where real and hostile files are kept, beside the repository.
+const corpus = "../../../shared/corpus"
+
+// corpusFile is a line of its manifest.
+type corpusFile struct{ path, expected string }
+
+// corpusFiles returns the PDF files of the corpus.
+func corpusFiles(tb testing.TB) []corpusFile {
+	tb.Helper()
+	manifest, err := os.ReadFile(filepath.Join(corpus, "MANIFEST.tsv"))
+	if err != nil {
+		skip(tb, "the corpus is not there")
+	}
+	var files []corpusFile
+	for line := range strings.Lines(string(manifest)) {
+		fields := strings.Split(line, "\t")
+		if len(fields) > 1 && strings.HasPrefix(fields[0], "pdf/") {
+			files = append(files, corpusFile{path: fields[0], expected: fields[1]})
+		}
+	}
+	return files
+}
+
+// refusals are the errors that a file can be refused with.
+var refusals = []error{ErrEmpty, ErrNotPDF, ErrTruncated, ErrDamaged, ErrPassword, ErrEncryption, ErrNoPages, ErrLimit}
+
+func TestCorpus(t *testing.T) {
+	t.Parallel()
+	for _, f := range corpusFiles(t) {
+		t.Run(f.path, func(t *testing.T) {
+			t.Parallel()
+			file, err := os.ReadFile(filepath.Join(corpus, f.path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			tail, err := stampFile(bytes.NewReader(file), int64(len(file)))
+			if err != nil {
+				known := false
+				for _, refusal := range refusals {
+					known = known || errors.Is(err, refusal)
+				}
+				if f.expected == "accept" || !known {
+					t.Fatal(err)
+				}
+				return
+			}
+			if f.expected == "reject" {
+				t.Fatal("accepted")
+			}
+			checkStamped(t, f, file, tail)
+		})
+	}
+}
+
+// checkStamped holds a stamped file against the original.
+func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
+	t.Helper()
+	out := append(bytes.Clone(file), tail...)
+	d := open(t, out)
+	page := firstPage(t, d)
+	if page.Resources().Get("XObject") == nil || d.Err() != nil {
+		t.Errorf("the stamp is not on page one (%v)", d.Err())
+	}
+	if d.Repaired() {
+		t.Error("the stamped file needs a repair")
+	}
+	before, _ := qpdfCheck(t, file)
+	// A stamp on top of the stamp shows that the update is sound.
+	again, err := stampPage(d, page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, out := range [][]byte{out, append(out, again...)} {
+		// 2 are errors, 3 are warnings. Where a repair is the better one for us than
+		// for qpdf, errors may become warnings.
+		if after, said := qpdfCheck(t, out); after != before && after != 0 && before != 2 {
+			t.Errorf("qpdf --check: exit %d before, %d after\n%s", before, after, said)
+		}
+	}
+	if f.expected == "accept" && len(tail) > 3000 {
+		t.Errorf("%d bytes were added", len(tail))
+	}
+}
+
+// The reasons for which files of the corpus are refused.
+func TestCorpusRefusals(t *testing.T) {
+	t.Parallel()
+	corpusFiles(t)
+	for path, want := range map[string]error{
+		"pdf/not-pdf-or-truncated/made-empty-0-bytes.pdf":    ErrEmpty,
+		"pdf/not-pdf-or-truncated/made-html-named.pdf":       ErrNotPDF,
+		"pdf/not-pdf-or-truncated/made-truncated-half.pdf":   ErrTruncated,
+		"pdf/not-pdf-or-truncated/made-zero-pages.pdf":       ErrNoPages,
+		"pdf/broken-reject/qpdf-bad1-5bytes.pdf":             ErrNotPDF,
+		"pdf/enc-password/aes256-r6-user.pdf":                ErrPassword,
+		"pdf/enc-password/rc4-128-user.pdf":                  ErrPassword,
+		"pdf/malicious/made-flate-bomb-256MiB-content.pdf":   ErrLimit,
+		"pdf/malicious/made-xrefstream-bomb-16M-entries.pdf": ErrLimit,
+		"pdf/malicious/made-flate-chain4-256MiB.pdf":         ErrLimit,
+	} {
+		file, err := os.ReadFile(filepath.Join(corpus, path))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := stampFile(bytes.NewReader(file), int64(len(file))); !errors.Is(err, want) {
+			t.Errorf("%s: got %v, want %v", path, err, want)
+		}
+	}
+}

@@ -1,0 +1,342 @@
+package pdf
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/md5" //nolint:gosec // the standard asks for it
+	"crypto/rc4" //nolint:gosec // the standard asks for it
+	"crypto/sha256"
+	"crypto/sha512"
+	"encoding/binary"
+	"fmt"
+	"slices"
+)
+
+// Permissions are the flags of /P (7.6.4.2, table 22).
+type Permissions uint32
+
+// The flags of Permissions. A document opened as its owner has all of them.
+const (
+	PermitPrint     Permissions = 1 << 2  // print
+	PermitModify    Permissions = 1 << 3  // change the contents otherwise
+	PermitCopy      Permissions = 1 << 4  // copy text and graphics
+	PermitAnnotate  Permissions = 1 << 5  // annotate, fill in forms
+	PermitFill      Permissions = 1 << 8  // fill in forms and sign
+	PermitAssemble  Permissions = 1 << 10 // insert, rotate and delete pages
+	PermitPrintHigh Permissions = 1 << 11 // print in full quality
+)
+
+// Encrypted tells whether the file has an encryption dictionary.
+func (d *Document) Encrypted() bool { return d.xref.trailer.Has("Encrypt") }
+
+// Permissions returns what the file permits who opens it with the user
+// password. All is permitted where it is not encrypted, and to its owner.
+func (d *Document) Permissions() Permissions {
+	if d.crypt == nil || d.crypt.owner {
+		return ^Permissions(0)
+	}
+	return d.crypt.permissions
+}
+
+// cryptMethod is the algorithm of a crypt filter (7.6.6, table 25).
+type cryptMethod int
+
+const (
+	cryptIdentity cryptMethod = iota
+	cryptRC4
+	cryptAESV2
+	cryptAESV3
+)
+
+// crypt is the standard security handler (7.6.4) of an open document.
+type crypt struct {
+	key             []byte
+	strings         cryptMethod
+	streams         cryptMethod
+	filters         map[Name]cryptMethod
+	encryptMetadata bool
+	permissions     Permissions
+	owner           bool // the empty password is the owner's
+}
+
+// encryption is the encryption dictionary (7.6.2, 7.6.4.2).
+type encryption struct {
+	v, r            int
+	o, u, oe, ue    []byte
+	p               uint32
+	id              []byte
+	encryptMetadata bool
+}
+
+// startCrypt reads the encryption dictionary and finds the key. It is
+// ErrPassword when no empty password fits.
+func (d *Document) startCrypt() error {
+	value := d.xref.trailer.Get("Encrypt")
+	if value == nil || d.crypt != nil {
+		return nil
+	}
+	dict := d.Dict(value)
+	if dict == nil {
+		if !d.repaired {
+			return fmt.Errorf("%w: no encryption dictionary", ErrDamaged)
+		}
+		// Viewers take it for not encrypted, and so it shall remain.
+		d.xref.trailer = d.xref.trailer.Clone()
+		d.xref.trailer.Delete("Encrypt")
+		return nil
+	}
+	if name := d.Name(dict.Get("Filter")); name != "Standard" {
+		return fmt.Errorf("%w: security handler %q", ErrEncryption, name)
+	}
+	e := encryption{encryptMetadata: d.Resolve(dict.Get("EncryptMetadata")) != Boolean(false)}
+	e.v, _ = d.Int(dict.Get("V"))
+	e.r, _ = d.Int(dict.Get("R"))
+	p, _ := d.Int(dict.Get("P"))
+	e.p = uint32(p) //nolint:gosec // 32 bits, signed in some files and unsigned in others
+	for key, to := range map[Name]*[]byte{"O": &e.o, "U": &e.u, "OE": &e.oe, "UE": &e.ue} {
+		s, _ := d.Resolve(dict.Get(key)).(String)
+		*to = []byte(s)
+	}
+	if ids := d.Array(d.xref.trailer.Get("ID")); len(ids) > 0 {
+		s, _ := d.Resolve(ids[0]).(String)
+		e.id = []byte(s)
+	}
+	legacy := e.v >= 1 && e.v <= 4 && e.r >= 2 && e.r <= 4
+	if !legacy && (e.v != 5 || e.r < 5 || e.r > 6) {
+		return fmt.Errorf("%w: V %d, R %d", ErrEncryption, e.v, e.r)
+	}
+	c := &crypt{strings: cryptRC4, streams: cryptRC4, encryptMetadata: true, permissions: Permissions(e.p)}
+	if e.v >= 4 {
+		c.encryptMetadata = e.encryptMetadata
+		if err := d.readCryptFilters(c, dict, e.v); err != nil {
+			return err
+		}
+	}
+	if c.strings == cryptIdentity && c.streams == cryptIdentity {
+		// Only embedded files are encrypted; they are never read here, and what is
+		// written is plain.
+		return nil
+	}
+	var err error
+	if legacy {
+		c.key, c.owner, err = e.legacyKey(d.keyLengths(dict, e.v))
+	} else {
+		c.key, c.owner, err = e.aes256Key()
+	}
+	if err != nil {
+		return err
+	}
+	d.forget() // what was read up to here was read without the key
+	d.crypt = c
+	if ref, ok := value.(Ref); ok {
+		d.cryptRef = ref.Number
+	}
+	return nil
+}
+
+// readCryptFilters reads the crypt filters (7.6.6).
+func (d *Document) readCryptFilters(c *crypt, dict *Dict, v int) error {
+	c.filters = map[Name]cryptMethod{"Identity": cryptIdentity}
+	for name, value := range d.Dict(dict.Get("CF")).All() {
+		if len(c.filters) > 64 {
+			return fmt.Errorf("%w: too many crypt filters", ErrLimit)
+		}
+		switch method := d.Name(d.Dict(value).Get("CFM")); {
+		case method == "V2" && v < 5:
+			c.filters[name] = cryptRC4
+		case method == "AESV2" && v < 5:
+			c.filters[name] = cryptAESV2
+		case method == "AESV3" && v == 5:
+			c.filters[name] = cryptAESV3
+		case method == "None", method == "":
+			c.filters[name] = cryptIdentity
+		default:
+			return fmt.Errorf("%w: crypt filter method %q", ErrEncryption, method)
+		}
+	}
+	c.streams = c.filters[d.Name(dict.Get("StmF"))] // Identity by default
+	c.strings = c.filters[d.Name(dict.Get("StrF"))]
+	return nil
+}
+
+// keyLengths returns the lengths of the key in bytes to be tried: the one the
+// dictionary gives, then those that are meant where it is wrong.
+func (d *Document) keyLengths(dict *Dict, v int) []int {
+	var lengths []int
+	add := func(n int) {
+		if n >= 5 && n <= 16 && !slices.Contains(lengths, n) {
+			lengths = append(lengths, n)
+		}
+	}
+	if v == 1 {
+		add(5)
+	}
+	if v == 4 {
+		add(16)
+	}
+	declared, _ := d.Int(dict.Get("Length"))
+	if declared >= 40 {
+		declared /= 8
+	}
+	add(declared)
+	add(5)
+	add(16)
+	return lengths
+}
+
+// passwordPad fills a password up to 32 bytes (algorithm 2).
+var passwordPad = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
+
+// legacyKey finds the key of revisions 2 to 4 by an empty user password, then
+// by an empty owner password.
+func (e *encryption) legacyKey(lengths []int) (key []byte, owner bool, err error) {
+	if len(e.o) < 32 || len(e.u) < 16 {
+		return nil, false, fmt.Errorf("%w: encryption dictionary", ErrDamaged)
+	}
+	for _, n := range lengths {
+		if key, ok := e.userKey(passwordPad, n); ok {
+			return key, false, nil
+		}
+	}
+	for _, n := range lengths {
+		if key, ok := e.userKey(e.userPassword(n), n); ok {
+			return key, true, nil
+		}
+	}
+	return nil, false, ErrPassword
+}
+
+// userKey computes the key of a padded user password (algorithm 2) and tells
+// whether it is the right one (algorithms 4 to 6).
+func (e *encryption) userKey(password []byte, n int) ([]byte, bool) {
+	h := md5.New() //nolint:gosec // the standard asks for it
+	h.Write(password)
+	h.Write(e.o[:32])
+	h.Write(binary.LittleEndian.AppendUint32(nil, e.p))
+	h.Write(e.id)
+	if e.r >= 4 && !e.encryptMetadata {
+		h.Write([]byte{0xff, 0xff, 0xff, 0xff})
+	}
+	key := h.Sum(nil)
+	if e.r >= 3 {
+		for range 50 {
+			sum := md5.Sum(key[:n]) //nolint:gosec // the standard asks for it
+			copy(key, sum[:])
+		}
+	}
+	key = key[:n]
+	if e.r == 2 {
+		check := bytes.Clone(passwordPad)
+		rc4XOR(key, check)
+		return key, bytes.Equal(check[:16], e.u[:16])
+	}
+	h.Reset()
+	h.Write(passwordPad)
+	h.Write(e.id)
+	check := h.Sum(nil)
+	for i := range 20 {
+		rc4XOR(xorKey(key, i), check)
+	}
+	return key, bytes.Equal(check, e.u[:16])
+}
+
+// userPassword computes the padded user password from an empty owner password
+// (algorithm 7).
+func (e *encryption) userPassword(n int) []byte {
+	sum := md5.Sum(passwordPad) //nolint:gosec // the standard asks for it
+	if e.r >= 3 {
+		for range 50 {
+			sum = md5.Sum(sum[:n]) //nolint:gosec // the standard asks for it
+		}
+	}
+	key, password := sum[:n], bytes.Clone(e.o[:32])
+	if e.r == 2 {
+		rc4XOR(key, password)
+		return password
+	}
+	for i := 19; i >= 0; i-- {
+		rc4XOR(xorKey(key, i), password)
+	}
+	return password
+}
+
+// xorKey returns the key with each byte combined with i.
+func xorKey(key []byte, i int) []byte {
+	out := make([]byte, len(key))
+	for j, c := range key {
+		out[j] = c ^ byte(i) //nolint:gosec // below 20
+	}
+	return out
+}
+
+// rc4XOR applies RC4 to data in place.
+func rc4XOR(key, data []byte) {
+	if stream, err := rc4.NewCipher(key); err == nil { //nolint:gosec // the standard asks for it
+		stream.XORKeyStream(data, data)
+	}
+}
+
+// aes256Key finds the key of revisions 5 and 6 by an empty password (algorithm
+// 2.A).
+func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
+	if len(e.u) < 48 || len(e.o) < 48 || len(e.ue) < 32 || len(e.oe) < 32 {
+		return nil, false, fmt.Errorf("%w: encryption dictionary", ErrDamaged)
+	}
+	hash := func(salt, user []byte) []byte {
+		if e.r == 5 {
+			sum := sha256.Sum256(slices.Concat(salt, user))
+			return sum[:]
+		}
+		return hash2B(salt, user)
+	}
+	var wrapped, intermediate []byte
+	switch {
+	case bytes.Equal(hash(e.u[32:40], nil), e.u[:32]):
+		wrapped, intermediate = e.ue[:32], hash(e.u[40:48], nil)
+	case bytes.Equal(hash(e.o[32:40], e.u[:48]), e.o[:32]):
+		wrapped, intermediate, owner = e.oe[:32], hash(e.o[40:48], e.u[:48]), true
+	default:
+		return nil, false, ErrPassword
+	}
+	block, err := aes.NewCipher(intermediate)
+	if err != nil {
+		return nil, false, fmt.Errorf("unwrap the file encryption key: %w", err)
+	}
+	key = make([]byte, 32)
+	cipher.NewCBCDecrypter(block, make([]byte, aes.BlockSize)).CryptBlocks(key, wrapped)
+	return key, owner, nil
+}
+
+// hash2B is algorithm 2.B for an empty password; user is the 48 bytes of /U for
+// the owner's, else nothing.
+func hash2B(salt, user []byte) []byte {
+	sum := sha256.Sum256(slices.Concat(salt, user))
+	k := sum[:]
+	for rounds := 1; ; rounds++ {
+		round := bytes.Repeat(slices.Concat(k, user), 64)
+		block, err := aes.NewCipher(k[:16])
+		if err != nil { // 16 bytes are always a key
+			return nil
+		}
+		cipher.NewCBCEncrypter(block, k[16:32]).CryptBlocks(round, round)
+		remainder := 0
+		for _, c := range round[:16] {
+			remainder += int(c) // 256 is 1 modulo 3
+		}
+		switch remainder % 3 {
+		case 0:
+			sum := sha256.Sum256(round)
+			k = sum[:]
+		case 1:
+			sum := sha512.Sum384(round)
+			k = sum[:]
+		default:
+			sum := sha512.Sum512(round)
+			k = sum[:]
+		}
+		if rounds >= 64 && int(round[len(round)-1]) <= rounds-32 {
+			return k[:32]
+		}
+	}
+}

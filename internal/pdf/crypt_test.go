@@ -1,0 +1,271 @@
+package pdf
+
+import (
+	"bytes"
+	"crypto/aes"
+	"crypto/cipher"
+	"crypto/md5"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// The ways in which a fixture is encrypted.
+const (
+	encryptRC440 = iota
+	encryptRC4128
+	encryptAES128
+	encryptAES256R5
+	encryptAES256
+)
+
+// pad returns a password filled up to 32 bytes (algorithm 2).
+func pad(password string) []byte { return append([]byte(password), passwordPad...)[:32] }
+
+// encrypted returns a document of one page that is encrypted.
+func encrypted(tb testing.TB, how int, user, owner string) []byte {
+	tb.Helper()
+	e := encryption{p: 0xfffff0c4, id: []byte("0123456789abcdef"), encryptMetadata: true}
+	c := &crypt{encryptMetadata: true}
+	var dict string
+	switch how {
+	case encryptRC440:
+		e.v, e.r, c.strings, dict = 1, 2, cryptRC4, ""
+	case encryptRC4128:
+		e.v, e.r, c.strings, dict = 2, 3, cryptRC4, "/Length 128"
+	case encryptAES128:
+		e.v, e.r, c.strings = 4, 4, cryptAESV2
+		dict = "/Length 128/CF<</StdCF<</CFM/AESV2/Length 16>>>>/StmF/StdCF/StrF/StdCF"
+	case encryptAES256R5, encryptAES256:
+		e.v, e.r, c.strings = 5, 5+how-encryptAES256R5, cryptAESV3
+		dict = "/Length 256/CF<</StdCF<</CFM/AESV3/Length 32>>>>/StmF/StdCF/StrF/StdCF"
+	}
+	c.streams = c.strings
+	if e.v < 5 {
+		c.key = legacyFixture(&e, user, owner)
+	} else {
+		c.key = aes256Fixture(tb, &e, user, owner)
+		dict += fmt.Sprintf("/OE<%x>/UE<%x>/Perms<%x>", e.oe, e.ue, permsFixture(tb, &e, c.key))
+	}
+	var out bytes.Buffer
+	s := newSerializer(&out, 0, &Document{crypt: c})
+	s.buf = append(s.buf, "%PDF-1.7\n"...)
+	s.indirect(Ref{Number: 1}, NewDict(Entry{"Type", Name("Catalog")}, Entry{"Pages", Ref{Number: 2}}, Entry{"Lang", String("en")}))
+	s.indirect(Ref{Number: 2}, NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", Array{Ref{Number: 3}}}, Entry{"Count", Integer(1)}))
+	s.indirect(Ref{Number: 3}, NewDict(Entry{"Type", Name("Page")}, Entry{"Parent", Ref{Number: 2}},
+		Entry{"MediaBox", Rectangle{0, 0, 200, 100}.Array()}, Entry{"Contents", Ref{Number: 4}}))
+	s.indirect(Ref{Number: 4}, NewStream(nil, []byte("0 0 10 10 re f")))
+	entries := []numbered{{0, entry{generation: 65535}}}
+	for _, w := range append(s.entries, writtenEntry{Ref{Number: 5}, s.offset()}) {
+		entries = append(entries, numbered{w.ref.Number, entry{kind: entryInFile, offset: w.offset}})
+	}
+	s.buf = fmt.Appendf(s.buf, "5 0 obj\n<</Filter/Standard/V %d/R %d/P %d/O<%x>/U<%x>%s>>\nendobj\n", e.v, e.r, int32(e.p), e.o, e.u, dict)
+	s.writeXref(entries, NewDict(Entry{"Root", Ref{Number: 1}}, Entry{"Encrypt", Ref{Number: 5}},
+		Entry{"ID", Array{String(e.id), String(e.id)}}), 0, 6, Ref{})
+	if s.err != nil {
+		tb.Fatal(s.err)
+	}
+	return out.Bytes()
+}
+
+// legacyFixture makes /O and /U (algorithms 3 to 5) and returns the key.
+func legacyFixture(e *encryption, user, owner string) []byte {
+	n := 16
+	if e.r == 2 {
+		n = 5
+	}
+	sum := md5.Sum(pad(owner))
+	rounds := 0
+	if e.r >= 3 {
+		rounds = 50
+	}
+	for range rounds {
+		sum = md5.Sum(sum[:n])
+	}
+	e.o, e.u = pad(user), make([]byte, 32)
+	for i := range 20 {
+		if i == 0 || e.r >= 3 {
+			rc4XOR(xorKey(sum[:n], i), e.o)
+		}
+	}
+	key, _ := e.userKey(pad(user), n)
+	if e.r == 2 {
+		copy(e.u, passwordPad)
+		rc4XOR(key, e.u)
+		return key
+	}
+	check := md5.Sum(append(bytes.Clone(passwordPad), e.id...))
+	for i := range 20 {
+		rc4XOR(xorKey(key, i), check[:])
+	}
+	copy(e.u, check[:])
+	return key
+}
+
+// aes256Fixture makes /O, /U, /OE and /UE (algorithms 8 and 9) and returns the
+// key. A password that is not empty gets a hash that nothing fits.
+func aes256Fixture(tb testing.TB, e *encryption, user, owner string) []byte {
+	tb.Helper()
+	key := sha256.Sum256([]byte("a key for the fixture"))
+	wrap := func(password string, salts string, u []byte) (hash, wrapped []byte) {
+		digest := func(salt string) []byte {
+			if e.r == 5 || password != "" {
+				sum := sha256.Sum256([]byte(password + salt + string(u)))
+				return sum[:]
+			}
+			return hash2B([]byte(salt), u)
+		}
+		block, err := aes.NewCipher(digest(salts[8:]))
+		if err != nil {
+			tb.Fatal(err)
+		}
+		wrapped = make([]byte, 32)
+		cipher.NewCBCEncrypter(block, make([]byte, 16)).CryptBlocks(wrapped, key[:])
+		return append(digest(salts[:8]), salts...), wrapped
+	}
+	e.u, e.ue = wrap(user, "saltsaltkeysaltk", nil)
+	e.o, e.oe = wrap(owner, "othersalotherkey", e.u)
+	return key[:]
+}
+
+// permsFixture makes /Perms (algorithm 10).
+func permsFixture(tb testing.TB, e *encryption, key []byte) []byte {
+	tb.Helper()
+	block, err := aes.NewCipher(key)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	perms := binary.LittleEndian.AppendUint32(nil, e.p)
+	perms = append(perms, "\xff\xff\xff\xffTadb0000"...)
+	block.Encrypt(perms, perms)
+	return perms
+}
+
+func TestEncrypted(t *testing.T) {
+	t.Parallel()
+	for name, how := range map[string]int{
+		"RC4 40": encryptRC440, "RC4 128": encryptRC4128, "AES-128": encryptAES128, "AES-256 R5": encryptAES256R5, "AES-256 R6": encryptAES256,
+	} {
+		for _, password := range []struct{ user, owner string }{{"", "owner"}, {"user", ""}, {"user", "owner"}} {
+			t.Run(name+" "+password.user+" "+password.owner, func(t *testing.T) {
+				t.Parallel()
+				file := encrypted(t, how, password.user, password.owner)
+				if password.user != "" && password.owner != "" {
+					if _, err := Open(bytes.NewReader(file), int64(len(file))); !errors.Is(err, ErrPassword) {
+						t.Errorf("got %v", err)
+					}
+					return
+				}
+				d := open(t, file)
+				if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
+					t.Errorf("content %q", got)
+				}
+				if catalog, _ := d.Catalog(); catalog.Get("Lang") != String("en") {
+					t.Errorf("string %q", catalog.Get("Lang"))
+				}
+				if got, owner := d.Permissions()&PermitModify != 0, password.user != ""; got != owner || !d.Encrypted() {
+					t.Errorf("modifying permitted: %v", got)
+				}
+				u := d.Update()
+				ref := u.Add(NewDict(Entry{"S", String("a secret")}, Entry{"T", Array{String("another")}}))
+				data := u.Add(NewStream(nil, bytes.Repeat([]byte("long and plain "), 700)))
+				tail, err := u.Bytes()
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, plain := range []string{"secret", "another", "plain"} {
+					if bytes.Contains(tail, []byte(plain)) {
+						t.Errorf("%q is not encrypted", plain)
+					}
+				}
+				d = open(t, append(file, tail...))
+				if dict := d.Dict(ref); dict.Get("S") != String("a secret") || d.Array(dict.Get("T"))[0] != String("another") {
+					t.Errorf("read back: %v", dict)
+				}
+				s, ok := d.Resolve(data).(*Stream)
+				if !ok {
+					t.Fatal("no stream")
+				}
+				if got, err := d.decodeAll(s); err != nil || len(got) != 10_500 {
+					t.Errorf("stream of %d bytes: %v", len(got), err)
+				}
+			})
+		}
+	}
+}
+
+// qpdf encrypts, and judges what was added.
+func TestEncryptedByQPDF(t *testing.T) {
+	t.Parallel()
+	qpdf := tool(t, "qpdf")
+	plain := filepath.Join(t.TempDir(), "plain.pdf")
+	if err := os.WriteFile(plain, benchFile(t, 2, 100, 100), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range []string{
+		"40", "128 --use-aes=n", "128 --use-aes=y", "128 --use-aes=y --cleartext-metadata", "128 --use-aes=n --force-V4",
+		"256 --allow-insecure", "256 --allow-insecure --force-R5", "256 --allow-insecure --cleartext-metadata",
+	} {
+		for _, passwords := range [][]string{{"", "owner"}, {"user", ""}, {"user", "owner"}} {
+			for _, streams := range []string{"disable", "generate"} {
+				t.Run(strings.Join(passwords, "-")+" "+args+" "+streams, func(t *testing.T) {
+					t.Parallel()
+					path := filepath.Join(t.TempDir(), "encrypted.pdf")
+					command := []string{"--allow-weak-crypto", "--object-streams=" + streams, "--encrypt", passwords[0], passwords[1]}
+					command = append(command, strings.Fields(args)...)
+					if out, err := exec.Command(qpdf, append(command, "--", plain, path)...).CombinedOutput(); err != nil { //nolint:noctx // a fixture
+						t.Fatalf("%v: %s", err, out)
+					}
+					file, err := os.ReadFile(path)
+					if err != nil {
+						t.Fatal(err)
+					}
+					_, err = Open(bytes.NewReader(file), int64(len(file)))
+					// Without an owner password, the standard's algorithm takes the user's.
+					need := passwords[0] != "" && (passwords[1] != "" || !strings.HasPrefix(args, "256"))
+					if errors.Is(err, ErrPassword) != need {
+						t.Fatalf("open: %v", err)
+					}
+					if !need {
+						stamped(t, file)
+					}
+				})
+			}
+		}
+	}
+}
+
+// Where the metadata is not encrypted, new metadata is not either.
+func TestCleartextMetadata(t *testing.T) {
+	t.Parallel()
+	file := encrypted(t, encryptAES128, "", "owner")
+	d := open(t, file)
+	d.crypt.encryptMetadata = false
+	u := d.Update()
+	u.Add(NewRawStream(NewDict(Entry{"Type", Name("Metadata")}, Entry{"Subtype", Name("XML")}), []byte("<x:xmpmeta/>")))
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Contains(tail, []byte("<x:xmpmeta/>")) || !bytes.Contains(tail, []byte("/Crypt")) {
+		t.Errorf("tail %q", tail)
+	}
+}
+
+// A wrong /Length of the encryption dictionary does not lock out.
+func TestEncryptionLength(t *testing.T) {
+	t.Parallel()
+	file := encrypted(t, encryptRC4128, "", "owner")
+	for _, length := range []string{"/Length 040", "/Length 016", "/Length  -1", "/Length 999"} {
+		d := open(t, replaceOnce(t, file, "/Length 128", length))
+		if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
+			t.Errorf("%s: content %q", length, got)
+		}
+	}
+}

@@ -1,0 +1,348 @@
+package pdf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"math"
+)
+
+// Document is a PDF file open for reading.
+type Document struct {
+	src    *source
+	base   int64  // of the header; offsets in the file count from it
+	header string // its version
+
+	xref     xref
+	repaired bool
+	referred int  // the highest object number that a repair found a reference to
+	fixing   bool // a repair is under way
+	frozen   bool // an update has begun, so objects keep their numbers
+
+	crypt    *crypt
+	cryptRef int // the object of the encryption dictionary, whose strings are plain
+
+	objects map[int]Object
+	loading map[int]bool
+	nodes   int // in objects
+
+	objectStreams map[int]*objectStream
+	streamBytes   int // in objectStreams
+
+	catalog    *Dict
+	catalogRef Ref
+	treeMadeUp bool // the page tree stands in catalog and is not in the file
+	first      *Page
+}
+
+// Open reads the tail, the cross-reference chain and the encryption dictionary
+// of the file of size bytes, and finds its catalog and first page. The errors
+// are those of this package, or wrap that of r.
+func Open(r io.ReaderAt, size int64) (*Document, error) {
+	if size <= 0 {
+		return nil, ErrEmpty
+	}
+	d := &Document{src: newSource(r, size)}
+	isPDF, err := d.findHeader()
+	if err != nil {
+		return nil, err
+	}
+	err = d.open()
+	if err != nil && d.base > 0 && errors.Is(err, ErrDamaged) && d.src.err == nil {
+		// Some writers count offsets from the beginning of the file.
+		base := d.base
+		d.base = 0
+		if err = d.open(); err != nil {
+			d.base = base
+		}
+	}
+	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
+		return d.opened(err)
+	}
+	if !isPDF { // without a header it has to begin as one, with a comment
+		if text, err := d.src.window(0, 1); err != nil || string(text) != "%" {
+			return nil, errors.Join(err, ErrNotPDF)
+		}
+	}
+	return d.opened(d.repair())
+}
+
+// opened returns what Open does.
+func (d *Document) opened(err error) (*Document, error) {
+	if d.src.err != nil {
+		err = d.src.err
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// findHeader looks for the header (7.5.2) in the first 1024 bytes, where the
+// common viewers look for it.
+func (d *Document) findHeader() (bool, error) {
+	const header = 1024
+	text, err := d.src.window(0, header+len("%!PS-Adobe-3.0 PDF-1.7"))
+	if err != nil {
+		return false, err
+	}
+	for _, mark := range []string{"%PDF-", "%!PS-Adobe-"} {
+		i := bytes.Index(text, []byte(mark))
+		if i < 0 || i >= header {
+			continue
+		}
+		line := text[i+len(mark):]
+		if j := bytes.IndexAny(line, "\r\n"); j >= 0 {
+			line = line[:j]
+		}
+		if mark != "%PDF-" {
+			j := bytes.Index(line, []byte("PDF-"))
+			if j < 0 {
+				continue
+			}
+			line = line[j+len("PDF-"):]
+		}
+		if len(line) >= 3 && isDigit(line[0]) && line[1] == '.' && isDigit(line[2]) {
+			d.header = string(line[:3])
+		}
+		d.base = int64(i)
+		return true, nil
+	}
+	return false, nil
+}
+
+// reset forgets everything that was read.
+func (d *Document) reset() {
+	d.xref = xref{}
+	d.referred = 0
+	d.crypt, d.cryptRef = nil, 0
+	d.forget()
+	d.catalog, d.catalogRef, d.first, d.treeMadeUp = nil, Ref{}, nil, false
+}
+
+// forget empties the caches of objects.
+func (d *Document) forget() {
+	d.objects = make(map[int]Object)
+	d.loading = make(map[int]bool)
+	d.objectStreams = make(map[int]*objectStream)
+	d.nodes, d.streamBytes = 0, 0
+}
+
+// open reads the file by its cross-reference.
+func (d *Document) open() error {
+	d.reset()
+	d.fixing = true // a damaged object on the way to page one means a repair by Open
+	defer func() { d.fixing = false }()
+	if err := d.loadXref(); err != nil {
+		return err
+	}
+	return d.start()
+}
+
+// start sets up the encryption and finds the catalog and page one.
+func (d *Document) start() error {
+	if err := d.startCrypt(); err != nil {
+		return err
+	}
+	catalog, ok := d.Resolve(d.xref.trailer.Get("Root")).(*Dict)
+	if !ok || !catalog.Has("Pages") {
+		return fmt.Errorf("%w: no catalog", ErrDamaged)
+	}
+	d.catalog = catalog
+	if ref, ok := d.xref.trailer.Get("Root").(Ref); ok {
+		d.catalogRef = d.currentRef(ref)
+	}
+	first, err := d.Page(0)
+	if err != nil {
+		return err
+	}
+	d.first = first
+	return nil
+}
+
+// currentRef returns ref with the generation that the object has in the file.
+func (d *Document) currentRef(ref Ref) Ref {
+	e, err := d.lookup(ref.Number)
+	if err != nil {
+		return Ref{Number: ref.Number}
+	}
+	return Ref{ref.Number, e.generation}
+}
+
+// Size returns the length of the file in bytes.
+func (d *Document) Size() int64 { return d.src.size }
+
+// HeaderOffset returns the number of bytes before the header.
+func (d *Document) HeaderOffset() int64 { return d.base }
+
+// Version returns the version of the header or of the catalog, whichever is
+// later, such as "1.7". It is empty where neither is valid.
+func (d *Document) Version() string {
+	return max(d.header, string(d.Name(d.catalog.Get("Version"))))
+}
+
+// Trailer returns the trailer dictionary, that of the cross-reference stream
+// included. It is shared: do not change it.
+func (d *Document) Trailer() *Dict { return d.xref.trailer }
+
+// Catalog returns the document catalog (7.7.2) and its object, the zero Ref
+// where it stands in the trailer, or the file had none and it was made up.
+func (d *Document) Catalog() (*Dict, Ref) { return d.catalog, d.catalogRef }
+
+// Repaired tells that the cross-reference was of no use and was rebuilt.
+func (d *Document) Repaired() bool { return d.repaired }
+
+// Err returns the first error of reading that had an object taken for null: a
+// fault of the reader, or ErrLimit. An Update of such a document fails.
+func (d *Document) Err() error { return d.src.err }
+
+// maxHops bounds a chain of references to references.
+const maxHops = 32
+
+// Resolve follows references until it comes to a direct object. What does not
+// exist, loops or cannot be read is null; see Err.
+func (d *Document) Resolve(obj Object) Object {
+	for range maxHops {
+		ref, ok := obj.(Ref)
+		if !ok {
+			return obj
+		}
+		obj = d.Object(ref)
+	}
+	return nil
+}
+
+// Object returns the object that ref refers to, nil when there is none.
+//
+// The generation is not compared: viewers do not, and a file whose generations
+// disagree is shown by them all the same.
+func (d *Document) Object(ref Ref) Object {
+	number := ref.Number
+	if obj, ok := d.objects[number]; ok {
+		return obj
+	}
+	if number <= 0 || d.loading[number] {
+		return nil
+	}
+	d.loading[number] = true
+	obj, nodes, err := d.readObject(number)
+	delete(d.loading, number)
+	if err != nil {
+		if errors.Is(err, ErrDamaged) && d.repairLate() {
+			return d.Object(ref)
+		}
+		if !errors.Is(err, ErrDamaged) {
+			_ = d.src.fail(err)
+		}
+		obj = nil
+	}
+	if d.nodes += nodes + 1; d.nodes > maxCached {
+		clear(d.objects)
+		d.nodes = nodes + 1
+	}
+	d.objects[number] = obj
+	return obj
+}
+
+// repairLate rebuilds the cross-reference when an object turns out not to be
+// where it says, and tells whether that was done.
+func (d *Document) repairLate() bool {
+	if d.repaired || d.fixing || d.frozen {
+		return false
+	}
+	before := *d
+	if err := d.repair(); err != nil {
+		*d = before
+		d.frozen = true
+		return false
+	}
+	return true
+}
+
+// readObject reads an object from the file or from its object stream.
+func (d *Document) readObject(number int) (Object, int, error) {
+	e, err := d.lookup(number)
+	if err != nil {
+		return nil, 0, err
+	}
+	switch e.kind {
+	case entryInFile:
+		if e.offset == 0 && d.base == 0 { // written by some for an object that is free
+			return nil, 0, nil
+		}
+		in, err := d.readIndirect(e.offset+d.base, number)
+		if err != nil {
+			return nil, 0, err
+		}
+		if d.crypt != nil && number != d.cryptRef {
+			d.crypt.decryptStrings(in.obj, in.ref)
+		}
+		return in.obj, in.nodes, nil
+	case entryInStream:
+		s, err := d.objectStream(e.stream)
+		if err != nil {
+			return nil, 0, err
+		}
+		return d.objectOf(s, number, e.index)
+	case entryFree:
+	}
+	return nil, 0, nil
+}
+
+// Dict resolves obj and returns it as a dictionary, that of a stream included.
+// It is nil, which reads as empty, when obj is something else.
+func (d *Document) Dict(obj Object) *Dict { return asDict(d.Resolve(obj)) }
+
+func asDict(obj Object) *Dict {
+	switch v := obj.(type) {
+	case *Dict:
+		return v
+	case *Stream:
+		return v.Dict
+	}
+	return nil
+}
+
+// Array resolves obj and returns it as an array, nil when it is something else.
+func (d *Document) Array(obj Object) Array {
+	a, _ := d.Resolve(obj).(Array)
+	return a
+}
+
+// Name resolves obj and returns it as a name, empty when it is something else.
+func (d *Document) Name(obj Object) Name {
+	n, _ := d.Resolve(obj).(Name)
+	return n
+}
+
+// Text resolves obj and returns a text string (7.9.2.2) as UTF-8.
+func (d *Document) Text(obj Object) string {
+	s, _ := d.Resolve(obj).(String)
+	return s.Text()
+}
+
+// Int resolves obj and returns it as an integer; a real number is truncated.
+func (d *Document) Int(obj Object) (int, bool) {
+	switch v := d.Resolve(obj).(type) {
+	case Integer:
+		return int(v), true
+	case Real:
+		if f := v.Float64(); math.Abs(f) < 1<<53 {
+			return int(f), true
+		}
+	}
+	return 0, false
+}
+
+// Float resolves obj and returns it as a number that is finite.
+func (d *Document) Float(obj Object) (float64, bool) {
+	switch v := d.Resolve(obj).(type) {
+	case Integer:
+		return float64(v), true
+	case Real:
+		f := v.Float64()
+		return f, !math.IsInf(f, 0) && !math.IsNaN(f)
+	}
+	return 0, false
+}

@@ -1,0 +1,240 @@
+package pdf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"testing"
+)
+
+func TestOpen(t *testing.T) {
+	t.Parallel()
+	plain := onePageFile()
+	body, _, _ := strings.Cut(string(plain), "xref\n")
+	tests := []struct {
+		name     string
+		file     []byte
+		repaired bool
+	}{
+		{name: "table", file: plain},
+		{name: "cross-reference and object stream", file: compressed(t)},
+		{name: "hybrid", file: hybrid(t)},
+		{name: "junk before the header", file: append(bytes.Repeat([]byte("junk\n"), 100), plain...)},
+		{name: "junk that the offsets count", file: junkCounted(t)},
+		{name: "header at the last place it may be", file: append(bytes.Repeat([]byte{'\n'}, 1023), plain...)},
+		{name: "no header, but sound", file: replaceOnce(t, plain, "%PDF-1.7\n", "%foo-1.7\n")},
+		{name: "junk after the end", file: append(bytes.Clone(plain), make([]byte, 3000)...)},
+		{name: "startxref a byte too far", file: moveStartxref(t, plain, 1), repaired: true},
+		{name: "startxref a few bytes short", file: moveStartxref(t, plain, -7), repaired: true},
+		{name: "startxref elsewhere", file: moveStartxref(t, plain, -50), repaired: true},
+		{name: "no startxref", file: bytes.ReplaceAll(plain, []byte("startxref"), []byte("nothing")), repaired: true},
+		{name: "no trailer at all", file: []byte(body), repaired: true},
+		{name: "no endobj at the end but a trailer", file: []byte(strings.TrimSuffix(body, "endobj\n") + "trailer<</Root 1 0 R>>"), repaired: true},
+		{name: "offsets that are wrong", file: []byte(strings.Replace(string(plain), "1 0 obj", "\n\n\n1 0 obj", 1)), repaired: true},
+		{name: "table of 19 byte entries", file: []byte(strings.NewReplacer(" n \n", " n\n", " f \n", " f\n").Replace(string(plain)))},
+		{name: "table with blanks", file: []byte(strings.NewReplacer(" n \n", "   n\n ", " f \n", " f \n\n").Replace(string(plain)))},
+		{name: "table that counts from 1", file: replaceOnce(t, plain, "xref\n0 5", "xref\n1 5")},
+		{name: "table that claims too much", file: replaceOnce(t, plain, "xref\n0 5", "xref\n0 9")},
+		{name: "/Prev leads to itself", file: table("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
+		{name: "/Prev leads nowhere", file: table("/Prev 99999", onePage("")...), repaired: true},
+		{name: "two documents in one", file: slices.Concat(table("", onePage(strings.Repeat("n ", 99))...), plain), repaired: true},
+		{name: "the catalog is in no trailer", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},
+		{name: "no catalog", file: []byte(strings.NewReplacer("/Root 1 0 R", "", "/Type/Catalog/Pages 2 0 R", "/Type/Nothing/Pages 2 0 R").Replace(string(plain))), repaired: true},
+		{name: "no page tree", file: replaceOnce(t, plain, "/Kids[3 0 R]", "/Kids 99 0 R"), repaired: true},
+		{name: "broken object stream header", file: repairedObjectStream(t), repaired: true},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, test.file)
+			if d.Repaired() != test.repaired {
+				t.Errorf("repaired %v, want %v", d.Repaired(), test.repaired)
+			}
+			tail, err := stampPage(d, firstPage(t, d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			stamped := append(bytes.Clone(test.file), tail...)
+			again := open(t, stamped)
+			if again.Repaired() {
+				t.Error("the stamped file needs a repair")
+			}
+			if got := content(t, again, firstPage(t, again)); !strings.Contains(got, "/CvTest Do") {
+				t.Errorf("the stamp is not on page one: %q", got)
+			}
+		})
+	}
+}
+
+// junkCounted returns a file with junk before the header that its offsets count.
+func junkCounted(tb testing.TB) []byte {
+	tb.Helper()
+	junk := strings.Repeat("x", 500) + "\n"
+	file := string(onePageFile())
+	head, tail, _ := strings.Cut(file, "0000000009 ")
+	var lines []string
+	for line := range strings.Lines("0000000009 " + tail) {
+		var offset int
+		if n, err := fmt.Sscanf(line, "%010d 00000 n", &offset); err == nil && n == 1 {
+			line = fmt.Sprintf("%010d 00000 n \n", offset+len(junk))
+		}
+		lines = append(lines, line)
+	}
+	return moveStartxref(tb, []byte(junk+head+strings.Join(lines, "")), len(junk))
+}
+
+// moveStartxref adds to the offset of startxref.
+func moveStartxref(tb testing.TB, file []byte, by int) []byte {
+	tb.Helper()
+	head, tail, ok := strings.Cut(string(file), "startxref\n")
+	var at int
+	if _, err := fmt.Sscan(tail, &at); err != nil || !ok {
+		tb.Fatal("no startxref")
+	}
+	return fmt.Appendf(nil, "%sstartxref\n%d\n%%%%EOF\n", head, at+by)
+}
+
+// repairedObjectStream returns a compressed file without its cross-reference.
+func repairedObjectStream(tb testing.TB) []byte {
+	tb.Helper()
+	file := moveStartxref(tb, compressed(tb), 100)
+	return bytes.Replace(file, []byte("/Type/XRef"), []byte("/Type/None"), 1)
+}
+
+// before returns what is before mark.
+func before(file []byte, mark string) []byte {
+	head, _, _ := bytes.Cut(file, []byte(mark))
+	return head
+}
+
+func TestOpenRefuses(t *testing.T) {
+	t.Parallel()
+	plain := onePageFile()
+	tests := []struct {
+		name string
+		file []byte
+		want error
+	}{
+		{"nothing", nil, ErrEmpty},
+		{"HTML", []byte("<!DOCTYPE html><title>certificate.pdf</title>"), ErrNotPDF},
+		{"a word", []byte("hello"), ErrNotPDF},
+		{"only a header", []byte("%PDF-1.7\n"), ErrDamaged},
+		{"cut off within a stream", before(plain, "re f"), ErrTruncated},
+		{"cut off within an object", before(plain, "/Count"), ErrTruncated},
+		{"no page", table("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>"), ErrNoPages},
+		{"a tree that loops without a page", table("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R]/Count 1>>"), ErrNoPages},
+		{"no catalog and no page", table("", "<</Type/Font>>"), ErrDamaged},
+		{"an unknown security handler", table("/Encrypt<</Filter/Adobe.PubSec/V 4>>", onePage("")...), ErrEncryption},
+		{"an unknown algorithm", table("/Encrypt<</Filter/Standard/V 9/R 9>>", onePage("")...), ErrEncryption},
+		{"an object nested too deeply", table("", "<</Type/Catalog/Pages 2 0 R/X "+strings.Repeat("[", 10_000)+">>"), ErrLimit},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			_, err := Open(bytes.NewReader(test.file), int64(len(test.file)))
+			if !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+		})
+	}
+}
+
+// A fault of the storage must not be taken for an object that is not there.
+func TestReadFaultIsNotNull(t *testing.T) {
+	t.Parallel()
+	file := benchFile(t, 300, 3000, 1000)
+	fault := errors.New("disk on fire")
+	failing := &faultyReader{r: bytes.NewReader(file), err: fault, allowed: 2}
+	for ; ; failing.allowed++ {
+		failing.reads = 0
+		tail, err := stampFile(failing, int64(len(file)))
+		if err == nil {
+			break
+		}
+		if !errors.Is(err, fault) {
+			t.Fatalf("after %d reads: %v", failing.allowed, err)
+		}
+		if tail != nil {
+			t.Fatal("a tail in spite of the fault")
+		}
+	}
+}
+
+type faultyReader struct {
+	r              io.ReaderAt
+	err            error
+	reads, allowed int
+}
+
+func (f *faultyReader) ReadAt(p []byte, offset int64) (int, error) {
+	if f.reads++; f.reads > f.allowed {
+		return 0, f.err
+	}
+	return f.r.ReadAt(p, offset)
+}
+
+// What is read must not grow with the file.
+func TestOpenReadsLittle(t *testing.T) {
+	t.Parallel()
+	file := benchFile(t, 1, 10_000, 8<<20)
+	counting := &countingReader{r: bytes.NewReader(file)}
+	if _, err := stampFile(counting, int64(len(file))); err != nil {
+		t.Fatal(err)
+	}
+	if counting.n > 128<<10 {
+		t.Errorf("%d bytes read of %d", counting.n, len(file))
+	}
+}
+
+type countingReader struct {
+	r io.ReaderAt
+	n int
+}
+
+func (c *countingReader) ReadAt(p []byte, offset int64) (int, error) {
+	n, err := c.r.ReadAt(p, offset)
+	c.n += n
+	return n, err
+}
+
+func TestResolve(t *testing.T) {
+	t.Parallel()
+	d := open(t, table("", append(onePage(""), "6 0 R", "5 0 R", "7 0 R", "9 0 R", "(end)")...))
+	for _, test := range []struct {
+		number int
+		want   Object
+	}{{5, nil}, {7, nil}, {8, String("end")}, {99, nil}, {0, nil}, {-1, nil}} {
+		if got := d.Resolve(Ref{Number: test.number}); got != test.want {
+			t.Errorf("object %d: got %v, want %v", test.number, got, test.want)
+		}
+	}
+	if err := d.Err(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStreamLength(t *testing.T) {
+	t.Parallel()
+	for name, dict := range map[string]string{
+		"direct":    "/Length 14",
+		"indirect":  "/Length 5 0 R",
+		"too short": "/Length 3",
+		"too long":  "/Length 99999",
+		"negative":  "/Length -1",
+		"missing":   "",
+		"itself":    "/Length 4 0 R",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			bodies := onePage("")
+			bodies[3] = "<<" + dict + ">>\nstream\r\n0 0 10 10 re f\r\nendstream"
+			d := open(t, table("", append(bodies, "14")...))
+			if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

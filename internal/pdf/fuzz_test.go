@@ -1,0 +1,158 @@
+//nolint:dupword // operators do come twice
+package pdf
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+)
+
+// FuzzOpen opens, inspects and stamps a file. Whatever it is, that ends, within
+// bounds; what was stamped is sound.
+func FuzzOpen(f *testing.F) {
+	for _, file := range [][]byte{
+		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
+		encrypted(f, encryptRC440, "", "o"), encrypted(f, encryptAES128, "", "o"), encrypted(f, encryptAES256, "u", ""),
+		table("", "<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page>>]>>/AcroForm<</Fields[2 0 R]>>>>", "<</FT/Sig/V<</ByteRange[0 1 2 3]>>/Kids[2 0 R]>>"),
+	} {
+		f.Add(file)
+	}
+	f.Fuzz(func(t *testing.T, file []byte) {
+		tail, err := stampFile(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			for _, refusal := range refusals {
+				if errors.Is(err, refusal) {
+					return
+				}
+			}
+			t.Fatalf("an error without a reason: %v", err)
+		}
+		stamped := append(bytes.Clone(file), tail...)
+		d, err := Open(bytes.NewReader(stamped), int64(len(stamped)))
+		if err != nil {
+			if errors.Is(err, ErrLimit) { // the stamp was the last straw
+				return
+			}
+			t.Fatalf("the stamped file does not open: %v", err)
+		}
+		if page, err := d.Page(0); err == nil && d.Dict(page.Resources().Get("XObject")).Get("CvTest") == nil && d.Err() == nil {
+			t.Error("the stamp is not on page one")
+		}
+	})
+}
+
+// FuzzLexer takes objects; what is written of them reads as the same.
+func FuzzLexer(f *testing.F) {
+	for _, text := range []string{
+		"<</Type/Page/Kids[12 0 R]/A(b\\)\\053c)/B<4142>/C 12.5/D true/E null>>", "[1 --2 .5 +3 1e5 /A#20B () <>]", "(a(b)\\\r\nc", "<</A[1 2>>",
+	} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		l := lexer{buf: text}
+		obj, err := l.object(0, true)
+		if _, ok := obj.(keyword); ok || err != nil {
+			return
+		}
+		s := newSerializer(io.Discard, 0, nil)
+		s.object(obj, Ref{}, false, 0)
+		if errors.Is(s.err, ErrLimit) {
+			return
+		}
+		written := bytes.Clone(s.buf)
+		l = lexer{buf: written}
+		again, err := l.object(0, true)
+		if err != nil {
+			t.Fatalf("%q does not read: %v", written, err)
+		}
+		s.buf = s.buf[:0]
+		if s.object(again, Ref{}, false, 0); !bytes.Equal(s.buf, written) {
+			t.Fatalf("%q is written again as %q", written, s.buf)
+		}
+	})
+}
+
+// FuzzFilters decodes data by each filter, with parameters taken from it too.
+func FuzzFilters(f *testing.F) {
+	for _, data := range [][]byte{
+		zlibOf(f, []byte("some data that is packed")), lzwOf(f, []byte("abababababab")), earlyLZW([]byte("abababab")),
+		[]byte("48656C6C6F>"), []byte("87cURD]i,\"Ebo7&~>"), []byte("\x02abc\xfex\x80"),
+	} {
+		f.Add(data, byte(12), byte(8), byte(3), byte(2))
+	}
+	f.Fuzz(func(t *testing.T, data []byte, kind, bits, colors, columns byte) {
+		d := &Document{src: newSource(bytes.NewReader(data), int64(len(data)))}
+		d.reset()
+		parms := NewDict(Entry{"Predictor", Integer(kind)}, Entry{"BitsPerComponent", Integer(bits)},
+			Entry{"Colors", Integer(colors)}, Entry{"Columns", Integer(columns)}, Entry{"EarlyChange", Integer(kind & 1)})
+		for _, name := range []Name{"FlateDecode", "LZWDecode", "ASCIIHexDecode", "ASCII85Decode", "RunLengthDecode"} {
+			r, err := d.undo(filter{name, parms}, bufio.NewReader(bytes.NewReader(data)))
+			if errors.Is(err, ErrLimit) {
+				continue
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, io.LimitReader(r, 1<<20)); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+// FuzzContent balances content: with what is said to be missing around it, it
+// leaves nothing open.
+func FuzzContent(f *testing.F) {
+	for _, content := range []string{
+		"q 1 0 0 1 0 0 cm BT /F1 12 Tf [(a) -250 (b)] TJ ET Q", "Q Q q BT /P <</MCID 0>> BDC (a\\)(b", "0 0 10 10 re W",
+		"BI /W 4 /H 1 /BPC 8 /CS /G ID abcd\nEI Q", "BI /F/Fl ID \x00\xff EI \x80 EI Q", "[<41 <</A[(", "% q\rQ",
+	} {
+		f.Add([]byte(content))
+	}
+	f.Fuzz(func(t *testing.T, content []byte) { requireBalanced(t, string(content)) })
+}
+
+// FuzzCrypt opens files with foreign encryption dictionaries.
+func FuzzCrypt(f *testing.F) {
+	for _, how := range []int{encryptRC440, encryptRC4128, encryptAES128, encryptAES256R5, encryptAES256} {
+		file := encrypted(f, how, "", "o")
+		_, dict, _ := bytes.Cut(file, []byte("5 0 obj\n"))
+		dict, _, _ = bytes.Cut(dict, []byte("\nendobj"))
+		f.Add(dict, []byte("0123456789abcdef"), []byte("data of a stream that is long enough for a block"))
+	}
+	f.Fuzz(func(t *testing.T, dict, id, data []byte) {
+		var ids bytes.Buffer
+		s := newSerializer(&ids, 0, nil)
+		s.object(Array{String(id)}, Ref{}, false, 0)
+		bodies := append(onePage(string(data)), string(dict))
+		file := table("/Encrypt 5 0 R/ID"+string(s.buf), bodies...)
+		_, err := stampFile(bytes.NewReader(file), int64(len(file)))
+		for _, refusal := range refusals {
+			if errors.Is(err, refusal) {
+				return
+			}
+		}
+		if err != nil {
+			t.Fatalf("an error without a reason: %v", err)
+		}
+	})
+}
+
+// FuzzText decodes text strings; what is decoded can be encoded.
+func FuzzText(f *testing.F) {
+	for _, text := range []string{"plain", "\xfe\xff\x00A\xd8\x3d\xde\x00", "\xff\xfeA\x00", "\xef\xbb\xbfa\x1ben\x1bb"} {
+		f.Add([]byte(text))
+	}
+	f.Fuzz(func(t *testing.T, text []byte) {
+		decoded := String(text).Text()
+		if strings.ContainsRune(decoded, 0x1b) || strings.ContainsRune(decoded, '\ufffd') {
+			return // language codes, and what could not be decoded
+		}
+		if got := TextString(decoded).Text(); got != decoded {
+			t.Errorf("%q came back as %q", decoded, got)
+		}
+	})
+}

@@ -1,0 +1,336 @@
+package pdf
+
+// Findings are what a document has that whoever changes or accepts it must
+// know of. They come from a bounded walk: the catalog, the interactive form,
+// the outline and the first pages with their annotations.
+type Findings struct {
+	// Signatures are the signature fields that are signed, in the order of the
+	// form.
+	Signatures []SignatureField
+	// DocMDP is what the document permits after signing, P of the DocMDP
+	// transform of a certification signature or of a signature field's lock, the
+	// strictest of them: 1 nothing, 2 filling in and signing, 3 annotating too
+	// (12.8.2.2, 12.7.5.5). It is 0 when nothing restricts it.
+	DocMDP int
+	// Certified tells that there is a certification signature.
+	Certified bool
+	// FieldsLocked tells that a signature locks all fields, or some (12.8.2.4).
+	FieldsLocked bool
+	// UsageRights tells that there is a UR3 or UR signature (12.8.2.3).
+	UsageRights bool
+
+	AcroForm         bool // an interactive form with at least one field
+	XFA              bool // an XFA form (12.7.8)
+	JavaScript       bool // a JavaScript action (12.6.4.17)
+	Launch           bool // a launch action (12.6.4.6)
+	OpenAction       bool // an action on opening, other than going to a place in the document
+	AdditionalAction bool // an /AA entry (12.6.3)
+	EmbeddedFiles    bool // embedded or attached files (7.11.4)
+	Portfolio        bool // a /Collection (12.3.5)
+	Layers           bool // optional content (8.11)
+	RichMedia        bool // rich media, 3D, movie, screen and sound annotations
+	ExternalActions  bool // actions that go elsewhere: SubmitForm, ImportData, GoToR, GoToE
+
+	// Incomplete tells that a bound ended the walk before everything was seen.
+	// Signatures are complete all the same, unless there are more than 65,536
+	// fields.
+	Incomplete bool
+}
+
+// SignatureField is a field of type Sig that has a value (12.7.5.5).
+type SignatureField struct {
+	Field     Ref
+	Value     Ref    // of the signature dictionary, zero when direct
+	Name      string // the partial field name
+	SubFilter Name
+	Timestamp bool    // a document time-stamp (12.8.5)
+	ByteRange []int64 // nil when it is not four numbers
+}
+
+// Bounds of the walk. Only fields may be many, as a signature must not be missed.
+const (
+	maxFields       = 1 << 16
+	maxFieldDepth   = 64
+	maxSeenPages    = 48
+	maxSeenAnnots   = 512
+	maxSeenOutlines = 128
+	maxActions      = 64      // in a chain
+	maxAllActions   = 1 << 15 // in all chains
+)
+
+// inspector collects findings.
+type inspector struct {
+	d       *Document
+	f       Findings
+	seen    map[int]bool
+	fields  int
+	annots  int
+	actions int
+}
+
+// Inspect walks the document for what Findings tells.
+func (d *Document) Inspect() Findings {
+	i := inspector{d: d, seen: map[int]bool{}}
+	catalog := d.catalog
+	i.openAction(catalog.Get("OpenAction"))
+	i.additional(catalog.Get("AA"))
+	names := d.Dict(catalog.Get("Names"))
+	i.f.JavaScript = i.f.JavaScript || i.hasNames(names.Get("JavaScript"))
+	i.f.EmbeddedFiles = i.hasNames(names.Get("EmbeddedFiles")) || len(d.Array(catalog.Get("AF"))) > 0
+	i.f.Portfolio = d.Dict(catalog.Get("Collection")) != nil
+	i.f.Layers = len(d.Array(d.Dict(catalog.Get("OCProperties")).Get("OCGs"))) > 0
+	form := d.Dict(catalog.Get("AcroForm"))
+	fields := d.Array(form.Get("Fields"))
+	i.f.AcroForm = len(fields) > 0
+	i.f.XFA = d.Resolve(form.Get("XFA")) != nil
+	i.permissions(d.Dict(catalog.Get("Perms")))
+	for _, field := range fields {
+		i.field(field, "", 0)
+	}
+	i.outline(d.Dict(catalog.Get("Outlines")))
+	pages := 0
+	d.walkPages(0, false, func(p *Page) bool {
+		if pages++; pages > maxSeenPages {
+			i.f.Incomplete = true
+			return false
+		}
+		i.page(p)
+		return true
+	})
+	return i.f
+}
+
+// hasNames tells whether a name tree (7.9.6) has a name.
+func (i *inspector) hasNames(root Object) bool {
+	node := i.d.Dict(root)
+	return len(i.d.Array(node.Get("Names"))) > 0 || len(i.d.Array(node.Get("Kids"))) > 0
+}
+
+// once tells whether an object is come by for the first time.
+func (i *inspector) once(obj Object) bool {
+	ref, ok := obj.(Ref)
+	if !ok {
+		return true
+	}
+	if i.seen[ref.Number] {
+		return false
+	}
+	i.seen[ref.Number] = true
+	return true
+}
+
+// openAction looks at what happens on opening: an action, or a destination.
+func (i *inspector) openAction(obj Object) {
+	action, ok := i.d.Resolve(obj).(*Dict)
+	if !ok {
+		return
+	}
+	if i.d.Name(action.Get("S")) != "GoTo" || action.Has("Next") {
+		i.f.OpenAction = true
+	}
+	i.action(obj)
+}
+
+// additional looks at the actions of an /AA entry.
+func (i *inspector) additional(obj Object) {
+	triggers := i.d.Dict(obj)
+	if triggers.Len() == 0 {
+		return
+	}
+	i.f.AdditionalAction = true
+	n := 0
+	for _, action := range triggers.All() {
+		if n++; n > maxActions {
+			i.f.Incomplete = true
+			return
+		}
+		i.action(action)
+	}
+}
+
+// action looks at an action (12.6.2) and those that come next.
+func (i *inspector) action(obj Object) {
+	seen := map[int]bool{}
+	for queue, n := (Array{obj}), 0; len(queue) > 0; n++ {
+		if i.actions++; n >= maxActions || i.actions > maxAllActions {
+			i.f.Incomplete = true
+			return
+		}
+		obj, queue = queue[0], queue[1:]
+		if ref, ok := obj.(Ref); ok {
+			if seen[ref.Number] {
+				continue
+			}
+			seen[ref.Number] = true
+		}
+		action := i.d.Dict(obj)
+		switch i.d.Name(action.Get("S")) {
+		case "JavaScript":
+			i.f.JavaScript = true
+		case "Rendition":
+			i.f.JavaScript = i.f.JavaScript || action.Has("JS")
+		case "Launch":
+			i.f.Launch = true
+		case "SubmitForm", "ImportData", "GoToR", "GoToE":
+			i.f.ExternalActions = true
+		}
+		switch next := i.d.Resolve(action.Get("Next")).(type) {
+		case *Dict:
+			queue = append(queue, action.Get("Next"))
+		case Array:
+			queue = append(queue, next[:min(len(next), maxActions)]...)
+		}
+	}
+}
+
+// permissions looks at the permissions dictionary (12.8.6).
+func (i *inspector) permissions(perms *Dict) {
+	if signature := i.d.Dict(perms.Get("DocMDP")); signature != nil {
+		i.f.Certified = true
+		i.references(signature)
+		if i.f.DocMDP == 0 {
+			i.restrict(2) // the default of P
+		}
+	}
+	i.f.UsageRights = perms.Has("UR3") || perms.Has("UR")
+}
+
+// restrict takes over the stricter permission.
+func (i *inspector) restrict(p int) {
+	if p >= 1 && p <= 3 && (i.f.DocMDP == 0 || p < i.f.DocMDP) {
+		i.f.DocMDP = p
+	}
+}
+
+// references looks at the signature reference dictionaries (12.8.1, table 256).
+func (i *inspector) references(signature *Dict) {
+	list := i.d.Array(signature.Get("Reference"))
+	for _, obj := range list[:min(len(list), maxActions)] {
+		reference := i.d.Dict(obj)
+		parms := i.d.Dict(reference.Get("TransformParams"))
+		switch i.d.Name(reference.Get("TransformMethod")) {
+		case "DocMDP":
+			i.f.Certified = true
+			p, ok := i.d.Int(parms.Get("P"))
+			if !ok {
+				p = 2
+			}
+			i.restrict(p)
+		case "FieldMDP":
+			i.f.FieldsLocked = true
+		case "UR", "UR3":
+			i.f.UsageRights = true
+		}
+	}
+}
+
+// field looks at a form field (12.7.4) and its kids; kind is the inherited /FT.
+func (i *inspector) field(obj Object, kind Name, depth int) {
+	if i.fields++; i.fields > maxFields || depth > maxFieldDepth {
+		i.f.Incomplete = true
+		return
+	}
+	if !i.once(obj) {
+		return
+	}
+	field := i.d.Dict(obj)
+	if own := i.d.Name(field.Get("FT")); own != "" {
+		kind = own
+	}
+	if kind == "Sig" {
+		i.signature(obj, field)
+	}
+	i.actionsOf(field)
+	for _, kid := range i.d.Array(field.Get("Kids")) {
+		if i.fields > maxFields {
+			return
+		}
+		i.field(kid, kind, depth+1)
+	}
+}
+
+// actionsOf looks at the actions of a field, an annotation or a page.
+func (i *inspector) actionsOf(dict *Dict) {
+	if action := dict.Get("A"); action != nil {
+		i.action(action)
+	}
+	i.additional(dict.Get("AA"))
+}
+
+// signature looks at a signature field.
+func (i *inspector) signature(obj Object, field *Dict) {
+	value := i.d.Dict(field.Get("V"))
+	if value == nil {
+		return
+	}
+	s := SignatureField{
+		Name:      i.d.Text(field.Get("T")),
+		SubFilter: i.d.Name(value.Get("SubFilter")),
+		Timestamp: i.d.Name(value.Get("Type")) == "DocTimeStamp",
+	}
+	s.Field, _ = obj.(Ref)
+	s.Value, _ = field.Get("V").(Ref)
+	if list := i.d.Array(value.Get("ByteRange")); len(list) == 4 {
+		for _, v := range list {
+			n, ok := i.d.Resolve(v).(Integer)
+			if !ok {
+				s.ByteRange = nil
+				break
+			}
+			s.ByteRange = append(s.ByteRange, int64(n))
+		}
+	}
+	i.f.Signatures = append(i.f.Signatures, s)
+	i.references(value)
+	if lock := i.d.Dict(field.Get("Lock")); lock != nil {
+		i.f.FieldsLocked = true
+		if p, ok := i.d.Int(lock.Get("P")); ok {
+			i.restrict(p)
+		}
+	}
+}
+
+// outline looks at the actions of the first outline items (12.3.3).
+func (i *inspector) outline(root *Dict) {
+	queue := Array{root.Get("First")}
+	for n := 0; len(queue) > 0; n++ {
+		obj := queue[0]
+		queue = queue[1:]
+		if obj == nil || !i.once(obj) {
+			continue
+		}
+		if n >= maxSeenOutlines {
+			i.f.Incomplete = true
+			return
+		}
+		item := i.d.Dict(obj)
+		if action := item.Get("A"); action != nil {
+			i.action(action)
+		}
+		queue = append(queue, item.Get("Next"), item.Get("First"))
+	}
+}
+
+// page looks at a page and its annotations (12.5).
+func (i *inspector) page(p *Page) {
+	i.additional(p.Dict.Get("AA"))
+	i.f.EmbeddedFiles = i.f.EmbeddedFiles || len(i.d.Array(p.Dict.Get("AF"))) > 0
+	annots, _ := p.Annotations()
+	for _, obj := range annots {
+		if i.annots++; i.annots > maxSeenAnnots {
+			i.f.Incomplete = true
+			return
+		}
+		if !i.once(obj) {
+			continue
+		}
+		annot := i.d.Dict(obj)
+		switch i.d.Name(annot.Get("Subtype")) {
+		case "FileAttachment":
+			i.f.EmbeddedFiles = true
+		case "RichMedia", "3D", "Movie", "Screen", "Sound":
+			i.f.RichMedia = true
+		}
+		i.actionsOf(annot)
+	}
+}

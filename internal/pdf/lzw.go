@@ -1,0 +1,110 @@
+package pdf
+
+import (
+	"bufio"
+	"io"
+)
+
+// Codes of LZWDecode (7.4.4.2).
+const (
+	lzwClear    = 256
+	lzwEnd      = 257
+	lzwFirst    = 258
+	lzwMaxWidth = 12
+)
+
+// lzwReader undoes LZWDecode. The data ends where it is damaged.
+type lzwReader struct {
+	in    *bufio.Reader
+	early int // 1 when the width grows one code early
+
+	bits  uint32
+	nbits uint
+
+	width    uint
+	next     int // the code that comes next
+	previous int // the last code, -1 after a clear
+	prefix   [1 << lzwMaxWidth]uint16
+	suffix   [1 << lzwMaxWidth]byte
+
+	stack [1 << lzwMaxWidth]byte
+	have  []byte // decoded and not yet read
+	err   error
+}
+
+func newLZWReader(in *bufio.Reader, early bool) *lzwReader {
+	r := &lzwReader{in: in}
+	if early {
+		r.early = 1
+	}
+	r.clear()
+	return r
+}
+
+func (r *lzwReader) clear() { r.width, r.next, r.previous = 9, lzwFirst, -1 }
+
+func (r *lzwReader) Read(p []byte) (int, error) {
+	n := 0
+	for n < len(p) {
+		if len(r.have) == 0 {
+			if r.err != nil {
+				return n, r.err
+			}
+			r.step()
+			continue
+		}
+		copied := copy(p[n:], r.have)
+		r.have = r.have[copied:]
+		n += copied
+	}
+	return n, nil
+}
+
+// step decodes one code.
+func (r *lzwReader) step() {
+	for r.nbits < r.width {
+		c, err := r.in.ReadByte()
+		if err != nil {
+			r.err = ended(err)
+			return
+		}
+		r.bits = r.bits<<8 | uint32(c)
+		r.nbits += 8
+	}
+	r.nbits -= r.width
+	code := int(r.bits >> r.nbits & (1<<r.width - 1))
+	switch {
+	case code == lzwClear:
+		r.clear()
+		return
+	case code == lzwEnd, code > r.next, code == r.next && r.previous < 0:
+		r.err = io.EOF
+		return
+	}
+	at := len(r.stack)
+	c := code
+	if code == r.next { // the string of the previous code and its first byte again
+		at--
+		c = r.previous
+	}
+	for c >= lzwFirst && at > 1 {
+		at--
+		r.stack[at] = r.suffix[c]
+		c = int(r.prefix[c])
+	}
+	at--
+	r.stack[at] = byte(c) //nolint:gosec // below 256 here
+	if code == r.next {
+		r.stack[len(r.stack)-1] = byte(c) //nolint:gosec // as above
+	}
+	r.have = r.stack[at:]
+	if r.previous >= 0 && r.next < len(r.prefix) {
+		r.prefix[r.next] = uint16(r.previous) //nolint:gosec // below 4096
+		r.suffix[r.next] = byte(c)            //nolint:gosec // as above
+		r.next++
+		if r.next+r.early >= 1<<r.width && r.width < lzwMaxWidth {
+			r.width++
+		}
+	}
+	r.previous = code
+}

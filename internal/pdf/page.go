@@ -1,0 +1,205 @@
+package pdf
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Page is a page object (7.7.3.3) with what it inherits.
+type Page struct {
+	// Ref is the object of the page, the zero Ref where it stands directly in
+	// /Kids.
+	Ref Ref
+	// Dict is the page dictionary without what is inherited.
+	Dict *Dict
+	// Index counts from 0.
+	Index int
+
+	doc  *Document
+	path []treeNode // from the root of the page tree to the parent
+}
+
+// treeNode is a node of the page tree (7.7.3.2) on the way to a page.
+type treeNode struct {
+	ref  Ref // zero where it stands directly in its parent
+	dict *Dict
+	kid  int // the element of /Kids that was followed
+}
+
+const (
+	maxTreeDepth = 512
+	maxTreeNodes = 1 << 16
+)
+
+// treeWalk is a bounded walk through the page tree. Each node that is an
+// indirect object is entered once, so loops and shared nodes end.
+type treeWalk struct {
+	d       *Document
+	visit   func(*Page) (more bool)
+	next    int  // index of the next page
+	from    int  // index of the first page that is visited
+	trust   bool // pass over whole nodes by their /Count
+	seen    map[int]bool
+	visited int
+	path    []treeNode
+}
+
+// walkPages visits the pages from an index on until visit returns false. With
+// trust, nodes before that are passed over by their /Count. The number of pages
+// that were come by is returned.
+func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) int {
+	w := treeWalk{d: d, visit: visit, from: from, trust: trust, seen: map[int]bool{}}
+	w.node(d.catalog.Get("Pages"))
+	return w.next
+}
+
+// PageCount returns the number of pages the document claims, or, where that
+// cannot be, the number found in a bounded walk.
+func (d *Document) PageCount() int {
+	if n, ok := d.Int(d.Dict(d.catalog.Get("Pages")).Get("Count")); ok && n > 0 && n <= d.xref.size() {
+		return n
+	}
+	return d.walkPages(maxTreeNodes, false, func(*Page) bool { return false })
+}
+
+// Page returns the page of the index, counted from 0. ErrNoPages tells that
+// there is none.
+func (d *Document) Page(index int) (*Page, error) {
+	if index == 0 && d.first != nil {
+		return d.first, nil
+	}
+	if index < 0 || index >= maxTreeNodes {
+		return nil, fmt.Errorf("%w of index %d", ErrNoPages, index)
+	}
+	var page *Page
+	for _, trust := range []bool{true, false} {
+		d.walkPages(index, trust, func(p *Page) bool {
+			page = p
+			return false
+		})
+		if page != nil || d.src.err != nil {
+			return page, d.src.err
+		}
+	}
+	if index > 0 {
+		return nil, fmt.Errorf("%w of index %d", ErrNoPages, index)
+	}
+	return nil, ErrNoPages
+}
+
+// node walks through a node, or a page. It returns false when the walk is over.
+func (w *treeWalk) node(obj Object) bool {
+	if w.visited++; w.visited > maxTreeNodes {
+		return false
+	}
+	ref, indirect := obj.(Ref)
+	if indirect {
+		if w.seen[ref.Number] {
+			return true
+		}
+		w.seen[ref.Number] = true
+	}
+	dict, ok := w.d.Resolve(obj).(*Dict)
+	if !ok || len(w.path) > maxTreeDepth {
+		return w.d.src.err == nil
+	}
+	if indirect {
+		ref = w.d.currentRef(ref)
+	}
+	kids, isNode := w.d.kids(dict)
+	kind := w.d.Name(dict.Get("Type"))
+	if !isNode || kind == "Page" {
+		// Without /Type it is taken for a page, unless it has nothing of one.
+		if kind == "Pages" || !indirect && kind != "Page" && !dict.Has("Contents") && !dict.Has("MediaBox") {
+			return true
+		}
+		w.next++
+		if w.next <= w.from {
+			return true
+		}
+		return w.visit(&Page{Ref: ref, Dict: dict, Index: w.next - 1, doc: w.d, path: slices.Clone(w.path)})
+	}
+	if w.trust && len(w.path) > 0 {
+		if n, ok := w.d.Int(dict.Get("Count")); ok && n >= 0 && n <= w.from-w.next {
+			w.next += n
+			return true
+		}
+	}
+	w.path = append(w.path, treeNode{ref: ref, dict: dict})
+	defer func() { w.path = w.path[:len(w.path)-1] }()
+	for i, kid := range kids {
+		w.path[len(w.path)-1].kid = i
+		if !w.node(kid) {
+			return false
+		}
+	}
+	return true
+}
+
+// kids returns the kids of a node, in place of an array also a single one.
+func (d *Document) kids(node *Dict) (Array, bool) {
+	value := node.Get("Kids")
+	switch v := d.Resolve(value).(type) {
+	case Array:
+		return v, true
+	case *Dict:
+		return Array{value}, true
+	}
+	return nil, false
+}
+
+// Inherited returns the value of key from the page or the nearest ancestor
+// that has it (7.7.3.4), unresolved.
+func (p *Page) Inherited(key Name) Object {
+	if v := p.Dict.Get(key); v != nil && p.doc.Resolve(v) != nil {
+		return v
+	}
+	for _, n := range slices.Backward(p.path) {
+		if v := n.dict.Get(key); v != nil && p.doc.Resolve(v) != nil {
+			return v
+		}
+	}
+	return nil
+}
+
+// Resources returns the resource dictionary of the page (7.8.3), which may be
+// inherited. It is nil, which reads as empty, when there is none.
+func (p *Page) Resources() *Dict { return p.doc.Dict(p.Inherited("Resources")) }
+
+// maxContents bounds the content streams of a page.
+const maxContents = 1 << 14
+
+// Contents returns the references, or direct streams, of the page's content
+// streams in order. What is not a stream is left out.
+func (p *Page) Contents() []Object {
+	value := p.Dict.Get("Contents")
+	switch v := p.doc.Resolve(value).(type) {
+	case *Stream:
+		return []Object{value}
+	case Array:
+		var out []Object
+		for _, part := range v[:min(len(v), maxContents)] {
+			if _, ok := p.doc.Resolve(part).(*Stream); ok {
+				out = append(out, part)
+			}
+		}
+		return out
+	}
+	return nil
+}
+
+// Annotations returns the elements of /Annots, unresolved, and the object that
+// holds the array, the zero Ref where it stands in the page itself.
+func (p *Page) Annotations() (Array, Ref) {
+	value := p.Dict.Get("Annots")
+	ref, ok := value.(Ref)
+	if !ok {
+		a, _ := value.(Array)
+		return a, Ref{}
+	}
+	a, ok := p.doc.Resolve(ref).(Array)
+	if !ok {
+		return nil, Ref{}
+	}
+	return a, p.doc.currentRef(ref)
+}

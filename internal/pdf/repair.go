@@ -1,0 +1,422 @@
+package pdf
+
+import (
+	"bytes"
+	"cmp"
+	"errors"
+	"fmt"
+	"slices"
+)
+
+const (
+	maxFound    = 1 << 19 // objects found in a repair
+	maxTrailers = 4096
+)
+
+// found is an object that the repair came across. Of several with the same
+// number the last in the file counts, as it does after incremental updates.
+type found struct {
+	number   int
+	position int64 // in the file, of itself or its object stream
+	entry    entry
+}
+
+// repairer rebuilds the cross-reference by reading the file once from its
+// beginning to its end, in windows.
+type repairer struct {
+	d             *Document
+	found         []found
+	objectStreams []int   // numbers, in the order of the file
+	trailers      []*Dict // of tables and cross-reference streams
+	catalogs      []int
+	roots         []int // of page trees
+	nextObj       int64 // where the next "obj" is that was looked for
+	lastStart     int64 // of the last object
+	closed        bool  // the trailer or startxref follows the last object
+}
+
+// repair rebuilds the cross-reference and starts the document with it. It is
+// ErrTruncated when the file ends within an object, ErrDamaged when there is
+// neither catalog nor page tree to be found.
+func (d *Document) repair() error {
+	d.reset()
+	d.repaired, d.fixing = true, true
+	defer func() { d.fixing = false }()
+	r := repairer{d: d}
+	if err := r.scan(); err != nil {
+		return err
+	}
+	if truncated, err := r.truncated(); err != nil || truncated {
+		return errors.Join(err, ErrTruncated)
+	}
+	if len(r.found) == 0 {
+		return ErrDamaged
+	}
+	d.xref.sections = []section{r.section()}
+	d.xref.trailer = r.trailer()
+	if err := d.startCrypt(); err != nil {
+		return err
+	}
+	if err := r.readObjectStreams(); err != nil {
+		return err
+	}
+	if root, ok := r.findCatalog(); ok {
+		d.xref.trailer.Set("Root", root)
+		if err := d.start(); !errors.Is(err, ErrNoPages) || r.emptyTree() {
+			return err
+		}
+	} else if d.xref.trailer.Delete("Root"); r.makeUpCatalog() {
+		return nil
+	}
+	if d.src.err != nil {
+		return d.src.err
+	}
+	return r.adoptPages()
+}
+
+// makeUpCatalog takes the last page tree for that of the document, which has no
+// catalog.
+func (r *repairer) makeUpCatalog() bool {
+	d := r.d
+	for _, number := range slices.Backward(r.roots) {
+		d.catalog = NewDict(Entry{"Type", Name("Catalog")}, Entry{"Pages", d.currentRef(Ref{Number: number})})
+		if first, err := d.Page(0); err == nil {
+			d.first = first
+			return true
+		}
+	}
+	d.catalog = nil
+	return false
+}
+
+// emptyTree tells whether the page tree is sound but has no page.
+func (r *repairer) emptyTree() bool {
+	kids, ok := r.d.Resolve(r.d.Dict(r.d.catalog.Get("Pages")).Get("Kids")).(Array)
+	return ok && len(kids) == 0
+}
+
+// maxAdopted bounds the pages that are put into a page tree that was made up.
+const maxAdopted = 4096
+
+// adoptPages makes up a page tree of the pages in the file, which no tree leads
+// to. It is ErrNoPages where the catalog is good, else ErrDamaged.
+func (r *repairer) adoptPages() error {
+	d := r.d
+	kids := Array{}
+	for _, f := range r.found {
+		if len(kids) == maxAdopted || len(kids) > 0 && kids[len(kids)-1] == (Ref{f.number, f.entry.generation}) {
+			continue
+		}
+		page, ok := d.Object(Ref{Number: f.number}).(*Dict)
+		if d.src.err != nil {
+			return d.src.err
+		}
+		if ok && d.Name(page.Get("Type")) == "Page" {
+			kids = append(kids, Ref{f.number, f.entry.generation})
+		}
+	}
+	if len(kids) == 0 {
+		if d.catalog == nil {
+			return ErrDamaged
+		}
+		return ErrNoPages
+	}
+	tree := NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", kids}, Entry{"Count", Integer(len(kids))})
+	d.catalog = d.catalog.Clone().Set("Type", Name("Catalog")).Set("Pages", tree)
+	d.treeMadeUp = true
+	first, err := d.Page(0)
+	d.first = first
+	return err
+}
+
+// scanOverlap is how much of a window is seen again in the next one: more than
+// "0000000000 00000 obj".
+const scanOverlap = 64
+
+// scan finds the objects and trailers.
+func (r *repairer) scan() error {
+	src := r.d.src
+	var window []byte
+	var at int64 // of window
+	for pos := r.d.base; pos < src.size; {
+		end := at + int64(len(window))
+		if end < src.size && pos > end-scanOverlap {
+			at = max(r.d.base, pos-scanOverlap)
+			var err error
+			if window, err = src.read(at, scanWindow); err != nil {
+				return err
+			}
+			if err := src.charge(int64(len(window) / 8)); err != nil {
+				return err
+			}
+		}
+		var err error
+		if pos, err = r.step(window, at, pos); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step goes on to the next object or trailer in the window, which begins at
+// the offset at, and returns where to continue.
+func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
+	end := at + int64(len(window))
+	if r.nextObj < pos { // it is kept, for what there may be many of before it
+		r.nextObj = end
+		if i := bytes.Index(window[pos-at:], []byte("obj")); i >= 0 {
+			r.nextObj = pos + int64(i)
+		}
+	}
+	before := window[pos-at : min(r.nextObj, end)-at]
+	if j := bytes.Index(before, []byte("trailer")); j >= 0 {
+		return r.trailerAt(pos + int64(j+len("trailer")))
+	}
+	if bytes.Contains(before, []byte("startxref")) {
+		r.closed = true
+	}
+	if r.nextObj >= end {
+		r.nextObj = 0
+		if end < r.d.src.size {
+			end -= scanOverlap - 1
+		}
+		return max(end, pos+1), nil
+	}
+	after := r.nextObj + int64(len("obj"))
+	start, ok := objectStart(window[:r.nextObj-at])
+	if !ok {
+		return after, nil
+	}
+	return r.objectAt(at+int64(start), after)
+}
+
+// objectStart finds "n g " at the end of text.
+func objectStart(text []byte) (int, bool) {
+	i := len(text)
+	for range 2 {
+		end := i
+		for i > 0 && isSpace(text[i-1]) && end-i < 16 {
+			i--
+		}
+		digits := i
+		for i > 0 && isDigit(text[i-1]) && digits-i < 10 {
+			i--
+		}
+		if i == digits {
+			return 0, false
+		}
+		if digits == end && end != len(text) { // the numbers must be apart
+			return 0, false
+		}
+	}
+	return i, true
+}
+
+// trailerAt reads a trailer dictionary.
+func (r *repairer) trailerAt(pos int64) (int64, error) {
+	r.closed = true
+	if err := r.d.src.charge(chunkOverlap / 2); err != nil { // honest files have few
+		return 0, err
+	}
+	obj, err := r.d.parseAt(pos)
+	if errors.Is(err, ErrDamaged) {
+		return pos, nil
+	}
+	if err != nil {
+		return 0, err
+	}
+	if dict, ok := obj.(*Dict); ok && len(r.trailers) < maxTrailers {
+		r.trailers = append(r.trailers, dict)
+	}
+	return pos, nil
+}
+
+// objectAt notes the object that begins at start, and skips the data of a
+// stream. after is where to go on with any other object.
+func (r *repairer) objectAt(start, after int64) (int64, error) {
+	d := r.d
+	text, err := d.src.window(start, chunkOverlap)
+	if err != nil {
+		return 0, err
+	}
+	l := lexer{buf: text}
+	in, err := takeIndirect(&l, 0)
+	if err := d.src.chargeParsed(&l, 0); err != nil {
+		return 0, err
+	}
+	if err != nil { // no object, or one that is nested too deeply
+		return after, nil //nolint:nilerr // passed over
+	}
+	if len(r.found) >= maxFound {
+		return 0, fmt.Errorf("%w: too many objects", ErrLimit)
+	}
+	number := in.ref.Number
+	r.found = append(r.found, found{
+		number: number, position: start,
+		entry: entry{kind: entryInFile, offset: start - d.base, generation: in.ref.Generation},
+	})
+	r.lastStart, r.closed = start, false
+	d.referred = max(d.referred, l.top)
+	dict := asDict(in.obj)
+	stream, ok := in.obj.(*Stream)
+	switch dict.Get("Type") {
+	case Name("Catalog"):
+		r.catalogs = append(r.catalogs, number)
+	case Name("Pages"):
+		if !dict.Has("Parent") {
+			r.roots = append(r.roots, number)
+		}
+	case Name("ObjStm"):
+		if ok {
+			r.objectStreams = append(r.objectStreams, number)
+		}
+	case Name("XRef"):
+		if ok && len(r.trailers) < maxTrailers {
+			r.closed = true
+			r.trailers = append(r.trailers, dict)
+			d.xref.stream = true
+		}
+	}
+	if !ok {
+		return after, nil
+	}
+	stream.doc, stream.offset, stream.length = d, start+in.end, -1
+	if _, indirect := dict.Get("Length").(Ref); indirect {
+		stream.Dict = nil // it cannot be resolved yet
+	}
+	if err := d.measure(stream); err != nil {
+		return 0, err
+	}
+	return stream.offset + stream.length, nil
+}
+
+// truncated tells whether the file ends within its last object.
+func (r *repairer) truncated() (bool, error) {
+	if r.closed || len(r.found) == 0 {
+		return false, nil
+	}
+	const overlap = 16
+	for pos := r.lastStart; pos < r.d.src.size; pos += scanWindow - overlap {
+		text, err := r.d.src.window(pos, scanWindow)
+		if err != nil {
+			return false, err
+		}
+		if bytes.Contains(text, []byte("endobj")) || bytes.Contains(text, []byte("startxref")) {
+			return false, nil
+		}
+	}
+	return true, nil
+}
+
+// section returns the cross-reference section of what was found.
+func (r *repairer) section() section {
+	slices.SortStableFunc(r.found, func(a, b found) int {
+		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.position, b.position))
+	})
+	var s section
+	for i, f := range r.found {
+		if i+1 < len(r.found) && r.found[i+1].number == f.number {
+			continue
+		}
+		last := len(s.subsections) - 1
+		if last < 0 || s.subsections[last].first+s.subsections[last].count != f.number {
+			s.subsections = append(s.subsections, subsection{first: f.number})
+			last++
+		}
+		sub := &s.subsections[last]
+		sub.entries = append(sub.entries, f.entry)
+		sub.count++
+	}
+	return s
+}
+
+// trailer returns a trailer with what the trailers found say, the last first.
+func (r *repairer) trailer() *Dict {
+	trailer := &Dict{}
+	for _, t := range slices.Backward(r.trailers) {
+		for _, key := range inheritedTrailer {
+			if v := t.Get(key); v != nil && !trailer.Has(key) {
+				trailer.Set(key, v)
+			}
+		}
+	}
+	return trailer
+}
+
+// readObjectStreams adds the objects in object streams.
+func (r *repairer) readObjectStreams() error {
+	d := r.d
+	seen := map[int]bool{}
+	for _, number := range slices.Backward(r.objectStreams) {
+		if seen[number] {
+			continue
+		}
+		seen[number] = true
+		e, err := d.lookup(number)
+		if err != nil {
+			return err
+		}
+		s, err := d.objectStream(number)
+		if errors.Is(err, ErrDamaged) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		for i, n := range s.numbers {
+			if n == 0 {
+				continue
+			}
+			if len(r.found) >= maxFound {
+				return fmt.Errorf("%w: too many objects", ErrLimit)
+			}
+			r.found = append(r.found, found{
+				number: n, position: e.offset + d.base,
+				entry: entry{kind: entryInStream, stream: number, index: i},
+			})
+			d.xref.stream = true
+		}
+	}
+	d.xref.sections = []section{r.section()}
+	d.objects = make(map[int]Object) // some may have been taken for null
+	d.nodes = 0
+	return nil
+}
+
+// findCatalog returns the catalog: that of the last trailer with a good one,
+// else the last one in the file.
+func (r *repairer) findCatalog() (Object, bool) {
+	d := r.d
+	good := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }
+	for _, t := range slices.Backward(r.trailers) {
+		root := t.Get("Root")
+		if !good(root) {
+			continue
+		}
+		if ref, ok := root.(Ref); ok {
+			root = d.currentRef(ref)
+		}
+		return root, true
+	}
+	for _, number := range slices.Backward(r.catalogs) {
+		if ref := (Ref{Number: number}); good(ref) {
+			return d.currentRef(ref), true
+		}
+	}
+	for _, f := range slices.Backward(r.found) {
+		if f.entry.kind != entryInStream {
+			continue
+		}
+		dict := d.Dict(Ref{Number: f.number})
+		if d.src.err != nil {
+			break
+		}
+		switch {
+		case dict.Get("Type") == Name("Catalog") && good(Ref{Number: f.number}):
+			return Ref{Number: f.number}, true
+		case dict.Get("Type") == Name("Pages") && !dict.Has("Parent"):
+			r.roots = append(r.roots, f.number)
+		}
+	}
+	return nil, false
+}

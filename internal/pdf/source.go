@@ -1,0 +1,100 @@
+package pdf
+
+import (
+	"errors"
+	"fmt"
+	"io"
+)
+
+// Bounds on what one document may cost. An ordinary certificate stays far below
+// a hundredth of each of them.
+const (
+	maxDecoded    = 32 << 20  // bytes one stream may decode to
+	maxWork       = 160 << 20 // bytes parsed and decoded for one document, see charge
+	maxObjectSize = 16 << 20  // bytes of an object's text, stream data aside
+	maxNodes      = 1 << 19   // objects within one indirect object
+	maxDepth      = 256       // of arrays and dictionaries within each other
+	maxNumber     = 8_388_607 // of an indirect object (Annex C.2)
+	maxCached     = 1 << 20   // objects kept in memory
+)
+
+const (
+	chunkSize    = 16 << 10
+	chunkOverlap = 4 << 10 // windows up to this size always lie in one chunk
+	chunkStep    = chunkSize - chunkOverlap
+	maxChunks    = 128
+)
+
+// source reads windows of the file through a small cache of chunks.
+type source struct {
+	r      io.ReaderAt
+	size   int64
+	chunks map[int64][]byte
+	work   int64 // bytes parsed and decoded so far
+	err    error // first fault of r, or ErrLimit
+}
+
+func newSource(r io.ReaderAt, size int64) *source {
+	return &source{r: r, size: size, chunks: make(map[int64][]byte)}
+}
+
+// fail keeps the first error, which the document reports.
+func (s *source) fail(err error) error {
+	if s.err == nil {
+		s.err = err
+	}
+	return err
+}
+
+// charge accounts for n bytes of work.
+func (s *source) charge(n int64) error {
+	s.work += n
+	if s.work > maxWork {
+		return s.fail(fmt.Errorf("%w: too much work to read it", ErrLimit))
+	}
+	return nil
+}
+
+// chargeParsed accounts for what a lexer took. An object costs as much as a few
+// dozen bytes that are only passed over.
+func (s *source) chargeParsed(l *lexer, from int) error {
+	return s.charge(int64(l.pos-from) + 32*int64(l.nodes))
+}
+
+// window returns up to n bytes from offset, fewer only at the end of the file.
+// They must not be changed.
+func (s *source) window(offset int64, n int) ([]byte, error) {
+	if offset < 0 || offset >= s.size {
+		return nil, nil
+	}
+	if n > chunkOverlap {
+		return s.read(offset, n)
+	}
+	at := offset / chunkStep * chunkStep
+	chunk, ok := s.chunks[at]
+	if !ok {
+		var err error
+		if chunk, err = s.read(at, chunkSize); err != nil {
+			return nil, err
+		}
+		if len(s.chunks) >= maxChunks {
+			clear(s.chunks)
+		}
+		s.chunks[at] = chunk
+	}
+	from := int(offset - at)
+	return chunk[from:min(from+n, len(chunk))], nil
+}
+
+// read reads up to n bytes from offset past the cache.
+func (s *source) read(offset int64, n int) ([]byte, error) {
+	buf := make([]byte, min(int64(n), s.size-offset))
+	got, err := s.r.ReadAt(buf, offset)
+	if got == len(buf) {
+		return buf, nil
+	}
+	if err == nil || errors.Is(err, io.EOF) {
+		err = io.ErrUnexpectedEOF
+	}
+	return nil, s.fail(fmt.Errorf("read %d bytes at %d: %w", n, offset, err))
+}

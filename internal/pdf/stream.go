@@ -1,0 +1,149 @@
+package pdf
+
+import (
+	"bufio"
+	"bytes"
+	"io"
+)
+
+// Stream is a stream object (7.3.8). One that is read holds no data: it is
+// read from the file each time it is asked for.
+type Stream struct {
+	Dict *Dict
+
+	doc    *Document // where it was read from; nil for a new one
+	ref    Ref       // the object it is, which the encryption depends on
+	offset int64     // of the first byte of its data in the file
+	length int64     // of its data in the file; -1 when not yet known
+
+	searched bool // /Length was wrong, and the end was searched for
+
+	data    []byte    // of a new stream
+	body    io.Reader // of a new stream that is copied
+	bodyLen int64
+	encoded bool // data is already in the form that Dict's /Filter says
+}
+
+// NewStream returns a stream of data, which is compressed where that makes it
+// smaller and dict names no filter. dict may be nil and is not changed.
+func NewStream(dict *Dict, data []byte) *Stream { return &Stream{Dict: dict.Clone(), data: data} }
+
+// NewRawStream returns a stream of data that is encoded already in the way the
+// /Filter of dict says, or is to stay as it is.
+func NewRawStream(dict *Dict, data []byte) *Stream {
+	return &Stream{Dict: dict.Clone(), data: data, encoded: true}
+}
+
+// NewStreamFrom returns a stream of exactly length bytes that are copied from
+// body when it is written, which can be done once. As with NewRawStream they
+// are encoded already.
+func NewStreamFrom(dict *Dict, body io.Reader, length int64) *Stream {
+	return &Stream{Dict: dict.Clone(), body: body, bodyLen: length, encoded: true}
+}
+
+// WithDict returns a stream with the data of s and another dictionary, in
+// which /Filter and /DecodeParms have to say the same.
+func (s *Stream) WithDict(dict *Dict) *Stream {
+	t := *s
+	t.Dict = dict
+	return &t
+}
+
+// Raw returns the data as it is in the file but decrypted, not decoded.
+func (s *Stream) Raw() (io.Reader, error) {
+	if s.doc == nil {
+		if s.body != nil {
+			return s.body, nil
+		}
+		return bytes.NewReader(s.data), nil
+	}
+	return s.doc.rawReader(s)
+}
+
+// Decoded returns the data with all filters undone. More than 32 MB end in
+// ErrLimit, a filter for images in ErrFilter. Data that is cut off or fails its
+// checksum ends early without an error, as it does in viewers.
+func (s *Stream) Decoded() (io.Reader, error) {
+	if s.doc == nil {
+		return s.Raw()
+	}
+	return s.doc.decoder(s)
+}
+
+// rawReader returns the decrypted data of a stream of the document.
+func (d *Document) rawReader(s *Stream) (*bufio.Reader, error) {
+	if err := d.measure(s); err != nil {
+		return nil, err
+	}
+	plain := bufio.NewReaderSize(io.NewSectionReader(d.src.r, s.offset, s.length), int(min(max(s.length, 16), chunkSize)))
+	if d.crypt == nil {
+		return plain, nil
+	}
+	return d.crypt.streamReader(d, s, plain)
+}
+
+// measure finds the length of the data. /Length counts when the stream ends
+// there, otherwise the data ends before the next endstream.
+func (d *Document) measure(s *Stream) error {
+	if s.length >= 0 {
+		return nil
+	}
+	if length, ok := d.Int(s.Dict.Get("Length")); ok && length >= 0 && int64(length) <= d.src.size-s.offset {
+		text, err := d.src.window(s.offset+int64(length), 32)
+		if err != nil {
+			return err
+		}
+		l := lexer{buf: text}
+		for l.pos < len(text) && isSpace(text[l.pos]) {
+			l.pos++
+		}
+		if l.hasPrefix("endstream") || l.hasPrefix("endobj") {
+			s.length = int64(length)
+			return nil
+		}
+	}
+	end, err := d.findEndstream(s.offset)
+	if err != nil {
+		return err
+	}
+	s.length, s.searched = end-s.offset, true
+	return nil
+}
+
+// scanWindow is the size of the windows in which a part of the file is searched.
+const scanWindow = 256 << 10
+
+// findEndstream returns where the stream data that begins at offset ends: before
+// the end-of-line marker that precedes endstream, or else endobj.
+func (d *Document) findEndstream(offset int64) (int64, error) {
+	const overlap = 16
+	for pos, n := offset, chunkOverlap; pos < d.src.size; pos, n = pos+int64(n-overlap), scanWindow {
+		text, err := d.src.window(pos, n)
+		if err != nil {
+			return 0, err
+		}
+		if err := d.src.charge(int64(len(text) / 8)); err != nil {
+			return 0, err
+		}
+		at := bytes.Index(text, []byte("endstream"))
+		if i := bytes.Index(text, []byte("endobj")); i >= 0 && (at < 0 || i < at) {
+			at = i
+		}
+		if at < 0 {
+			continue
+		}
+		end := pos + int64(at)
+		before, err := d.src.window(max(offset, end-2), int(min(2, end-offset)))
+		if err != nil {
+			return 0, err
+		}
+		switch {
+		case bytes.HasSuffix(before, []byte("\r\n")):
+			end -= 2
+		case bytes.HasSuffix(before, []byte("\n")), bytes.HasSuffix(before, []byte("\r")):
+			end--
+		}
+		return end, nil
+	}
+	return d.src.size, nil
+}

@@ -1,0 +1,109 @@
+package pdf
+
+import (
+	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// pdfDoc are the characters of PDFDocEncoding (Annex D.2) that differ from
+// their code. Codes without a character are U+FFFD.
+var pdfDoc = func() (table [256]rune) {
+	for i := range table {
+		table[i] = rune(i)
+	}
+	special := []rune("\u02d8\u02c7\u02c6\u02d9\u02dd\u02db\u02da\u02dc")
+	copy(table[0x18:], special)
+	copy(table[0x80:], []rune("\u2022\u2020\u2021\u2026\u2014\u2013\u0192\u2044\u2039\u203a\u2212\u2030\u201e\u201c\u201d\u2018"+
+		"\u2019\u201a\u2122\ufb01\ufb02\u0141\u0152\u0160\u0178\u017d\u0131\u0142\u0153\u0161\u017e\ufffd\u20ac"))
+	table[0x7f], table[0xad] = utf8.RuneError, utf8.RuneError
+	return table
+}()
+
+// pdfDocCodes is pdfDoc the other way round.
+var pdfDocCodes = func() map[rune]byte {
+	codes := make(map[rune]byte, len(pdfDoc))
+	for i, r := range pdfDoc {
+		if r != utf8.RuneError {
+			codes[r] = byte(i)
+		}
+	}
+	return codes
+}()
+
+// TextString returns the text string object (7.9.2.2) of s: PDFDocEncoding
+// where it suffices, else UTF-16BE with its byte order mark.
+func TextString(s string) String {
+	out := make([]byte, 0, len(s))
+	for _, r := range s {
+		code, ok := pdfDocCodes[r]
+		if !ok {
+			return utf16String(s)
+		}
+		out = append(out, code)
+	}
+	// What happens to begin like one of the other encodings would be taken for it.
+	if text := string(out); strings.HasPrefix(text, "\xfe\xff") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xef\xbb\xbf") {
+		return utf16String(s)
+	}
+	return String(out)
+}
+
+func utf16String(s string) String {
+	out := []byte{0xfe, 0xff}
+	for _, unit := range utf16.Encode([]rune(s)) {
+		out = append(out, byte(unit>>8), byte(unit)) //nolint:gosec // its two bytes
+	}
+	return String(out)
+}
+
+// Text decodes a text string in PDFDocEncoding, UTF-16BE (or LE, which the
+// standard does not know but viewers do) or UTF-8. Language escapes (14.9.2.2)
+// are left out.
+func (s String) Text() string {
+	text := string(s)
+	switch {
+	case strings.HasPrefix(text, "\xfe\xff"):
+		return decodeUTF16(text[2:], 0, 1)
+	case strings.HasPrefix(text, "\xff\xfe"):
+		return decodeUTF16(text[2:], 1, 0)
+	case strings.HasPrefix(text, "\xef\xbb\xbf"):
+		return strings.ToValidUTF8(dropEscapes(text[3:]), string(utf8.RuneError))
+	}
+	var out strings.Builder
+	for i := range len(text) {
+		out.WriteRune(pdfDoc[text[i]])
+	}
+	return out.String()
+}
+
+// decodeUTF16 decodes pairs of bytes, the high one at index high.
+func decodeUTF16(text string, high, low int) string {
+	units := make([]uint16, 0, len(text)/2)
+	for ; len(text) >= 2; text = text[2:] {
+		units = append(units, uint16(text[high])<<8|uint16(text[low]))
+	}
+	return dropEscapes(string(utf16.Decode(units)))
+}
+
+// dropEscapes removes language codes, which stand between two U+001B.
+func dropEscapes(text string) string {
+	before, rest, found := strings.Cut(text, "\x1b")
+	if !found {
+		return text
+	}
+	var out strings.Builder
+	for found {
+		out.WriteString(before)
+		_, after, closed := strings.Cut(rest, "\x1b")
+		if !closed {
+			break // not a language code: all that is left is text
+		}
+		before, rest, found = strings.Cut(after, "\x1b")
+		if !found {
+			rest = before
+		}
+	}
+	out.WriteString(rest)
+	return out.String()
+}

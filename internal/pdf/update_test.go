@@ -1,0 +1,328 @@
+package pdf
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+)
+
+// stamped returns file with a stamp appended, and fails unless qpdf finds it
+// clean.
+func stamped(t *testing.T, file []byte) []byte {
+	t.Helper()
+	tail, err := stampFile(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := append(bytes.Clone(file), tail...)
+	requireClean(t, out)
+	return out
+}
+
+func TestUpdateKeepsTheKindOfCrossReference(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		file   []byte
+		stream bool
+	}{
+		"table":  {onePageFile(), false},
+		"stream": {compressed(t), true},
+		"hybrid": {hybrid(t), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for range 3 { // and again on top of that
+				test.file = stamped(t, test.file)
+			}
+			if d := open(t, test.file); d.xref.stream != test.stream || d.Repaired() {
+				t.Errorf("stream %v, repaired %v", d.xref.stream, d.Repaired())
+			}
+		})
+	}
+}
+
+// A file that had to be repaired is sound afterwards, whoever reads it.
+func TestUpdateOfRepairedFileIsComplete(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string][]byte{
+		"table":          moveStartxref(t, onePageFile(), -50),
+		"object streams": repairedObjectStream(t),
+		"no catalog":     []byte(strings.NewReplacer("/Root 1 0 R", "", "/Catalog", "/Nothing").Replace(string(onePageFile()))),
+		"no page tree":   replaceOnce(t, onePageFile(), "/Kids[3 0 R]", "/Kids 99 0 R"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if d := open(t, stamped(t, file)); d.Trailer().Has("Prev") {
+				t.Error("the new cross-reference goes on with the broken one")
+			}
+		})
+	}
+}
+
+func TestUpdateTrailer(t *testing.T) {
+	t.Parallel()
+	file := table("/ID[<00><01>]/Info<</Title(x)>>/XRefStm 1/Custom(kept)/DocChecksum/A", onePage("")...)
+	file = bytes.Replace(file, []byte("/XRefStm 1"), nil, 1)
+	d := open(t, stamped(t, file))
+	trailer := d.Trailer()
+	ids := d.Array(trailer.Get("ID"))
+	if len(ids) != 2 || ids[0] != String("\x00") || len(ids[1].(String)) != 16 { //nolint:forcetypeassert // a panic is a failure too
+		t.Errorf("ID %v", ids)
+	}
+	if trailer.Get("Custom") != String("kept") || d.Dict(trailer.Get("Info")).Get("Title") != String("x") {
+		t.Errorf("trailer %v", trailer)
+	}
+	if got, want := trailer.Get("Prev"), Integer(bytes.Index(file, []byte("xref\n"))); got != want {
+		t.Errorf("Prev %v, want %v", got, want)
+	}
+}
+
+// The same update of the same file has the same bytes, so that a repeated try
+// yields the same digest.
+func TestUpdateIsDeterministic(t *testing.T) {
+	t.Parallel()
+	for _, file := range [][]byte{onePageFile(), compressed(t), encrypted(t, encryptAES256, "", "owner")} {
+		a, err1 := stampFile(bytes.NewReader(file), int64(len(file)))
+		b, err2 := stampFile(bytes.NewReader(file), int64(len(file)))
+		if err := errors.Join(err1, err2); err != nil {
+			t.Fatal(err)
+		}
+		if !bytes.Equal(a, b) {
+			t.Error("two updates differ")
+		}
+	}
+}
+
+func TestUpdateGenerations(t *testing.T) {
+	t.Parallel()
+	file := onePageFile()
+	file = replaceOnce(t, file, "\n3 0 obj", "\n3 7 obj")
+	file = replaceOnce(t, file, "[3 0 R]", "[3 7 R]")
+	at := bytes.Index(file, []byte("3 7 obj"))
+	file = replaceOnce(t, file, fmt.Sprintf("%010d 00000 n", at), fmt.Sprintf("%010d 00007 n", at))
+	d := open(t, file)
+	if got := firstPage(t, d).Ref; got != (Ref{3, 7}) {
+		t.Fatalf("page is %v", got)
+	}
+	again := stamped(t, file)
+	if !bytes.Contains(again[len(file):], []byte("3 7 obj")) || !bytes.Contains(again[len(file):], []byte(" 00007 n")) {
+		t.Errorf("generation is lost: %s", again[len(file):])
+	}
+	if got := open(t, compressed(t)).Update().Set(Ref{3, 9}, nil); got != (Ref{3, 0}) {
+		t.Errorf("an object of an object stream is replaced as %v", got)
+	}
+}
+
+// Offsets count from the header, what is before it notwithstanding.
+func TestUpdateBehindJunk(t *testing.T) {
+	t.Parallel()
+	file := append([]byte("GIF89a junk\n"), onePageFile()...)
+	if d := open(t, stamped(t, file)); d.Repaired() || d.HeaderOffset() != 12 {
+		t.Errorf("repaired %v, header at %d", d.Repaired(), d.HeaderOffset())
+	}
+}
+
+func TestUpdateBeginsOnItsOwnLine(t *testing.T) {
+	t.Parallel()
+	file := onePageFile()
+	for _, original := range [][]byte{file, bytes.TrimSuffix(file, []byte("\n"))} {
+		tail, err := stampFile(bytes.NewReader(original), int64(len(original)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, want := tail[0] == '\n', original[len(original)-1] != '\n'; got != want {
+			t.Errorf("tail begins with a newline: %v, want %v", got, want)
+		}
+	}
+}
+
+func TestPlaceholder(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string][]byte{"plain": onePageFile(), "encrypted": encrypted(t, encryptAES256, "", "owner")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, file)
+			u := d.Update()
+			contents := &Placeholder{Text: []byte("<00000000>")}
+			byteRange := &Placeholder{Text: []byte("0                  ")}
+			secret := String("reason of signing")
+			ref := u.Add(NewDict(Entry{"Type", Name("Sig")}, Entry{"ByteRange", byteRange}, Entry{"Reason", secret}, Entry{"Contents", contents}))
+			tail, err := u.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := append(bytes.Clone(file), tail...)
+			for _, p := range []*Placeholder{contents, byteRange} {
+				if got := all[p.Offset : p.Offset+int64(len(p.Text))]; !bytes.Equal(got, p.Text) {
+					t.Errorf("at %d is %q, want %q", p.Offset, got, p.Text)
+				}
+			}
+			copy(all[byteRange.Offset:], "[0 1 2 3]")
+			copy(all[contents.Offset:], "<DEADBEEF>")
+			requireClean(t, all)
+			value := open(t, all).Dict(ref)
+			if value.Get("Contents") != String("\xde\xad\xbe\xef") || value.Get("Reason") != secret {
+				t.Errorf("read back: %v", value)
+			}
+			if name == "encrypted" && bytes.Contains(tail, []byte(secret)) {
+				t.Error("a string is not encrypted")
+			}
+		})
+	}
+}
+
+// Pages that stand directly in /Kids, in nodes that do, up to the catalog.
+func TestUpdateOfDirectPage(t *testing.T) {
+	t.Parallel()
+	page := "<</Type/Page/MediaBox[0 0 9 9]>>"
+	for name, bodies := range map[string][]string{
+		"page":            {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[" + page + page + "]/Count 2>>"},
+		"kids elsewhere":  {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids 3 0 R/Count 2>>", "[" + page + page + "]"},
+		"node":            {"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[<</Type/Pages/Count 2/Kids[" + page + page + "]>>]/Count 2>>"},
+		"the whole tree":  {"<</Type/Catalog/Pages<</Type/Pages/Kids[" + page + page + "]/Count 2>>>>"},
+		"node in catalog": {"<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Pages/Count 2/Kids[" + page + page + "]>>]/Count 2>>>>"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := table("", bodies...)
+			d := open(t, file)
+			tail, err := stampPage(d, firstPage(t, d))
+			if err != nil {
+				t.Fatal(err)
+			}
+			d = open(t, append(file, tail...))
+			if got := content(t, d, firstPage(t, d)); !strings.Contains(got, "/CvTest Do") {
+				t.Errorf("page one: %q", got)
+			}
+			second, err := d.Page(1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if second.Dict.Has("Contents") {
+				t.Error("page two was changed")
+			}
+			if d.PageCount() != 2 {
+				t.Errorf("%d pages", d.PageCount())
+			}
+		})
+	}
+}
+
+func TestUpdateOfBrokenReader(t *testing.T) {
+	t.Parallel()
+	d := open(t, onePageFile())
+	u := d.Update()
+	u.Add(NewStreamFrom(nil, strings.NewReader("short"), 10))
+	if _, err := u.WriteTo(io.Discard); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("got %v", err)
+	}
+	if _, err := u.WriteTo(io.Discard); err == nil {
+		t.Error("written twice")
+	}
+}
+
+func TestSerialize(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		obj  Object
+		want string
+	}{
+		{nil, "null"},
+		{Boolean(true), "true"},
+		{Integer(-5), "-5"},
+		{Real("+000.50"), "+000.50"},
+		{Name(""), "/"},
+		{Name("A B#(\xff"), "/A#20B#23#28#FF"},
+		{String(`a(b)\`), `(a\(b\)\\)`},
+		{String("\x00\xff"), "<00ff>"},
+		{Array{Integer(1), Real(".5"), Name("N"), nil, Ref{3, 0}, String("s"), Array{}}, "[1 .5/N null 3 0 R(s)[]]"},
+		{NewDict(Entry{"K", Name("")}, Entry{"", Integer(1)}, Entry{"D", NewDict()}), "<</K// 1/D<<>>>>"},
+	} {
+		s := newSerializer(io.Discard, 0, nil)
+		s.object(test.obj, Ref{}, false, 0)
+		if string(s.buf) != test.want || s.err != nil {
+			t.Errorf("got %s, want %s (%v)", s.buf, test.want, s.err)
+		}
+		l := lexer{buf: s.buf}
+		obj, err := l.object(0, true)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.buf = nil
+		if s.object(obj, Ref{}, false, 0); string(s.buf) != test.want {
+			t.Errorf("read and written again: %s, want %s", s.buf, test.want)
+		}
+	}
+}
+
+func TestWriter(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	w := NewWriter(&out)
+	pages := w.Reserve()
+	unset := w.Reserve()
+	body := bytes.Repeat([]byte("copied "), 50_000)
+	attachment := w.Add(NewStreamFrom(NewDict(Entry{"Type", Name("EmbeddedFile")}), bytes.NewReader(body), int64(len(body))))
+	page := w.Add(NewDict(Entry{"Type", Name("Page")}, Entry{"Parent", pages}, Entry{"MediaBox", Rectangle{0, 0, 200, 100}.Array()},
+		Entry{"Contents", w.Add(NewStream(nil, bytes.Repeat([]byte("0 0 10 10 re f\n"), 20)))}, Entry{"Unset", unset}))
+	w.Set(pages, NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", Array{page}}, Entry{"Count", Integer(1)}))
+	root := w.Add(NewDict(Entry{"Type", Name("Catalog")}, Entry{"Pages", pages}))
+	info := w.Add(NewDict(Entry{"Title", TextString("Prüfung")}))
+	if err := w.Close(root, info); err != nil {
+		t.Fatal(err)
+	}
+	if w.Written() != int64(out.Len()) {
+		t.Errorf("%d bytes written, %d counted", out.Len(), w.Written())
+	}
+	requireClean(t, out.Bytes())
+	d := open(t, out.Bytes())
+	if got := d.Text(d.Dict(d.Trailer().Get("Info")).Get("Title")); got != "Prüfung" {
+		t.Errorf("title %q", got)
+	}
+	s, ok := d.Resolve(attachment).(*Stream)
+	if !ok {
+		t.Fatal("no attachment")
+	}
+	raw, err := s.Raw()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(raw); err != nil || !bytes.Equal(got, body) {
+		t.Errorf("attachment of %d bytes, want %d (%v)", len(got), len(body), err)
+	}
+	if got := content(t, d, firstPage(t, d)); len(got) != 301 {
+		t.Errorf("content of %d bytes", len(got))
+	}
+}
+
+// A stream of the document can be given another dictionary and keeps its data,
+// encrypted anew.
+func TestStreamWithDict(t *testing.T) {
+	t.Parallel()
+	for name, file := range map[string][]byte{"plain": onePageFile(), "encrypted": encrypted(t, encryptAES128, "", "owner")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := open(t, file)
+			page := firstPage(t, d)
+			s, ok := d.Resolve(page.Contents()[0]).(*Stream)
+			if !ok {
+				t.Fatal("no content")
+			}
+			u := d.Update()
+			u.SetPage(page, page.Dict.Clone().Set("Contents", u.Add(s.WithDict(s.Dict.Clone().Set("Changed", Boolean(true))))))
+			tail, err := u.Bytes()
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := append(bytes.Clone(file), tail...)
+			requireClean(t, all)
+			d = open(t, all)
+			if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}

@@ -1,0 +1,193 @@
+package pdf
+
+import "fmt"
+
+// readTable reads the cross-reference table (7.5.4) whose keyword is at an
+// offset from the header, and its trailer.
+func (d *Document) readTable(at int64) (readPart, error) {
+	part := readPart{at: at}
+	pos := at + d.base + int64(len("xref"))
+	for {
+		text, err := d.src.window(pos, 256)
+		if err != nil {
+			return part, err
+		}
+		l := lexer{buf: text}
+		l.skipSpace()
+		if l.hasPrefix("trailer") {
+			obj, err := d.parseAt(pos + int64(l.pos) + int64(len("trailer")))
+			if err != nil {
+				return part, err
+			}
+			trailer, ok := obj.(*Dict)
+			if !ok {
+				return part, fmt.Errorf("%w: no trailer dictionary", errXref)
+			}
+			part.trailer = trailer
+			return part, nil
+		}
+		first, ok1 := l.integer()
+		count, ok2 := l.integer()
+		if !ok1 || !ok2 || first < 0 || count < 0 || first > maxNumber || count > maxNumber {
+			return part, fmt.Errorf("%w: subsection", errXref)
+		}
+		l.skipSpace()
+		pos += int64(l.pos)
+		sub := subsection{first: int(first), count: int(count), offset: pos}
+		if count == 0 {
+			continue
+		}
+		if len(part.section.subsections) >= maxSubsections {
+			return part, fmt.Errorf("%w: too many cross-reference subsections", ErrLimit)
+		}
+		if err := d.measureTable(&sub); err != nil {
+			return part, err
+		}
+		if pos, err = d.endOfTable(&sub); err != nil {
+			return part, err
+		}
+		// The first entry is that of object 0, whatever the header says.
+		if len(part.section.subsections) == 0 && sub.first == 1 {
+			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
+				sub.first = 0
+			}
+		}
+		part.section.subsections = append(part.section.subsections, sub)
+	}
+}
+
+// integer takes an integer.
+func (l *lexer) integer() (int64, bool) {
+	obj, err := l.object(0, false)
+	v, ok := obj.(Integer)
+	return int64(v), err == nil && ok
+}
+
+// measureTable finds the stride of the entries, 20 bytes by the standard. It is
+// 0 when they are not of equal length, going by the first and the last.
+func (d *Document) measureTable(sub *subsection) error {
+	text, err := d.src.window(sub.offset, 24)
+	if err != nil {
+		return err
+	}
+	if len(text) < 18 {
+		return nil
+	}
+	if _, err := parseTableEntry(text[:18]); err != nil {
+		return nil //nolint:nilerr // read token by token
+	}
+	stride := 18
+	for stride < len(text) && isSpace(text[stride]) {
+		stride++
+	}
+	if stride == 18 || stride > 21 && sub.count > 1 {
+		return nil
+	}
+	stride = min(stride, 20)
+	last, err := d.src.window(sub.offset+int64(sub.count-1)*int64(stride), 18)
+	if err != nil {
+		return err
+	}
+	if _, err := parseTableEntry(last); err == nil {
+		sub.stride = stride
+	}
+	return nil
+}
+
+// endOfTable returns where the subsection ends. One that is not in the usual
+// form, or is shorter than its header says, is read token by token.
+func (d *Document) endOfTable(sub *subsection) (int64, error) {
+	if sub.stride > 0 {
+		end := sub.offset + int64(sub.count-1)*int64(sub.stride) + 18
+		text, err := d.src.window(end, 64)
+		if err != nil {
+			return 0, err
+		}
+		l := lexer{buf: text}
+		l.skipSpace()
+		// What follows is the trailer or the header of a subsection, not an entry.
+		if l.hasPrefix("trailer") {
+			return end, nil
+		}
+		_, ok1 := l.integer()
+		_, ok2 := l.integer()
+		l.skipSpace()
+		if ok1 && ok2 && !l.hasPrefix("n") && !l.hasPrefix("f") {
+			return end, nil
+		}
+		sub.stride = 0
+	}
+	return d.readEntries(sub)
+}
+
+// readEntries reads the entries of a subsection token by token.
+func (d *Document) readEntries(sub *subsection) (int64, error) {
+	pos := sub.offset
+	for len(sub.entries) < sub.count {
+		text, err := d.src.window(pos, chunkOverlap)
+		if err != nil {
+			return 0, err
+		}
+		if len(text) == 0 {
+			return 0, fmt.Errorf("%w: table without end", errXref)
+		}
+		l := lexer{buf: text}
+		done := 0
+		for len(sub.entries) < sub.count {
+			l.skipSpace()
+			if l.hasPrefix("trailer") {
+				sub.count = len(sub.entries)
+				break
+			}
+			offset, ok1 := l.integer()
+			generation, ok2 := l.integer()
+			kind, err := l.object(0, false)
+			if l.short {
+				break
+			}
+			if !ok1 || !ok2 || err != nil || offset < 0 {
+				return 0, fmt.Errorf("%w: table entry", errXref)
+			}
+			e := entry{generation: int(min(max(generation, 0), 65535))}
+			switch kind {
+			case keyword("n"):
+				e.kind, e.offset = entryInFile, offset
+			case keyword("f"):
+			default:
+				return 0, fmt.Errorf("%w: table entry", errXref)
+			}
+			sub.entries = append(sub.entries, e)
+			done = l.pos
+		}
+		if err := d.src.chargeParsed(&l, 0); err != nil {
+			return 0, err
+		}
+		if done == 0 && len(sub.entries) < sub.count {
+			return 0, fmt.Errorf("%w: table entry", errXref)
+		}
+		pos += int64(done)
+	}
+	if sub.count == 0 {
+		sub.entries = []entry{}
+	}
+	return pos, nil
+}
+
+// parseTableEntry takes an entry of a table: "nnnnnnnnnn ggggg n" (7.5.4).
+func parseTableEntry(text []byte) (entry, error) {
+	if len(text) != 18 || text[10] != ' ' || text[16] != ' ' {
+		return entry{}, errXref
+	}
+	offset, ok1 := parseInt(text[:10])
+	generation, ok2 := parseInt(text[11:16])
+	if !ok1 || !ok2 || offset < 0 || generation < 0 {
+		return entry{}, errXref
+	}
+	switch text[17] {
+	case 'n':
+		return entry{kind: entryInFile, offset: offset, generation: int(generation)}, nil
+	case 'f':
+		return entry{generation: int(generation)}, nil
+	}
+	return entry{}, errXref
+}
