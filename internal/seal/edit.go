@@ -2,6 +2,7 @@ package seal
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -41,11 +42,21 @@ func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) 
 	return larger, s, e.draw(page, dict, larger, s, &old)
 }
 
+// errStops tells that some viewers stop before the end of a page's content, and would not
+// show a stamp there.
+var errStops = errors.New("the page's content has faults at which viewers stop")
+
 // draw gives the page new content: the old, clipped if so wanted, and the stamp.
 func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.Rectangle) error {
 	balance, err := e.doc.ContentBalance(page)
 	if err != nil {
 		return fmt.Errorf("read page content: %w", err)
+	}
+	if balance.Faulty {
+		return errStops
+	}
+	for _, ref := range balance.Misread {
+		e.update.Set(ref, e.doc.Object(ref))
 	}
 	var before, after bytes.Buffer
 	if clip != nil {

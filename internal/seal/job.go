@@ -279,7 +279,7 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 		p, err = j.place(a, pageMetadata)
 	}
 	switch {
-	case errors.Is(err, pdf.ErrFilter), errors.Is(err, pdf.ErrDamaged):
+	case errors.Is(err, pdf.ErrFilter), errors.Is(err, pdf.ErrDamaged), errors.Is(err, errStops):
 		return nil, fmt.Errorf("%w: %w", errNotReadable, err)
 	case err != nil:
 		return nil, pdfError(err)
