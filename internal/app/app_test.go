@@ -148,7 +148,7 @@ func TestExamineNamesWhatIsWrong(t *testing.T) {
 			t.Errorf("%s: %s", name, f.Detail)
 		}
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // that is the fault to be found
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if f := finding("data folder"); f.Good || !strings.Contains(f.Detail, "chmod 700") {

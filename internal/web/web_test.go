@@ -2,11 +2,13 @@ package web_test
 
 import (
 	"bytes"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
@@ -31,7 +33,7 @@ func serve(o web.Options, r *http.Request, next http.Handler) (*httptest.Respons
 }
 
 func secure(method, target string) *http.Request {
-	r := httptest.NewRequest(method, target, http.NoBody)
+	r := httptest.NewRequestWithContext(context.Background(), method, target, http.NoBody)
 	r.TLS = &tls.ConnectionState{}
 	r.RemoteAddr = "203.0.113.9:4711"
 	return r
@@ -80,14 +82,12 @@ func TestPlainHTTPIsRefused(t *testing.T) {
 		"forged hop":          {proxies, false, "10.1.2.3:1", http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1, 198.51.100.7, 10.9.9.9"}}, 200, "198.51.100.7"},
 		"nonsense hop":        {proxies, false, "10.1.2.3:1", http.Header{"X-Forwarded-Proto": {"https"}, "X-Forwarded-For": {"192.0.2.1, unknown"}}, 200, "10.1.2.3"},
 	} {
-		r := httptest.NewRequest(http.MethodGet, "/", http.NoBody)
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, "/", http.NoBody)
 		if tc.tls {
 			r.TLS = &tls.ConnectionState{}
 		}
 		r.RemoteAddr = tc.from
-		for k, v := range tc.header {
-			r.Header[k] = v
-		}
+		maps.Copy(r.Header, tc.header)
 		var client string
 		w, _ := serve(web.Options{Proxies: tc.proxies}, r, http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { client = web.Client(r).String() }))
 		if w.Code != tc.status || client != tc.client {

@@ -67,7 +67,7 @@ func (f *fixture) certificate(t *testing.T, institution int64) (id int64) {
 
 func (f *fixture) endpoint(t *testing.T, institution int64, events ...webhook.Name) *webhook.Endpoint {
 	t.Helper()
-	e, _, err := f.Create(t.Context(), institution, "https://hooks.example.org/"+string(f.now.Format(time.RFC3339)), events)
+	e, _, err := f.Create(t.Context(), institution, "https://hooks.example.org/"+f.now.Format(time.RFC3339), events)
 	if err != nil {
 		t.Fatal(err)
 	}
