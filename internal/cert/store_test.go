@@ -27,7 +27,7 @@ func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		ctx := t.Context()
-		make := func(name string, status Status, query string) *Certificate {
+		stored := func(name string, status Status, query string) *Certificate {
 			c := v.upload(titled(name))
 			v.force(c, status)
 			if query != "" {
@@ -37,12 +37,12 @@ func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
 		}
 		const vanish = `DELETE FROM river_job WHERE id = $1`
 		const discard = `UPDATE river_job SET state = 'discarded', finalized_at = scheduled_at WHERE id = $1`
-		lost := []*Certificate{make("vanished", Processing, vanish), make("discarded", Processing, discard)}
+		lost := []*Certificate{stored("vanished", Processing, vanish), stored("discarded", Processing, discard)}
 		kept := []*Certificate{
-			make("waiting", Processing, ""), make("approved", Approved, vanish), make("failed", Failed, vanish), make("revoked", Revoked, vanish),
+			stored("waiting", Processing, ""), stored("approved", Approved, vanish), stored("failed", Failed, vanish), stored("revoked", Revoked, vanish),
 		}
 		v.clock.advance(lostAfter + time.Second)
-		kept = append(kept, make("just changed", Processing, vanish))
+		kept = append(kept, stored("just changed", Processing, vanish))
 		before := map[string]*Certificate{}
 		for _, c := range kept {
 			before[c.UUID] = v.get(c.UUID)

@@ -32,7 +32,7 @@ func TestUploadValidation(t *testing.T) {
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d)
 	file := v.receive(v.inst, samplePDF("a diploma", 0))
-	// 64 + 1 + 63 + 1 + 63 + 1 + 59 + 3 = 255
+	// The longest address: 255 characters in all.
 	longest := repeat("a", 64) + "@" + repeat("b", 63) + "." + repeat("c", 63) + "." + repeat("d", 59) + ".ed"
 	if len(longest) != 255 {
 		t.Fatalf("%d characters", len(longest))
