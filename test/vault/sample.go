@@ -44,7 +44,7 @@ type page struct {
 }
 
 // line writes text in the middle of the page, at a height in parts of it.
-func (p *page) line(at, size float64, red, green, blue float64, text string) {
+func (p *page) line(at, size, red, green, blue float64, text string) {
 	var width float64
 	var shown strings.Builder
 	for _, c := range text {

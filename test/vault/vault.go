@@ -201,7 +201,7 @@ func (v *Vault) ready(ctx context.Context) bool {
 	if v.Proxy {
 		url = "http://" + v.Address
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", nil)
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url+"/readyz", http.NoBody)
 	if err != nil {
 		return false
 	}

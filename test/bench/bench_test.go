@@ -1,0 +1,329 @@
+// Package bench measures the built binary from outside, beside the floor that
+// the same machine gives in the same run.
+package bench
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/test/vault"
+)
+
+const (
+	// pairs is how many uploads, and as many floors between them, make one
+	// measurement.
+	pairs = 200
+	// crowd certificates go from upload to approved, from so many uploaders.
+	crowd     = 300
+	uploaders = 6
+	// emblem makes a file of about 100 kB.
+	emblem = 207
+	// settleTime bounds the wait for what was uploaded.
+	settleTime = 2 * time.Minute
+)
+
+func each(b *testing.B, f func(b *testing.B, database string)) {
+	b.Helper()
+	b.Run("sqlite", func(b *testing.B) { f(b, "") })
+	b.Run("postgres", func(b *testing.B) { f(b, dbtest.PostgresURL(b)) })
+}
+
+// start starts a vault without rate limits and gives a client of it.
+func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
+	b.Helper()
+	v, err := vault.Start(b.Context(), vault.Options{
+		Data: b.TempDir(), Database: database, Args: []string{"--rate-limit", "0", "--public-rate-limit", "0"},
+	})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		code, err := v.Stop()
+		if err = errors.Join(err, v.Forget()); err != nil || code != 0 {
+			b.Errorf("the vault ended with %d, %v", code, err)
+		}
+	})
+	institution, err := v.CreateInstitution(b.Context(), "Northwind University", "NWU")
+	if err != nil {
+		b.Fatal(err)
+	}
+	token, err := v.CreateToken(b.Context(), institution.Slug, "", vault.Permissions...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := v.Client(token)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.HTTP.CloseIdleConnections)
+	return v, c
+}
+
+var serial atomic.Int64
+
+// form is the upload of a new certificate of 100 kB. Layouts of different
+// numbers differ in the size of the page.
+func form(layout int) *vault.Form {
+	who := fmt.Sprintf("Person %d", serial.Add(1))
+	pdf := vault.Sample{
+		Institution: "Northwind University", Title: "Diploma", Name: who, Line: "has completed the course.", Date: "1 June 2026",
+		Width: 842 - float64(layout), Height: 595 + float64(layout%7), Emblem: emblem,
+	}.PDF()
+	return vault.NewForm("Diploma", who, fmt.Sprintf("person.%d@example.org", serial.Load()), "diploma.pdf", pdf)
+}
+
+// upload uploads and gives the uuid; it can be called from any goroutine.
+func upload(ctx context.Context, c *vault.Client, f *vault.Form) (string, error) {
+	a, err := c.Upload(ctx, f)
+	if err != nil {
+		return "", err
+	}
+	if a.Status != 201 {
+		return "", fmt.Errorf("the upload was answered with %d %s", a.Status, a.Body)
+	}
+	made, err := a.Certificate()
+	if err != nil {
+		return "", err
+	}
+	return made.UUID, nil
+}
+
+// warm goes the whole way a few times, so that the renderer is compiled,
+// connections are open, and the layout of number 0 has been seen.
+func warm(b *testing.B, c *vault.Client) {
+	b.Helper()
+	for range 8 {
+		uuid, err := upload(b.Context(), c, form(0))
+		if err != nil {
+			b.Fatal(err)
+		}
+		settle(b, c, uuid)
+	}
+}
+
+func settle(b *testing.B, c *vault.Client, uuid string) {
+	b.Helper()
+	ctx, cancel := context.WithTimeout(b.Context(), settleTime)
+	defer cancel()
+	done, err := c.Await(ctx, uuid)
+	if err != nil || done.Status.Value != "approved" {
+		b.Fatalf("not approved: %+v, %v", done, err)
+	}
+}
+
+// BenchmarkUpload is a 100 kB PDF from the first byte sent to the 201 read, over
+// HTTPS on a connection that is kept. Between any two uploads, and when the one
+// before is approved, the floor is measured: what any vault has to do that may
+// not lose what it acknowledged.
+func BenchmarkUpload(b *testing.B) {
+	each(b, func(b *testing.B, database string) {
+		v, c := start(b, database)
+		warm(b, c)
+		f := newFloor(b, filepath.Join(v.Data, "floor"), database)
+		var uploads, floors []time.Duration
+		for b.Loop() {
+			for range pairs {
+				next := form(0)
+				floors = append(floors, f.take(b, next.File))
+				began := time.Now()
+				uuid, err := upload(b.Context(), c, next)
+				uploads = append(uploads, time.Since(began))
+				if err != nil {
+					b.Fatal(err)
+				}
+				settle(b, c, uuid)
+			}
+		}
+		b.ReportMetric(0, "ns/op") // of a run, waits included
+		b.ReportMetric(millis(quantile(uploads, 0.50)), "p50-ms")
+		b.ReportMetric(millis(quantile(uploads, 0.99)), "p99-ms")
+		b.ReportMetric(millis(quantile(floors, 0.50)), "floor-p50-ms")
+		b.ReportMetric(millis(quantile(floors, 0.99)), "floor-p99-ms")
+		b.ReportMetric(float64(quantile(uploads, 0.50))/float64(quantile(floors, 0.50)), "x-floor")
+	})
+}
+
+func quantile(all []time.Duration, q float64) time.Duration {
+	sorted := slices.Sorted(slices.Values(all))
+	return sorted[min(len(sorted)-1, int(q*float64(len(sorted))))]
+}
+
+func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+
+// floor does, as fast as this machine can, what makes an upload durable.
+type floor struct {
+	dir string
+	db  *sql.DB
+	n   int
+}
+
+func newFloor(b *testing.B, dir, database string) *floor {
+	b.Helper()
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		b.Fatal(err)
+	}
+	driver, source := "pgx", database
+	if database == "" {
+		driver = "sqlite"
+		source = "file:" + filepath.Join(dir, "floor.db") + "?_pragma=journal_mode(WAL)&_pragma=synchronous(FULL)"
+	}
+	d, err := sql.Open(driver, source)
+	if err != nil {
+		b.Fatal(err)
+	}
+	d.SetMaxOpenConns(1)
+	b.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	if _, err := d.ExecContext(b.Context(), `CREATE TABLE bench_floor (id TEXT PRIMARY KEY, sum TEXT, record TEXT)`); err != nil {
+		b.Fatal(err)
+	}
+	return &floor{dir: dir, db: d}
+}
+
+// take writes, syncs, renames, syncs the folder, hashes, and commits one row.
+func (f *floor) take(b *testing.B, content []byte) time.Duration {
+	b.Helper()
+	f.n++
+	began := time.Now()
+	if err := f.store(content); err != nil {
+		b.Fatal(err)
+	}
+	sum := sha256.Sum256(content)
+	record := make([]byte, 1000)
+	for i := range record {
+		record[i] = 'r'
+	}
+	if _, err := f.db.ExecContext(b.Context(), `INSERT INTO bench_floor (id, sum, record) VALUES ($1, $2, $3)`,
+		fmt.Sprintf("%d", f.n), fmt.Sprintf("%x", sum), string(record)); err != nil {
+		b.Fatal(err)
+	}
+	return time.Since(began)
+}
+
+func (f *floor) store(content []byte) error {
+	file, err := os.CreateTemp(f.dir, "incoming-")
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(file.Name(), filepath.Join(f.dir, fmt.Sprintf("%d.original", f.n))); err != nil {
+		return err
+	}
+	dir, err := os.Open(f.dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// BenchmarkEndToEnd takes a crowd of certificates from the first upload to the
+// last approval, with a page that the vault has seen before, and with a page
+// of another size each time.
+func BenchmarkEndToEnd(b *testing.B) {
+	for _, page := range []struct {
+		name    string
+		layouts int
+	}{{"seen", 1}, {"varied", crowd}} {
+		b.Run(page.name, func(b *testing.B) {
+			each(b, func(b *testing.B, database string) {
+				v, c := start(b, database)
+				warm(b, c)
+				var rates []float64
+				var spent time.Duration
+				for b.Loop() {
+					forms := make([]*vault.Form, crowd)
+					for i := range forms {
+						forms[i] = form(i % page.layouts)
+					}
+					before := approved(b, c)
+					began, busy := time.Now(), v.CPU()
+					uploadAll(b, c, forms)
+					awaitAll(b, c, before+crowd)
+					spent += v.CPU() - busy
+					rates = append(rates, crowd/time.Since(began).Seconds())
+				}
+				slices.Sort(rates)
+				b.ReportMetric(0, "ns/op") // of a crowd
+				b.ReportMetric(rates[len(rates)/2], "certificates/s")
+				b.ReportMetric(millis(spent)/float64(crowd*len(rates)), "cpu-ms/certificate")
+			})
+		})
+	}
+}
+
+func uploadAll(b *testing.B, c *vault.Client, forms []*vault.Form) {
+	b.Helper()
+	var wg sync.WaitGroup
+	work := make(chan *vault.Form)
+	for range uploaders {
+		wg.Go(func() {
+			for f := range work {
+				if _, err := upload(b.Context(), c, f); err != nil {
+					b.Error(err)
+				}
+			}
+		})
+	}
+	for _, f := range forms {
+		work <- f
+	}
+	close(work)
+	wg.Wait()
+	if b.Failed() {
+		b.FailNow()
+	}
+}
+
+// approved counts the approved certificates.
+func approved(b *testing.B, c *vault.Client) int {
+	b.Helper()
+	a, err := c.Get(b.Context(), vault.CertificatesPath+"?status=approved&per_page=1")
+	if err != nil {
+		b.Fatal(err)
+	}
+	var list struct {
+		Meta struct {
+			Total *int `json:"total"`
+		} `json:"meta"`
+	}
+	if err := json.Unmarshal(a.Body, &list); err != nil || list.Meta.Total == nil {
+		b.Fatalf("counting: %d %s: %v", a.Status, a.Body, err)
+	}
+	return *list.Meta.Total
+}
+
+func awaitAll(b *testing.B, c *vault.Client, total int) {
+	b.Helper()
+	deadline := time.NewTimer(settleTime)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for approved(b, c) < total {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			b.Fatal("the certificates were not approved in time")
+		}
+	}
+}

@@ -1,0 +1,225 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// startTime is within how long a vault must be ready after a crash. The aim is
+// 2 s, which the log of the test shows; the bound leaves room for a machine that
+// is busy.
+const startTime = 10 * time.Second
+
+// uploader uploads certificates, each once, and remembers those that the vault
+// acknowledged.
+type uploader struct {
+	prefix string
+	next   atomic.Int64
+
+	mu    sync.Mutex
+	acked []string
+}
+
+// run uploads with several clients until ctx ends or the vault is gone.
+func (u *uploader) run(ctx context.Context, t *testing.T, c *vault.Client, clients int) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for range clients {
+		wg.Go(func() {
+			for ctx.Err() == nil {
+				n := u.next.Add(1)
+				a, err := c.Upload(ctx, form(fmt.Sprintf("%s %d", u.prefix, n)))
+				if err != nil {
+					return // the vault is gone, or we are
+				}
+				if a.Status != 201 {
+					t.Errorf("upload %d: %d %s", n, a.Status, a.Body)
+					return
+				}
+				made, err := a.Certificate()
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				u.mu.Lock()
+				u.acked = append(u.acked, made.UUID)
+				u.mu.Unlock()
+			}
+		})
+	}
+	wg.Wait()
+}
+
+// settled checks that whatever was acknowledged is approved in time, and that
+// what is stored of it is whole.
+func (u *uploader) settled(t *testing.T, f *fixture) {
+	t.Helper()
+	d := f.database(t)
+	began := time.Now()
+	eventually(t, approvalTime, "every certificate has left processing", func() bool {
+		return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
+	})
+	t.Logf("ready after %v, all approved %v later", f.ReadyAfter.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
+	for _, uuid := range u.acked {
+		c, err := f.client.View(t.Context(), uuid)
+		if err != nil {
+			t.Fatalf("an acknowledged upload is lost: %v", err)
+		}
+		if c.Status.Value != "approved" {
+			t.Errorf("certificate %s is %s: %+v", uuid, c.Status.Value, c.Failure)
+			continue
+		}
+		a := get(t, f.client, vault.CertificatesPath+"/"+uuid+"/download", 200)
+		sum := sha256.Sum256(a.Body)
+		if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
+			t.Errorf("certificate %s: the verified PDF is not what was made", uuid)
+		}
+	}
+	if n := count(t, d, `SELECT count(*) FROM certificates WHERE status <> 'approved'`); n != 0 {
+		t.Errorf("%d certificates are not approved", n)
+	}
+	for name, query := range map[string]string{
+		"created":  `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.created') <> 1`,
+		"approved": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
+	} {
+		if n := count(t, d, query); n != 0 {
+			t.Errorf("%d certificates were not told of as %s exactly once", n, name)
+		}
+	}
+}
+
+// TestKill kills the vault at random moments while uploads run.
+func TestKill(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		rounds := 5
+		if database != "" {
+			rounds = 2 // what died there goes on only when its node is taken for dead
+		}
+		f := start(t, database)
+		u := &uploader{prefix: "Survivor"}
+		for range rounds {
+			run := make(chan struct{})
+			go func() {
+				defer close(run)
+				u.run(t.Context(), t, f.client, 4)
+			}()
+			pause := time.Duration(50+rand.IntN(400)) * time.Millisecond
+			timer := time.NewTimer(pause)
+			<-timer.C
+			f.Kill()
+			<-run
+			f.restart(t)
+			if f.ReadyAfter > startTime {
+				t.Errorf("ready only after %v", f.ReadyAfter)
+			}
+			t.Logf("killed after %v, %d acknowledged so far", pause, len(u.acked))
+			u.settled(t, f)
+		}
+	})
+}
+
+// TestTerminate tells the vault to end while uploads run: it finishes what is
+// under way and ends well.
+func TestTerminate(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		u := &uploader{prefix: "Finisher"}
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		run := make(chan struct{})
+		go func() {
+			defer close(run)
+			u.run(ctx, t, f.client, 4)
+		}()
+		eventually(t, approvalTime, "uploads run", func() bool {
+			u.mu.Lock()
+			defer u.mu.Unlock()
+			return len(u.acked) >= 8
+		})
+		began := time.Now()
+		code, err := f.Stop()
+		took := time.Since(began)
+		if err != nil || code != 0 || took > 30*time.Second {
+			t.Errorf("ended with %d after %v, %v", code, took, err)
+		}
+		cancel()
+		<-run
+		t.Logf("ended after %v, %d acknowledged", took.Round(time.Millisecond), len(u.acked))
+		f.restart(t)
+		u.settled(t, f)
+	})
+}
+
+// TestDroppedConnection breaks off uploads in the middle: neither row nor file
+// stays.
+func TestDroppedConnection(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	contentType, body := bodyOf(t, 16<<20)
+	for _, after := range []int64{0, 100, 8 << 20} {
+		conn := dial(t, f)
+		if _, err := io.WriteString(conn, head(f, vault.CertificatesPath, f.client.Token, contentType, 16<<20)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.CopyN(conn, body, after); err != nil {
+			t.Fatal(err)
+		}
+		if after > 1<<20 {
+			eventually(t, approvalTime, "the file is coming in", func() bool { return len(f.files(t, "incoming")) == 1 })
+		}
+		if err := conn.NetConn().Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	http2, err := f.HTTP2Client(f.client.Token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	contentType, body = bodyOf(t, 16<<20)
+	req, err := http2.Request(ctx, "POST", vault.CertificatesPath, io.MultiReader(io.LimitReader(body, 8<<20), pause{ctx}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	sent := make(chan error, 1)
+	go func() {
+		_, err := http2.Send(req)
+		sent <- err
+	}()
+	eventually(t, approvalTime, "the file is coming in", func() bool { return len(f.files(t, "incoming")) > 0 })
+	cancel()
+	if err := <-sent; err == nil {
+		t.Error("the upload was answered")
+	}
+	eventually(t, approvalTime, "the files of broken uploads are gone", func() bool {
+		return len(f.files(t, "incoming"))+len(f.files(t, "blobs")) == 0
+	})
+	nothingKept(t, f)
+	if log := f.Log(); strings.Contains(log, `"status":500`) {
+		t.Error("the log takes a client that went away for a fault of the vault")
+	}
+}
+
+// pause is a body that does not go on until the client gives up.
+type pause struct{ ctx context.Context } //nolint:containedctx // it is the request's
+
+func (p pause) Read([]byte) (int, error) {
+	<-p.ctx.Done()
+	return 0, p.ctx.Err()
+}

@@ -1,0 +1,316 @@
+//go:build e2e
+
+// Package e2e judges the built binary from outside: over HTTP, by its exit
+// codes and output, by the rows and files it leaves, and by independent tools.
+package e2e
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
+	_ "modernc.org/sqlite"             // the driver "sqlite"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// approvalTime is within how long every acknowledged upload must be approved,
+// also after a crash.
+const approvalTime = 30 * time.Second
+
+// fixture is a running vault with one institution, and a client that may do
+// everything.
+type fixture struct {
+	*vault.Vault
+
+	institution *vault.Institution
+	client      *vault.Client
+}
+
+// each runs a test on both databases. It is given the database's URL, empty for
+// the embedded one.
+func each(t *testing.T, f func(t *testing.T, database string)) {
+	t.Helper()
+	t.Run("sqlite", func(t *testing.T) {
+		t.Parallel()
+		f(t, "")
+	})
+	t.Run("postgres", func(t *testing.T) {
+		t.Parallel()
+		f(t, dbtest.PostgresURL(t))
+	})
+}
+
+// start starts a vault in a folder of its own, makes an institution and a
+// token, and stops it when the test ends, which must end well.
+func start(t *testing.T, database string, args ...string) *fixture {
+	t.Helper()
+	f := &fixture{Vault: serve(t, vault.Options{Data: t.TempDir(), Database: database, Args: unlimited(args)})}
+	var err error
+	if f.institution, err = f.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
+		t.Fatal(err)
+	}
+	f.client = f.as(t, f.token(t, "", vault.Permissions...))
+	return f
+}
+
+// unlimited switches rate limits off, which the many requests of a test would
+// meet.
+func unlimited(args []string) []string {
+	return append([]string{"--rate-limit", "0", "--public-rate-limit", "0"}, args...)
+}
+
+// serve starts a vault and stops it when the test ends.
+func serve(t *testing.T, o vault.Options) *vault.Vault {
+	t.Helper()
+	v, err := vault.Start(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		select {
+		case <-v.Done(): // the test ended it
+		default:
+			if code, err := v.Stop(); err != nil || code != 0 {
+				t.Errorf("the vault ended with %d, %v", code, err)
+			}
+		}
+		if t.Failed() {
+			log := strings.Split(strings.TrimSpace(v.Log()), "\n")
+			t.Logf("the end of the vault's log:\n%s", strings.Join(log[max(0, len(log)-20):], "\n"))
+		}
+		if err := v.Forget(); err != nil {
+			t.Error(err)
+		}
+	})
+	return v
+}
+
+// restart starts a vault again, on the same storage and another port.
+func (f *fixture) restart(t *testing.T, args ...string) {
+	t.Helper()
+	token := f.client.Token
+	f.Vault = serve(t, vault.Options{Data: f.Data, Database: f.Database, Args: unlimited(args)})
+	f.client = f.as(t, token)
+}
+
+// token makes a token for the fixture's institution.
+func (f *fixture) token(t *testing.T, expires string, permissions ...string) string {
+	t.Helper()
+	token, err := f.CreateToken(t.Context(), f.institution.Slug, expires, permissions...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return token
+}
+
+// as gives a client with a token; with none it is the public.
+func (f *fixture) as(t *testing.T, token string) *vault.Client {
+	t.Helper()
+	c, err := f.Client(token)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.HTTP.CloseIdleConnections)
+	return c
+}
+
+// sample is a small certificate for a person.
+func sample(name string) []byte {
+	return vault.Sample{
+		Institution: "Northwind University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026", Emblem: 40,
+	}.PDF()
+}
+
+// form is a valid form with a small PDF; who makes it differ from others.
+func form(who string) *vault.Form {
+	return vault.NewForm("Diploma", who, mailbox(who), "diploma.pdf", sample(who))
+}
+
+func mailbox(who string) string {
+	return strings.ReplaceAll(strings.ToLower(who), " ", ".") + "@example.org"
+}
+
+// upload uploads a form that must be taken.
+func (f *fixture) upload(t *testing.T, form *vault.Form) *vault.Certificate {
+	t.Helper()
+	a, err := f.client.Upload(t.Context(), form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, 201)
+	made, err := a.Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// await waits until a certificate has left processing for a status.
+func (f *fixture) await(t *testing.T, uuid, status string) *vault.Certificate {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), approvalTime)
+	defer cancel()
+	c, err := f.client.Await(ctx, uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Status.Value != status {
+		t.Fatalf("certificate %s is %s (%+v), not %s", uuid, c.Status.Value, c.Failure, status)
+	}
+	return c
+}
+
+// get gets a path or URL, which must answer a status.
+func get(t *testing.T, c *vault.Client, target string, status int) *vault.Answer {
+	t.Helper()
+	a, err := c.Get(t.Context(), target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, status)
+	return a
+}
+
+// post posts JSON, which must answer a status.
+func post(t *testing.T, c *vault.Client, target, body string, status int) *vault.Answer {
+	t.Helper()
+	a, err := c.PostJSON(t.Context(), target, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, status)
+	return a
+}
+
+func want(t *testing.T, a *vault.Answer, status int) {
+	t.Helper()
+	if a.Status != status {
+		t.Fatalf("answered %d, not %d: %.500s", a.Status, status, a.Body)
+	}
+}
+
+// refused checks an error: status, JSON, message.
+func refused(t *testing.T, a *vault.Answer, status int, message string) *vault.Problem {
+	t.Helper()
+	if a.Status != status {
+		t.Errorf("answered %d, not %d: %.500s", a.Status, status, a.Body)
+	}
+	p, err := a.Problem()
+	if got := a.Header.Get("Content-Type"); got != "application/json" || err != nil {
+		t.Errorf("the error is %q, not JSON: %v", got, err)
+		return &vault.Problem{}
+	}
+	if message != "" && p.Message != message {
+		t.Errorf("the message is %q, not %q", p.Message, message)
+	}
+	return p
+}
+
+// database opens the fixture's database for reading beside the vault.
+func (f *fixture) database(t *testing.T) *sql.DB {
+	t.Helper()
+	driver, source := "pgx", f.Database
+	if source == "" {
+		driver, source = "sqlite", "file:"+filepath.Join(f.Data, "certvault.db")+"?_pragma=busy_timeout(10000)&_pragma=query_only(1)"
+	}
+	d, err := sql.Open(driver, source)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return d
+}
+
+// count counts rows.
+func count(t *testing.T, d *sql.DB, query string, args ...any) (n int) {
+	t.Helper()
+	if err := d.QueryRowContext(t.Context(), query, args...).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// files lists the files below a folder of the data folder.
+func (f *fixture) files(t *testing.T, folder string) (list []string) {
+	t.Helper()
+	err := filepath.WalkDir(filepath.Join(f.Data, "files", folder), func(path string, d os.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil // it went away while we looked
+		}
+		if err == nil && !d.IsDir() {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, limit time.Duration, what string, holds func() bool) {
+	t.Helper()
+	deadline := time.NewTimer(limit)
+	defer deadline.Stop()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			t.Fatalf("after %v still not: %s", limit, what)
+		}
+	}
+}
+
+// tool finds an independent program to judge by. Without it the test is
+// skipped, but with CI=true it fails.
+func tool(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err == nil {
+		return path
+	}
+	if os.Getenv("CI") == "true" {
+		t.Fatalf("%s is not installed: run make deps", name)
+	}
+	t.Skipf("%s is not installed: make deps brings it where it may", name)
+	return ""
+}
+
+// run runs an independent program, which must succeed.
+func run(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), tool(t, name), args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s %s: %v\n%s", name, strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// keep writes a file that a program is to judge.
+func keep(t *testing.T, name string, content []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, content, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func person(i int) string { return fmt.Sprintf("Person %d", i) }

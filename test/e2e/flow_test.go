@@ -1,0 +1,300 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"image/png"
+	"net/url"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+var referenceID = regexp.MustCompile(`^NWU-[0-9A-HJKMNP-TV-Z]{16}$`)
+
+// TestMainFlow goes the whole way of a certificate, from the upload to its
+// revocation, for each type of file.
+func TestMainFlow(t *testing.T) {
+	t.Parallel()
+	jpeg, err := vault.JPEG(1400, 990)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := vault.PNG(1400, 990)
+	if err != nil {
+		t.Fatal(err)
+	}
+	originals := []struct {
+		name, mime string
+		content    []byte
+	}{
+		{"diploma.pdf", "application/pdf", sample("Zoë Übermuth")},
+		{"diploma.jpg", "image/jpeg", jpeg},
+		{"diploma.JPEG", "image/jpeg", jpeg},
+		{"diploma.png", "image/png", picture},
+	}
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		public := f.as(t, "")
+		for i, o := range originals {
+			t.Run(o.name, func(t *testing.T) {
+				t.Parallel()
+				upload := vault.NewForm("Diploma in Cartography", "Zoë Übermuth", fmt.Sprintf("Zoe.%d@Example.org", i), o.name, o.content).
+					With("issue_date", "2026-02-28").With("details", "With distinction")
+				made := f.upload(t, upload)
+				checkCreated(t, made, i, o.name, o.mime, o.content)
+				approved := f.await(t, made.UUID, "approved")
+				verified := checkFiles(t, f, public, approved, o.content)
+				if o.mime == "application/pdf" && !bytes.HasPrefix(verified, o.content) {
+					t.Error("the verified PDF does not begin with the original")
+				}
+				checkPublic(t, f, public, approved)
+				revoke(t, f, public, approved, verified)
+			})
+		}
+	})
+}
+
+// checkCreated checks the answer to an upload.
+func checkCreated(t *testing.T, c *vault.Certificate, i int, name, mime string, content []byte) {
+	t.Helper()
+	if c.Status.Value != "processing" || c.Status.Label == "" || c.Status.Description == "" {
+		t.Errorf("status is %+v", c.Status)
+	}
+	if c.Source.Value != "vault" || c.TriggerContext != "single_upload" {
+		t.Errorf("source %+v, trigger context %q", c.Source, c.TriggerContext)
+	}
+	if c.CertificateTitle != "Diploma in Cartography" || c.FullName != "Zoë Übermuth" || c.ApplicantEmail != fmt.Sprintf("Zoe.%d@Example.org", i) ||
+		c.IssueDate != "2026-02-28" || c.Details == nil || *c.Details != "With distinction" {
+		t.Errorf("the fields are not as submitted: %+v", c)
+	}
+	if !referenceID.MatchString(c.ReferenceID) {
+		t.Errorf("reference id %q", c.ReferenceID)
+	}
+	sum := sha256.Sum256(content)
+	if want := (vault.File{Name: name, MIMEType: mime, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}); c.File != want {
+		t.Errorf("file %+v, not %+v", c.File, want)
+	}
+	if c.ID == 0 || c.PDFPath != nil || c.ImagePath != nil || c.VerifiedSHA256 != nil || c.ApprovedAt != nil || c.Failure != nil {
+		t.Errorf("something is set too early: %+v", c)
+	}
+}
+
+// checkFiles downloads and judges everything that was made of an original, and
+// gives the verified PDF.
+func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate, original []byte) []byte {
+	t.Helper()
+	a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
+	if got := a.Header.Get("Content-Type"); got != "application/pdf" {
+		t.Errorf("the download is %q", got)
+	}
+	sum := sha256.Sum256(a.Body)
+	if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
+		t.Errorf("verified_sha256 is not that of the download")
+	}
+	if bytes.Equal(a.Body, original) || c.ApprovedAt == nil {
+		t.Error("nothing was made of the original")
+	}
+	path := keep(t, "verified.pdf", a.Body)
+	run(t, "qpdf", "--check", path)
+	pages := filepath.Join(filepath.Dir(path), "page")
+	run(t, "pdftoppm", "-r", "150", "-png", path, pages)
+	shown, err := filepath.Glob(pages + "*.png")
+	if err != nil || len(shown) == 0 {
+		t.Fatalf("no page was rendered: %v", err)
+	}
+	scans(t, c.VerificationURL, shown...)
+
+	if c.PDFPath == nil || c.ImagePath == nil {
+		t.Fatalf("no link to the files: %+v", c)
+	}
+	viaLink := get(t, public, *c.PDFPath, 200)
+	if !bytes.Equal(viaLink.Body, a.Body) {
+		t.Error("pdf_path gives another file than the download")
+	}
+	checkAsset(t, viaLink, "application/pdf")
+	image := get(t, public, *c.ImagePath, 200)
+	checkAsset(t, image, "image/png")
+	if _, err := png.Decode(bytes.NewReader(image.Body)); err != nil {
+		t.Errorf("image_path: %v", err)
+	}
+	scans(t, c.VerificationURL, keep(t, "image.png", image.Body))
+	for _, broken := range tamper(t, *c.PDFPath) {
+		if a, err := public.Get(t.Context(), broken); err != nil || a.Status != 404 {
+			t.Errorf("a link that was changed works (%v): %s", err, broken)
+		}
+	}
+
+	qr := get(t, public, c.QRCodePath, 200)
+	checkAsset(t, qr, "image/svg+xml")
+	scans(t, c.VerificationURL, rasterise(t, qr.Body))
+	bar := get(t, public, c.BarcodePath, 200)
+	checkAsset(t, bar, "image/svg+xml")
+	scans(t, c.ReferenceID, rasterise(t, bar.Body))
+	return a.Body
+}
+
+// checkAsset checks what keeps a file from doing anything in a browser.
+func checkAsset(t *testing.T, a *vault.Answer, mediaType string) {
+	t.Helper()
+	if got := a.Header.Get("Content-Type"); got != mediaType {
+		t.Errorf("the file is %q, not %q", got, mediaType)
+	}
+	if a.Header.Get("X-Content-Type-Options") != "nosniff" || !strings.Contains(a.Header.Get("Content-Security-Policy"), "sandbox") ||
+		!strings.Contains(a.Header.Get("Cache-Control"), "private") {
+		t.Errorf("the headers of a file are %v", a.Header)
+	}
+}
+
+// scans checks that a scanner reads content in one of some pictures.
+func scans(t *testing.T, content string, pictures ...string) {
+	t.Helper()
+	got := run(t, "zbarimg", append([]string{"--quiet", "--raw"}, pictures...)...)
+	for line := range strings.Lines(got) {
+		if strings.TrimSpace(line) == content {
+			return
+		}
+	}
+	t.Errorf("a scanner reads %q, not %q", got, content)
+}
+
+// tamper gives capability URLs that must not work.
+func tamper(t *testing.T, link string) (list []string) {
+	t.Helper()
+	u, err := url.Parse(link)
+	if err != nil {
+		t.Fatal(err)
+	}
+	change := func(f func(u *url.URL, q url.Values)) {
+		changed, q := *u, u.Query()
+		f(&changed, q)
+		changed.RawQuery = q.Encode()
+		list = append(list, changed.String())
+	}
+	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+	// The next character differs in the lowest bit alone, which in the last
+	// place stands for nothing.
+	next := func(s string, i int) string {
+		return s[:i] + string(alphabet[strings.IndexByte(alphabet, s[i])^1]) + s[i+1:]
+	}
+	change(func(_ *url.URL, q url.Values) { q.Set("signature", next(q.Get("signature"), 0)) })
+	change(func(_ *url.URL, q url.Values) {
+		q.Set("signature", next(q.Get("signature"), len(q.Get("signature"))-1))
+	})
+	change(func(_ *url.URL, q url.Values) { q.Set("signature", q.Get("signature")+"\n") })
+	change(func(_ *url.URL, q url.Values) { q.Del("signature") })
+	change(func(_ *url.URL, q url.Values) { q.Set("expires", q.Get("expires")+"0") })
+	change(func(_ *url.URL, q url.Values) { q.Del("expires") })
+	change(func(u *url.URL, _ url.Values) { u.Path = strings.TrimSuffix(u.Path, "pdf") + "image" })
+	change(func(u *url.URL, _ url.Values) { u.Path = strings.TrimSuffix(u.Path, "pdf") + "original" })
+	return list
+}
+
+// checkPublic checks what anyone learns of an approved certificate.
+func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate) {
+	t.Helper()
+	if c.VerificationURL != f.URL+"/verify/"+c.ReferenceID {
+		t.Errorf("verification_url %q", c.VerificationURL)
+	}
+	folded := strings.ToLower(strings.ReplaceAll(c.ReferenceID, "-", ""))
+	for _, typed := range []string{c.VerificationURL, f.URL + "/verify/" + folded, f.URL + "/verify/" + url.PathEscape(" "+c.ReferenceID+" ")} {
+		v, err := public.Verify(t.Context(), typed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if v.ReferenceID != c.ReferenceID || v.Status != "valid" || v.Institution != "Northwind University" || v.FullName != c.FullName ||
+			v.CertificateTitle != c.CertificateTitle || v.IssueDate != c.IssueDate || v.ApprovedAt == nil || v.RevokedAt != nil || v.Reason != nil {
+			t.Errorf("verification of %s: %+v", typed, v)
+		}
+		for _, k := range v.Checks {
+			if (k.Result == "not_run") != (k.CheckedAt == nil) || k.Result == "failed" {
+				t.Errorf("check %+v", k)
+			}
+		}
+	}
+	page := verifyPage(t, public, c.VerificationURL)
+	if !strings.Contains(page, c.FullName) || !strings.Contains(page, "Diploma in Cartography") {
+		t.Error("the page does not say whose certificate it is")
+	}
+	answer := get(t, public, c.VerificationURL, 200)
+	for _, secret := range []string{c.ApplicantEmail, strings.ToLower(c.ApplicantEmail), c.UUID} {
+		if strings.Contains(page, secret) || bytes.Contains(answer.Body, []byte(secret)) {
+			t.Errorf("the public learns %q", secret)
+		}
+	}
+}
+
+// verifyPage gets the HTML of a verification.
+func verifyPage(t *testing.T, public *vault.Client, target string) string {
+	t.Helper()
+	req, err := public.Request(t.Context(), "GET", target, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Accept", "text/html,application/xhtml+xml,*/*;q=0.8")
+	a, err := public.Send(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, 200)
+	if !strings.HasPrefix(a.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("the page is %q", a.Header.Get("Content-Type"))
+	}
+	return string(a.Body)
+}
+
+// revoke takes a certificate back and checks what is left of it.
+func revoke(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate, verified []byte) {
+	t.Helper()
+	events := func() int {
+		return count(t, f.database(t), `SELECT count(*) FROM webhook_events WHERE certificate_id = $1`, c.ID)
+	}
+	if n := events(); n != 2 {
+		t.Errorf("%d events before the revocation, not created and approved", n)
+	}
+	path := vault.CertificatesPath + "/" + c.UUID
+	reason := "Issued in error to the wrong person"
+	body, err := json.Marshal(map[string]string{"reason": reason, "note": "Case 17: never shown"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // again is no error, and no second event
+		revoked, err := post(t, f.client, path+"/revoke", string(body), 200).Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if revoked.Status.Value != "revoked" || revoked.RevokedAt == nil || revoked.RevocationReason == nil || *revoked.RevocationReason != reason ||
+			revoked.PDFPath != nil || revoked.ImagePath != nil {
+			t.Errorf("revoked: %+v", revoked)
+		}
+		if n := events(); n != 3 {
+			t.Errorf("%d events after the revocation, not 3", n)
+		}
+	}
+	if a := get(t, f.client, path+"/download", 200); !bytes.Equal(a.Body, verified) {
+		t.Error("the download has changed with the revocation")
+	}
+	get(t, public, *c.PDFPath, 404)
+	get(t, public, *c.ImagePath, 404)
+	get(t, public, c.QRCodePath, 200)
+	v, err := public.Verify(t.Context(), c.VerificationURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if v.Status != "revoked" || v.RevokedAt == nil || v.Reason == nil || *v.Reason != reason {
+		t.Errorf("verification after the revocation: %+v", v)
+	}
+	page := verifyPage(t, public, c.VerificationURL)
+	if !strings.Contains(page, reason) || strings.Contains(page, "Case 17") {
+		t.Error("the page must show the reason and never the note")
+	}
+	post(t, f.client, path+"/retry", "", 400)
+}

@@ -1,0 +1,191 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// maxResident is the most memory that the process may ever hold, in kB.
+const maxResident = 300 << 10
+
+// TestMemory uploads 50 files of about 20 MB at once: PDFs that are heavy by
+// what no page shows, PDFs with a large picture, and pictures.
+func TestMemory(t *testing.T) {
+	const uploads = 50
+	padded, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(maxFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	picture, err := vault.HeavyPNG(2550, 2550)
+	if err != nil {
+		t.Fatal(err)
+	}
+	heavy := []vault.Form{
+		{FileName: "padded.pdf", File: padded},
+		{FileName: "picture.pdf", File: vault.Sample{Title: "Heavy", Name: "Somebody", Emblem: 2700}.PDF()},
+		{FileName: "picture.png", File: picture},
+	}
+	f := start(t, "")
+	uuids := make([]string, uploads)
+	var wg sync.WaitGroup
+	for i := range uploads {
+		wg.Go(func() {
+			kind := heavy[i%len(heavy)]
+			a, err := f.client.Upload(t.Context(), form(person(i)).WithFile(kind.FileName, kind.File))
+			if err != nil || a.Status != 201 {
+				t.Errorf("upload %d: %+v, %v", i, a, err)
+				return
+			}
+			made, err := a.Certificate()
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			uuids[i] = made.UUID
+		})
+	}
+	wg.Wait()
+	if t.Failed() {
+		return
+	}
+	uploaded := peak(t, f.PID())
+	for _, uuid := range uuids {
+		f.await(t, uuid, "approved")
+	}
+	approved := peak(t, f.PID())
+	t.Logf("peak resident memory: %d MB after %d uploads at once, %d MB when all were approved", uploaded>>10, uploads, approved>>10)
+	if approved > maxResident {
+		t.Errorf("the process held %d MB, more than %d MB", approved>>10, maxResident>>10)
+	}
+}
+
+var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
+
+// peak gives the most memory that a process has held, in kB.
+func peak(t *testing.T, pid int) int {
+	t.Helper()
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skip("this system does not tell how much memory a process has held")
+	}
+	m := highWater.FindSubmatch(status)
+	if err != nil || m == nil {
+		t.Fatalf("reading the memory of the process: %v", err)
+	}
+	return number(t, string(m[1]))
+}
+
+// TestFullDisk lets the disk fill up: uploads are refused in time, and nothing
+// that was acknowledged is lost.
+func TestFullDisk(t *testing.T) {
+	t.Parallel()
+	const size = 160 << 20
+	f := &fixture{}
+	data := smallDisk(t, size)
+	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)})
+	var err error
+	if f.institution, err = f.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
+		t.Fatal(err)
+	}
+	f.client = f.as(t, f.token(t, "", vault.Permissions...))
+	first := f.upload(t, form("First"))
+	f.await(t, first.UUID, "approved") // the renderer's code is on the disk now
+
+	// A file that does not fit any more breaks off in the middle.
+	ballast := filepath.Join(data, "ballast")
+	fill(t, data, ballast, size*8/100)
+	heavy, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(maxFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	full(t, f, form("Too Heavy").WithFile("heavy.pdf", heavy))
+	if left := f.files(t, "incoming"); len(left) != 0 {
+		t.Errorf("files were left: %v", left)
+	}
+	// The others are taken until less than 5 % is free, and go on after.
+	acked := []*vault.Certificate{first}
+	for i := range 10 {
+		acked = append(acked, f.upload(t, form(person(i))))
+	}
+	fill(t, data, ballast, size*4/100)
+	full(t, f, form("Too Late"))
+	for _, c := range acked {
+		get(t, f.client, vault.CertificatesPath+"/"+c.UUID, 200)
+	}
+	get(t, f.as(t, ""), "/readyz", 200)
+	f.Kill()
+	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)}) // it starts all the same
+	f.client = f.as(t, f.client.Token)
+	full(t, f, form("Too Late"))
+	if err := os.Remove(ballast); err != nil {
+		t.Fatal(err)
+	}
+	acked = append(acked, f.upload(t, form("Too Late")), f.upload(t, form("Too Heavy").WithFile("heavy.pdf", heavy)))
+	for _, c := range acked {
+		f.await(t, c.UUID, "approved")
+	}
+	if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != len(acked) {
+		t.Errorf("%d records of %d acknowledged uploads", n, len(acked))
+	}
+}
+
+func full(t *testing.T, f *fixture, form *vault.Form) {
+	t.Helper()
+	a, err := f.client.Upload(t.Context(), form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	refused(t, a, 503, "")
+	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || seconds < 1 {
+		t.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
+	}
+}
+
+// smallDisk mounts a disk of some bytes until the test ends.
+func smallDisk(t *testing.T, size int) string {
+	t.Helper()
+	if os.Getuid() != 0 {
+		t.Skip("only root can mount a small disk to fill up")
+	}
+	dir := t.TempDir()
+	out, err := exec.CommandContext(t.Context(), "mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%d,mode=700", size), "certvault-test", dir).CombinedOutput()
+	if err != nil {
+		t.Skipf("no small disk can be mounted here: %v: %s", err, out)
+	}
+	t.Cleanup(func() {
+		if err := syscall.Unmount(dir, 0); err != nil {
+			t.Error(err)
+		}
+	})
+	return dir
+}
+
+// fill lets a file grow until so much of the disk is free.
+func fill(t *testing.T, dir, file string, free int64) {
+	t.Helper()
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(dir, &s); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.OpenFile(file, os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	grow := int64(s.Bavail)*s.Bsize - free
+	if _, err := b.Write(make([]byte, max(0, grow))); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,301 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+const duplicate = "A vault certificate with this email, title, and issue date already exists"
+
+// TestDuplicates lets twelve upload the same certificate at once: the database
+// takes one, and the others are told which.
+func TestDuplicates(t *testing.T) {
+	t.Parallel()
+	const racers = 12
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		for round := range 3 {
+			var wg sync.WaitGroup
+			answers := make([]*vault.Answer, racers)
+			for i := range racers {
+				// They differ in what does not count.
+				email := fmt.Sprintf("race.%d@example.org", round)
+				if i%2 == 1 {
+					email = fmt.Sprintf("  RACE.%d@Example.ORG ", round)
+				}
+				upload := vault.NewForm("Diploma", person(i), email, "d.pdf", sample(person(i))).With("issue_date", "2026-05-01")
+				wg.Go(func() {
+					a, err := f.client.Upload(t.Context(), upload)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					answers[i] = a
+				})
+			}
+			wg.Wait()
+			if t.Failed() {
+				return
+			}
+			winner := oneWon(t, answers)
+			again := vault.NewForm(" Diploma ", "Another Name", fmt.Sprintf("Race.%d@EXAMPLE.org", round), "other.pdf", sample("Another"))
+			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
+			// Another date, title or address is another certificate.
+			f.upload(t, again.With("issue_date", "2026-05-02"))
+			f.upload(t, again.With("issue_date", "2026-05-01").With("certificate_title", "diploma"))
+			f.upload(t, again.With("issue_date", "2026-05-01").With("applicant_email", fmt.Sprintf("racer.%d@example.org", round)))
+			// Every status counts.
+			f.await(t, winner, "approved")
+			post(t, f.client, vault.CertificatesPath+"/"+winner+"/revoke", `{"reason":"Taken back"}`, 200)
+			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
+		}
+		d := f.database(t)
+		if n := count(t, d, `SELECT count(*) FROM certificates`); n != 3*4 {
+			t.Errorf("%d records, not 12", n)
+		}
+		eventually(t, approvalTime, "all have been processed", func() bool {
+			return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
+		})
+		if n := len(f.files(t, "blobs")); n != 3*4*2 {
+			t.Errorf("%d files, not an original and a tail each", n)
+		}
+	})
+}
+
+// oneWon checks the answers to a race and gives the uuid of the one certificate.
+func oneWon(t *testing.T, answers []*vault.Answer) (uuid string) {
+	t.Helper()
+	for _, a := range answers {
+		if a.Status == 201 {
+			made, err := a.Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if uuid != "" {
+				t.Fatal("the race had two winners")
+			}
+			uuid = made.UUID
+		}
+	}
+	if uuid == "" {
+		t.Fatalf("the race had no winner: %d %s", answers[0].Status, answers[0].Body)
+	}
+	for _, a := range answers {
+		if a.Status != 201 {
+			namesExisting(t, a, uuid)
+		}
+	}
+	return uuid
+}
+
+func namesExisting(t *testing.T, a *vault.Answer, uuid string) {
+	t.Helper()
+	p := refused(t, a, 422, duplicate)
+	if !slices.ContainsFunc(slices.Collect(mapValues(p.Errors)), func(list []string) bool { return slices.Contains(list, uuid) }) {
+		t.Errorf("the errors do not name the existing %s: %s", uuid, a.Body)
+	}
+}
+
+func mapValues(m map[string][]string) func(yield func([]string) bool) {
+	return func(yield func([]string) bool) {
+		for _, v := range m {
+			if !yield(v) {
+				return
+			}
+		}
+	}
+}
+
+func checkDuplicate(t *testing.T, f *fixture, form *vault.Form, uuid string) {
+	t.Helper()
+	a, err := f.client.Upload(t.Context(), form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	namesExisting(t, a, uuid)
+}
+
+// payload is the body of a webhook delivery.
+type payload struct {
+	Event            string `json:"event"`
+	WebhookID        string `json:"webhook_id"`
+	Timestamp        string `json:"timestamp"`
+	ApplicationID    int64  `json:"application_id"`
+	UUID             string `json:"uuid"`
+	CertificateTitle string `json:"certificate_title"`
+	ApplicantEmail   string `json:"applicant_email"`
+	Source           string `json:"source"`
+	TriggerContext   string `json:"trigger_context"`
+}
+
+// TestOutbox reads the outbox beside the vault: an event and its deliveries are
+// there as soon as the state that they tell of is.
+func TestOutbox(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		all := f.webhook(t)
+		one := f.webhook(t, "certificate_application.approved")
+		other, err := f.CreateInstitution(t.Context(), "Southwind College", "SWC")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := f.CreateWebhook(t.Context(), other.Slug, "https://hooks.example.org/other"); err != nil {
+			t.Fatal(err)
+		}
+		made := f.upload(t, form("Somebody"))
+		d := f.database(t)
+		created := f.deliveries(t, "certificate_application.created")
+		if len(created) != 1 {
+			t.Fatalf("after the upload: %+v", created)
+		}
+		want := payload{
+			Event: "certificate_application.created", WebhookID: all, Timestamp: created[0].Timestamp, ApplicationID: made.ID, UUID: made.UUID,
+			CertificateTitle: "Diploma", ApplicantEmail: "somebody@example.org", Source: "vault", TriggerContext: "single_upload",
+		}
+		if created[0] != want {
+			t.Errorf("the delivery is %+v, not %+v", created[0], want)
+		}
+		f.await(t, made.UUID, "approved")
+		approved := f.deliveries(t, "certificate_application.approved")
+		if len(approved) != 2 || approved[0].WebhookID != all || approved[1].WebhookID != one || approved[0].UUID != made.UUID || approved[0].ApplicationID != made.ID {
+			t.Errorf("after the approval: %+v", approved)
+		}
+		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'recipient'`); n != 1 {
+			t.Errorf("%d jobs look for the recipient, not 1", n)
+		}
+		post(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/revoke", `{"reason":"Taken back"}`, 200)
+		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {
+			t.Errorf("after the revocation: %+v", revoked)
+		}
+		// What is refused leaves nothing.
+		refuse(t, f, form("Nobody").With("applicant_email", "nobody"), "applicant_email")
+		checkDuplicate(t, f, form("Somebody"), made.UUID)
+		if e, n := count(t, d, `SELECT count(*) FROM webhook_events`), count(t, d, `SELECT count(*) FROM webhook_deliveries`); e != 3 || n != 4 {
+			t.Errorf("%d events and %d deliveries, not 3 and 4", e, n)
+		}
+	})
+}
+
+// webhook makes an endpoint and gives its id.
+func (f *fixture) webhook(t *testing.T, events ...string) string {
+	t.Helper()
+	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, "https://hooks.example.org/in", events...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.HasPrefix(h.Secret, "whsec_") || len(h.Secret) != len("whsec_")+44 {
+		t.Errorf("the signing secret %q is no base64 of 32 bytes behind whsec_", h.Secret)
+	}
+	return h.ID
+}
+
+// deliveries reads the bodies of an event's deliveries, in their order.
+func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
+	t.Helper()
+	rows, err := f.database(t).QueryContext(t.Context(), `
+		SELECT d.body FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id WHERE e.name = $1 ORDER BY d.id`, event)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var body string
+		if err := rows.Scan(&body); err != nil {
+			t.Fatal(err)
+		}
+		var p payload
+		if err := json.Unmarshal([]byte(body), &p); err != nil {
+			t.Fatal(err)
+		}
+		at, err := time.Parse(time.RFC3339, p.Timestamp)
+		if err != nil || !strings.HasSuffix(p.Timestamp, "Z") || time.Since(at).Abs() > time.Hour {
+			t.Errorf("timestamp %q", p.Timestamp)
+		}
+		list = append(list, p)
+	}
+	if err := rows.Err(); err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// list is an answer with a page of certificates.
+type list struct {
+	Data  []vault.Certificate `json:"data"`
+	Links struct {
+		First string  `json:"first"`
+		Last  *string `json:"last"`
+		Prev  *string `json:"prev"`
+		Next  *string `json:"next"`
+	} `json:"links"`
+	Meta struct {
+		CurrentPage *int   `json:"current_page"`
+		From        *int   `json:"from"`
+		LastPage    *int   `json:"last_page"`
+		Path        string `json:"path"`
+		PerPage     int    `json:"per_page"`
+		To          *int   `json:"to"`
+		Total       *int   `json:"total"`
+	} `json:"meta"`
+}
+
+// TestList goes through pages by their links, and asks for what is no page.
+func TestList(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		var uuids []string
+		for i := range 5 {
+			made := f.upload(t, form(person(i)))
+			uuids = append([]string{made.UUID}, uuids...) // newest first
+			f.await(t, made.UUID, "approved")
+		}
+		var got []string
+		next := new(vault.CertificatesPath + "?per_page=2")
+		for pages := 1; next != nil; pages++ {
+			var l list
+			a := get(t, f.client, *next, 200)
+			if err := json.Unmarshal(a.Body, &l); err != nil {
+				t.Fatal(err)
+			}
+			for _, c := range l.Data {
+				got = append(got, c.UUID)
+			}
+			if l.Meta.Total == nil || *l.Meta.Total != 5 || l.Meta.LastPage == nil || *l.Meta.LastPage != 3 || l.Meta.PerPage != 2 ||
+				l.Meta.CurrentPage == nil || *l.Meta.CurrentPage != pages || (l.Links.Prev == nil) != (pages == 1) || pages > 3 {
+				t.Fatalf("page %d: %s", pages, a.Body)
+			}
+			next = l.Links.Next
+		}
+		if !slices.Equal(got, uuids) {
+			t.Errorf("the pages list %v, not %v", got, uuids)
+		}
+		for query, n := range map[string]int{
+			"": 5, "?status=approved": 5, "?status=failed": 0, "?applicant_email=PERSON.3@example.org": 1, "?search=rson%202": 1, "?search=%25": 0, "?page=9": 0,
+		} {
+			var l list
+			if err := json.Unmarshal(get(t, f.client, vault.CertificatesPath+query, 200).Body, &l); err != nil || len(l.Data) != n || l.Data == nil {
+				t.Errorf("%q lists %d, not %d (%v)", query, len(l.Data), n, err)
+			}
+		}
+		for _, query := range []string{
+			"page=0", "page=-1", "page=x", "page=1.5", "per_page=0", "per_page=101", "per_page=", "page=2000&per_page=100",
+			"status=done", "status=approved&status=failed", "colour=red",
+		} {
+			field, _, _ := strings.Cut(query, "=")
+			if p := refused(t, get(t, f.client, vault.CertificatesPath+"?"+query, 422), 422, ""); len(p.Errors[field]) == 0 {
+				t.Errorf("%s: %+v", query, p)
+			}
+		}
+	})
+}

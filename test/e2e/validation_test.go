@@ -1,0 +1,241 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+const maxFile = 20_971_520
+
+// TestLimits takes every field to its limit, in code points, and one beyond.
+func TestLimits(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		taken := 0
+		for i, letter := range []string{"a", "é", "證", "🎓"} {
+			for _, field := range []struct {
+				name  string
+				limit int
+			}{{"certificate_title", 255}, {"full_name", 255}, {"details", 1000}} {
+				who := fmt.Sprintf("Limit %d %s", i, field.name)
+				longest := strings.Repeat(letter, field.limit)
+				problem := refuse(t, f, form(who).With(field.name, longest+letter), field.name)
+				if want := fmt.Sprintf("must not be greater than %d characters", field.limit); !strings.Contains(problem, want) {
+					t.Errorf("%s: %q", field.name, problem)
+				}
+				made := f.upload(t, form(who).With(field.name, "\t "+longest+" \n"))
+				taken++
+				kept := map[string]string{"certificate_title": made.CertificateTitle, "full_name": made.FullName}
+				if made.Details != nil {
+					kept["details"] = *made.Details
+				}
+				if kept[field.name] != longest {
+					t.Errorf("%s is not kept as submitted", field.name)
+				}
+			}
+		}
+		local := strings.Repeat("l", 64)
+		host := strings.Repeat("d", 62) + "." + strings.Repeat("e", 62) + "." + strings.Repeat("f", 60) + ".org"
+		if n := len(local + "@" + host); n != 255 {
+			t.Fatalf("the longest address has %d characters", n)
+		}
+		f.upload(t, form("Long Address").With("applicant_email", local+"@"+host))
+		taken++
+		refuse(t, f, form("Longer Address").With("applicant_email", local+"@x"+host), "applicant_email")
+		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != taken {
+			t.Errorf("%d records of %d uploads", n, taken)
+		}
+	})
+}
+
+// refuse uploads what must be refused for a field, and gives the words for it.
+func refuse(t *testing.T, f *fixture, form *vault.Form, field string) string {
+	t.Helper()
+	a, err := f.client.Upload(t.Context(), form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := refused(t, a, 422, "")
+	if len(p.Errors[field]) != 1 || p.Errors[field][0] == "" {
+		t.Errorf("no error of %s in %s", field, a.Body)
+		return p.Message
+	}
+	if len(p.Errors) == 1 && p.Message != p.Errors[field][0] {
+		t.Errorf("the message %q is not the first error %q", p.Message, p.Errors[field][0])
+	}
+	return p.Errors[field][0]
+}
+
+// TestValidation uploads what each field must refuse. Nothing of it is kept.
+func TestValidation(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		good := form("Somebody")
+		for field, values := range map[string][]string{
+			"certificate_title": {"", "   ", "a\x00b", "\xff\xfe", "a\xc3"},
+			"full_name":         {"", "\t\n", "a\x00b", "\xed\xa0\x80"},
+			"applicant_email": {
+				"", " ", "plain", "a@", "@b.org", "a b@c.org", "a@b", "a@b..org", "a@.org", "a@b.org.", "A <a@b.org>", "a@b.org, c@d.org", "a@b.org\nBcc: c@d.org",
+				"a@-b.org", ".a@b.org", "a..b@c.org", "a@b_c.org", "a\x00@b.org", "a\xff@b.org", `"a b"@c.org`, "a@[127.0.0.1]", strings.Repeat("l", 65) + "@b.org",
+			},
+			"issue_date": {
+				"2026-02-29", "2026-02-30", "2026-13-01", "2026-00-10", "2026-04-31", "2026-2-3", "20260203", "03.02.2026", "02/03/2026", "2026-02-03T00:00:00Z",
+				"today", "2026-02-03\x00", "99999-01-01", "1900-02-29",
+			},
+			"details": {"a\x00b", "\xff"},
+		} {
+			for _, value := range values {
+				t.Run(fmt.Sprintf("%s %.20q", field, value), func(t *testing.T) { refuse(t, f, good.With(field, value), field) })
+			}
+		}
+		for _, field := range []string{"certificate_title", "full_name", "applicant_email", "certificate_file"} {
+			if message := refuse(t, f, good.Without(field), field); !strings.Contains(message, "required") {
+				t.Errorf("without %s: %q", field, message)
+			}
+		}
+		a, err := f.client.Upload(t.Context(), &vault.Form{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := refused(t, a, 422, "")
+		if len(p.Errors) != 4 || !strings.HasSuffix(p.Message, " (and 3 more errors)") {
+			t.Errorf("an empty form: %s", a.Body)
+		}
+		refuse(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
+		nothingKept(t, f)
+
+		// What has no date is issued today, where the sun rises at Greenwich.
+		before := time.Now().UTC().Format(time.DateOnly)
+		made := f.upload(t, good)
+		if after := time.Now().UTC().Format(time.DateOnly); made.IssueDate != before && made.IssueDate != after {
+			t.Errorf("issue_date is %s", made.IssueDate)
+		}
+		if leap := f.upload(t, good.With("issue_date", "2024-02-29")); leap.IssueDate != "2024-02-29" {
+			t.Errorf("issue_date is %s", leap.IssueDate)
+		}
+	})
+}
+
+func nothingKept(t *testing.T, f *fixture) {
+	t.Helper()
+	d := f.database(t)
+	if n := count(t, d, `SELECT count(*) FROM certificates`) + count(t, d, `SELECT count(*) FROM webhook_events`); n != 0 {
+		t.Errorf("%d rows were kept of what was refused", n)
+	}
+	if left := append(f.files(t, "blobs"), f.files(t, "incoming")...); len(left) != 0 {
+		t.Errorf("files were kept of what was refused: %v", left)
+	}
+}
+
+// TestFiles uploads files that can never become a verified PDF.
+func TestFiles(t *testing.T) { //nolint:tparallel // what follows the subtests waits for them
+	t.Parallel()
+	f := start(t, "")
+	pdf := sample("Somebody")
+	picture, err := vault.PNG(300, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	photo, err := vault.JPEG(300, 200)
+	if err != nil {
+		t.Fatal(err)
+	}
+	html := []byte("<!DOCTYPE html><html><body><script>alert(1)</script></body></html>")
+	for _, c := range []struct {
+		what, name string
+		content    []byte
+	}{
+		{"empty", "diploma.pdf", nil},
+		{"empty picture", "diploma.png", nil},
+		{"web page named PDF", "diploma.pdf", html},
+		{"web page that is a PDF", "diploma.pdf", append(html, pdf...)},
+		{"text", "diploma.txt", []byte("text")},
+		{"PDF named as text", "diploma.txt", pdf},
+		{"PDF without extension", "diploma", pdf},
+		{"PDF named as program", "diploma.pdf.exe", pdf},
+		{"PDF named as picture", "diploma.png", pdf},
+		{"picture named PDF", "diploma.pdf", picture},
+		{"PNG named JPEG", "diploma.jpg", picture},
+		{"JPEG named PNG", "diploma.png", photo},
+		{"GIF", "diploma.gif", []byte("GIF89a\x01\x00\x01\x00\x00\x00\x00;")},
+		{"SVG", "diploma.svg", []byte(`<svg xmlns="http://www.w3.org/2000/svg"/>`)},
+		{"truncated PNG", "diploma.png", picture[:len(picture)/2]},
+		{"truncated JPEG", "diploma.jpg", photo[:len(photo)/3]},
+		{"header of a PDF alone", "diploma.pdf", []byte("%PDF-1.7\n")},
+		{"PDF without a page", "diploma.pdf", withoutPage(pdf)},
+		{"PDF with a password", "diploma.pdf", encrypted(t, pdf, "secret")},
+	} {
+		t.Run(c.what, func(t *testing.T) {
+			message := refuse(t, f, form("Somebody").WithFile(c.name, c.content), "certificate_file")
+			if !strings.HasSuffix(message, ".") || strings.ContainsAny(message, "%\x00") || strings.Contains(message, "seal:") {
+				t.Errorf("no plain words: %q", message)
+			}
+			t.Log(message)
+		})
+	}
+	nothingKept(t, f)
+	// Names of all kinds are harmless.
+	for i, name := range []string{"../../etc/passwd.pdf", `C:\temp\diploma.PDF`, "Übung 證書 🎓.pdf", strings.Repeat("n", 400) + ".pdf", ".pdf", "a\"b;c.pdf"} {
+		made := f.upload(t, form(person(i)).WithFile(name, pdf))
+		if strings.ContainsAny(made.File.Name, `/\`) || !strings.HasSuffix(strings.ToLower(made.File.Name), ".pdf") || len([]rune(made.File.Name)) > 255 {
+			t.Errorf("%q became %q", name, made.File.Name)
+		}
+		f.await(t, made.UUID, "approved")
+	}
+}
+
+func withoutPage(pdf []byte) []byte {
+	return bytes.Replace(pdf, []byte("/Kids [3 0 R] /Count 1"), []byte("/Kids []      /Count 0"), 1)
+}
+
+// encrypted gives a PDF that opens with a password alone.
+func encrypted(t *testing.T, pdf []byte, password string) []byte {
+	t.Helper()
+	from := keep(t, "plain.pdf", pdf)
+	to := filepath.Join(filepath.Dir(from), "encrypted.pdf")
+	run(t, "qpdf", "--encrypt", password, password, "256", "--", from, to)
+	b, err := os.ReadFile(to)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestLargestFile uploads exactly 20 MB, and one byte more.
+func TestLargestFile(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		for size, good := range map[int]bool{maxFile: true, maxFile + 1: false} {
+			pdf, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(size)
+			if err != nil {
+				t.Fatal(err)
+			}
+			upload := form(fmt.Sprintf("Size %d", size)).WithFile("heavy.pdf", pdf)
+			if !good {
+				refuse(t, f, upload, "certificate_file")
+				continue
+			}
+			made := f.upload(t, upload)
+			if made.File.Size != maxFile {
+				t.Errorf("size is %d", made.File.Size)
+			}
+			f.await(t, made.UUID, "approved")
+			a := get(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/download", 200)
+			if !bytes.HasPrefix(a.Body, pdf) {
+				t.Error("the verified PDF does not begin with the original")
+			}
+		}
+	})
+}
