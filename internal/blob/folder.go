@@ -86,7 +86,12 @@ func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, e
 	defer f.buffers.Put(buffer)
 	var size int64
 	for {
-		n, readErr := r.Read(*buffer)
+		if err := ctx.Err(); err != nil {
+			return 0, err
+		}
+		// Whole buffers: a multipart reader gives 4 kB at a time, and each write is a
+		// call.
+		n, readErr := readBuffer(r, *buffer)
 		if n > 0 {
 			if _, err := file.Write((*buffer)[:n]); err != nil {
 				return 0, storing(err)
@@ -99,14 +104,22 @@ func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, e
 		if readErr != nil {
 			return 0, readErr
 		}
-		if err := ctx.Err(); err != nil {
-			return 0, err
-		}
 	}
 	if err := file.Sync(); err != nil {
 		return 0, storing(err)
 	}
 	return size, nil
+}
+
+// readBuffer fills a buffer as far as r goes. Unlike io.ReadFull it leaves r's
+// error as it is: the unexpected end of an upload must not pass for its end.
+func readBuffer(r io.Reader, p []byte) (n int, err error) {
+	for n < len(p) && err == nil {
+		var m int
+		m, err = r.Read(p[n:])
+		n += m
+	}
+	return n, err
 }
 
 func (f *Folder) publish(from, key string) error {

@@ -57,6 +57,10 @@ func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 		if keys := walk(t, s); len(keys) != 0 {
 			t.Fatalf("left behind: %v", keys)
 		}
+		r = io.MultiReader(strings.NewReader("half of it"), iotest.ErrReader(io.ErrUnexpectedEOF))
+		if _, err := s.Put(t.Context(), "a/b", r); !errors.Is(err, io.ErrUnexpectedEOF) {
+			t.Fatalf("Put = %v, want the unexpected end", err)
+		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
 		if _, err := s.Put(ctx, "a/b", strings.NewReader("x")); !errors.Is(err, context.Canceled) {
