@@ -19,6 +19,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -152,12 +153,14 @@ func wellFormed(secret string) bool {
 
 const columns = `id, institution_id, name, hint, permissions, created_at, expires_at, last_used_at, revoked_at`
 
-func scan(row interface{ Scan(dest ...any) error }) (*Token, error) {
+// scan reads a row of columns, and into more what follows them.
+func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error) {
 	var t Token
 	var permissions string
 	var created int64
 	var expires, used, revoked sql.NullInt64
-	if err := row.Scan(&t.ID, &t.InstitutionID, &t.Name, &t.Hint, &permissions, &created, &expires, &used, &revoked); err != nil {
+	dest := append([]any{&t.ID, &t.InstitutionID, &t.Name, &t.Hint, &permissions, &created, &expires, &used, &revoked}, more...)
+	if err := row.Scan(dest...); err != nil {
 		return nil, err
 	}
 	for p := range strings.FieldsSeq(permissions) {
@@ -168,25 +171,32 @@ func scan(row interface{ Scan(dest ...any) error }) (*Token, error) {
 	return &t, nil
 }
 
-// Authenticate gives the token of a secret; one that is unknown, over or
-// revoked is Unauthorized. The secret is looked up by its hash, so that the
-// time taken tells nothing of it.
-func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, error) {
+// Authenticate gives the token of a secret and its institution; one that is
+// unknown, over or revoked is Unauthorized. The secret is looked up by its
+// hash, so that the time taken tells nothing of it.
+func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {
-		return nil, errUnauthorized
+		return nil, nil, errUnauthorized
 	}
 	hash := sha256.Sum256([]byte(secret))
-	t, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM tokens WHERE hash = $1`, hash[:]))
+	var inst account.Institution
+	var created int64
+	t, err := scan(s.db.QueryRowContext(ctx, `
+		SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
+			i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at
+		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, hash[:]),
+		&inst.ID, &inst.UUID, &inst.Slug, &inst.Name, &inst.Prefix, &created)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errUnauthorized
+		return nil, nil, errUnauthorized
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking up a token: %w", err)
+		return nil, nil, fmt.Errorf("looking up a token: %w", err)
 	}
 	if t.RevokedAt != nil || t.ExpiresAt != nil && !t.ExpiresAt.After(s.now()) {
-		return nil, errUnauthorized
+		return nil, nil, errUnauthorized
 	}
-	return t, nil
+	inst.CreatedAt = db.Time(created)
+	return t, &inst, nil
 }
 
 var errUnauthorized = fault.New(fault.Unauthorized, "Unauthorized - Invalid API token")

@@ -46,8 +46,8 @@ func TestTokenLife(t *testing.T) {
 		if len(stored) != 32 || bytes.Contains(stored, []byte(secret[4:])) {
 			t.Fatal("the secret must be kept as a SHA-256")
 		}
-		got, err := s.Authenticate(ctx, secret)
-		if err != nil || got.ID != made.ID || got.InstitutionID != mine || got.Name != "CI" {
+		got, inst, err := s.Authenticate(ctx, secret)
+		if err != nil || got.ID != made.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {
 			t.Fatalf("Authenticate = %+v, %v", got, err)
 		}
 		if !got.Has(token.VaultList) || !got.Has(token.VaultCreate, token.VaultView) || got.Has(token.VaultCreate) {
@@ -57,14 +57,14 @@ func TestTokenLife(t *testing.T) {
 			t.Fatalf("another institution revoked it: %v", err)
 		}
 		now = end
-		if _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
+		if _, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
 			t.Fatalf("a token works at its end: %v", err)
 		}
 		now = end.Add(-time.Minute)
 		if err := s.Revoke(ctx, mine, made.ID); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
+		if _, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
 			t.Fatalf("a revoked token works: %v", err)
 		}
 	})
@@ -81,7 +81,7 @@ func TestAuthenticateRefusesLookAlikes(t *testing.T) {
 	flipped := []byte(secret)
 	flipped[10] ^= 1
 	for _, bad := range []string{"", "cvt_", secret[:39], secret + "0", "CVT_" + secret[4:], string(flipped), " " + secret} {
-		if _, err := s.Authenticate(t.Context(), bad); !fault.Is(err, fault.Unauthorized) {
+		if _, _, err := s.Authenticate(t.Context(), bad); !fault.Is(err, fault.Unauthorized) {
 			t.Errorf("%q: %v", bad, err)
 		}
 	}

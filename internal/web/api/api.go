@@ -51,7 +51,6 @@ func (a *API) Handler() http.Handler {
 		mux.Handle(pattern, web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
 			c := callOf(r)
 			if !c.token.Has(allowed...) {
-				drain(w, r)
 				return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")
 			}
 			c.Request = r
@@ -81,19 +80,15 @@ func callOf(r *http.Request) *call {
 
 func (a *API) authenticate(next http.Handler) http.Handler {
 	return web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+		defer drain(w, r)
 		ctx := r.Context()
 		web.SetRoute(r, "/business/ (no token)")
-		t, err := a.Tokens.Authenticate(ctx, bearer(r))
+		t, inst, err := a.Tokens.Authenticate(ctx, bearer(r))
 		if err != nil {
-			drain(w, r)
 			return err
 		}
 		web.SetRoute(r, "")
 		if err := a.throttle(w, t); err != nil {
-			return err
-		}
-		inst, err := a.Accounts.Institution(ctx, t.InstitutionID)
-		if err != nil {
 			return err
 		}
 		if err := a.Tokens.Touch(ctx, t); err != nil {
@@ -110,9 +105,12 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// drain reads what is left of a refused upload within its limits: a client that
-// is still writing would see a reset connection in place of the answer.
+// drain reads what an answer left of the request's body, within limits: a client
+// that is still writing would see a reset connection in place of the answer.
 func drain(w http.ResponseWriter, r *http.Request) {
+	if r.Body == http.NoBody {
+		return
+	}
 	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) == nil {
 		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody))
 	}
