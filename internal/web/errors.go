@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"net/http"
+	"path"
 	"strconv"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -146,12 +147,18 @@ func WriteJSON(w http.ResponseWriter, status int, body any) error {
 // the form of its surface.
 func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would redirect to the cleaned path; no client of ours means one.
+		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
 		handler, pattern := mux.Handler(r)
-		if pattern != "" {
+		if pattern != "" && clean {
 			mux.ServeHTTP(w, r)
 			return
 		}
 		SetRoute(r, "(unknown)")
+		if !clean {
+			render(w, r, fault.New(fault.NotFound, "The route could not be found."))
+			return
+		}
 		probe := &probe{header: http.Header{}}
 		handler.ServeHTTP(probe, r)
 		if probe.status == http.StatusMethodNotAllowed {

@@ -43,7 +43,6 @@ func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
 		}
 	}()
 	if err := form.read(w); err != nil {
-		drain(w, c.Request)
 		return err
 	}
 	made, err := a.Certs.Upload(c.Context(), cert.Upload{
@@ -98,8 +97,9 @@ func (f *uploadForm) read(w http.ResponseWriter) error {
 	err = f.parts(multipart.NewReader(body, params["boundary"]))
 	if body.over || err == nil {
 		// What follows the closing boundary is read too, and counts.
-		_, drainErr := io.Copy(io.Discard, body)
-		err = errors.Join(err, drainErr)
+		if _, drainErr := io.Copy(io.Discard, body); drainErr != nil {
+			err = errors.Join(err, malformed(drainErr))
+		}
 	}
 	if body.over {
 		_, drainErr := io.Copy(io.Discard, io.LimitReader(f.call.Body, maxDrain))
@@ -178,6 +178,9 @@ func (b *countedBody) Read(p []byte) (int, error) {
 	if b.over || b.left == 0 && b.more() {
 		b.over = true
 		return 0, errBody
+	}
+	if b.left == 0 {
+		return 0, io.EOF
 	}
 	if int64(len(p)) > b.left {
 		p = p[:b.left]

@@ -50,8 +50,11 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
 		return errNoFile
 	}
 	c, err := p.Certs.ByCapability(ctx, id.String())
+	if err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
 	if err != nil || c.Status != cert.Approved {
-		return errors.Join(err, errNoFile)
+		return errNoFile
 	}
 	open, name, mediaType := p.Certs.OpenVerified, c.ReferenceID+".pdf", string(seal.PDF)
 	tag := hex.EncodeToString(c.Verified.SHA256[:])

@@ -70,6 +70,9 @@ func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) find(r *http.Request) (*verification, error) {
 	ctx := r.Context()
 	c, err := p.Certs.ByReference(ctx, r.PathValue("reference_id"))
+	if fault.Is(err, fault.NotFound) {
+		return nil, errUnknown
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -1,0 +1,205 @@
+package api
+
+import (
+	"bytes"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/token"
+)
+
+const nobody = "00000000-0000-4000-8000-000000000000"
+
+func TestWhoIsLetIn(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	foreign := newVault(t, sqlite(t), 0).secret
+	made, ended, err := v.api.Tokens.Create(t.Context(), v.inst.ID, "ended", token.All, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := v.api.Tokens.Revoke(t.Context(), v.inst.ID, made.ID); err != nil {
+		t.Fatal(err)
+	}
+	for _, tc := range []struct {
+		name, header string
+		in           bool
+	}{
+		{"a token", "Bearer " + v.secret, true},
+		{"the scheme in other case", "bearer " + v.secret, true},
+		{"more spaces", "Bearer   " + v.secret, true},
+		{"nothing", "", false},
+		{"no scheme", v.secret, false},
+		{"another scheme", "Basic " + v.secret, false},
+		{"no credential", "Bearer", false},
+		{"a cut token", "Bearer " + v.secret[:len(v.secret)-1], false},
+		{"a token of another vault", "Bearer " + foreign, false},
+		{"a revoked token", "Bearer " + ended, false},
+		{"a hostile one", "Bearer ' OR 1=1 --", false},
+	} {
+		for _, target := range []string{"GET /business/certificate-vault", "GET /business/no-such-thing", "DELETE /business/certificate-vault", "GET /business/certificate-vault/" + nobody} {
+			method, path, _ := strings.Cut(target, " ")
+			r := v.request(method, path, http.NoBody)
+			r.Header.Set("Authorization", tc.header)
+			a := v.do(r)
+			if tc.in {
+				if a.Status == http.StatusUnauthorized {
+					t.Errorf("%s was not let in", tc.name)
+				}
+				continue
+			}
+			if a.Status != http.StatusUnauthorized || a.refusal(t).Message != "Unauthorized - Invalid API token" || a.Header.Get("WWW-Authenticate") != "Bearer" {
+				t.Errorf("%s, %s: %d %s", tc.name, target, a.Status, a.Body)
+			}
+		}
+	}
+	if log := v.log.String(); strings.Contains(log, v.secret) || strings.Contains(log, ended) || strings.Contains(log, "OR 1=1") {
+		t.Error("the log has a credential")
+	}
+}
+
+func TestExpiredTokenIsOut(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	at := time.Now()
+	v.api.Tokens = token.New(v.d, func() time.Time { return at })
+	end := at.Add(time.Minute)
+	v.secret = v.token(v.inst, &end, token.VaultList)
+	if a := v.get("/business/certificate-vault"); a.Status != http.StatusOK {
+		t.Errorf("before its end: %d", a.Status)
+	}
+	at = end
+	if a := v.get("/business/certificate-vault"); a.Status != http.StatusUnauthorized {
+		t.Errorf("at its end: %d", a.Status)
+	}
+}
+
+// Each route opens for its permission and for no other, and a token without it
+// learns no more than that.
+func TestPermissionMatrix(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	secrets := map[token.Permission]string{}
+	for _, p := range token.All {
+		secrets[p] = v.token(v.inst, nil, p)
+	}
+	for target, allowed := range map[string][]token.Permission{
+		"POST /business/certificate-vault":                         {"certificate-vault:create"},
+		"GET /business/certificate-vault":                          {"certificate-vault:list"},
+		"GET /business/certificate-vault/" + nobody:                {"certificate-vault:view"},
+		"GET /business/certificate-vault/not-a-uuid":               {"certificate-vault:view"},
+		"GET /business/certificate-vault/" + nobody + "/download":  {"certificate-vault:download"},
+		"POST /business/certificate-vault/" + nobody + "/retry":    {"certificate-vault:update"},
+		"POST /business/certificate-vault/" + nobody + "/revoke":   {"certificate-vault:revoke"},
+		"GET /business/certificate-templates":                      {"certificate-template:list", "certificate-vault:list"},
+		"GET /business/certificate-vault?page=0&no_such_filter=on": {"certificate-vault:list"},
+	} {
+		method, path, _ := strings.Cut(target, " ")
+		for permission, secret := range secrets {
+			r := v.request(method, path, strings.NewReader("no form"))
+			r.Header.Set("Authorization", "Bearer "+secret)
+			a := v.do(r)
+			forbidden := a.Status == http.StatusForbidden
+			if forbidden == slices.Contains(allowed, permission) {
+				t.Errorf("%s with %s: %d", target, permission, a.Status)
+			}
+			if forbidden && a.refusal(t).Message != "Forbidden - Insufficient permissions" {
+				t.Errorf("%s with %s: %s", target, permission, a.Body)
+			}
+		}
+	}
+}
+
+func TestUnknownRoutesAndMethods(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	for _, tc := range []struct {
+		method, path string
+		status       int
+		allow        string
+	}{
+		{"GET", "/business/", 404, ""},
+		{"GET", "/business/no-such-thing", 404, ""},
+		{"GET", "/business/certificate-vault/", 404, ""},
+		{"GET", "/business/certificate-vault/" + nobody + "/no-such-thing", 404, ""},
+		{"DELETE", "/business/certificate-vault", 405, "GET, HEAD, POST"},
+		{"PUT", "/business/certificate-vault/" + nobody, 405, "GET, HEAD"},
+		{"GET", "/business/certificate-vault/" + nobody + "/retry", 405, "POST"},
+		{"POST", "/business/certificate-templates", 405, "GET, HEAD"},
+	} {
+		a := v.do(v.request(tc.method, tc.path, http.NoBody))
+		if a.Status != tc.status || a.Header.Get("Allow") != tc.allow || a.refusal(t).Message == "" {
+			t.Errorf("%s %s: %d, Allow %q", tc.method, tc.path, a.Status, a.Header.Get("Allow"))
+		}
+		if a.Header.Get("X-Request-Id") == "" || a.Header.Get("Cache-Control") != "no-store" {
+			t.Errorf("%s %s: header %v", tc.method, tc.path, a.Header)
+		}
+	}
+}
+
+// Another institution's record, one that never was and what is no id are told
+// in the same words.
+func TestRecordsOfOthersAreUnknown(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	id := v.upload("diploma.pdf")["uuid"].(string)
+	if a := v.get("/business/certificate-vault/" + id); a.Status != http.StatusOK {
+		t.Fatalf("its own: %d %s", a.Status, a.Body)
+	}
+	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
+		t.Errorf("its own in upper case: %d %s", a.Status, a.Body)
+	}
+	v.secret = v.token(v.institution("OTH"), nil, token.All...)
+	for _, op := range []string{"GET ", "GET /download", "POST /retry", "POST /revoke"} {
+		method, suffix, _ := strings.Cut(op, " ")
+		var bodies [][]byte
+		for _, wrong := range []string{id, nobody, "1", "not-a-uuid", "%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id, id + "%00"} {
+			r := v.request(method, "/business/certificate-vault/"+wrong+suffix, strings.NewReader(`{"reason": "x"}`))
+			r.Header.Set("Content-Type", "application/json")
+			a := v.do(r)
+			if a.Status != http.StatusNotFound {
+				t.Errorf("%s with %q: %d %s", op, wrong, a.Status, a.Body)
+			}
+			bodies = append(bodies, a.Body)
+		}
+		if len(slices.CompactFunc(bodies, bytes.Equal)) != 1 {
+			t.Errorf("%s: the answers differ: %s", op, bodies)
+		}
+	}
+	if a := v.get("/business/certificate-vault"); len(a.json(t)["data"].([]any)) != 0 {
+		t.Errorf("another's list: %s", a.Body)
+	}
+}
+
+func TestRateLimitIsOfEachToken(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 3)
+	for i := range 3 {
+		a := v.get("/business/certificate-templates")
+		if a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "3" || a.Header.Get("X-RateLimit-Remaining") != strconv.Itoa(2-i) {
+			t.Errorf("request %d: %d, %v", i, a.Status, a.Header)
+		}
+	}
+	a := v.get("/business/certificate-templates")
+	wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
+	if a.Status != http.StatusTooManyRequests || a.Header.Get("X-RateLimit-Remaining") != "0" || err != nil || wait < 1 || wait > 60 || a.refusal(t).Message == "" {
+		t.Errorf("over it: %d, %v, %s", a.Status, a.Header, a.Body)
+	}
+	v.secret = v.token(v.inst, nil, token.VaultList)
+	if a := v.get("/business/certificate-templates"); a.Status != http.StatusOK {
+		t.Errorf("another token of the institution: %d", a.Status)
+	}
+}
+
+func TestTemplatesAreABareArray(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	a := v.get("/business/certificate-templates")
+	if a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "[]" || a.Header.Get("Content-Type") != "application/json" {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+}

@@ -1,0 +1,362 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/textproto"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+const (
+	base = "https://vault.example"
+	tail = "\n% a tail that makes it verified\n"
+)
+
+// sealer adds a tail, or refuses files that say so.
+type sealer struct{ done chan struct{} }
+
+func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+	defer func() { s.done <- struct{}{} }()
+	if strings.HasPrefix(o.Name, "refuse") {
+		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
+		return nil, err
+	}
+	hash.Write([]byte(tail))
+	return &seal.Verified{
+		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
+		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}, Notices: []seal.Notice{{Code: "form", Message: "The PDF has form fields."}},
+	}, nil
+}
+
+func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) {
+	return []byte("a picture"), nil
+}
+
+// vault is the API on a server of its own.
+type vault struct {
+	tb     testing.TB
+	d      *db.DB
+	api    *API
+	queue  *job.Queue
+	sealer *sealer
+	blobs  *blob.Folder
+	server *httptest.Server
+	log    *lockedBuffer
+	inst   *account.Institution
+	// secret is a token with every permission.
+	secret string
+	titles int
+}
+
+// lockedBuffer takes log lines of several goroutines.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+func newVault(tb testing.TB, d *db.DB, rate int) *vault {
+	tb.Helper()
+	blobs, err := blob.NewFolder(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ring, err := keyring.Open(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	v := &vault{tb: tb, d: d, sealer: &sealer{done: make(chan struct{}, 100)}, blobs: blobs, log: &lockedBuffer{}}
+	log := slog.New(slog.NewJSONHandler(v.log, nil))
+	v.queue, err = job.New(d, job.Config{
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	links := web.NewLinks(base, ring, time.Now)
+	v.api = &API{
+		Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Log: log,
+		Certs: cert.New(cert.Config{
+			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, VerifyURL: links.Verify, Attempts: 1,
+			Now: time.Now, Log: log,
+		}),
+	}
+	mux := http.NewServeMux()
+	mux.Handle("/business/", v.api.Handler())
+	v.server = httptest.NewTLSServer(web.Wrap(web.Options{Log: log, Now: time.Now}, mux))
+	tb.Cleanup(v.server.Close)
+	v.inst = v.institution("NWU")
+	v.secret = v.token(v.inst, nil, token.All...)
+	return v
+}
+
+func sqlite(tb testing.TB) *db.DB {
+	tb.Helper()
+	return dbtest.Open(tb, tb.TempDir(), "")
+}
+
+func (v *vault) institution(prefix string) *account.Institution {
+	v.tb.Helper()
+	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "Université & " + prefix, Prefix: prefix}
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
+			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+	return i
+}
+
+func (v *vault) token(inst *account.Institution, expires *time.Time, permissions ...token.Permission) string {
+	v.tb.Helper()
+	_, secret, err := v.api.Tokens.Create(v.tb.Context(), inst.ID, "Registry", permissions, expires)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return secret
+}
+
+// answer is what came back.
+type answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+}
+
+func (a *answer) json(tb testing.TB) map[string]any {
+	tb.Helper()
+	var m map[string]any
+	if err := json.Unmarshal(a.Body, &m); err != nil || a.Header.Get("Content-Type") != "application/json" {
+		tb.Fatalf("no JSON: %d %s %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
+	}
+	return m
+}
+
+// refusal is the body of an error.
+type refusal struct {
+	Message string              `json:"message"`
+	Errors  map[string][]string `json:"errors"`
+}
+
+func (a *answer) refusal(tb testing.TB) refusal {
+	tb.Helper()
+	var r refusal
+	if err := json.Unmarshal(a.Body, &r); err != nil || a.Header.Get("Content-Type") != "application/json" || r.Message == "" {
+		tb.Fatalf("no error as JSON: %d %s %s, %v", a.Status, a.Header.Get("Content-Type"), a.Body, err)
+	}
+	return r
+}
+
+func (a *answer) fields(tb testing.TB) string {
+	tb.Helper()
+	return strings.Join(slices.Sorted(maps.Keys(a.refusal(tb).Errors)), " ")
+}
+
+func (v *vault) request(method, path string, body io.Reader) *http.Request {
+	v.tb.Helper()
+	r, err := http.NewRequestWithContext(v.tb.Context(), method, v.server.URL+path, body)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	r.Header.Set("Authorization", "Bearer "+v.secret)
+	r.Header.Set("Accept", "application/json")
+	return r
+}
+
+func (v *vault) do(r *http.Request) *answer {
+	v.tb.Helper()
+	res, err := v.server.Client().Do(r)
+	if err != nil {
+		v.tb.Fatalf("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+	body, err := io.ReadAll(res.Body)
+	if e := res.Body.Close(); err != nil || e != nil {
+		v.tb.Fatalf("%s %s: %v, %v", r.Method, r.URL.Path, err, e)
+	}
+	return &answer{Status: res.StatusCode, Header: res.Header, Body: body}
+}
+
+func (v *vault) get(path string) *answer {
+	v.tb.Helper()
+	return v.do(v.request(http.MethodGet, path, http.NoBody))
+}
+
+func (v *vault) postJSON(path, body string) *answer {
+	v.tb.Helper()
+	r := v.request(http.MethodPost, path, strings.NewReader(body))
+	r.Header.Set("Content-Type", "application/json")
+	return v.do(r)
+}
+
+// part is one part of a form.
+type part struct {
+	name, file string
+	content    []byte
+}
+
+func text(name, value string) part { return part{name: name, content: []byte(value)} }
+
+func pdfFile(content []byte) part {
+	return part{name: "certificate_file", file: "diploma.pdf", content: content}
+}
+
+const boundary = "a-boundary-of-our-own"
+
+// form writes parts in their order.
+func form(tb testing.TB, parts ...part) []byte {
+	tb.Helper()
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	if err := w.SetBoundary(boundary); err != nil {
+		tb.Fatal(err)
+	}
+	for _, p := range parts {
+		disposition := fmt.Sprintf(`form-data; name=%q`, p.name)
+		if p.file != "" {
+			disposition += fmt.Sprintf(`; filename=%q`, p.file)
+		}
+		one, err := w.CreatePart(textproto.MIMEHeader{"Content-Disposition": {disposition}})
+		if err != nil {
+			tb.Fatal(err)
+		}
+		if _, err := one.Write(p.content); err != nil {
+			tb.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		tb.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func (v *vault) post(body []byte) *answer {
+	v.tb.Helper()
+	r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	return v.do(r)
+}
+
+// usual are the fields of an upload in order, of a title of its own.
+func (v *vault) usual() []part {
+	v.titles++
+	return []part{
+		text("certificate_title", fmt.Sprintf("BSc Physics %d", v.titles)), text("full_name", "Ada Obi"), text("applicant_email", "ada@example.org"),
+	}
+}
+
+// upload makes a certificate and gives its record.
+func (v *vault) upload(file string) map[string]any {
+	v.tb.Helper()
+	a := v.post(form(v.tb, append(v.usual(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))
+	if a.Status != http.StatusCreated {
+		v.tb.Fatalf("%d %s", a.Status, a.Body)
+	}
+	return data(v.tb, a)
+}
+
+func data(tb testing.TB, a *answer) map[string]any {
+	tb.Helper()
+	m, ok := a.json(tb)["data"].(map[string]any)
+	if !ok {
+		tb.Fatalf("no data: %s", a.Body)
+	}
+	return m
+}
+
+// process works n jobs to their end.
+func (v *vault) process(n int) {
+	v.tb.Helper()
+	if err := v.queue.Start(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+	for range n {
+		<-v.sealer.done
+	}
+	if err := v.queue.Stop(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+// stored counts rows and files.
+func (v *vault) stored() (rows, files int) {
+	v.tb.Helper()
+	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificates`).Scan(&rows); err != nil {
+		v.tb.Fatal(err)
+	}
+	if err := v.blobs.Walk(v.tb.Context(), func(blob.Info) error { files++; return nil }); err != nil {
+		v.tb.Fatal(err)
+	}
+	return rows, files
+}
+
+// samplePDF is a PDF of one page, padded to size where size is given.
+func samplePDF(size int) []byte {
+	build := func(padding int) []byte {
+		var b bytes.Buffer
+		var at []int
+		object := func(body string) {
+			at = append(at, b.Len())
+			fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
+		}
+		b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+		object("<</Type/Catalog/Pages 2 0 R>>")
+		object("<</Type/Pages/Kids[3 0 R]/Count 1>>")
+		object("<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>")
+		if padding >= 0 {
+			object(fmt.Sprintf("<</Length %010d>>stream\n%s\nendstream", padding, strings.Repeat("x", padding)))
+		}
+		start := b.Len()
+		fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+		for _, offset := range at {
+			fmt.Fprintf(&b, "%010d 00000 n \n", offset)
+		}
+		fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%010d\n%%%%EOF\n", len(at)+1, start)
+		return b.Bytes()
+	}
+	if size == 0 {
+		return build(-1)
+	}
+	return build(size - len(build(0)))
+}

@@ -1,0 +1,305 @@
+package api
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/token"
+)
+
+func TestUploadRefusals(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	content := samplePDF(0)
+	with := func(parts ...part) []part { return append(v.usual(), parts...) }
+	many := func(n int) []part {
+		parts := with(pdfFile(content))
+		for i := len(parts); i < n; i++ {
+			parts = append(parts, text(fmt.Sprintf("extra_%d", i), "x"))
+		}
+		return parts
+	}
+	for _, tc := range []struct {
+		name   string
+		parts  []part
+		status int
+		fields string
+	}{
+		{"in order", with(pdfFile(content)), 201, ""},
+		{"the file first", append([]part{pdfFile(content)}, v.usual()...), 201, ""},
+		{"fields that nobody knows", with(pdfFile(content), text("colour", "blue")), 201, ""},
+		{"100 parts", many(100), 201, ""},
+		{"101 parts", many(101), 422, ""},
+		{"nothing", nil, 422, "applicant_email certificate_file certificate_title full_name"},
+		{"no file", with(), 422, "certificate_file"},
+		{"two files", with(pdfFile(content), pdfFile(content)), 422, "certificate_file"},
+		{"a field twice", with(text("full_name", "Bo"), pdfFile(content)), 422, "full_name"},
+		{"a field twice after the file", with(pdfFile(content), text("full_name", "Bo")), 422, "full_name"},
+		{"the file as text", with(text("certificate_file", string(content))), 422, "certificate_file"},
+		{"an empty file", with(pdfFile(nil)), 422, "certificate_file"},
+		{"another type", with(part{name: "certificate_file", file: "a.docx", content: []byte("PK\x03\x04")}), 422, "certificate_file"},
+		{"a type its content does not bear out", with(part{name: "certificate_file", file: "a.png", content: content}), 422, "certificate_file"},
+		{"a bad file and bad fields", []part{text("full_name", ""), pdfFile([]byte("%PDF-")), text("applicant_email", "x")}, 422,
+			"applicant_email certificate_file certificate_title full_name"},
+		{"a field that is far too long", with(pdfFile(content), text("details", strings.Repeat("x", 200_000))), 422, "details"},
+		{"a date that is none", with(pdfFile(content), text("issue_date", "2026-02-30")), 422, "issue_date"},
+	} {
+		rows, files := v.stored()
+		a := v.post(form(t, tc.parts...))
+		if a.Status != tc.status {
+			t.Errorf("%s: %d %s", tc.name, a.Status, a.Body)
+			continue
+		}
+		if a.Status == http.StatusCreated {
+			checkRecord(t, "processing", data(t, a))
+			continue
+		}
+		if got := a.fields(t); got != tc.fields {
+			t.Errorf("%s: fields %q, want %q: %s", tc.name, got, tc.fields, a.Body)
+		}
+		if r, f := v.stored(); r != rows || f != files {
+			t.Errorf("%s: %d rows and %d files are left", tc.name, r-rows, f-files)
+		}
+	}
+}
+
+// The message is the first error, in the order of the fields, with the count
+// of the others.
+func TestUploadMessage(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	for want, parts := range map[string][]part{
+		"The certificate title field is required. (and 3 more errors)": nil,
+		"The full name field is required. (and 1 more error)":          {text("certificate_title", "x"), text("applicant_email", "ada@example.org")},
+		"The certificate file field is required.":                      v.usual(),
+	} {
+		if got := v.post(form(t, parts...)).refusal(t).Message; got != want {
+			t.Errorf("message %q, want %q", got, want)
+		}
+	}
+}
+
+func TestUploadDuplicate(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
+	first := v.post(body)
+	a := v.post(body)
+	const message = "A vault certificate with this email, title, and issue date already exists"
+	r := a.refusal(t)
+	if a.Status != http.StatusUnprocessableEntity || r.Message != message || !strings.Contains(string(a.Body), data(t, first)["uuid"].(string)) {
+		t.Errorf("%d %s", a.Status, a.Body)
+	}
+	if rows, files := v.stored(); rows != 1 || files != 1 {
+		t.Errorf("%d rows, %d files", rows, files)
+	}
+}
+
+func TestUploadBodyType(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
+	for contentType, status := range map[string]int{
+		"":                                                  415,
+		"application/json":                                  415,
+		"multipart/form-data":                               415,
+		"multipart/mixed; boundary=" + boundary:             415,
+		"multipart/form-data; boundary=another":             422,
+		"multipart/form-data; boundary=":                    415,
+		"Multipart/Form-Data; Boundary=" + boundary:         201,
+		"multipart/form-data; boundary=\"" + boundary + `"`: 422, // the same upload again: a duplicate
+	} {
+		r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
+		r.Header.Set("Content-Type", contentType)
+		// The two that are read need an order, which a map has not.
+		if a := v.do(r); a.Status != status && (a.Status != 201 && a.Status != 422 || status != 201 && status != 422) {
+			t.Errorf("%q: %d %s", contentType, a.Status, a.Body)
+		}
+	}
+}
+
+func TestMalformedBodies(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	whole := form(t, append(v.usual(), pdfFile(samplePDF(50_000)))...)
+	at := bytes.Index(whole, []byte("%PDF-"))
+	for name, body := range map[string][]byte{
+		"empty":                      {},
+		"no boundary at all":         []byte("hello"),
+		"ends within a header":       whole[:30],
+		"ends within a field":        whole[:at-100],
+		"ends within the file":       whole[:at+1000],
+		"ends before the last lines": whole[:len(whole)-len(boundary)-6],
+		"a header line without end":  []byte("--" + boundary + "\r\nContent-Disposition: " + strings.Repeat("x", 1<<20)),
+	} {
+		if a := v.post(body); a.Status != http.StatusUnprocessableEntity || a.refusal(t).Message == "" {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+		if rows, files := v.stored(); rows != 0 || files != 0 {
+			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
+		}
+	}
+}
+
+// Exactly the limits are taken, a byte more is refused, each in its own way.
+func TestUploadLimits(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	const maxFile = 20_971_520
+	if a := v.post(form(t, append(v.usual(), pdfFile(samplePDF(maxFile)))...)); a.Status != http.StatusCreated {
+		t.Errorf("a file of the limit: %d %s", a.Status, a.Body)
+	}
+	a := v.post(form(t, append(v.usual(), pdfFile(append(samplePDF(maxFile), '\n')))...))
+	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
+		t.Errorf("a file over the limit: %d %s", a.Status, a.Body)
+	}
+	// What follows the closing boundary is part of the body.
+	padded := func(size int) []byte {
+		body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
+		return append(body, bytes.Repeat([]byte{' '}, size-len(body))...)
+	}
+	if a := v.post(padded(25_165_824)); a.Status != http.StatusCreated {
+		t.Errorf("a body of the limit: %d %s", a.Status, a.Body)
+	}
+	rows, files := v.stored()
+	for name, body := range map[string]io.Reader{
+		"announced":     bytes.NewReader(padded(25_165_825)),
+		"not announced": struct{ io.Reader }{bytes.NewReader(padded(25_165_825))},
+		"a file that is far too large": struct{ io.Reader }{io.MultiReader(bytes.NewReader(form(t, append(v.usual(), pdfFile([]byte("%PDF-1.7\n")))...)[:400]),
+			bytes.NewReader(make([]byte, 40<<20)))},
+	} {
+		r := v.request(http.MethodPost, "/business/certificate-vault", body)
+		r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+		if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge || a.refusal(t).Message == "" {
+			t.Errorf("a body over the limit, %s: %d %s", name, a.Status, a.Body)
+		}
+	}
+	if r, f := v.stored(); r != rows || f != files {
+		t.Errorf("%d rows and %d files are left of refused bodies", r-rows, f-files)
+	}
+}
+
+// A client that still sends its file sees why it is refused, not a connection
+// that broke.
+func TestRefusalReachesAClientThatStillSends(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	viewer := v.token(v.inst, nil, token.VaultView)
+	body := form(t, append(v.usual(), pdfFile(samplePDF(19<<20)))...)
+	busy := v.token(v.inst, nil, token.All...)
+	v.api.Limit = limit.NewCounter(4, time.Now)
+	found, _, err := v.api.Tokens.Authenticate(t.Context(), busy)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 4 {
+		v.api.Limit.Take(strconv.FormatInt(found.ID, 10))
+	}
+	for name, tc := range map[string]struct {
+		secret, contentType string
+		status              int
+	}{
+		"no token":      {"", "multipart/form-data; boundary=" + boundary, 401},
+		"no permission": {viewer, "multipart/form-data; boundary=" + boundary, 403},
+		"a wrong type":  {v.secret, "application/pdf", 415},
+		"over the rate": {busy, "multipart/form-data; boundary=" + boundary, 429},
+	} {
+		r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
+		r.Header.Set("Authorization", "Bearer "+tc.secret)
+		r.Header.Set("Content-Type", tc.contentType)
+		if a := v.do(r); a.Status != tc.status {
+			t.Errorf("%s: %d %s", name, a.Status, a.Body)
+		}
+	}
+}
+
+// A client that drops the connection leaves no row and no file.
+func TestDroppedConnectionLeavesNothing(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	whole := form(t, append(v.usual(), pdfFile(samplePDF(300_000)))...)
+	for name, sent := range map[string]int{"within the file": 200_000, "before the closing boundary": len(whole) - 4, "behind it": len(whole)} {
+		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", v.server.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := fmt.Fprintf(conn, "POST /business/certificate-vault HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer %s\r\n"+
+			"Content-Type: multipart/form-data; boundary=%s\r\nContent-Length: %d\r\n\r\n%s", v.secret, boundary, len(whole)+1, whole[:sent]); err != nil {
+			t.Fatal(err)
+		}
+		half, ok := conn.(*tls.Conn)
+		if !ok {
+			t.Fatal("no TLS connection")
+		}
+		// The end of what is sent, with the way back left open: the answer says
+		// when the server is done with it.
+		if err := half.CloseWrite(); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, io.EOF) {
+			t.Error(err)
+		}
+		if err := conn.Close(); err != nil {
+			t.Error(err)
+		}
+		if rows, files := v.stored(); rows != 0 || files != 0 {
+			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
+		}
+	}
+	// A body that ends early is the client's doing, not a fault of ours.
+	if log := v.log.String(); strings.Contains(log, "unexpected EOF") {
+		t.Errorf("the log has errors: %s", log)
+	}
+}
+
+// emptyHanded gives nothing and no error to who asks for nothing, as a reader
+// may.
+type emptyHanded struct{ r io.Reader }
+
+func (e emptyHanded) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	return e.r.Read(p)
+}
+
+func TestCountedBody(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		size, limit int
+		over        bool
+	}{{0, 0, false}, {1, 0, true}, {9, 10, false}, {10, 10, false}, {11, 10, true}, {1000, 10, true}} {
+		b := &countedBody{r: strings.NewReader(strings.Repeat("x", tc.size)), left: int64(tc.limit)}
+		got, err := io.ReadAll(b)
+		if len(got) != min(tc.size, tc.limit) || b.over != tc.over || errors.Is(err, errBody) != tc.over || !tc.over && err != nil {
+			t.Errorf("%d of %d: %d read, over %v, %v", tc.size, tc.limit, len(got), b.over, err)
+		}
+	}
+	broken := errors.New("broken")
+	b := &countedBody{r: io.MultiReader(strings.NewReader("abc"), errReader{broken}), left: 10}
+	if got, err := io.ReadAll(b); string(got) != "abc" || !errors.Is(err, broken) || b.over {
+		t.Errorf("a broken body: %q, %v", got, err)
+	}
+	b = &countedBody{r: emptyHanded{strings.NewReader("0123456789")}, left: 10}
+	p := make([]byte, 10)
+	if _, err := io.ReadFull(b, p); err != nil {
+		t.Fatal(err)
+	}
+	// At the limit the end has to be told, or the one who reads goes on for ever.
+	if n, err := b.Read(p); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+}
+
+type errReader struct{ err error }
+
+func (e errReader) Read([]byte) (int, error) { return 0, e.err }

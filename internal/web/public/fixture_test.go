@@ -1,0 +1,226 @@
+package public
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+const (
+	base = "https://vault.example"
+	tail = "\n% a tail that makes it verified\n"
+	// Nothing of these may ever be shown to the public.
+	secretEmail   = "secret.address@example.org"
+	secretDetails = "details-for-the-institution"
+	secretNote    = "note-for-the-institution"
+)
+
+// sealer adds a tail, or refuses files that say so.
+type sealer struct{ done chan struct{} }
+
+func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+	defer func() { s.done <- struct{}{} }()
+	if strings.HasPrefix(o.Name, "refuse") {
+		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
+		return nil, err
+	}
+	hash.Write([]byte(tail))
+	return &seal.Verified{
+		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
+		Placement: seal.BottomRight, Page: 1,
+	}, nil
+}
+
+func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) {
+	return []byte("a picture"), nil
+}
+
+// vault is the public pages in the middleware they run in.
+type vault struct {
+	tb      testing.TB
+	d       *db.DB
+	pages   *Pages
+	handler http.Handler
+	queue   *job.Queue
+	sealer  *sealer
+	inst    *account.Institution
+	log     *bytes.Buffer
+	// at is the time of links and limits.
+	at time.Time
+	// shown is all that was ever answered.
+	shown bytes.Buffer
+}
+
+func newVault(tb testing.TB, d *db.DB) *vault {
+	tb.Helper()
+	blobs, err := blob.NewFolder(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	ring, err := keyring.Open(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	v := &vault{tb: tb, d: d, sealer: &sealer{done: make(chan struct{}, 100)}, log: &bytes.Buffer{}, at: time.Now()}
+	now := func() time.Time { return v.at }
+	quiet := slog.New(slog.DiscardHandler)
+	v.queue, err = job.New(d, job.Config{NodeID: "test", Queues: map[string]int{cert.SealQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: quiet})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	links := web.NewLinks(base, ring, now)
+	v.pages = &Pages{
+		Accounts: account.New(d, now), Links: links, Limit: limit.NewCounter(0, now), Now: now,
+		Certs: cert.New(cert.Config{
+			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, VerifyURL: links.Verify, Attempts: 1, Now: now, Log: quiet,
+		}),
+	}
+	v.rewire()
+	v.inst = v.institution("NWU", "Northern & Western University")
+	return v
+}
+
+// rewire makes the handler of the pages as they are now.
+func (v *vault) rewire() {
+	v.tb.Helper()
+	inner, err := v.pages.Handler()
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, inner)
+}
+
+func sqlite(tb testing.TB) *db.DB {
+	tb.Helper()
+	return dbtest.Open(tb, tb.TempDir(), "")
+}
+
+func (v *vault) institution(prefix, name string) *account.Institution {
+	v.tb.Helper()
+	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: name, Prefix: prefix}
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
+			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+	return i
+}
+
+// request is one as it comes over TLS from an address of the public.
+func request(method, target string) *http.Request {
+	r := httptest.NewRequest(method, target, http.NoBody)
+	r.TLS = &tls.ConnectionState{}
+	r.RemoteAddr = "203.0.113.9:4711"
+	return r
+}
+
+func (v *vault) do(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	v.handler.ServeHTTP(w, r)
+	fmt.Fprintln(&v.shown, w.Header(), w.Body)
+	return w
+}
+
+func (v *vault) get(target string) *httptest.ResponseRecorder {
+	return v.do(request(http.MethodGet, target))
+}
+
+func (v *vault) getJSON(target string) *httptest.ResponseRecorder {
+	r := request(http.MethodGet, target)
+	r.Header.Set("Accept", "application/json")
+	return v.do(r)
+}
+
+// checkSecrets fails when anything was shown that the public must not see.
+func (v *vault) checkSecrets() {
+	v.tb.Helper()
+	for _, secret := range []string{secretEmail, "secret.address", secretDetails, secretNote, "no_room", "no room for the stamp"} {
+		if strings.Contains(strings.ToLower(v.shown.String()), secret) {
+			v.tb.Errorf("the public is shown %q", secret)
+		}
+	}
+}
+
+// upload makes a certificate in processing.
+func (v *vault) upload(title, name, file string) *cert.Certificate {
+	v.tb.Helper()
+	received, err := v.pages.Certs.Receive(v.tb.Context(), v.inst.UUID, file, bytes.NewReader(samplePDF()))
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	c, err := v.pages.Certs.Upload(v.tb.Context(), cert.Upload{
+		Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
+		Title: title, FullName: name, Email: secretEmail, IssueDate: "2026-06-30", Details: secretDetails, File: received,
+	})
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return c
+}
+
+// process works n jobs to their end.
+func (v *vault) process(n int) {
+	v.tb.Helper()
+	if err := v.queue.Start(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+	for range n {
+		<-v.sealer.done
+	}
+	if err := v.queue.Stop(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func (v *vault) revoke(c *cert.Certificate, reason string) {
+	v.tb.Helper()
+	if _, err := v.pages.Certs.Revoke(v.tb.Context(), v.inst.ID, c.UUID, cert.Revocation{Reason: reason, Note: secretNote}); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func samplePDF() []byte {
+	var b bytes.Buffer
+	var at []int
+	b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
+	for i, body := range []string{
+		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
+	} {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, body)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+	for _, offset := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
+	return b.Bytes()
+}

@@ -1,0 +1,566 @@
+package public
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// unknownID is well formed and belongs to nobody.
+const unknownID = "NWU-0000000000000000"
+
+// words is the text of a page as it is read.
+func words(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for n := range doc.Descendants() {
+		if n.Type == html.TextNode {
+			b.WriteString(n.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
+	t.Helper()
+	text := words(t, w)
+	for _, s := range want {
+		if !strings.Contains(text, s) {
+			t.Errorf("%s: the page does not say %q: %s", name, s, text)
+		}
+	}
+	h := w.Header()
+	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("X-Content-Type-Options") != "nosniff" ||
+		h.Get("Referrer-Policy") != "no-referrer" || h.Get("X-Request-Id") == "" {
+		t.Errorf("%s: %d, %v", name, w.Code, h)
+	}
+	policy := h.Get("Content-Security-Policy")
+	for _, directive := range []string{"default-src 'none'", "base-uri 'none'", "frame-ancestors 'none'", "form-action 'self'"} {
+		if !strings.Contains(policy, directive) {
+			t.Errorf("%s: the policy %q lacks %s", name, policy, directive)
+		}
+	}
+	if strings.Contains(policy, "script-src") || strings.Contains(policy, "unsafe") {
+		t.Errorf("%s: the policy %q lets scripts run", name, policy)
+	}
+}
+
+func TestVerificationOfEachStatus(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		valid := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+		taken := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
+		failed := v.upload("PhD Physics", "Ada Obi", "refuse.pdf")
+		v.process(3)
+		v.revoke(taken, "Issued by mistake")
+		waiting := v.upload("Waiting", "Ada Obi", "diploma.pdf")
+		early := v.upload("Early", "Ada Obi", "diploma.pdf")
+		v.revoke(early, "Sent too early")
+		sum := sha256.Sum256(append(samplePDF(), tail...))
+		original := sha256.Sum256(samplePDF())
+
+		w := v.get("/verify/" + valid.ReferenceID)
+		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University", "BSc Physics", "Ada Obi", "30 June 2026",
+			valid.ReferenceID, hex.EncodeToString(sum[:]), hex.EncodeToString(original[:]), "Passed", "Not checked")
+		w = v.get("/verify/" + taken.ReferenceID)
+		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass")
+		if text := words(t, w); strings.Contains(text, "is valid") {
+			t.Errorf("a revoked certificate is called valid: %s", text)
+		}
+		checkPage(t, "revoked before it was made", v.get("/verify/"+early.ReferenceID), http.StatusOK, "Revoked on", "Sent too early")
+		w = v.get("/verify/" + waiting.ReferenceID)
+		checkPage(t, "processing", w, http.StatusOK, "not ready yet", waiting.ReferenceID)
+		if text := words(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Waiting") || w.Header().Get("Refresh") == "" {
+			t.Errorf("processing: %s, %v", text, w.Header())
+		}
+		for _, c := range []*cert.Certificate{valid, taken, early, waiting, failed} {
+			for _, w := range []*httptest.ResponseRecorder{v.get("/verify/" + c.ReferenceID), v.getJSON("/verify/" + c.ReferenceID)} {
+				if w.Header().Get("Cache-Control") != "no-store" || w.Header().Get("Vary") != "Accept" {
+					t.Errorf("%s: a revocation would not show at once: %v", c.Title, w.Header())
+				}
+			}
+		}
+
+		stamp := db.Time(db.Micros(v.at)).Format(time.RFC3339Nano)
+		now := v.at.UTC().Format(time.RFC3339Nano)
+		check := func(name, result string, at any) any {
+			return map[string]any{"name": name, "result": result, "checked_at": at}
+		}
+		for c, want := range map[*cert.Certificate]map[string]any{
+			valid: {
+				"status": "valid", "institution": v.inst.Name, "certificate_title": "BSc Physics", "full_name": "Ada Obi", "issue_date": "2026-06-30",
+				"approved_at": stamp, "revoked_at": nil, "reason": nil,
+				"checks": []any{check("record", "passed", now), check("file", "passed", stamp), check("signature", "not_run", nil)},
+			},
+			taken: {
+				"status": "revoked", "institution": v.inst.Name, "certificate_title": "MSc Physics", "full_name": "Ada Obi", "issue_date": "2026-06-30",
+				"approved_at": stamp, "revoked_at": stamp, "reason": "Issued by mistake",
+				"checks": []any{check("record", "failed", now), check("file", "passed", stamp), check("signature", "not_run", nil)},
+			},
+			waiting: {
+				"status": "processing", "institution": nil, "certificate_title": nil, "full_name": nil, "issue_date": nil,
+				"approved_at": nil, "revoked_at": nil, "reason": nil, "checks": []any{},
+			},
+		} {
+			want["reference_id"] = c.ReferenceID
+			w := v.getJSON("/verify/" + c.ReferenceID)
+			var got map[string]any
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+				t.Errorf("%s: %d %s, %v", c.Title, w.Code, w.Body, err)
+			}
+			if !reflect.DeepEqual(got, map[string]any{"data": want}) {
+				t.Errorf("%s: %v, want %v", c.Title, got["data"], want)
+			}
+		}
+		v.checkSecrets()
+	})
+}
+
+// A failed certificate is told exactly as one that never was, in every form:
+// nothing but what was typed differs.
+func TestFailedIsToldAsUnknown(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	failed := v.upload("BSc Physics", "Ada Obi", "refuse.pdf")
+	v.process(1)
+	for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
+		for name, get := range map[string]func(string) *httptest.ResponseRecorder{"page": v.get, "JSON": v.getJSON} {
+			one, other := get("/verify/"+failed.ReferenceID+suffix), get("/verify/"+unknownID+suffix)
+			if one.Code != http.StatusNotFound || other.Code != http.StatusNotFound {
+				t.Errorf("%s%s: %d and %d", name, suffix, one.Code, other.Code)
+			}
+			plain := func(w *httptest.ResponseRecorder) (http.Header, string) {
+				h := w.Header().Clone()
+				body := strings.NewReplacer(failed.ReferenceID, "ID", unknownID, "ID", h.Get("X-Request-Id"), "REQUEST").Replace(w.Body.String())
+				h.Del("X-Request-Id")
+				return h, body
+			}
+			h1, b1 := plain(one)
+			h2, b2 := plain(other)
+			if b1 != b2 || !reflect.DeepEqual(h1, h2) {
+				t.Errorf("%s%s: failed is told as\n%v %s\nunknown as\n%v %s", name, suffix, h1, b1, h2, b2)
+			}
+		}
+	}
+	checkPage(t, "unknown", v.get("/verify/"+unknownID), http.StatusNotFound, "No such certificate here")
+	v.checkSecrets()
+}
+
+func TestTypedReferenceIDsAreFolded(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	v.process(1)
+	lower := strings.ToLower(strings.NewReplacer("-", " ", "0", "O", "1", "l").Replace(c.ReferenceID))
+	for _, typed := range []string{lower, strings.ReplaceAll(c.ReferenceID, "-", ""), " " + c.ReferenceID + " "} {
+		w := v.getJSON("/verify/" + url.PathEscape(typed))
+		if w.Code != http.StatusOK || !strings.Contains(w.Body.String(), c.ReferenceID) {
+			t.Errorf("%q: %d %s", typed, w.Code, w.Body)
+		}
+	}
+}
+
+// Whatever an institution or a visitor writes is text on the page and nothing
+// else.
+func TestHostileTextIsText(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	hostile := []string{
+		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `{{.ReferenceID}}`, `</title></head><body onload=alert(1)>`, `&lt;b&gt; &amp; <!--`,
+		"\u202etxet desrever\u202c", "👩🏽‍🎓🇨🇭 Ⅻ", "شهادة تقدير", strings.Repeat("名", 255), strings.Repeat("<", 255),
+	}
+	made := make([]*cert.Certificate, len(hostile))
+	for i, text := range hostile {
+		// An institution chooses its name as freely.
+		v.inst = v.institution("P"+strconv.Itoa(i), text)
+		made[i] = v.upload(text, text, "diploma.pdf")
+	}
+	v.process(len(made))
+	for i, text := range hostile {
+		look := func(name string) {
+			w := v.get("/verify/" + made[i].ReferenceID)
+			checkMarkup(t, w)
+			checkPage(t, name, w, http.StatusOK, strings.Join(strings.Fields(text), " "))
+			var got struct{ Data verification }
+			if err := json.Unmarshal(v.getJSON("/verify/"+made[i].ReferenceID).Body.Bytes(), &got); err != nil || *got.Data.FullName != text {
+				t.Errorf("%s: %+v, %v", name, got, err)
+			}
+		}
+		look("valid")
+		v.inst = &account.Institution{ID: made[i].InstitutionID}
+		v.revoke(made[i], text)
+		look("revoked")
+	}
+}
+
+// checkMarkup fails when a page has elements or attributes that its templates
+// have not.
+func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type == html.CommentNode || n.Type == html.ElementNode && slices.Contains([]string{"script", "b", "iframe", "object", "style"}, n.Data) {
+			t.Errorf("the page has <%s>", n.Data)
+		}
+		for _, a := range n.Attr {
+			own := strings.HasPrefix(a.Val, "/") || strings.HasPrefix(a.Val, "#")
+			if strings.HasPrefix(a.Key, "on") || (a.Key == "src" || a.Key == "href" || a.Key == "action") && !own {
+				t.Errorf("<%s> has %s=%q", n.Data, a.Key, a.Val)
+			}
+		}
+	}
+}
+
+func TestHostileReferenceIDs(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	for _, typed := range []string{
+		`<script>alert(1)</script>`, `" onfocus="alert(1)`, "\x00", "\xff\xfe", "%", "' OR 1=1 --", strings.Repeat("A", 5000), "{{.}}", "javascript:alert(1)",
+	} {
+		for _, target := range []string{"/verify/" + url.PathEscape(typed), "/verify?reference_id=" + url.QueryEscape(typed)} {
+			w := v.get(target)
+			checkPage(t, target, w, http.StatusNotFound, "No such certificate here")
+			checkMarkup(t, w)
+		}
+		if w := v.getJSON("/verify/" + url.PathEscape(typed)); w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%q: %d %s", typed, w.Code, w.Body)
+		}
+	}
+}
+
+func TestLookUp(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	checkPage(t, "look-up", v.get("/verify"), http.StatusOK, "Verify a certificate", "Reference id")
+	checkPage(t, "look-up of nothing", v.get("/verify?reference_id=+"), http.StatusOK, "Verify a certificate")
+	const id = "NWU-7K3M9QX2P4RTVW01"
+	for typed, want := range map[string]string{
+		id:                           "/verify/" + id,
+		"  " + id + "\n":             "/verify/" + id,
+		"nwu 7k3m 9qx2 p4rt vw01":    "/verify/nwu%207k3m%209qx2%20p4rt%20vw01",
+		base + "/verify/" + id:       "/verify/" + id,
+		base + "/verify/" + id + "/": "/verify/" + id,
+		"https://other.example:8443/verify/" + id + "?utm_source=x#top": "/verify/" + id,
+		"//evil.example/" + id: "/verify/" + id,
+	} {
+		w := v.get("/verify?reference_id=" + url.QueryEscape(typed))
+		if w.Code != http.StatusSeeOther || w.Header().Get("Location") != want {
+			t.Errorf("%q: %d to %q, want %q", typed, w.Code, w.Header().Get("Location"), want)
+		}
+	}
+	w := v.get("/")
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/verify" {
+		t.Errorf("/: %d %v", w.Code, w.Header())
+	}
+}
+
+func TestSymbols(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	var drawn []string
+	look := func() {
+		t.Helper()
+		for _, name := range []string{"qrcode", "barcode"} {
+			w := v.get("/verify/" + c.ReferenceID + "/" + name + ".svg")
+			h := w.Header()
+			if w.Code != http.StatusOK || h.Get("Content-Type") != "image/svg+xml" || h.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.HasPrefix(h.Get("Cache-Control"), "private") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
+				t.Errorf("%s: %d %v", name, w.Code, h)
+			}
+			var root struct{ XMLName xml.Name }
+			if err := xml.Unmarshal(w.Body.Bytes(), &root); err != nil || root.XMLName.Local != "svg" || root.XMLName.Space != "http://www.w3.org/2000/svg" {
+				t.Errorf("%s: %v, %v", name, root.XMLName, err)
+			}
+			drawn = append(drawn, w.Body.String())
+		}
+	}
+	look()
+	v.process(1)
+	look()
+	v.revoke(c, "x")
+	look()
+	// They are permanent, whatever becomes of the certificate.
+	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
+		t.Error("the symbols change")
+	}
+	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
+		t.Errorf("typed otherwise, the symbol is another: %d", w.Code)
+	}
+	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
+		t.Errorf("unknown: %d", w.Code)
+	}
+}
+
+// local takes the host off an address of ours.
+func local(t *testing.T, address string) string {
+	t.Helper()
+	rest, ok := strings.CutPrefix(address, base)
+	if !ok {
+		t.Fatalf("%s is not of %s", address, base)
+	}
+	return rest
+}
+
+func TestCapabilityFiles(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	links := map[web.Kind]string{}
+	for _, kind := range []web.Kind{web.PDFFile, web.ImageFile, "original"} {
+		link, err := v.pages.Links.File(c.UUID, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links[kind] = local(t, link)
+	}
+	gone := func(name string) {
+		t.Helper()
+		for kind, link := range links {
+			if w := v.getJSON(link); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), c.ReferenceID) {
+				t.Errorf("%s, %s: %d %s", name, kind, w.Code, w.Body)
+			}
+		}
+	}
+	gone("processing")
+	v.process(1)
+	for kind, want := range map[web.Kind]struct{ mediaType, body, name string }{
+		web.PDFFile:   {"application/pdf", string(samplePDF()) + tail, c.ReferenceID + ".pdf"},
+		web.ImageFile: {"image/png", "a picture", c.ReferenceID + ".png"},
+	} {
+		w := v.get(links[kind])
+		h := w.Header()
+		if w.Code != http.StatusOK || w.Body.String() != want.body || h.Get("Content-Type") != want.mediaType ||
+			h.Get("Content-Disposition") != "inline; filename="+want.name || !strings.HasPrefix(h.Get("Cache-Control"), "private") ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d, %v", kind, w.Code, h)
+		}
+	}
+	if w := v.get(links["original"]); w.Code != http.StatusNotFound {
+		t.Errorf("a kind that there is not: %d", w.Code)
+	}
+	other := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
+	for name, link := range map[string]string{
+		"another kind":        strings.Replace(links[web.PDFFile], "/pdf?", "/image?", 1),
+		"another certificate": strings.Replace(links[web.PDFFile], c.UUID, other.UUID, 1),
+		"a later end":         regexp.MustCompile(`expires=\d+`).ReplaceAllString(links[web.PDFFile], "expires=99999999999"),
+		"no signature":        links[web.PDFFile][:strings.IndexByte(links[web.PDFFile], '?')],
+		"a cut signature":     links[web.PDFFile][:len(links[web.PDFFile])-4],
+	} {
+		if w := v.get(link); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	begin := v.at
+	v.at = begin.Add(24*time.Hour - time.Second)
+	if w := v.get(links[web.PDFFile]); w.Code != http.StatusOK {
+		t.Errorf("within the day: %d", w.Code)
+	}
+	v.at = begin.Add(24 * time.Hour)
+	gone("after the day")
+	v.at = begin
+	v.revoke(c, "x")
+	gone("revoked")
+	if log := v.log.String(); strings.Contains(log, "signature=") || strings.Contains(log, c.UUID) {
+		t.Error("the log has a capability")
+	}
+}
+
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	v.pages.Limit = limit.NewCounter(2, func() time.Time { return v.at })
+	from := func(address string, get func(*http.Request)) *httptest.ResponseRecorder {
+		r := request(http.MethodGet, "/verify")
+		r.RemoteAddr = address
+		get(r)
+		return v.do(r)
+	}
+	asPage, asJSON := func(*http.Request) {}, func(r *http.Request) { r.Header.Set("Accept", "application/json") }
+	for i, address := range []string{"[2001:db8:1:2::1]:1000", "[2001:db8:1:2:ffff::9]:2000"} {
+		if w := from(address, asPage); w.Code != http.StatusOK || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != strconv.Itoa(1-i) {
+			t.Errorf("%s: %d %v", address, w.Code, w.Header())
+		}
+	}
+	w := from("[2001:db8:1:2::3]:1000", asPage)
+	checkPage(t, "over it", w, http.StatusTooManyRequests, "Too many requests")
+	if w.Header().Get("Retry-After") != "60" || w.Header().Get("X-RateLimit-Remaining") != "0" {
+		t.Errorf("over it: %v", w.Header())
+	}
+	var body struct{ Message string }
+	if w := from("[2001:db8:1:2::3]:1000", asJSON); w.Code != http.StatusTooManyRequests || json.Unmarshal(w.Body.Bytes(), &body) != nil || body.Message == "" {
+		t.Errorf("as JSON: %d %s", w.Code, w.Body)
+	}
+	for _, other := range []string{"[2001:db8:1:3::1]:1000", "198.51.100.7:1000"} {
+		if w := from(other, asPage); w.Code != http.StatusOK {
+			t.Errorf("%s: %d", other, w.Code)
+		}
+	}
+	v.at = v.at.Add(time.Minute)
+	if w := from("[2001:db8:1:2::3]:1000", asPage); w.Code != http.StatusOK {
+		t.Errorf("a minute later: %d", w.Code)
+	}
+}
+
+func TestSetupLink(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	secret, err := v.pages.Accounts.NewSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	ask := func(address, secret string) int {
+		r := request(http.MethodGet, "/setup?token="+url.QueryEscape(secret))
+		r.RemoteAddr = address
+		w := v.do(r)
+		if w.Header().Get("Cache-Control") != "no-store" {
+			t.Errorf("the answer may be kept: %v", w.Header())
+		}
+		return w.Code
+	}
+	const here, there = "127.0.0.1:1000", "203.0.113.9:1000"
+	for _, tc := range []struct {
+		name, address, secret string
+		status                int
+	}{
+		{"from here", here, secret, 200}, {"from here, IPv6", "[::1]:1000", secret, 200}, {"from there", there, secret, 404},
+		{"wrong", here, secret + "x", 404}, {"none", here, "", 404},
+	} {
+		if got := ask(tc.address, tc.secret); got != tc.status {
+			t.Errorf("%s: %d, want %d", tc.name, got, tc.status)
+		}
+	}
+	v.pages.SetupRemote = true
+	if got := ask(there, secret); got != http.StatusOK {
+		t.Errorf("allowed from there: %d", got)
+	}
+	begin := v.at
+	v.at = begin.Add(time.Hour)
+	if got := ask(here, secret); got != http.StatusNotFound {
+		t.Errorf("after an hour: %d", got)
+	}
+	v.at = begin
+	if _, err := v.pages.Accounts.CreateInstitution(t.Context(), account.NewInstitution{
+		Name: "First", Prefix: "FST", OwnerEmail: "o@example.org", OwnerName: "O", OwnerPassword: "correct horse",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := ask(here, secret); got != http.StatusNotFound {
+		t.Errorf("with an owner: %d", got)
+	}
+	if strings.Contains(v.log.String(), secret) {
+		t.Error("the log has the set-up link")
+	}
+}
+
+func TestUnknownPagesAndMethods(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	checkPage(t, "unknown", v.get("/no-such-page"), http.StatusNotFound, "could not be found")
+	r := request(http.MethodPost, "/verify/"+unknownID)
+	r.Header.Set("Accept", "application/json")
+	if w := v.do(r); w.Code != http.StatusMethodNotAllowed || w.Header().Get("Allow") != "GET, HEAD" || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("POST: %d %v %s", w.Code, w.Header(), w.Body)
+	}
+	for accept, asJSON := range map[string]bool{
+		"": false, "*/*": false, "application/json": true, "application/json, */*;q=0.1": true, "text/html,application/xhtml+xml": false,
+		"text/html, application/json;q=0.5": false,
+	} {
+		r := request(http.MethodGet, "/verify/"+unknownID)
+		r.Header.Set("Accept", accept)
+		if w := v.do(r); (w.Header().Get("Content-Type") == "application/json") != asJSON {
+			t.Errorf("Accept %q: %s", accept, w.Header().Get("Content-Type"))
+		}
+	}
+}
+
+func TestAssetsOfAPageAreThere(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	doc, err := html.Parse(v.get("/verify").Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := map[string]bool{}
+	for n := range doc.Descendants() {
+		for _, a := range n.Attr {
+			if (a.Key == "href" || a.Key == "src") && strings.HasPrefix(a.Val, "/assets/") {
+				found[a.Val] = true
+			}
+		}
+	}
+	if len(found) < 2 {
+		t.Errorf("the page has the assets %v", found)
+	}
+	for asset := range found {
+		w := v.get(asset)
+		if w.Code != http.StatusOK || w.Body.Len() == 0 || !strings.Contains(w.Header().Get("Cache-Control"), "immutable") {
+			t.Errorf("%s: %d %v", asset, w.Code, w.Header())
+		}
+	}
+	if w := v.get("/assets/style.css"); w.Code != http.StatusNotFound {
+		t.Errorf("an asset without its digest: %d", w.Code)
+	}
+}
+
+// A fault of ours is told as such, without its cause, and the cause is in the
+// log. It must not look like a certificate that does not exist.
+func TestFaultIsNotToldAsUnknown(t *testing.T) {
+	t.Parallel()
+	d, err := db.Open(t.Context(), t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Migrate(t.Context()); err != nil {
+		t.Fatal(errors.Join(err, d.Close()))
+	}
+	v := newVault(t, d)
+	link, err := v.pages.Links.File("00000000-0000-4000-8000-000000000000", web.PDFFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for _, target := range []string{"/verify/" + unknownID, "/verify/" + unknownID + "/qrcode.svg", local(t, link)} {
+		v.log.Reset()
+		w := v.get(target)
+		checkPage(t, target, w, http.StatusInternalServerError, "Something went wrong", w.Header().Get("X-Request-Id"))
+		if strings.Contains(w.Body.String(), "database is closed") || !strings.Contains(v.log.String(), "database is closed") {
+			t.Errorf("%s: the page says %s, the log %s", target, w.Body, v.log)
+		}
+		if w := v.getJSON(target); w.Code != http.StatusInternalServerError || !strings.Contains(w.Body.String(), `"Server Error"`) {
+			t.Errorf("%s as JSON: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
