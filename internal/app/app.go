@@ -162,6 +162,7 @@ func nodeID() string {
 // Run starts the vault and serves until ctx ends, then stops it in good order.
 func (a *App) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
+	boundMemory()
 	if err := a.start(ctx); err != nil {
 		return err
 	}

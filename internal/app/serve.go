@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -82,8 +83,6 @@ func (a *App) handler() (http.Handler, error) {
 		Accounts: a.Accounts, Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Log: a.log,
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/", pagesHandler)
-	mux.Handle("/business/", business.Handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.registry.MustRegister(
@@ -93,7 +92,23 @@ func (a *App) handler() (http.Handler, error) {
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
-	}, mux), nil
+	}, surfaces(business.Handler(), mux, pagesHandler)), nil
+}
+
+// surfaces gives each request to its surface. Not by a mux: that would answer
+// paths it finds unclean by itself, with a redirect, before anyone asked for a
+// token.
+func surfaces(business, health, pages http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch p := r.URL.Path; {
+		case p == "/business" || strings.HasPrefix(p, "/business/"):
+			business.ServeHTTP(w, r)
+		case p == "/healthz" || p == "/readyz":
+			health.ServeHTTP(w, r)
+		default:
+			pages.ServeHTTP(w, r)
+		}
+	})
 }
 
 // gauge is a metric that is counted when it is asked for; -1 says that it could

@@ -11,8 +11,12 @@ import (
 	"github.com/certvault/certvault/internal/job"
 )
 
-// sweepBlobsEvery is how often files without an owner are looked for.
-const sweepBlobsEvery = time.Hour
+const (
+	// sweepBlobsEvery is how often files without an owner are looked for.
+	sweepBlobsEvery = time.Hour
+	// firstTask is when what happens by the clock happens first, at the latest.
+	firstTask = time.Minute
+)
 
 // startTasks starts what happens by the clock. Each is harmless to run on
 // several nodes at once.
@@ -31,17 +35,19 @@ func (a *App) startTasks(ctx context.Context) {
 // tick tries again.
 func (a *App) every(ctx context.Context, name string, interval time.Duration, f func(context.Context) error) {
 	a.tasks.Go(func() {
-		tick := time.NewTicker(interval)
-		defer tick.Stop()
+		// The first time comes soon: a vault that is restarted daily must sweep too.
+		timer := time.NewTimer(min(interval, firstTask))
+		defer timer.Stop()
 		for {
 			select {
 			case <-ctx.Done():
 				return
-			case <-tick.C:
+			case <-timer.C:
 			}
 			if err := f(ctx); err != nil && !errors.Is(err, context.Canceled) {
 				a.log.ErrorContext(ctx, "a regular task failed and will be tried again", slog.String("task", name), slog.Any("error", err))
 			}
+			timer.Reset(interval)
 		}
 	})
 }
