@@ -76,12 +76,18 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	if err != nil {
 		return fmt.Errorf("writing the event: %w", err)
 	}
-	var eventID int64
+	// The count spares institutions without endpoints, which are most, a query.
+	var eventID, active int64
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at)
-		VALUES ($1, $2, $3, $4, $5, $6) RETURNING id`,
-		p.EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt)).Scan(&eventID); err != nil {
+		VALUES ($1, $2, $3, $4, $5, $6)
+		RETURNING id, (SELECT count(*) FROM webhook_endpoints WHERE institution_id = $2 AND status = $7)`,
+		p.EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt), string(Active)).
+		Scan(&eventID, &active); err != nil {
 		return fmt.Errorf("writing the event: %w", err)
+	}
+	if active == 0 {
+		return nil
 	}
 	endpoints, err := subscribersTx(ctx, tx, e.InstitutionID, e.Name)
 	if err != nil {
