@@ -68,10 +68,6 @@ func (s *Service) Receive(ctx context.Context, institutionUUID, name string, r i
 
 // inspect finds out what the file is and whether it can be sealed.
 func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
-	var policy seal.Policy
-	if err := s.db.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, institutionUUID).Scan(&policy.RefuseActive); err != nil {
-		return fmt.Errorf("reading the policy of an institution: %w", err)
-	}
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
 		return fmt.Errorf("looking at a file: %w", err)
@@ -80,11 +76,27 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
 		return refusal(err)
 	}
-	report, err := seal.Check(ctx, original(f, o), policy)
+	report, err := seal.Check(ctx, original(f, o))
+	if err == nil && report.Active {
+		err = s.acceptActive(ctx, institutionUUID)
+	}
 	if err != nil {
 		return refusal(err)
 	}
 	f.Notices = report.Notices
+	return nil
+}
+
+// acceptActive asks whether an institution takes files with active content; few
+// files are such, so it is asked only then.
+func (s *Service) acceptActive(ctx context.Context, institutionUUID string) error {
+	var refuses bool
+	if err := s.db.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, institutionUUID).Scan(&refuses); err != nil {
+		return fmt.Errorf("reading the policy of an institution: %w", err)
+	}
+	if refuses {
+		return seal.ErrActive
+	}
 	return nil
 }
 

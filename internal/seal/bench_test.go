@@ -57,7 +57,7 @@ func BenchmarkCheckAndStamp(b *testing.B) {
 		o := original(b, "a.pdf", data)
 		b.Run(name, func(b *testing.B) {
 			for b.Loop() {
-				if _, err := Check(context.Background(), o, Policy{}); err != nil {
+				if _, err := Check(context.Background(), o); err != nil {
 					b.Fatal(err)
 				}
 				j := benchJob(b, o)

@@ -110,7 +110,8 @@ type search struct {
 type candidate struct {
 	corner Mode
 	at     image.Point
-	cost   float64 // distance from the corner as a fraction of the page
+	room   image.Rectangle // the place and what stays clear around it
+	cost   float64         // distance from the corner as a fraction of the page
 }
 
 // cost is the distance of a place from a corner.
@@ -126,8 +127,23 @@ func (s *search) cost(x, y int, corner Mode) float64 {
 	return math.Hypot(float64(dx)/float64(w), float64(dy)/float64(h))
 }
 
+// nearest looks for the best place towards each corner. That it has no edges costs nothing
+// to tell and mostly means that it is flat too, so that is looked at in the winners, and
+// everywhere only where one of them is not.
+func (s *search) nearest(best []candidate) {
+	fresh := slices.Clone(best)
+	s.scan(best, false)
+	for _, c := range best {
+		if !math.IsInf(c.cost, 1) && !s.m.flat(c.room) {
+			copy(best, fresh)
+			s.scan(best, true)
+			return
+		}
+	}
+}
+
 // scan looks at every place on the page and improves the candidates.
-func (s *search) scan(best []candidate) {
+func (s *search) scan(best []candidate, flat bool) {
 	page := s.m.img.Rect
 	for y := s.edgeY; y+s.figure.Y+s.edgeY <= page.Dy(); y++ {
 		for x := s.edgeX; x+s.figure.X+s.edgeX <= page.Dx(); x++ {
@@ -136,8 +152,8 @@ func (s *search) scan(best []candidate) {
 				continue
 			}
 			for i := range best {
-				if cost := s.cost(x, y, best[i].corner); cost < best[i].cost && s.m.flat(r) {
-					best[i].at, best[i].cost = image.Pt(x, y), cost
+				if cost := s.cost(x, y, best[i].corner); cost < best[i].cost && (!flat || s.m.flat(r)) {
+					best[i].at, best[i].room, best[i].cost = image.Pt(x, y), r, cost
 				}
 			}
 		}
@@ -162,7 +178,7 @@ func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode
 			best = append(best, candidate{corner: c.mode, cost: math.Inf(1)})
 		}
 	}
-	s.scan(best)
+	s.nearest(best)
 	if only == Auto {
 		for i, c := range corners {
 			best[i].cost += c.cost

@@ -22,7 +22,7 @@ func refuse(code, reason string) *Refusal { return &Refusal{Code: code, Reason: 
 
 // Check says at upload whether a file can be sealed at all, without rendering. An
 // error is a *Refusal, or a passing fault such as ctx having ended.
-func Check(ctx context.Context, o Original, p Policy) (Report, error) {
+func Check(ctx context.Context, o Original) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("check original: %w", err)
 	}
@@ -40,7 +40,7 @@ func Check(ctx context.Context, o Original, p Policy) (Report, error) {
 		return checkPNG(ctx, o)
 	case PDF:
 	}
-	return checkPDF(o, p)
+	return checkPDF(o)
 }
 
 func checkJPEG(o Original) (Report, error) {
@@ -75,7 +75,13 @@ func imageNotices(trailing bool) []Notice {
 	return []Notice{{"trailing_data", "Bytes after the end of the image were left out of the verified PDF."}}
 }
 
-func checkPDF(o Original, p Policy) (Report, error) {
+// ErrActive refuses a file whose Report says Active, for an institution that wants none such.
+var ErrActive error = &Refusal{
+	Code:   "active_content",
+	Reason: "The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept.",
+}
+
+func checkPDF(o Original) (Report, error) {
 	doc, err := pdf.Open(o.R, o.Size)
 	if err != nil {
 		return Report{}, pdfError(err)
@@ -89,13 +95,10 @@ func checkPDF(o Original, p Policy) (Report, error) {
 		return Report{}, pdfError(err)
 	}
 	findings := doc.Inspect()
-	if p.RefuseActive && active(findings) {
-		return Report{}, refuse("active_content", "The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept.")
-	}
 	if err := doc.Err(); err != nil {
 		return Report{}, pdfError(err)
 	}
-	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings)}, nil
+	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings), Active: active(findings)}, nil
 }
 
 // refusals are the errors of package pdf that mean the file can never be sealed.

@@ -218,7 +218,7 @@ func TestCorpus(t *testing.T) {
 			t.Parallel()
 			data := c.read(t)
 			o := original(t, filepath.Base(c.path), data)
-			report, err := Check(context.Background(), o, Policy{})
+			report, err := Check(context.Background(), o)
 			if c.expected == "reject" {
 				mustRefuse(t, err)
 				return

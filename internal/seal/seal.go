@@ -33,16 +33,13 @@ type Original struct {
 	State  []byte
 }
 
-// Policy is what an institution decided about the files it takes.
-type Policy struct {
-	// RefuseActive refuses PDF files with JavaScript, Launch and other actions that run by themselves.
-	RefuseActive bool
-}
-
 // Report is the answer of Check for a file that can be sealed.
 type Report struct {
 	Pages   int // 1 for an image
 	Notices []Notice
+	// Active tells that the PDF has JavaScript, Launch or other actions that run by
+	// themselves. They are taken out of reach; ErrActive refuses them instead.
+	Active bool
 }
 
 // Notice is something the institution should know about a file that is sealed all the same.
