@@ -144,11 +144,12 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return errors.Join(err, discard())
 	}
 	if err := s.approve(ctx, c, &verified, v); err != nil {
-		err = errors.Join(err, discard())
 		if errors.Is(err, errMoved) {
 			// Revoked, or finished by another worker, in the meantime.
-			return nil
+			return discard()
 		}
+		// A commit whose answer was lost may have been made: the row may name the
+		// file. Where it does not, the sweep takes it.
 		return err
 	}
 	return nil

@@ -376,7 +376,7 @@ func TestStoppingProcessCountsNoAttempt(t *testing.T) {
 		}
 		jobs := v.jobs()
 		if len(jobs) != 1 || jobs[0].State != "available" || jobs[0].Attempt != 0 {
-			t.Errorf("jobs %+v, want the one available with no attempt counted", jobs)
+			t.Fatalf("jobs %+v, want the one available with no attempt counted", jobs)
 		}
 		if got := v.get(c.UUID); got.Status != Processing || len(v.events()) != 1 {
 			t.Errorf("%s, events %+v", got.Status, v.events())

@@ -153,6 +153,12 @@ func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
 		t.Errorf("its own in upper case: %d %s", a.Status, a.Body)
 	}
+	// Other spellings that a library may take for the same id are no path of it.
+	for _, spelling := range []string{"%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id} {
+		if a := v.get("/business/certificate-vault/" + spelling); a.Status != http.StatusNotFound {
+			t.Errorf("its own as %s: %d", spelling, a.Status)
+		}
+	}
 	v.secret = v.token(v.institution("OTH"), nil, token.All...)
 	for _, op := range []string{"GET ", "GET /download", "POST /retry", "POST /revoke"} {
 		method, suffix, _ := strings.Cut(op, " ")

@@ -165,7 +165,7 @@ func TestListEnvelope(t *testing.T) {
 		meta(1.0, nil, 1.0, 15.0, nil, 0.0))
 	// Following next from the first page meets each record once.
 	var met []any
-	for next := any(link("per_page=2")); next != nil; {
+	for next := link("per_page=2"); next != nil; {
 		to, err := url.Parse(next.(string))
 		if err != nil {
 			t.Fatal(err)

@@ -50,10 +50,13 @@ func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
 		Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
 		IssueDate: form.values["issue_date"], Details: form.values["details"], File: form.file, FileError: form.fileError,
 	})
+	if err == nil || fault.KindOf(err) == fault.Internal {
+		// After a fault of ours the commit may have been made all the same.
+		form.file = nil
+	}
 	if err != nil {
 		return err
 	}
-	form.file = nil
 	data, err := a.wire(made, c.institution)
 	if err != nil {
 		return err

@@ -135,7 +135,7 @@ func (v *vault) institution(prefix, name string) *account.Institution {
 
 // request is one as it comes over TLS from an address of the public.
 func request(method, target string) *http.Request {
-	r := httptest.NewRequest(method, target, http.NoBody)
+	r := httptest.NewRequestWithContext(context.Background(), method, target, http.NoBody)
 	r.TLS = &tls.ConnectionState{}
 	r.RemoteAddr = "203.0.113.9:4711"
 	return r
