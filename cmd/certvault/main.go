@@ -10,6 +10,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
@@ -76,6 +78,12 @@ func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err err
 
 // institution opens the storage for f and finds the institution of a slug.
 func (c *console) institution(s config.Storage, slug string, f func(base *app.Base, inst *account.Institution) error) error {
+	if s.Database == "" {
+		// A folder misspelt must not become an empty vault.
+		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
+			return fmt.Errorf("there is no vault in %s: %w", s.Data, err)
+		}
+	}
 	return c.vault(s, func(base *app.Base) error {
 		inst, err := base.Accounts.InstitutionBySlug(c.ctx, slug)
 		if err != nil {

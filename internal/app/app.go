@@ -62,6 +62,9 @@ func OpenBase(ctx context.Context, s config.Storage) (*Base, error) {
 	if err := d.Migrate(ctx); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	if err := checkKey(ctx, d, ring); err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return &Base{
 		DB: d, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
 	}, nil

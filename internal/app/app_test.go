@@ -13,12 +13,13 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
 func settings(t *testing.T, dir string) *config.Serve {
 	t.Helper()
-	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", ProcessAttempts: 1}
+	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", BaseURL: "https://localhost", ProcessAttempts: 1}
 	if err := c.Finish(); err != nil {
 		t.Fatal(err)
 	}
@@ -159,5 +160,23 @@ func TestExamineNamesWhatIsWrong(t *testing.T) {
 	}
 	if f := finding("master key"); f.Good {
 		t.Errorf("a broken key: %+v", f)
+	}
+}
+
+func TestDatabaseKnowsItsMasterKey(t *testing.T) {
+	t.Parallel()
+	database := dbtest.PostgresURL(t)
+	mine := config.Storage{Data: t.TempDir(), Database: database}
+	for range 2 {
+		base, err := OpenBase(t.Context(), mine)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := base.DB.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := OpenBase(t.Context(), config.Storage{Data: t.TempDir(), Database: database}); !errors.Is(err, errForeignKey) {
+		t.Fatalf("another data folder's key on the database: %v", err)
 	}
 }

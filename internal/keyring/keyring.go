@@ -30,6 +30,8 @@ const (
 	CapabilityURL Use = "capability url"
 	// WebhookSecret encrypts the signing secrets of webhook endpoints.
 	WebhookSecret Use = "webhook secret"
+	// Check tells one master key from another.
+	Check Use = "check"
 )
 
 // Ring derives keys.
