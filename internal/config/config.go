@@ -25,7 +25,7 @@ type Serve struct {
 	Storage
 
 	Listen      string   `default:"localhost:8443" help:"Where to serve." placeholder:"HOST:PORT"`
-	BaseURL     string   `help:"The address that links and QR codes carry. Default: https:// and --listen." name:"base-url" placeholder:"URL"`
+	BaseURL     string   `help:"The address that links and QR codes carry. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
 	TLSCert     string   `help:"Certificate chain to serve with, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
 	TLSKey      string   `help:"Its private key, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
 	ACMEDomain  string   `help:"Get a certificate for this name by ACME." name:"acme-domain" placeholder:"NAME"`
@@ -82,11 +82,8 @@ func (c *Serve) Finish() error {
 	if err != nil {
 		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
 	}
-	if c.BaseURL == "" {
-		if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
-			host = "localhost"
-		}
-		c.BaseURL = "https://" + net.JoinHostPort(host, port)
+	if err := c.defaultBaseURL(host, port); err != nil {
+		return err
 	}
 	if err := c.finishBaseURL(); err != nil {
 		return err
@@ -115,9 +112,33 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
+// defaultBaseURL derives the base URL where that can be done: it is printed into
+// certificates and must not be a guess.
+func (c *Serve) defaultBaseURL(host, port string) error {
+	switch {
+	case c.BaseURL != "":
+		return nil
+	case c.ACMEDomain != "":
+		c.BaseURL = "https://" + c.ACMEDomain
+		return nil
+	case len(c.BehindProxy) > 0:
+		return errors.New("--behind-proxy needs --base-url: only the proxy knows under which address it serves")
+	case port == "0":
+		return errors.New("--listen with port 0 needs --base-url")
+	}
+	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
+		host = "localhost"
+	}
+	c.BaseURL = "https://" + net.JoinHostPort(host, port)
+	if port == "443" {
+		c.BaseURL = strings.TrimSuffix(c.BaseURL, ":443")
+	}
+	return nil
+}
+
 func (c *Serve) finishBaseURL() error {
 	u, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
-	if err != nil || u.Scheme != "https" || u.Host == "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.ForceQuery || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return fmt.Errorf("--base-url: %q must be https:// and a host, and may have a port", c.BaseURL)
 	}
 	if u.Path != "" {

@@ -38,6 +38,7 @@ func TestBaseURLFollowsListen(t *testing.T) {
 		"[::]:9000":      "https://localhost:9000",
 		"192.0.2.7:9000": "https://192.0.2.7:9000",
 		"[::1]:9000":     "https://[::1]:9000",
+		"localhost:443":  "https://localhost",
 	} {
 		var args []string
 		if listen != "" {
@@ -61,7 +62,10 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"base URL with path": {[]string{"--base-url", "https://example.org/vault"}, "path"},
 		"certificate alone":  {[]string{"--tls-cert", "a.pem"}, "--tls-key"},
 		"two ways of TLS":    {[]string{"--acme-domain", "a.example.org", "--behind-proxy", "10.0.0.0/8"}, "only one"},
-		"no network":         {[]string{"--behind-proxy", "everyone"}, "--behind-proxy"},
+		"proxy, no base URL": {[]string{"--behind-proxy", "10.0.0.0/8"}, "--base-url"},
+		"any port":           {[]string{"--listen", "localhost:0"}, "--base-url"},
+		"no host":            {[]string{"--base-url", "https://:8443"}, "--base-url"},
+		"no network":         {[]string{"--behind-proxy", "everyone", "--base-url", "https://a.example"}, "--behind-proxy"},
 		"no attempt":         {[]string{"--process-attempts", "0"}, "--process-attempts"},
 		"negative rate":      {[]string{"--rate-limit=-1"}, "--rate-limit"},
 		"webhook network":    {[]string{"--webhook-allow", "10.0.0.0/99"}, "--webhook-allow"},
