@@ -40,10 +40,15 @@ func (s *Service) Rehash(ctx context.Context) error {
 			return err
 		}
 		result, err := s.rehash(ctx, c)
-		if err != nil {
-			return fmt.Errorf("checking the file of %s: %w", uuid, err)
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
-		if result == FailedCheck {
+		switch {
+		case err != nil:
+			// Recorded as not run, so that one file that cannot be read does not hold
+			// up all others.
+			s.log.ErrorContext(ctx, "ALARM: a stored file could not be read", slog.String("certificate", uuid), slog.Any("error", err))
+		case result == FailedCheck:
 			s.log.ErrorContext(ctx, "ALARM: a stored file is missing or differs from what was stored", slog.String("certificate", uuid))
 		}
 		if err := s.db.Tx(ctx, func(tx *db.Tx) error {

@@ -86,7 +86,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 		return river.JobSnooze(0)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
-		return s.fail(ctx, c, Failure{Code: r.Code, Message: r.Reason})
+		return s.fail(context.WithoutCancel(ctx), c, Failure{Code: r.Code, Message: r.Reason})
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	if j.Attempt < j.MaxAttempts {
@@ -97,10 +97,13 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
+// errNoOriginal is an upload whose file is gone.
+var errNoOriginal = errors.New("the original is missing")
+
 // failureOf puts a fault of ours in words for the institution.
 func failureOf(err error) Failure {
 	switch {
-	case errors.Is(err, blob.ErrNotFound):
+	case errors.Is(err, errNoOriginal):
 		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."}
 	case errors.Is(err, blob.ErrFull):
 		return Failure{Code: "storage_full", Message: "The vault's storage had no room for the verified PDF. Make room, then retry."}
@@ -122,6 +125,9 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return err
 	}
 	o, err := s.blobs.Open(ctx, c.File.Key)
+	if errors.Is(err, blob.ErrNotFound) {
+		return fmt.Errorf("%w: %w", errNoOriginal, err)
+	}
 	if err != nil {
 		return fmt.Errorf("opening the original: %w", err)
 	}

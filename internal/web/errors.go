@@ -2,6 +2,7 @@ package web
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -30,12 +31,18 @@ var statuses = map[fault.Kind]int{
 	fault.Unavailable:  http.StatusServiceUnavailable,
 }
 
+// statusClientGone is logged of a request whose client left; nobody sees it.
+const statusClientGone = 499
+
 // Status is the HTTP status of an error.
 func Status(err error) int { return statuses[fault.KindOf(err)] }
 
 // Explain gives the status and the message that may be shown, notes a fault of
 // ours for the log, and sets the headers that go with the error.
 func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, message string) {
+	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
+		return statusClientGone, "Client Closed Request"
+	}
 	status = Status(err)
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind == fault.Internal {

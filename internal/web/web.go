@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"regexp"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"time"
@@ -98,10 +99,12 @@ func Wrap(o Options, next http.Handler) http.Handler {
 				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // a panic's value, compared as net/http does
 					panic(v) //nolint:forbidigo // it tells net/http to end the connection
 				}
-				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v))
-				if rec.status == 0 {
-					WriteJSONError(rec, r, fault.New(fault.Internal, ""))
+				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
+				if rec.status != 0 {
+					o.finish(r, rec, q, o.Now().Sub(start))
+					panic(http.ErrAbortHandler) //nolint:forbidigo // half an answer must not pass for a whole one
 				}
+				WriteJSONError(rec, r, fault.New(fault.Internal, ""))
 			}
 			o.finish(r, rec, q, o.Now().Sub(start))
 		}()

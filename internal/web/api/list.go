@@ -40,7 +40,10 @@ type meta struct {
 }
 
 func (a *API) list(w http.ResponseWriter, c *call) error {
-	query := c.URL.Query()
+	query, err := url.ParseQuery(c.URL.RawQuery)
+	if err != nil {
+		return fault.Wrap(fault.Invalid, "The query string is malformed.", err)
+	}
 	filter, err := readFilter(query)
 	if err != nil {
 		return err

@@ -153,12 +153,13 @@ func (f *uploadForm) part(part *multipart.Part) error {
 		f.fileError = "The certificate file field must be a file."
 		return nil
 	}
-	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, part.FileName(), part)
+	body := &partReader{r: part}
+	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, part.FileName(), body)
 	if refused, ok := errors.AsType[*cert.FieldError](err); ok {
 		f.fileError = refused.Message
 		return nil
 	}
-	if errors.Is(err, io.ErrUnexpectedEOF) {
+	if err != nil && body.err != nil {
 		return malformed(err)
 	}
 	if err != nil {
@@ -166,6 +167,21 @@ func (f *uploadForm) part(part *multipart.Part) error {
 	}
 	f.file = file
 	return nil
+}
+
+// partReader remembers why a part could not be read: that is the client's doing,
+// or the line's, and no fault of the store.
+type partReader struct {
+	r   io.Reader
+	err error
+}
+
+func (p *partReader) Read(b []byte) (int, error) {
+	n, err := p.r.Read(b)
+	if err != nil && !errors.Is(err, io.EOF) {
+		p.err = err
+	}
+	return n, err
 }
 
 // countedBody ends with an error after maxBody bytes and remembers that it did.

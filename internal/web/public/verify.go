@@ -3,7 +3,6 @@ package public
 import (
 	"net/http"
 	"net/url"
-	"path"
 	"strings"
 
 	"github.com/certvault/certvault/internal/cert"
@@ -118,9 +117,12 @@ func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 	if typed == "" {
 		return p.view.page(w, http.StatusOK, "lookup.html", nil)
 	}
-	if u, err := url.Parse(typed); err == nil && u.Host != "" {
-		typed = path.Base(u.Path)
+	// A link, with its scheme or without; what follows the id is of no use.
+	typed, _, _ = strings.Cut(typed, "?")
+	if _, after, found := strings.Cut(typed, "/verify/"); found {
+		typed, _, _ = strings.Cut(after, "/")
 	}
+	typed = typed[strings.LastIndexByte(typed, '/')+1:]
 	if folded := cert.FoldReference(typed); folded == "" {
 		return p.view.page(w, http.StatusNotFound, "unknown.html", typed)
 	}
