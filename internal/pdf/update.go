@@ -16,7 +16,8 @@ type Update struct {
 	order   []int
 	objects map[int]Object
 	refs    map[int]Ref
-	catalog Ref // zero while it is made up
+	pages   map[int]Ref // by index: pages that stood directly in /Kids
+	catalog Ref         // zero while it is made up
 	trailer []Entry
 	written bool
 }
@@ -36,7 +37,7 @@ func (d *Document) Update() *Update {
 	if d.referred >= size && d.referred < maxNumber/2 {
 		size = d.referred + 1
 	}
-	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}}
+	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
 	if d.treeMadeUp {
 		u.SetCatalog(d.catalog.Clone().Set("Pages", u.Add(d.catalog.Get("Pages"))))
 	}
@@ -116,15 +117,39 @@ func (u *Update) SetPage(p *Page, dict *Dict) Ref {
 	if p.Ref != (Ref{}) {
 		return u.Set(p.Ref, dict)
 	}
-	p.Ref = u.Reserve()
+	if ref, ok := u.pages[p.Index]; ok {
+		return u.Set(ref, dict)
+	}
+	// The reference is this update's and not the page's: another update of the
+	// same document numbers its objects anew.
+	ref := u.Reserve()
+	u.pages[p.Index] = ref
 	if !dict.Has("Parent") {
 		if n := len(p.path); n > 0 && p.path[n-1].ref != (Ref{}) {
 			dict = dict.Clone().Set("Parent", p.path[n-1].ref)
 		}
 	}
-	u.Set(p.Ref, dict)
-	u.replaceKid(p.path, p.Ref)
-	return p.Ref
+	u.Set(ref, dict)
+	u.replaceKid(p.path, ref)
+	return ref
+}
+
+// PageRef returns the reference of a page, zero for one that stands directly in
+// /Kids as long as SetPage has not made it an object.
+func (u *Update) PageRef(p *Page) Ref {
+	if p.Ref != (Ref{}) {
+		return p.Ref
+	}
+	return u.pages[p.Index]
+}
+
+// PageDict returns the dictionary of a page as updated so far; clone it to change
+// it.
+func (u *Update) PageDict(p *Page) *Dict {
+	if changed, ok := u.objects[u.PageRef(p).Number].(*Dict); ok {
+		return changed
+	}
+	return p.Dict
 }
 
 // replaceKid puts kid in the place that path leads to. Nodes that stand directly

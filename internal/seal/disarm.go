@@ -155,14 +155,7 @@ func (e *edit) disarmPage(page *pdf.Page) {
 }
 
 // dict is the dictionary of a page as updated so far.
-func (e *edit) dict(page *pdf.Page) *pdf.Dict {
-	if page.Ref != (pdf.Ref{}) {
-		if dict := e.update.Dict(page.Ref); dict != nil {
-			return dict
-		}
-	}
-	return page.Dict
-}
+func (e *edit) dict(page *pdf.Page) *pdf.Dict { return e.update.PageDict(page) }
 
 // annotations returns the annotations of a page as updated so far, and the object
 // that holds the array, the zero Ref where it stands in the page itself.

@@ -118,8 +118,8 @@ func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 		pdf.Entry{Key: "Contents", Value: pdf.TextString("Verify at " + e.stamp.VerifyURL)},
 		pdf.Entry{Key: "AP", Value: pdf.NewDict(pdf.Entry{Key: "N", Value: form})},
 	)
-	if page.Ref != (pdf.Ref{}) {
-		dict.Set("P", page.Ref)
+	if ref := e.update.PageRef(page); ref != (pdf.Ref{}) {
+		dict.Set("P", ref)
 	}
 	ref := e.update.Add(dict)
 	annotations, holder := e.annotations(page)
