@@ -2,10 +2,13 @@ package cert
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"io"
 	"net"
 	"net/url"
+	"path/filepath"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -19,6 +22,7 @@ import (
 // through and loses the answer, as a connection that breaks does.
 type losingProxy struct {
 	listener net.Listener
+	network  string
 	target   string
 	armed    atomic.Bool
 	under    sync.WaitGroup
@@ -30,7 +34,15 @@ func newLosingProxy(t *testing.T, databaseURL string) (_ *losingProxy, proxied s
 	if err != nil {
 		t.Fatal(err)
 	}
-	p := &losingProxy{target: u.Host}
+	p := &losingProxy{network: "tcp", target: u.Host}
+	// The test server may listen on a socket alone, whose folder the query names.
+	if query := u.Query(); strings.HasPrefix(query.Get("host"), "/") {
+		p.network, p.target = "unix", filepath.Join(query.Get("host"), ".s.PGSQL."+cmp.Or(query.Get("port"), "5432"))
+		query.Del("host")
+		query.Del("port")
+		query.Set("sslmode", "disable")
+		u.RawQuery = query.Encode()
+	}
 	if p.listener, err = (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -51,7 +63,7 @@ func (p *losingProxy) serve() {
 		if err != nil {
 			return
 		}
-		server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", p.target)
+		server, err := (&net.Dialer{}).DialContext(context.Background(), p.network, p.target)
 		if err != nil {
 			_ = client.Close()
 			continue
