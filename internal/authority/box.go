@@ -1,0 +1,180 @@
+package authority
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+
+	"filippo.io/age"
+	"filippo.io/age/armor"
+)
+
+// box encrypts the private keys at rest with an X25519 identity of age. The identity
+// stands in a file of the folder, which itself is encrypted where there is a passphrase.
+type box struct{ identity *age.X25519Identity }
+
+const (
+	plainFile     = "identity.txt"     // the identity, mode 0600
+	encryptedFile = "identity.txt.age" // the same, encrypted with the passphrase
+)
+
+// open returns the box, making its identity at first.
+func (a *Authority) open() (*box, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.box != nil {
+		return a.box, nil
+	}
+	name := filepath.Join(a.dir, plainFile)
+	if a.options.Passphrase != "" {
+		name = filepath.Join(a.dir, encryptedFile)
+	}
+	text, err := readFile(name)
+	if f, ok := errors.AsType[*Fault](err); ok && f.Code == CodeMissing {
+		if err := a.makeIdentity(name); err != nil {
+			return nil, err
+		}
+		text, err = readFile(name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if a.options.Passphrase != "" {
+		if text, err = a.unwrap(text); err != nil {
+			return nil, err
+		}
+	}
+	identity, err := age.ParseX25519Identity(strings.TrimSpace(string(text)))
+	if err != nil {
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", name, err)}
+	}
+	a.box = &box{identity: identity}
+	return a.box, nil
+}
+
+// makeIdentity makes the file of the identity. It refuses where keys are there already
+// that only a lost one, or one under another protection, can decrypt.
+func (a *Authority) makeIdentity(name string) error {
+	if numbers, err := generations(filepath.Join(a.dir, rootFolder)); err != nil || len(numbers) > 0 {
+		if err != nil {
+			return err
+		}
+		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s is missing: put it back from a backup", name)} //nolint:err113 // the code tells it apart
+	}
+	identity, err := age.GenerateX25519Identity()
+	if err != nil {
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("make identity: %w", err)}
+	}
+	text := []byte(identity.String() + "\n")
+	if a.options.Passphrase != "" {
+		recipient, err := age.NewScryptRecipient(a.options.Passphrase)
+		if err != nil {
+			return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
+		}
+		if text, err = encrypt(text, recipient); err != nil {
+			return err
+		}
+	}
+	if err := place(name, text); err != nil && !errors.Is(err, errTaken) {
+		return err
+	}
+	return nil
+}
+
+func (a *Authority) unwrap(text []byte) ([]byte, error) {
+	identity, err := age.NewScryptIdentity(a.options.Passphrase)
+	if err != nil {
+		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
+	}
+	return decrypt(text, identity)
+}
+
+// encrypt returns the armored encryption of data.
+func encrypt(data []byte, to age.Recipient) ([]byte, error) {
+	var out bytes.Buffer
+	text := armor.NewWriter(&out)
+	w, err := age.Encrypt(text, to)
+	if err == nil {
+		_, err = w.Write(data)
+		err = errors.Join(err, w.Close(), text.Close())
+	}
+	if err != nil {
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("encrypt key: %w", err)}
+	}
+	return out.Bytes(), nil
+}
+
+func decrypt(text []byte, identity age.Identity) ([]byte, error) {
+	r, err := age.Decrypt(armor.NewReader(bytes.NewReader(text)), identity)
+	if err != nil {
+		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("decrypt key: %w", err)}
+	}
+	data, err := io.ReadAll(io.LimitReader(r, maxFile))
+	if err != nil {
+		return nil, &Fault{Code: CodeLocked, Err: fmt.Errorf("decrypt key: %w", err)}
+	}
+	return data, nil
+}
+
+// seal makes the key file of a private key.
+func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate) (entry, error) {
+	b, err := a.open()
+	if err != nil {
+		return entry{}, err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return entry{}, &Fault{Code: CodeRefused, Err: fmt.Errorf("encode key: %w", err)}
+	}
+	text, err := encrypt(raw, b.identity.Recipient())
+	if err != nil {
+		return entry{}, err
+	}
+	return entry{Kind: kind, Certificates: string(encodePEM(chain)), Key: string(text)}, nil
+}
+
+// private returns the private key of a key file, which is kept once it was decrypted.
+func (a *Authority) private(o opened) (crypto.Signer, error) {
+	a.mu.Lock()
+	known, ok := a.keys[o.name]
+	a.mu.Unlock()
+	if ok {
+		return known, nil
+	}
+	b, err := a.open()
+	if err != nil {
+		return nil, err
+	}
+	raw, err := decrypt([]byte(o.entry.Key), b.identity)
+	if err != nil {
+		a.mu.Lock()
+		a.box = nil // the right identity may be put in its place
+		a.mu.Unlock()
+		return nil, err
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(raw)
+	if err != nil {
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read key: %w", err)}
+	}
+	key, ok := parsed.(crypto.Signer)
+	if !ok || !fits(key, o.chain[0]) {
+		return nil, &Fault{Code: CodeBroken, Err: errOtherKey}
+	}
+	a.mu.Lock()
+	a.keys[o.name] = key
+	a.mu.Unlock()
+	return key, nil
+}
+
+// errOtherKey tells that a certificate is that of another key.
+var errOtherKey = errors.New("the certificate is that of another key")
+
+func fits(key crypto.Signer, c *x509.Certificate) bool {
+	public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && public.Equal(key.Public())
+}

@@ -1,0 +1,137 @@
+package authority
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/asn1"
+	"fmt"
+	"math/big"
+	"net"
+	"path/filepath"
+	"time"
+)
+
+const (
+	// rootYears is how long a root is valid.
+	rootYears = 40
+	// leafYears is how long the certificate of a key is valid. A diploma outlives the
+	// use of the key that signed it: without a time stamp, signatures can be verified
+	// as long as their certificate is valid.
+	leafYears = 20
+	// skew is by how much clocks may differ.
+	skew = time.Hour
+)
+
+// oidDocumentSigning is id-kp-documentSigning (RFC 9336, 3.1).
+var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
+
+// newRoot makes a key and a root of its own. It can issue certificates that sign
+// documents, and is of no use for anything else: its extended key usage says so to
+// those who heed it there, and names of hosts are excluded (RFC 5280, 4.2.1.10), as
+// are addresses of hosts and of mail, so that it can vouch for neither a server nor a
+// mailbox to anybody who trusts it.
+func (a *Authority) newRoot() (entry, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make root: %w", err)}
+	}
+	template, err := a.template("Certvault document signing "+a.options.Installation, key.Public())
+	if err != nil {
+		return entry{}, err
+	}
+	template.NotAfter = template.NotBefore.AddDate(rootYears, 0, 0)
+	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
+	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
+	template.PermittedDNSDomainsCritical = true // of all name constraints
+	template.ExcludedDNSDomains = []string{""}
+	template.ExcludedEmailAddresses = []string{""}
+	template.ExcludedIPRanges = []*net.IPNet{
+		{IP: net.IPv4zero.To4(), Mask: net.CIDRMask(0, 8*net.IPv4len)},
+		{IP: net.IPv6zero, Mask: net.CIDRMask(0, 8*net.IPv6len)},
+	}
+	root, err := issue(template, template, key.Public(), key)
+	if err != nil {
+		return entry{}, err
+	}
+	return a.seal(Issued, key, []*x509.Certificate{root})
+}
+
+// newLeaf makes a key and has the root issue its certificate.
+func (a *Authority) newLeaf(name string) (entry, error) {
+	o, err := a.latest(filepath.Join(a.dir, rootFolder))
+	if err != nil {
+		return entry{}, err
+	}
+	rootKey, err := a.private(o)
+	if err != nil {
+		return entry{}, err
+	}
+	root := o.chain[0]
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make key: %w", err)}
+	}
+	template, err := a.template(name, key.Public())
+	if err != nil {
+		return entry{}, err
+	}
+	template.NotAfter = template.NotBefore.AddDate(leafYears, 0, 0)
+	if template.NotAfter.After(root.NotAfter) {
+		template.NotAfter = root.NotAfter
+	}
+	template.BasicConstraintsValid = true // and no CA
+	template.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
+	leaf, err := issue(template, root, key.Public(), rootKey)
+	if err != nil {
+		return entry{}, err
+	}
+	return a.seal(Issued, key, []*x509.Certificate{leaf, root})
+}
+
+// template is what all certificates have in common.
+func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certificate, error) {
+	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
+	if err != nil {
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("make serial number: %w", err)}
+	}
+	der, err := x509.MarshalPKIXPublicKey(public)
+	if err != nil {
+		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("encode key: %w", err)}
+	}
+	id := sha256.Sum256(der)
+	return &x509.Certificate{
+		SerialNumber:       serial.Add(serial, big.NewInt(1)),
+		Subject:            pkix.Name{CommonName: commonName(name)},
+		SubjectKeyId:       id[:20],
+		NotBefore:          a.options.Now().Add(-skew).UTC().Truncate(time.Second),
+		UnknownExtKeyUsage: []asn1.ObjectIdentifier{oidDocumentSigning},
+		// Viewers that build on NSS, pdfsig among them, judge signatures on documents as they
+		// do those on mail, and trust none without this. No certificate has an address.
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection},
+	}, nil
+}
+
+// commonName cuts a name to the 64 characters of ub-common-name (RFC 5280, A.1).
+func commonName(name string) string {
+	if runes := []rune(name); len(runes) > 64 {
+		name = string(runes[:63]) + "…"
+	}
+	return name
+}
+
+func issue(template, parent *x509.Certificate, public crypto.PublicKey, key crypto.Signer) (*x509.Certificate, error) {
+	raw, err := x509.CreateCertificate(rand.Reader, template, parent, public, key)
+	if err != nil {
+		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("issue certificate: %w", err)}
+	}
+	c, err := x509.ParseCertificate(raw)
+	if err != nil {
+		return nil, &Fault{Code: CodeRefused, Err: fmt.Errorf("issue certificate: %w", err)}
+	}
+	return c, nil
+}

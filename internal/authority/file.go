@@ -1,0 +1,192 @@
+package authority
+
+import (
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// entry is what a key file holds, as JSON.
+type entry struct {
+	Kind Kind `json:"kind"`
+	// Certificates are PEM, the key's own first.
+	Certificates string `json:"certificates"`
+	// Key is the PKCS #8 form of the private key, encrypted with age and armored.
+	Key string `json:"key,omitempty"`
+	// Command is the signer program and its arguments.
+	Command []string `json:"command,omitempty"`
+}
+
+const (
+	extension = ".json"
+	maxFile   = 1 << 20 // bytes of a file of the folder
+)
+
+// errTaken tells that a file of the name is there already.
+var errTaken = errors.New("another process was faster")
+
+func file(path string, number int) string {
+	return filepath.Join(path, fmt.Sprintf("%04d%s", number, extension))
+}
+
+// generations lists the numbers of the key files in a folder, in order. There are
+// none where the folder is not there.
+func generations(path string) ([]int, error) {
+	list, err := os.ReadDir(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("list keys: %w", err)}
+	}
+	var numbers []int
+	for _, e := range list {
+		digits, ok := strings.CutSuffix(e.Name(), extension)
+		if n, err := strconv.Atoi(digits); ok && err == nil && n > 0 && filepath.Base(file(path, n)) == e.Name() {
+			numbers = append(numbers, n)
+		}
+	}
+	slices.Sort(numbers)
+	return numbers, nil
+}
+
+// add writes a key file. The error is errTaken where there is one.
+func add(path string, number int, e entry) error {
+	text, err := json.MarshalIndent(e, "", "\t")
+	if err != nil {
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("write key: %w", err)}
+	}
+	return place(file(path, number), append(text, '\n'))
+}
+
+// place makes a file that is there whole or not at all, also after a power cut, and is
+// never overwritten. The error is errTaken where there is one.
+func place(name string, data []byte) (err error) {
+	storage := func(err error) error {
+		if err == nil {
+			return nil
+		}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("write key: %w", err)}
+	}
+	dir := filepath.Dir(name)
+	if err := makeFolder(dir); err != nil {
+		return storage(err)
+	}
+	tmp, err := os.CreateTemp(dir, ".new-*") // with mode 0600
+	if err != nil {
+		return storage(err)
+	}
+	defer func() {
+		if remove := os.Remove(tmp.Name()); err == nil {
+			err = storage(remove)
+		}
+	}()
+	_, err = tmp.Write(data)
+	if err := errors.Join(err, tmp.Sync(), tmp.Close()); err != nil {
+		return storage(err)
+	}
+	if err := os.Link(tmp.Name(), name); err != nil {
+		if errors.Is(err, fs.ErrExist) {
+			return errTaken
+		}
+		return storage(err)
+	}
+	return storage(syncFolder(dir))
+}
+
+// makeFolder makes a folder, and those above it, so that they survive a power cut.
+func makeFolder(dir string) error {
+	if _, err := os.Stat(dir); err == nil {
+		return nil
+	}
+	parent := filepath.Dir(dir)
+	if parent != dir {
+		if err := makeFolder(parent); err != nil {
+			return err
+		}
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+		return fmt.Errorf("make folder: %w", err)
+	}
+	return syncFolder(parent)
+}
+
+func syncFolder(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	if err := errors.Join(d.Sync(), d.Close()); err != nil {
+		return fmt.Errorf("sync folder: %w", err)
+	}
+	return nil
+}
+
+// readFile reads a file of the folder.
+func readFile(name string) ([]byte, error) {
+	f, err := os.Open(name)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, &Fault{Code: CodeMissing, Err: fmt.Errorf("read key: %w", err)}
+	}
+	if err != nil {
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("read key: %w", err)}
+	}
+	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err := errors.Join(err, f.Close()); err != nil {
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("read key: %w", err)}
+	}
+	if len(data) > maxFile {
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is too large", name)} //nolint:err113 // the code tells it apart
+	}
+	return data, nil
+}
+
+// readEntry reads a key file and its certificates.
+func readEntry(name string) (entry, []*x509.Certificate, error) {
+	text, err := readFile(name)
+	if err != nil {
+		return entry{}, nil, err
+	}
+	var e entry
+	if err := json.Unmarshal(text, &e); err != nil {
+		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", name, err)}
+	}
+	chain, err := parseChain([]byte(e.Certificates))
+	if err != nil {
+		return e, nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", name, err)}
+	}
+	return e, chain, nil
+}
+
+// maxChain bounds a chain of certificates.
+const maxChain = 16
+
+// parseChain reads the certificates of a PEM text.
+func parseChain(text []byte) ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("read certificate: %w", err)
+		}
+		if chain = append(chain, c); len(chain) > maxChain {
+			return nil, errors.New("too many certificates") //nolint:err113 // nobody tells it apart
+		}
+	}
+	if len(chain) == 0 {
+		return nil, errors.New("no certificate") //nolint:err113 // nobody tells it apart
+	}
+	return chain, nil
+}

@@ -1,0 +1,235 @@
+package pades
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/elliptic"
+	"crypto/rsa"
+	_ "crypto/sha256" // crypto.SHA256
+	_ "crypto/sha512" // crypto.SHA384 and crypto.SHA512
+	"encoding/asn1"
+	"errors"
+	"fmt"
+)
+
+// Errors of keys and algorithms.
+var (
+	// ErrKey tells that a key cannot sign: its algorithm is not supported, or it
+	// is not the one of the certificate.
+	ErrKey = errors.New("the key cannot be used to sign")
+
+	// errUnsupported tells that a signature is made in a way that is not judged
+	// here, such as with SHA-1, or lacks what it takes to judge it.
+	errUnsupported = errors.New("it cannot be judged here")
+	// errMismatch tells that a signature was not made by the key over the data.
+	errMismatch = errors.New("the signature does not fit")
+)
+
+// algorithmIdentifier is an AlgorithmIdentifier (RFC 5280, 4.1.1.2).
+type algorithmIdentifier struct {
+	id     asn1.ObjectIdentifier
+	params []byte // the whole element; nil when absent
+	raw    []byte // the contents of the SEQUENCE
+}
+
+// algorithm takes off an AlgorithmIdentifier of the tag, a SEQUENCE if it is not
+// tagged otherwise.
+func (d *der) algorithm(tag byte) (a algorithmIdentifier, err error) {
+	body, err := d.next(tag)
+	if err != nil {
+		return a, err
+	}
+	a.raw = body
+	if a.id, err = body.oid(); err != nil {
+		return a, err
+	}
+	if len(body) > 0 {
+		if _, _, a.params, err = body.element(); err != nil {
+			return a, err
+		}
+	}
+	return a, body.end()
+}
+
+// plain tells that there are no parameters: none, or NULL.
+func (a algorithmIdentifier) plain() bool {
+	return a.params == nil || bytes.Equal(a.params, []byte{tagNull, 0})
+}
+
+// derAlgorithm encodes an AlgorithmIdentifier.
+func derAlgorithm(id asn1.ObjectIdentifier, params ...byte) []byte {
+	return tlv(tagSequence, derOID(id), params)
+}
+
+// digest returns the hash of a digest algorithm.
+func (a algorithmIdentifier) digest() (crypto.Hash, error) {
+	switch {
+	case !a.plain():
+	case oidSHA256.Equal(a.id):
+		return crypto.SHA256, nil
+	case oidSHA384.Equal(a.id):
+		return crypto.SHA384, nil
+	case oidSHA512.Equal(a.id):
+		return crypto.SHA512, nil
+	case oidSHA1.Equal(a.id):
+		return 0, fmt.Errorf("%w: SHA-1 proves nothing any more", errUnsupported)
+	}
+	return 0, fmt.Errorf("%w: digest %v", errUnsupported, a.id)
+}
+
+// scheme is how a key of ours signs.
+type scheme struct {
+	identifier []byte // of the signature algorithm
+	size       int    // the longest signature in bytes
+}
+
+// schemeOf returns how a key with this public key signs with SHA-256. The digest
+// of the document is SHA-256 whatever the key, since the state after the
+// original was saved with that.
+func schemeOf(public crypto.PublicKey) (scheme, error) {
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() {
+			return scheme{}, fmt.Errorf("%w: curve %s", ErrKey, key.Params().Name)
+		}
+		n := (key.Params().BitSize + 7) / 8
+		return scheme{derAlgorithm(oidECDSASHA256), 2*(n+3) + 3}, nil // two INTEGERs in a SEQUENCE
+	case *rsa.PublicKey:
+		if key.N.BitLen() < 2048 {
+			return scheme{}, fmt.Errorf("%w: RSA with %d bits", ErrKey, key.N.BitLen())
+		}
+		return scheme{derAlgorithm(oidSHA256WithRSA, tagNull, 0), key.Size()}, nil
+	}
+	return scheme{}, fmt.Errorf("%w: a %T", ErrKey, public)
+}
+
+// checkSignature checks a signature over the message, the DER of the signed
+// attributes. hash is that of the SignerInfo's digestAlgorithm, which the signature
+// algorithm has to agree with.
+func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.Hash, message, signature []byte) error {
+	if oidEd25519.Equal(a.id) {
+		key, ok := public.(ed25519.PublicKey)
+		if !ok || a.params != nil || hash != crypto.SHA512 { // RFC 8419, 3.1
+			return errMismatch
+		}
+		return fits(ed25519.Verify(key, message, signature))
+	}
+	h := hash.New()
+	h.Write(message)
+	digest := h.Sum(nil)
+	named, pss, err := signatureHash(a, hash)
+	if err != nil {
+		return err
+	}
+	if named != hash {
+		return fmt.Errorf("%w: two digest algorithms", errUnsupported)
+	}
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		return fits(a.isECDSA() && ecdsa.VerifyASN1(key, digest, signature))
+	case *rsa.PublicKey:
+		if a.isECDSA() {
+			return errMismatch
+		}
+		if pss != nil {
+			return fits(rsa.VerifyPSS(key, hash, digest, signature, pss) == nil)
+		}
+		return fits(rsa.VerifyPKCS1v15(key, hash, digest, signature) == nil)
+	}
+	return fmt.Errorf("%w: a %T", errUnsupported, public)
+}
+
+func (a algorithmIdentifier) isECDSA() bool {
+	return oidECDSASHA256.Equal(a.id) || oidECDSASHA384.Equal(a.id) || oidECDSASHA512.Equal(a.id)
+}
+
+func fits(ok bool) error {
+	if !ok {
+		return errMismatch
+	}
+	return nil
+}
+
+// signatureHash returns the hash that a signature algorithm names, hash itself
+// where it names none, and the options of PSS.
+func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.PSSOptions, error) {
+	if oidRSAPSS.Equal(a.id) {
+		return pssParams(a.params)
+	}
+	if !a.plain() {
+		return 0, nil, fmt.Errorf("%w: parameters of %v", errUnsupported, a.id)
+	}
+	for _, known := range []struct {
+		id   asn1.ObjectIdentifier
+		hash crypto.Hash
+	}{
+		{oidRSA, hash}, // RFC 3370, 3.2
+		{oidSHA256WithRSA, crypto.SHA256},
+		{oidSHA384WithRSA, crypto.SHA384},
+		{oidSHA512WithRSA, crypto.SHA512},
+		{oidECDSASHA256, crypto.SHA256},
+		{oidECDSASHA384, crypto.SHA384},
+		{oidECDSASHA512, crypto.SHA512},
+	} {
+		if known.id.Equal(a.id) {
+			return known.hash, nil, nil
+		}
+	}
+	return 0, nil, fmt.Errorf("%w: signature %v", errUnsupported, a.id)
+}
+
+// pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). Its defaults are SHA-1,
+// so hash and mask generation have to be there.
+func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
+	fail := func(err error) (crypto.Hash, *rsa.PSSOptions, error) {
+		return 0, nil, fmt.Errorf("%w: PSS parameters: %w", errUnsupported, err)
+	}
+	d := der(params)
+	body, err := d.next(tagSequence)
+	if err != nil {
+		return fail(err)
+	}
+	tagged, err := body.next(tagContextCons)
+	if err != nil {
+		return fail(err)
+	}
+	digest, err := tagged.algorithm(tagSequence)
+	if err != nil {
+		return fail(errors.Join(err, tagged.end()))
+	}
+	hash, err := digest.digest()
+	if err != nil {
+		return fail(err)
+	}
+	if tagged, err = body.next(tagContextCons | 1); err != nil {
+		return fail(err)
+	}
+	mgf, err := tagged.algorithm(tagSequence)
+	if err != nil || !oidMGF1.Equal(mgf.id) {
+		return fail(fmt.Errorf("%w: mask generation", errDER))
+	}
+	inner := der(mgf.params)
+	mask, err := inner.algorithm(tagSequence)
+	if err != nil || !mask.id.Equal(digest.id) {
+		return fail(fmt.Errorf("%w: mask generation", errDER))
+	}
+	salt := 20
+	if body.is(tagContextCons | 2) {
+		if tagged, err = body.next(tagContextCons | 2); err != nil {
+			return fail(err)
+		}
+		if salt, err = tagged.small(); err != nil {
+			return fail(err)
+		}
+	}
+	// A trailer field (3) could only say the default, which DER leaves out.
+	if err := body.end(); err != nil {
+		return fail(err)
+	}
+	if salt == 0 { // rsa takes 0 for "any"
+		return fail(fmt.Errorf("%w: no salt", errDER))
+	}
+	return hash, &rsa.PSSOptions{SaltLength: salt, Hash: hash}, nil
+}

@@ -1,0 +1,68 @@
+package pades
+
+import "fmt"
+
+// maxBER bounds how deeply elements stand within each other.
+const maxBER = 32
+
+// fromBER rewrites an element in the basic encoding (ITU-T X.690, 8), which many signers
+// write where the distinguished one is asked for, with lengths that are known and as
+// short as they can be, and strings in one piece. It returns what follows too.
+func fromBER(b []byte, depth int) (element, rest []byte, err error) {
+	if len(b) < 2 || depth > maxBER || b[0]&0x1f == 0x1f {
+		return nil, nil, errDER
+	}
+	tag, length, at := b[0], int(b[1]), 2
+	if b[1] > 0x80 {
+		n := int(b[1] & 0x7f)
+		if n > 4 || len(b) < 2+n {
+			return nil, nil, errDER
+		}
+		length = 0
+		for _, c := range b[2 : 2+n] {
+			length = length<<8 | int(c)
+		}
+		at += n
+	}
+	indefinite := b[1] == 0x80
+	const constructed = 0x20
+	switch {
+	case indefinite && tag&constructed == 0:
+		return nil, nil, errDER
+	case !indefinite && (length < 0 || length > len(b)-at):
+		return nil, nil, fmt.Errorf("%w: cut off", errDER)
+	case !indefinite && tag&constructed == 0:
+		return tlv(tag, b[at:at+length]), b[at+length:], nil
+	}
+	inner, rest := b[at:], []byte(nil)
+	if !indefinite {
+		inner, rest = b[at:at+length], b[at+length:]
+	}
+	var body []byte
+	for {
+		if indefinite && len(inner) >= 2 && inner[0] == 0 && inner[1] == 0 { // the end (8.1.5)
+			rest = inner[2:]
+			break
+		}
+		if !indefinite && len(inner) == 0 {
+			break
+		}
+		var part []byte
+		if part, inner, err = fromBER(inner, depth+1); err != nil {
+			return nil, nil, err
+		}
+		if tag == tagOctetString|constructed { // a string in pieces (8.7.3)
+			d := der(part)
+			piece, err := d.next(tagOctetString)
+			if err != nil {
+				return nil, nil, err
+			}
+			part = piece
+		}
+		body = append(body, part...)
+	}
+	if tag == tagOctetString|constructed {
+		tag = tagOctetString
+	}
+	return tlv(tag, body), rest, nil
+}

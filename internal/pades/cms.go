@@ -1,0 +1,169 @@
+package pades
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"fmt"
+	"slices"
+	"time"
+)
+
+// Signer signs documents with one key.
+type Signer struct {
+	// Key signs digests of SHA-256: ECDSA on P-256 or P-384, or RSA with
+	// PKCS #1 v1.5.
+	Key crypto.Signer
+	// Chain is the certificate of the key and those that lead from it to a root.
+	// The root itself may be left out, and is not put into the file.
+	Chain []*x509.Certificate
+	// TimeStamps is where time stamps come from; without it the signature is of
+	// level B-B.
+	TimeStamps *TimeStampAuthority
+}
+
+// Check tells whether the key can sign documents at a time. The error is, or wraps,
+// ErrKey.
+func (s *Signer) Check(at time.Time) error {
+	if _, err := s.check(); err != nil {
+		return err
+	}
+	leaf := s.Chain[0]
+	switch {
+	case !maySign(leaf):
+		return fmt.Errorf("%w: the certificate is not meant for documents", ErrKey)
+	case at.Before(leaf.NotBefore):
+		return fmt.Errorf("%w: the certificate is not valid before %s", ErrKey, leaf.NotBefore.Format(time.DateOnly))
+	case at.After(leaf.NotAfter):
+		return fmt.Errorf("%w: the certificate has expired on %s", ErrKey, leaf.NotAfter.Format(time.DateOnly))
+	}
+	return nil
+}
+
+// check tells whether the key is one that is supported, and how it signs.
+func (s *Signer) check() (scheme, error) {
+	if s.Key == nil || len(s.Chain) == 0 {
+		return scheme{}, fmt.Errorf("%w: there is none, or no certificate", ErrKey)
+	}
+	public, ok := s.Chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })
+	if !ok || !public.Equal(s.Key.Public()) {
+		return scheme{}, fmt.Errorf("%w: the certificate is that of another key", ErrKey)
+	}
+	return schemeOf(s.Key.Public())
+}
+
+// certificates are the contents of CertificateSet (RFC 5652, 10.2.3): the chain
+// without its root, which nobody may trust for standing in the file.
+func (s *Signer) certificates() []byte {
+	set := make([][]byte, 0, len(s.Chain))
+	for i, c := range s.Chain {
+		if i == 0 || !bytes.Equal(c.RawIssuer, c.RawSubject) {
+			set = append(set, c.Raw)
+		}
+	}
+	slices.SortFunc(set, bytes.Compare) // a SET OF in DER (X.690, 11.6)
+	return slices.Concat(set...)
+}
+
+// derAttribute encodes an Attribute of one value (RFC 5652, 5.3).
+func derAttribute(id, value []byte) []byte {
+	return tlv(tagSequence, id, tlv(tagSet, value))
+}
+
+// signedAttributes are those of a baseline signature (EN 319 142-1, 6.3): the
+// time of signing is not among them, /M of the signature dictionary has it.
+// CMSAlgorithmProtection has the algorithms signed too, which stand outside.
+func (s *Signer) signedAttributes(digest []byte, scheme scheme) []byte {
+	certificate := sha256.Sum256(s.Chain[0].Raw)
+	sha := derAlgorithm(oidSHA256)
+	attributes := [][]byte{
+		derAttribute(derOID(oidContentType), derOID(oidData)),
+		derAttribute(derOID(oidMessageDigest), tlv(tagOctetString, digest)),
+		// ESSCertIDv2: the hash algorithm is SHA-256 by default, and the hash
+		// suffices to name the certificate (RFC 5035, 4).
+		derAttribute(derOID(oidSigningCertificateV2),
+			tlv(tagSequence, tlv(tagSequence, tlv(tagSequence, tlv(tagOctetString, certificate[:]))))),
+		derAttribute(derOID(oidAlgorithmProtection),
+			tlv(tagSequence, sha, retag(scheme.identifier, tagContextCons|1))),
+	}
+	slices.SortFunc(attributes, bytes.Compare)
+	return tlv(tagSet, attributes...)
+}
+
+// retag returns an element with another tag.
+func retag(element []byte, tag byte) []byte {
+	out := bytes.Clone(element)
+	out[0] = tag
+	return out
+}
+
+// encode puts the CMS object together (RFC 5652, 5.1 and 5.3). token is nil for
+// a signature without time stamp.
+func (s *Signer) encode(scheme scheme, attributes, signature, token []byte) []byte {
+	var unsigned []byte
+	if token != nil {
+		unsigned = tlv(tagContextCons|1, derAttribute(derOID(oidTimeStampToken), token))
+	}
+	one := []byte{tagInteger, 1, 1}
+	leaf := s.Chain[0]
+	signer := tlv(tagSequence,
+		one,
+		tlv(tagSequence, leaf.RawIssuer, derInteger(leaf.SerialNumber)),
+		derAlgorithm(oidSHA256),
+		retag(attributes, tagContextCons),
+		scheme.identifier,
+		tlv(tagOctetString, signature),
+		unsigned,
+	)
+	signed := tlv(tagSequence,
+		one,
+		tlv(tagSet, derAlgorithm(oidSHA256)),
+		tlv(tagSequence, derOID(oidData)), // the content is the document: detached
+		tlv(tagContextCons, s.certificates()),
+		tlv(tagSet, signer),
+	)
+	return tlv(tagSequence, derOID(oidSignedData), tlv(tagContextCons, signed))
+}
+
+// reserve returns how long the CMS object can get.
+func (s *Signer) reserve(scheme scheme) int {
+	attributes := s.signedAttributes(make([]byte, sha256.Size), scheme)
+	var token []byte
+	if s.TimeStamps != nil {
+		token = make([]byte, s.TimeStamps.reserve())
+	}
+	return len(s.encode(scheme, attributes, make([]byte, scheme.size), token))
+}
+
+// sign returns the CMS object over a document of the SHA-256 digest. The
+// signature is checked before it is used: the key may be that of a foreign program.
+func (s *Signer) sign(ctx context.Context, digest []byte) ([]byte, error) {
+	scheme, err := s.check()
+	if err != nil {
+		return nil, err
+	}
+	attributes := s.signedAttributes(digest, scheme)
+	sum := sha256.Sum256(attributes)
+	signature, err := s.Key.Sign(rand.Reader, sum[:], crypto.SHA256)
+	if err != nil {
+		return nil, fmt.Errorf("sign: %w", err)
+	}
+	d := der(scheme.identifier)
+	identifier, err := d.algorithm(tagSequence)
+	if err == nil {
+		err = checkSignature(s.Chain[0].PublicKey, identifier, crypto.SHA256, attributes, signature)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrKey, err)
+	}
+	var token []byte
+	if s.TimeStamps != nil {
+		if token, err = s.TimeStamps.stamp(ctx, signature); err != nil {
+			return nil, err
+		}
+	}
+	return s.encode(scheme, attributes, signature, token), nil
+}

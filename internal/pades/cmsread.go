@@ -1,0 +1,405 @@
+package pades
+
+import (
+	"bytes"
+	"crypto"
+	"crypto/sha1" //nolint:gosec // names a certificate in the attribute of RFC 2634
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"math/big"
+)
+
+// Bounds of a CMS object.
+const (
+	maxCMS          = 1 << 20 // bytes
+	maxCertificates = 64
+	maxAttributes   = 64
+)
+
+// signedData is a CMS object of one signer (RFC 5652, 5).
+type signedData struct {
+	contentType  asn1.ObjectIdentifier
+	content      []byte // nil when it is elsewhere
+	certificates []*x509.Certificate
+	signer       signerInfo
+
+	// unvouched names what no signature covers and nothing else accounts for.
+	unvouched []string
+}
+
+// signerInfo is a SignerInfo (RFC 5652, 5.3).
+type signerInfo struct {
+	issuer     []byte // and serial, or
+	serial     *big.Int
+	keyID      []byte
+	digest     algorithmIdentifier
+	hash       crypto.Hash
+	attributes []byte // as they are signed, with the tag of a SET
+	signed     []attribute
+	algorithm  algorithmIdentifier
+	signature  []byte
+	unsigned   []attribute
+}
+
+// attribute is an Attribute with its only value.
+type attribute struct {
+	id    asn1.ObjectIdentifier
+	value der
+}
+
+// parseSignedData reads a ContentInfo with SignedData and nothing behind it.
+func parseSignedData(data []byte) (*signedData, error) {
+	if len(data) > maxCMS {
+		return nil, fmt.Errorf("%w: %d bytes", errDER, len(data))
+	}
+	d := der(data)
+	info, err := d.next(tagSequence)
+	if err != nil || d.end() != nil {
+		return nil, errors.Join(err, d.end())
+	}
+	id, err := info.oid()
+	if err != nil {
+		return nil, err
+	}
+	if !oidSignedData.Equal(id) {
+		return nil, fmt.Errorf("%w: content %v", errDER, id)
+	}
+	explicit, err := info.next(tagContextCons)
+	if err != nil || info.end() != nil {
+		return nil, errors.Join(err, info.end())
+	}
+	body, err := explicit.next(tagSequence)
+	if err != nil || explicit.end() != nil {
+		return nil, errors.Join(err, explicit.end())
+	}
+	s := &signedData{}
+	if err := s.parse(body); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// parse reads the contents of SignedData (RFC 5652, 5.1).
+func (s *signedData) parse(body der) error {
+	version, err := body.small()
+	if err != nil {
+		return err
+	}
+	digests, err := body.next(tagSet)
+	if err != nil {
+		return err
+	}
+	if err := s.parseContent(&body); err != nil {
+		return err
+	}
+	other, err := s.parseCertificates(&body)
+	if err != nil {
+		return err
+	}
+	if body.is(tagContextCons | 1) {
+		if _, err := body.whole(tagContextCons | 1); err != nil {
+			return err
+		}
+		s.unvouched = append(s.unvouched, "revocation information")
+	}
+	signers, err := body.next(tagSet)
+	if err != nil || body.end() != nil {
+		return errors.Join(err, body.end())
+	}
+	signer, err := signers.next(tagSequence)
+	if err != nil {
+		return err
+	}
+	if err := signers.end(); err != nil {
+		return fmt.Errorf("more than one signer: %w", err)
+	}
+	if err := s.signer.parse(signer); err != nil {
+		return err
+	}
+	// Only what the standard asks for may stand where no signature covers it.
+	want := 1
+	if s.signer.keyID != nil || !oidData.Equal(s.contentType) {
+		want = 3
+	}
+	if version != want && !other {
+		s.unvouched = append(s.unvouched, fmt.Sprintf("version %d where %d is due", version, want))
+	}
+	if a, err := digests.algorithm(tagSequence); err != nil || len(digests) > 0 || !bytes.Equal(a.raw, s.signer.digest.raw) {
+		s.unvouched = append(s.unvouched, "digest algorithms")
+	}
+	return nil
+}
+
+// parseContent reads EncapsulatedContentInfo (RFC 5652, 5.2).
+func (s *signedData) parseContent(body *der) error {
+	encapsulated, err := body.next(tagSequence)
+	if err != nil {
+		return err
+	}
+	if s.contentType, err = encapsulated.oid(); err != nil {
+		return err
+	}
+	if len(encapsulated) == 0 {
+		return nil
+	}
+	explicit, err := encapsulated.next(tagContextCons)
+	if err != nil || encapsulated.end() != nil {
+		return errors.Join(err, encapsulated.end())
+	}
+	content, err := explicit.next(tagOctetString)
+	s.content = content
+	return errors.Join(err, explicit.end())
+}
+
+// parseCertificates reads CertificateSet (RFC 5652, 10.2.3), and tells whether it has
+// certificates of another form.
+func (s *signedData) parseCertificates(body *der) (other bool, err error) {
+	if !body.is(tagContextCons) {
+		return false, nil
+	}
+	set, err := body.next(tagContextCons)
+	if err != nil {
+		return false, err
+	}
+	for n := 0; len(set) > 0; n++ {
+		tag, _, full, err := set.element()
+		if err != nil || n >= maxCertificates {
+			return false, errors.Join(errDER, err)
+		}
+		if tag != tagSequence {
+			s.unvouched = append(s.unvouched, "certificate of another form")
+			other = true
+			continue
+		}
+		c, err := x509.ParseCertificate(full)
+		if err != nil {
+			return false, fmt.Errorf("%w: certificate: %w", errUnsupported, err)
+		}
+		s.certificates = append(s.certificates, c)
+	}
+	return other, nil
+}
+
+// parse reads the contents of SignerInfo.
+func (s *signerInfo) parse(body der) error {
+	version, err := body.small()
+	if err != nil {
+		return err
+	}
+	switch {
+	case version == 1 && body.is(tagSequence):
+		name, err := body.next(tagSequence)
+		if err != nil {
+			return err
+		}
+		if s.issuer, err = name.whole(tagSequence); err != nil {
+			return err
+		}
+		if s.serial, err = name.integer(); err != nil || name.end() != nil {
+			return errors.Join(err, name.end())
+		}
+	case version == 3 && body.is(tagContext):
+		if s.keyID, err = body.next(tagContext); err != nil {
+			return err
+		}
+	default:
+		return fmt.Errorf("%w: signer of version %d", errDER, version)
+	}
+	if s.digest, err = body.algorithm(tagSequence); err != nil {
+		return err
+	}
+	if body.is(tagContextCons) {
+		full, err := body.whole(tagContextCons)
+		if err != nil {
+			return err
+		}
+		s.attributes = retag(full, tagSet) // as it is signed (RFC 5652, 5.4)
+		set := der(s.attributes)
+		list, err := set.next(tagSet)
+		if err != nil {
+			return err
+		}
+		if s.signed, err = parseAttributes(list); err != nil {
+			return err
+		}
+	}
+	if s.algorithm, err = body.algorithm(tagSequence); err != nil {
+		return err
+	}
+	value, err := body.next(tagOctetString)
+	if err != nil {
+		return err
+	}
+	s.signature = value
+	if body.is(tagContextCons | 1) {
+		list, err := body.next(tagContextCons | 1)
+		if err != nil {
+			return err
+		}
+		if s.unsigned, err = parseAttributes(list); err != nil {
+			return err
+		}
+	}
+	if err := body.end(); err != nil {
+		return err
+	}
+	s.hash, err = s.digest.digest()
+	return err
+}
+
+// parseAttributes reads a SET OF Attribute. None may be given twice, and those
+// that are known here have one value each (RFC 5652, 11).
+func parseAttributes(list der) ([]attribute, error) {
+	var out []attribute
+	for len(list) > 0 {
+		body, err := list.next(tagSequence)
+		if err != nil {
+			return nil, err
+		}
+		var a attribute
+		if a.id, err = body.oid(); err != nil {
+			return nil, err
+		}
+		if a.value, err = body.next(tagSet); err != nil || body.end() != nil {
+			return nil, errors.Join(err, body.end())
+		}
+		for _, b := range out {
+			if b.id.Equal(a.id) {
+				return nil, fmt.Errorf("%w: attribute %v twice", errDER, a.id)
+			}
+		}
+		if out = append(out, a); len(out) > maxAttributes {
+			return nil, fmt.Errorf("%w: too many attributes", errDER)
+		}
+	}
+	return out, nil
+}
+
+// find returns the value of an attribute.
+func find(list []attribute, id asn1.ObjectIdentifier) (der, bool) {
+	for _, a := range list {
+		if a.id.Equal(id) {
+			return a.value, true
+		}
+	}
+	return nil, false
+}
+
+// certificate returns the one that the signer says is its own.
+func (s *signedData) certificate() *x509.Certificate {
+	for _, c := range s.certificates {
+		switch {
+		case s.signer.keyID != nil && bytes.Equal(c.SubjectKeyId, s.signer.keyID),
+			s.signer.serial != nil && c.SerialNumber.Cmp(s.signer.serial) == 0 && bytes.Equal(c.RawIssuer, s.signer.issuer):
+			return c
+		}
+	}
+	return nil
+}
+
+// proof is what the signature of a CMS object was found to be.
+type proof struct {
+	digest    error // nil when the content is the one that was signed
+	signature error // nil when the signature is that of the certificate's key
+	bound     bool  // the certificate is named in what is signed
+}
+
+// prove checks the signature over content of the digest, computed with the hash of
+// the SignerInfo (RFC 5652, 5.4 and 5.6).
+func (s *signedData) prove(digest []byte) proof {
+	leaf := s.certificate()
+	if leaf == nil {
+		err := fmt.Errorf("%w: the signer's certificate is not there", errUnsupported)
+		return proof{err, err, false}
+	}
+	if s.signer.attributes == nil {
+		// The signature is over the content itself, which baseline signatures
+		// exclude; see EN 319 122-1, 5.1.
+		err := fmt.Errorf("%w: no signed attributes", errUnsupported)
+		return proof{err, err, false}
+	}
+	var p proof
+	if kind, ok := find(s.signer.signed, oidContentType); !ok || !bytes.Equal(kind, derOID(s.contentType)) {
+		p.digest = fmt.Errorf("%w: content type", errMismatch)
+	}
+	if want, ok := find(s.signer.signed, oidMessageDigest); !ok || !bytes.Equal(want, tlv(tagOctetString, digest)) {
+		p.digest = fmt.Errorf("%w: digest of the content", errMismatch)
+	}
+	p.signature = checkSignature(leaf.PublicKey, s.signer.algorithm, s.signer.hash, s.signer.attributes, s.signer.signature)
+	if p.signature == nil {
+		p.signature = s.signer.checkAlgorithms()
+	}
+	if p.signature == nil {
+		p.bound, p.signature = s.signer.namesCertificate(leaf)
+	}
+	return p
+}
+
+// checkAlgorithms holds the algorithms against those that were signed with
+// CMSAlgorithmProtection (RFC 6211, 2), where that is there.
+func (s *signerInfo) checkAlgorithms() error {
+	value, ok := find(s.signed, oidAlgorithmProtection)
+	if !ok {
+		return nil
+	}
+	body, err := value.next(tagSequence)
+	if err != nil || value.end() != nil {
+		return errors.Join(err, value.end())
+	}
+	digest, err := body.algorithm(tagSequence)
+	if err != nil {
+		return err
+	}
+	signature, err := body.algorithm(tagContextCons | 1)
+	if err != nil {
+		return err
+	}
+	return fits(bytes.Equal(digest.raw, s.digest.raw) && bytes.Equal(signature.raw, s.algorithm.raw) && len(body) == 0)
+}
+
+// namesCertificate tells whether the signing-certificate attribute is there, and
+// whether it names leaf (RFC 5035, 3; RFC 2634, 5.4).
+func (s *signerInfo) namesCertificate(leaf *x509.Certificate) (bool, error) {
+	value, v2 := find(s.signed, oidSigningCertificateV2)
+	if !v2 {
+		var v1 bool
+		if value, v1 = find(s.signed, oidSigningCertificate); !v1 {
+			return false, nil
+		}
+	}
+	attribute, err := value.next(tagSequence)
+	if err != nil {
+		return false, err
+	}
+	ids, err := attribute.next(tagSequence)
+	if err != nil {
+		return false, err
+	}
+	first, err := ids.next(tagSequence)
+	if err != nil {
+		return false, err
+	}
+	hash := crypto.SHA256
+	if v2 && first.is(tagSequence) {
+		a, err := first.algorithm(tagSequence)
+		if err != nil {
+			return false, err
+		}
+		if hash, err = a.digest(); err != nil {
+			return false, err
+		}
+	}
+	want, err := first.next(tagOctetString)
+	if err != nil {
+		return false, err
+	}
+	if !v2 {
+		sum := sha1.Sum(leaf.Raw) //nolint:gosec // as the attribute has it
+		return true, fits(bytes.Equal(want, sum[:]))
+	}
+	h := hash.New()
+	h.Write(leaf.Raw)
+	return true, fits(bytes.Equal(want, h.Sum(nil)))
+}

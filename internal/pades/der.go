@@ -1,0 +1,183 @@
+package pades
+
+import (
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"math/big"
+)
+
+// Tags of ASN.1 as DER writes them (ITU-T X.690): class, constructed, number.
+const (
+	tagBoolean         = 0x01
+	tagInteger         = 0x02
+	tagBitString       = 0x03
+	tagOctetString     = 0x04
+	tagNull            = 0x05
+	tagOID             = 0x06
+	tagUTF8String      = 0x0c
+	tagGeneralizedTime = 0x18
+	tagSequence        = 0x30
+	tagSet             = 0x31
+	tagContext         = 0x80 // [0] of a primitive type
+	tagContextCons     = 0xa0 // [0] constructed
+)
+
+// errDER tells that bytes are not in the distinguished encoding, which leaves a
+// value one form only (X.690, 10). What may be written in two ways may be
+// altered without a trace.
+var errDER = errors.New("not in the distinguished encoding")
+
+// der reads the elements of a DER encoding one by one.
+type der []byte
+
+// element takes the next element off: its tag, its contents, and all of it.
+func (d *der) element() (tag byte, body, full []byte, err error) {
+	b := *d
+	if len(b) < 2 || b[0]&0x1f == 0x1f { // no type here has a high tag number
+		return 0, nil, nil, errDER
+	}
+	length, at := int(b[1]), 2
+	if b[1] >= 0x80 {
+		n := int(b[1] & 0x7f)
+		if n == 0 || n > 3 || len(b) < 2+n || b[2] == 0 { // indefinite, or not the shortest (10.1)
+			return 0, nil, nil, errDER
+		}
+		length = 0
+		for _, c := range b[2 : 2+n] {
+			length = length<<8 | int(c)
+		}
+		if length < 0x80 {
+			return 0, nil, nil, errDER
+		}
+		at += n
+	}
+	if length > len(b)-at {
+		return 0, nil, nil, errDER
+	}
+	*d = b[at+length:]
+	return b[0], b[at : at+length : at+length], b[: at+length : at+length], nil
+}
+
+// next takes off an element that has the tag and returns its contents.
+func (d *der) next(tag byte) (der, error) {
+	found, body, _, err := d.element()
+	if err == nil && found != tag {
+		err = errDER
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%w: tag %#02x expected", err, tag)
+	}
+	return body, nil
+}
+
+// whole takes off an element that has the tag and returns all of it.
+func (d *der) whole(tag byte) ([]byte, error) {
+	if !d.is(tag) {
+		return nil, fmt.Errorf("%w: tag %#02x expected", errDER, tag)
+	}
+	_, _, full, err := d.element()
+	return full, err
+}
+
+// is tells whether the next element has the tag.
+func (d *der) is(tag byte) bool { return len(*d) > 0 && (*d)[0] == tag }
+
+// end is an error unless everything was read.
+func (d *der) end() error {
+	if len(*d) > 0 {
+		return fmt.Errorf("%w: %d bytes too many", errDER, len(*d))
+	}
+	return nil
+}
+
+// integer takes off an INTEGER.
+func (d *der) integer() (*big.Int, error) {
+	full, err := d.whole(tagInteger)
+	if err != nil {
+		return nil, err
+	}
+	n := new(big.Int)
+	if _, err := asn1.Unmarshal(full, &n); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDER, err)
+	}
+	return n, nil
+}
+
+// small takes off an INTEGER that is not negative and below 256.
+func (d *der) small() (int, error) {
+	n, err := d.integer()
+	if err != nil {
+		return 0, err
+	}
+	if n.Sign() < 0 || n.BitLen() > 8 {
+		return 0, fmt.Errorf("%w: integer out of range", errDER)
+	}
+	return int(n.Int64()), nil
+}
+
+// oid takes off an OBJECT IDENTIFIER.
+func (d *der) oid() (asn1.ObjectIdentifier, error) {
+	full, err := d.whole(tagOID)
+	if err != nil {
+		return nil, err
+	}
+	var id asn1.ObjectIdentifier
+	if _, err := asn1.Unmarshal(full, &id); err != nil {
+		return nil, fmt.Errorf("%w: %w", errDER, err)
+	}
+	return id, nil
+}
+
+// tlv encodes an element of the contents.
+func tlv(tag byte, contents ...[]byte) []byte {
+	n := 0
+	for _, c := range contents {
+		n += len(c)
+	}
+	out := make([]byte, 0, n+5)
+	out = append(out, tag)
+	switch {
+	case n < 0x80:
+		out = append(out, byte(n))
+	case n < 1<<8:
+		out = append(out, 0x81, byte(n))
+	case n < 1<<16:
+		out = append(out, 0x82, byte(n>>8), byte(n))
+	default:
+		out = append(out, 0x83, byte(n>>16), byte(n>>8), byte(n))
+	}
+	for _, c := range contents {
+		out = append(out, c...)
+	}
+	return out
+}
+
+// derInteger encodes an INTEGER that is not negative.
+func derInteger(n *big.Int) []byte {
+	b := n.Bytes()
+	if len(b) == 0 || b[0] >= 0x80 {
+		return tlv(tagInteger, []byte{0}, b)
+	}
+	return tlv(tagInteger, b)
+}
+
+// derOID encodes an OBJECT IDENTIFIER in base 128 (X.690, 8.19).
+func derOID(id asn1.ObjectIdentifier) []byte {
+	body := appendBase128(nil, id[0]*40+id[1])
+	for _, arc := range id[2:] {
+		body = appendBase128(body, arc)
+	}
+	return tlv(tagOID, body)
+}
+
+func appendBase128(out []byte, n int) []byte {
+	shift := 0
+	for n>>shift >= 0x80 {
+		shift += 7
+	}
+	for ; shift > 0; shift -= 7 {
+		out = append(out, byte(n>>shift)|0x80) //nolint:gosec // seven bits at a time
+	}
+	return append(out, byte(n)&0x7f) //nolint:gosec // the last seven bits
+}

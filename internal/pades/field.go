@@ -1,0 +1,255 @@
+package pades
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"time"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// Statement is what a signature says beside that somebody signed.
+type Statement struct {
+	// Name is who signs, Reason why; either may be empty.
+	Name, Reason string
+	// Time is when, as the signer's clock has it.
+	Time time.Time
+	// Original is the file that the signed one was made from.
+	Original Original
+}
+
+// Form is how the original is in the signed file.
+type Form string
+
+const (
+	// Prefix is an original that the file begins with: an incremental update
+	// follows it.
+	Prefix Form = "prefix"
+	// Stream is an original that is the data of a stream, byte for byte: an
+	// attachment, or an image that was taken over as it is.
+	Stream Form = "stream"
+	// Source is an original that the file was made from and does not contain.
+	Source Form = "source"
+)
+
+// Original is the private entry /Certvault of a signature dictionary, which ties the
+// signed file to what was uploaded. It stands there and not in the catalog, where
+// a later revision could replace it, and holds names instead of strings, which
+// are not encrypted:
+//
+//	/Certvault <</Form/Prefix /Length 20971 /SHA256/0a1b... /ReferenceID/NWU-...>>
+type Original struct {
+	Form Form
+	// Length is that of the original in bytes.
+	Length int64
+	// SHA256 is its digest.
+	SHA256 [32]byte
+	// ReferenceID is the certificate that the file belongs to.
+	ReferenceID string
+	// Stream is the stream that has it as its data, for that form.
+	Stream pdf.Ref
+}
+
+// keyOriginal is the key of the private entry, and the others are its own.
+const (
+	keyOriginal    pdf.Name = "Certvault"
+	keyForm        pdf.Name = "Form"
+	keyLength      pdf.Name = "Length"
+	keySHA256      pdf.Name = "SHA256"
+	keyReferenceID pdf.Name = "ReferenceID"
+	keyStream      pdf.Name = "Stream"
+)
+
+// formNames are the forms as they are written.
+var formNames = map[Form]pdf.Name{Prefix: "Prefix", Stream: "Stream", Source: "Source"}
+
+func (o Original) dict() *pdf.Dict {
+	dict := pdf.NewDict(
+		pdf.Entry{Key: keyForm, Value: formNames[o.Form]},
+		pdf.Entry{Key: keyLength, Value: pdf.Integer(o.Length)},
+		pdf.Entry{Key: keySHA256, Value: pdf.Name(hex.EncodeToString(o.SHA256[:]))},
+	)
+	if o.ReferenceID != "" {
+		dict.Set(keyReferenceID, pdf.Name(o.ReferenceID))
+	}
+	if o.Form == Stream {
+		dict.Set(keyStream, o.Stream)
+	}
+	return dict
+}
+
+// Pending is a signature that has its place in an update and no value yet.
+type Pending struct {
+	signer    *Signer
+	byteRange *pdf.Placeholder
+	contents  *pdf.Placeholder
+}
+
+// Prepare adds a signature field without appearance, and its signature dictionary,
+// to an update of doc. found is what doc.Inspect returned. page is the one that
+// gets the field, as good as any since nothing is seen of it.
+//
+// The first signature of a file certifies it and permits no change at all; on top
+// of others it approves. An error is ErrKey.
+func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page, st Statement) (*Pending, error) {
+	if err := s.Check(st.Time); err != nil {
+		return nil, err
+	}
+	scheme, err := s.check()
+	if err != nil {
+		return nil, err
+	}
+	p := &Pending{
+		signer:    s,
+		byteRange: &pdf.Placeholder{Text: bytes.Repeat([]byte{' '}, len("[0   ]")+3*len(strconv.FormatInt(doc.Size()+maxAdded, 10)))},
+		contents:  &pdf.Placeholder{Text: append(append([]byte{'<'}, bytes.Repeat([]byte{'0'}, 2*s.reserve(scheme))...), '>')},
+	}
+	copy(p.byteRange.Text, "[0 0 0 0]")
+	certify := len(found.Signatures) == 0 && !found.Certified && !found.UsageRights
+	value := u.Add(p.dictionary(st, certify))
+	catalog := u.Catalog().Clone()
+	if certify {
+		perms := u.Dict(catalog.Get("Perms")).Clone()
+		catalog.Set("Perms", perms.Set("DocMDP", value))
+		// Pages with annotations are gone through in the order of the structure
+		// (ISO 14289-1, 7.18.3).
+		marked := u.Resolve(u.Dict(catalog.Get("MarkInfo")).Get("Marked")) == pdf.Boolean(true)
+		field := p.widget(u, page, value, fieldName(found, st), marked)
+		addField(u, catalog, field)
+		u.SetCatalog(catalog)
+		return p, nil
+	}
+	field := p.widget(u, page, value, fieldName(found, st), false)
+	if addField(u, catalog, field) {
+		u.SetCatalog(catalog)
+	}
+	return p, nil
+}
+
+// maxAdded is more than any update adds to its file.
+const maxAdded = 1 << 30
+
+// dictionary makes the signature dictionary (ISO 32000-2, 12.8.1, table 255; EN
+// 319 142-1, 6.3).
+func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
+	dict := pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Sig")},
+		pdf.Entry{Key: "Filter", Value: pdf.Name("Adobe.PPKLite")},
+		pdf.Entry{Key: "SubFilter", Value: pdf.Name(cadesDetached)},
+		pdf.Entry{Key: "M", Value: pdf.String(st.Time.UTC().Format("D:20060102150405Z00'00'"))},
+	)
+	if st.Name != "" {
+		dict.Set("Name", pdf.TextString(st.Name))
+	}
+	if st.Reason != "" {
+		dict.Set("Reason", pdf.TextString(st.Reason))
+	}
+	if certify {
+		// 12.8.2.2: nothing may be changed any more.
+		dict.Set("Reference", pdf.Array{pdf.NewDict(
+			pdf.Entry{Key: "Type", Value: pdf.Name("SigRef")},
+			pdf.Entry{Key: "TransformMethod", Value: pdf.Name("DocMDP")},
+			pdf.Entry{Key: "TransformParams", Value: pdf.NewDict(
+				pdf.Entry{Key: "Type", Value: pdf.Name("TransformParams")},
+				pdf.Entry{Key: "P", Value: pdf.Integer(1)},
+				pdf.Entry{Key: "V", Value: pdf.Name("1.2")},
+			)},
+		)})
+	}
+	if st.Original.Form != "" {
+		dict.Set(keyOriginal, st.Original.dict())
+	}
+	return dict.Set("ByteRange", p.byteRange).Set("Contents", p.contents)
+}
+
+// fieldName is a partial field name that no signature of the file has.
+func fieldName(found pdf.Findings, st Statement) string {
+	name := "Certvault"
+	if st.Original.ReferenceID != "" {
+		name += " " + st.Original.ReferenceID
+	}
+	taken := map[string]bool{}
+	for _, s := range found.Signatures {
+		taken[s.Name] = true
+	}
+	unique := name
+	for n := 2; taken[unique]; n++ {
+		unique = fmt.Sprintf("%s (%d)", name, n)
+	}
+	return unique
+}
+
+// widget adds the signature field, which is its own annotation (12.7.5.5), to the
+// page. It has no extent and lies on the corner of what is shown: PDF/A wants it
+// printed and not hidden (ISO 19005-2, 6.3.2), PDF/UA asks for a place in the
+// structure only of what lies within the crop box (ISO 14289-1, 7.18.1).
+func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, ordered bool) pdf.Ref {
+	const flags = 1<<2 | 1<<7 // Print, Locked (12.5.3)
+	box := page.Geometry().Box
+	point := pdf.Rectangle{X0: box.X0, Y0: box.Y0, X1: box.X0, Y1: box.Y0}
+	none := pdf.Array{pdf.Integer(0), pdf.Integer(0), pdf.Integer(0), pdf.Integer(0)}
+	// PDF/A-1 wants an appearance all the same (ISO 19005-1, 6.9).
+	appearance := u.Add(pdf.NewStream(pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
+		pdf.Entry{Key: "Subtype", Value: pdf.Name("Form")},
+		pdf.Entry{Key: "BBox", Value: none},
+	), nil))
+	widget := pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Annot")},
+		pdf.Entry{Key: "Subtype", Value: pdf.Name("Widget")},
+		pdf.Entry{Key: "FT", Value: pdf.Name("Sig")},
+		pdf.Entry{Key: "T", Value: pdf.TextString(name)},
+		pdf.Entry{Key: "TU", Value: pdf.TextString("Digital signature")},
+		pdf.Entry{Key: "Rect", Value: point.Array()},
+		pdf.Entry{Key: "F", Value: pdf.Integer(flags)},
+		pdf.Entry{Key: "AP", Value: pdf.NewDict(pdf.Entry{Key: "N", Value: appearance})},
+		pdf.Entry{Key: "V", Value: value},
+	)
+	field := u.Reserve()
+	dict := u.PageDict(page)
+	annotations := append(pdf.Array{}, u.Array(dict.Get("Annots"))...)
+	annotations = append(annotations, field)
+	holder, held := dict.Get("Annots").(pdf.Ref)
+	held = held && len(annotations) > 1
+	ordered = ordered && !dict.Has("Tabs")
+	ref := u.PageRef(page)
+	if !held || ordered || ref == (pdf.Ref{}) {
+		dict = dict.Clone()
+		if !held {
+			dict.Set("Annots", annotations)
+		}
+		if ordered {
+			dict.Set("Tabs", pdf.Name("S"))
+		}
+		ref = u.SetPage(page, dict)
+	}
+	if held {
+		u.Set(holder, annotations)
+	}
+	u.Set(field, widget.Set("P", ref))
+	return field
+}
+
+// addField adds a field to the interactive form (12.7.3), and tells whether catalog
+// was changed for that.
+func addField(u *pdf.Update, catalog *pdf.Dict, field pdf.Ref) bool {
+	form := u.Dict(catalog.Get("AcroForm")).Clone()
+	fields := append(pdf.Array{}, u.Array(form.Get("Fields"))...)
+	fields = append(fields, field)
+	if ref, ok := form.Get("Fields").(pdf.Ref); ok && len(fields) > 1 {
+		u.Set(ref, fields)
+	} else {
+		form.Set("Fields", fields)
+	}
+	const signaturesExist, appendOnly = 1, 2 // 12.7.3, table 225
+	flags, _ := u.Resolve(form.Get("SigFlags")).(pdf.Integer)
+	form.Set("SigFlags", flags|signaturesExist|appendOnly)
+	if ref, ok := catalog.Get("AcroForm").(pdf.Ref); ok && u.Dict(ref) != nil {
+		u.Set(ref, form)
+		return false
+	}
+	catalog.Set("AcroForm", form)
+	return true
+}

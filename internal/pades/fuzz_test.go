@@ -1,0 +1,92 @@
+package pades
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"math/big"
+	"testing"
+)
+
+// FuzzCMS feeds the reader of signatures: it may refuse, and must end.
+func FuzzCMS(f *testing.F) {
+	c, tsa := newChain(f, shape{name: "x", steady: 1}), newSteadyAuthority(f)
+	s := c.signer()
+	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	digest := sha256.Sum256(nil)
+	cms, err := s.sign(f.Context(), digest[:])
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(cms)
+	f.Add(tlv(0x24, tlv(tagOctetString, []byte("a")), tlv(tagOctetString, []byte("b"))))
+	f.Add([]byte{0x30, 0x80, 0x04, 0x01, 0x61, 0, 0})
+	f.Fuzz(func(t *testing.T, data []byte) {
+		element, rest, err := fromBER(data, 0)
+		if err == nil {
+			again, none, err := fromBER(element, 0)
+			if err != nil || len(none) > 0 || !bytes.Equal(again, element) {
+				t.Errorf("the encoding of %x is not settled: %x, %x", data, element, again)
+			}
+			if len(element)+len(rest) > len(data)+5*len(data) {
+				t.Errorf("%d bytes became %d", len(data), len(element)+len(rest))
+			}
+			data = element
+		}
+		signed, err := parseSignedData(data)
+		if err != nil {
+			return
+		}
+		signed.prove(digest[:])
+		signed.signer.signingTime()
+		v := verifier{now: signingTime}
+		v.examineUnsigned(&Signature{}, signed)
+	})
+}
+
+// FuzzTimeStamp feeds the readers of what a time-stamp authority answers.
+func FuzzTimeStamp(f *testing.F) {
+	tsa := newSteadyAuthority(f)
+	digest := sha256.Sum256(nil)
+	response, err := tsa.answer(f.Context(), timeStampRequest(digest[:], big.NewInt(1)))
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Add(response)
+	tsa.status = 2
+	if response, err = tsa.answer(f.Context(), nil); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(response)
+	f.Fuzz(func(t *testing.T, data []byte) {
+		token, err := parseTimeStampResponse(data)
+		if err != nil {
+			return
+		}
+		stamp, err := parseTimeStamp(token)
+		if err != nil {
+			return
+		}
+		if stamp.prove(nil) == nil && stamp.time.IsZero() {
+			t.Error("a stamp without time")
+		}
+	})
+}
+
+// FuzzVerify feeds whole files: none but the one that was signed is valid.
+func FuzzVerify(f *testing.F) {
+	c := newChain(f, shape{name: "x", steady: 1})
+	signed := sign(f, onePage(f), c.signer())
+	f.Add(signed)
+	f.Add(sign(f, signed, c.signer()))
+	f.Add(onePage(f))
+	f.Add([]byte("%PDF-1.7\n1 0 obj<</ByteRange[0 30 32 1]/Contents<00>>>endobj"))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		report, err := Verify(bytes.NewReader(data), int64(len(data)), c.options())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if report.Verdict == Valid && !bytes.Equal(data, signed) {
+			t.Errorf("another file is valid: %q", data)
+		}
+	})
+}

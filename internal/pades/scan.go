@@ -1,0 +1,233 @@
+package pades
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+)
+
+// found is a signature dictionary in the bytes of a file whose byte range leaves out
+// its own /Contents and nothing else.
+type found struct {
+	number  int      // of the indirect object it is in
+	ranges  [4]int64 // /ByteRange
+	dict    node
+	text    []byte // what the nodes of dict count from
+	padding error  // of the value of /Contents, nil when there is nothing to say
+	cms     []byte // the value of /Contents without what fills it up, in DER
+	basic   bool   // it was not in DER
+}
+
+// end is where the revision that it signs ends.
+func (f *found) end() int64 { return f.ranges[2] + f.ranges[3] }
+
+// Bounds of the search.
+const (
+	scanChunk     = 1 << 20
+	maxHits       = 1 << 12 // occurrences of the key
+	maxDictionary = 64 << 10
+	maxContents   = 2*maxCMS + 2
+	maxBack       = 8 // tries to find where the object begins
+	maxFound      = 64
+)
+
+var byteRangeKey = []byte("/ByteRange")
+
+// scan finds the signature dictionaries of a file. complete is false when a bound
+// ended the search.
+func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
+	buf := make([]byte, min(scanChunk+int64(len(byteRangeKey)), max(size, 0)))
+	hits := 0
+	for at := int64(0); at < size; at += scanChunk {
+		chunk, err := window(r, at, min(at+scanChunk+int64(len(byteRangeKey)), size), buf)
+		if err != nil {
+			return nil, false, err
+		}
+		for from := 0; ; {
+			i := bytes.Index(chunk[from:], byteRangeKey)
+			if i < 0 || from+i >= scanChunk { // the next chunk has that one
+				break
+			}
+			from += i
+			if hits++; hits > maxHits {
+				return list, false, nil
+			}
+			f, ok, err := inspect(r, size, at+int64(from))
+			if err != nil {
+				return nil, false, err
+			}
+			if ok {
+				if list = append(list, f); len(list) > maxFound {
+					return list, false, nil
+				}
+			}
+			from += len(byteRangeKey)
+		}
+	}
+	return list, true, nil
+}
+
+// window reads the bytes from one offset to another, into buf where they fit.
+func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
+	from = max(from, 0)
+	if n := to - from; n > int64(len(buf)) {
+		buf = make([]byte, n)
+	}
+	buf = buf[:to-from]
+	if n, err := r.ReadAt(buf, from); n < len(buf) {
+		if err == nil || err == io.EOF { // ReadAt returns io.EOF itself
+			err = io.ErrUnexpectedEOF
+		}
+		return nil, fmt.Errorf("read %d bytes at %d: %w", len(buf), from, err)
+	}
+	return buf, nil
+}
+
+// inspect reads the dictionary around a key at an offset. It is not ok when that is
+// none whose byte range fits to it, as for those within an attached file.
+func inspect(r io.ReaderAt, size, at int64) (f found, ok bool, err error) {
+	value, err := window(r, at, min(at+256, size), nil)
+	if err != nil {
+		return f, false, err
+	}
+	s := syntax{buf: value, at: len(byteRangeKey)}
+	array, err := s.object(0)
+	if err != nil || !f.readRanges(&array, size) {
+		return f, false, nil //nolint:nilerr // it is no byte range
+	}
+	gap, until := f.ranges[1], f.ranges[2]
+	if until-gap > maxContents || at > until+maxDictionary || at < gap-maxDictionary {
+		return f, false, nil
+	}
+	base := max(0, min(at, gap)-maxDictionary)
+	if f.text, err = window(r, base, min(max(at, until)+maxDictionary, size), nil); err != nil {
+		return f, false, err
+	}
+	before := f.text[:min(at, gap)-base]
+	for range maxBack {
+		i := bytes.LastIndex(before, []byte("obj"))
+		if i < 0 {
+			break
+		}
+		before = before[:i]
+		if f.readObject(i, int(at-base)) && f.readContents(int(gap-base), int(until-base)) {
+			return f, true, nil
+		}
+	}
+	return f, false, nil
+}
+
+// readRanges takes over a byte range of two parts: the first begins with the file, the
+// second lies behind it and within the file.
+func (f *found) readRanges(array *node, size int64) bool {
+	if array.kind != kindArray || len(array.items) != len(f.ranges) {
+		return false
+	}
+	for i := range array.items {
+		v, ok := array.items[i].integer()
+		if !ok {
+			return false
+		}
+		f.ranges[i] = v
+	}
+	return f.ranges[0] == 0 && f.ranges[1] > 0 && f.ranges[1] < f.ranges[2] && f.ranges[2] <= size && f.ranges[3] <= size-f.ranges[2]
+}
+
+// readObject reads the indirect object whose keyword obj is at i, and finds in it
+// the dictionary that has the key at offset at.
+func (f *found) readObject(i, at int) bool {
+	number, ok := objectNumber(f.text[:i])
+	if !ok {
+		return false
+	}
+	s := syntax{buf: f.text, at: i + len("obj")}
+	object, err := s.object(0)
+	if err != nil {
+		return false
+	}
+	f.number = number
+	return f.within(&object, at)
+}
+
+// objectNumber reads the two numbers that text ends in (7.3.10).
+func objectNumber(text []byte) (int, bool) {
+	fields := bytes.FieldsFunc(text[max(0, len(text)-32):], func(r rune) bool { return strings.ContainsRune(" \n\r\t\f\x00", r) })
+	if len(fields) < 2 {
+		return 0, false
+	}
+	if _, err := strconv.ParseUint(string(fields[len(fields)-1]), 10, 16); err != nil {
+		return 0, false
+	}
+	digits := fields[len(fields)-2]
+	for i := len(digits); i > 0; i-- { // after what need not be white space
+		if c := digits[i-1]; c < '0' || c > '9' {
+			digits = digits[i:]
+			break
+		}
+	}
+	number, err := strconv.ParseUint(string(digits), 10, 31)
+	return int(number), err == nil && number > 0
+}
+
+// within finds the dictionary that has a key at an offset.
+func (f *found) within(n *node, at int) bool {
+	if at < n.start || at >= n.end {
+		return false
+	}
+	for i := range n.keys {
+		if n.keys[i].start == at {
+			f.dict = *n
+			return true
+		}
+	}
+	for i := range n.items {
+		if f.within(&n.items[i], at) {
+			return true
+		}
+	}
+	return false
+}
+
+// readContents takes over the value of /Contents, which has to stand exactly where the
+// byte range leaves a gap.
+func (f *found) readContents(from, to int) bool {
+	v, ok := f.dict.get("Contents")
+	if !ok || v.kind != kindHex || v.start != from || v.end != to {
+		return false
+	}
+	digits := f.text[from+1 : to-1]
+	value := make([]byte, len(digits)/2)
+	if _, err := hex.Decode(value, digits); err != nil {
+		f.padding = errHex
+		return true
+	}
+	if bytes.ContainsAny(digits, "abcdef") && bytes.ContainsAny(digits, "ABCDEF") {
+		f.padding = errHex
+	}
+	cms, rest, err := fromBER(value, 0)
+	if err != nil || len(bytes.Trim(rest, "\x00")) > 0 {
+		f.padding = errPadding
+	}
+	f.cms = cms
+	f.basic = !bytes.Equal(cms, value[:len(value)-len(rest)])
+	return true
+}
+
+// What stands in /Contents and is not signed has one form only.
+var (
+	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not in one form", errSyntax)
+	errPadding = fmt.Errorf("%w: something stands behind the signature", errSyntax)
+)
+
+// endsRevision tells whether a revision may end at an offset: behind %%EOF and the
+// end of its line.
+func endsRevision(r io.ReaderAt, end int64) (bool, error) {
+	tail, err := window(r, end-16, end, nil)
+	if err != nil {
+		return false, err
+	}
+	return bytes.HasSuffix(bytes.TrimRight(tail, " \r\n"), []byte("%%EOF")), nil
+}

@@ -1,0 +1,282 @@
+package pades
+
+import (
+	"errors"
+	"strconv"
+)
+
+// errSyntax tells that bytes are not the objects they should be. Unlike package pdf,
+// which reads what viewers read, nothing is forgiven here.
+var errSyntax = errors.New("not an object as the standard writes it")
+
+// kind is what an object in the bytes of a file is.
+type kind int
+
+const (
+	kindKeyword kind = iota // true, false, null
+	kindNumber
+	kindName
+	kindString // in parentheses
+	kindHex    // in hexadecimal
+	kindArray
+	kindDict
+	kindRef
+)
+
+// node is an object and where it stands.
+type node struct {
+	kind       kind
+	start, end int    // in the buffer
+	text       string // of a name with #xx resolved; of a number or keyword as it is
+	keys       []node // of a dictionary, in step with items
+	items      []node // of an array or a dictionary
+}
+
+// get returns the value of a key of a dictionary.
+func (n *node) get(key string) (*node, bool) {
+	for i := range n.keys {
+		if n.keys[i].text == key {
+			return &n.items[i], true
+		}
+	}
+	return nil, false
+}
+
+// name returns the value of a key that is a name.
+func (n *node) name(key string) string {
+	if v, ok := n.get(key); ok && v.kind == kindName {
+		return v.text
+	}
+	return ""
+}
+
+// integer returns the value of a number without sign and fraction.
+func (n *node) integer() (int64, bool) {
+	if n.kind != kindNumber || len(n.text) > 15 {
+		return 0, false
+	}
+	for i := range len(n.text) {
+		if n.text[i] < '0' || n.text[i] > '9' {
+			return 0, false
+		}
+	}
+	v, err := strconv.ParseInt(n.text, 10, 64)
+	return v, err == nil
+}
+
+// Bounds of an object.
+const (
+	maxNesting = 32
+	maxNodes   = 1 << 14
+)
+
+// syntax reads objects from a buffer (ISO 32000-2, 7.2 and 7.3).
+type syntax struct {
+	buf   []byte
+	at    int
+	nodes int
+}
+
+func isSpace(c byte) bool {
+	return c == ' ' || c == '\n' || c == '\r' || c == '\t' || c == '\f' || c == 0
+}
+
+func isDelimiter(c byte) bool {
+	switch c {
+	case '(', ')', '<', '>', '[', ']', '{', '}', '/', '%':
+		return true
+	}
+	return false
+}
+
+// space passes over white space and comments.
+func (s *syntax) space() {
+	for s.at < len(s.buf) {
+		switch c := s.buf[s.at]; {
+		case isSpace(c):
+			s.at++
+		case c == '%':
+			for s.at < len(s.buf) && s.buf[s.at] != '\n' && s.buf[s.at] != '\r' {
+				s.at++
+			}
+		default:
+			return
+		}
+	}
+}
+
+// peek returns the byte i from here, 0 at the end.
+func (s *syntax) peek(i int) byte {
+	if s.at+i < len(s.buf) {
+		return s.buf[s.at+i]
+	}
+	return 0
+}
+
+// object reads the next object.
+func (s *syntax) object(depth int) (node, error) {
+	s.space()
+	if s.nodes++; depth > maxNesting || s.nodes > maxNodes || s.at >= len(s.buf) {
+		return node{}, errSyntax
+	}
+	n := node{start: s.at}
+	var err error
+	switch c := s.buf[s.at]; {
+	case c == '/':
+		n.kind = kindName
+		n.text, err = s.name()
+	case c == '(':
+		n.kind = kindString
+		err = s.literal()
+	case c == '<' && s.peek(1) == '<':
+		n.kind = kindDict
+		err = s.dict(&n, depth)
+	case c == '<':
+		n.kind = kindHex
+		err = s.hexadecimal()
+	case c == '[':
+		n.kind = kindArray
+		err = s.array(&n, depth)
+	case isDelimiter(c):
+		err = errSyntax
+	default:
+		err = s.regular(&n)
+	}
+	n.end = s.at
+	return n, err
+}
+
+// word reads regular characters.
+func (s *syntax) word() string {
+	from := s.at
+	for s.at < len(s.buf) && !isSpace(s.buf[s.at]) && !isDelimiter(s.buf[s.at]) {
+		s.at++
+	}
+	return string(s.buf[from:s.at])
+}
+
+// regular reads a number, a keyword or a reference.
+func (s *syntax) regular(n *node) error {
+	n.text = s.word()
+	switch n.text {
+	case "true", "false", "null":
+		return nil
+	}
+	n.kind = kindNumber
+	if _, err := strconv.ParseFloat(n.text, 64); err != nil || len(n.text) > 32 {
+		return errSyntax
+	}
+	if _, ok := n.integer(); !ok {
+		return nil
+	}
+	// A reference is two numbers and R (7.3.10).
+	after := s.at
+	s.space()
+	generation := node{kind: kindNumber, text: s.word()}
+	_, ok := generation.integer()
+	s.space()
+	if ok && s.word() == "R" {
+		n.kind = kindRef
+		return nil
+	}
+	s.at = after
+	return nil
+}
+
+func (s *syntax) name() (string, error) {
+	s.at++
+	raw := s.word()
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		if raw[i] != '#' {
+			out = append(out, raw[i])
+			continue
+		}
+		if i+2 >= len(raw) {
+			return "", errSyntax
+		}
+		v, err := strconv.ParseUint(raw[i+1:i+3], 16, 8)
+		if err != nil {
+			return "", errSyntax
+		}
+		out = append(out, byte(v))
+		i += 2
+	}
+	return string(out), nil
+}
+
+func (s *syntax) literal() error {
+	for depth := 0; s.at < len(s.buf); s.at++ {
+		switch s.buf[s.at] {
+		case '\\':
+			s.at++
+		case '(':
+			depth++
+		case ')':
+			if depth--; depth == 0 {
+				s.at++
+				return nil
+			}
+		}
+	}
+	s.at = len(s.buf)
+	return errSyntax
+}
+
+func (s *syntax) hexadecimal() error {
+	for s.at++; s.at < len(s.buf); s.at++ {
+		switch c := s.buf[s.at]; {
+		case c == '>':
+			s.at++
+			return nil
+		case !isHex(c) && !isSpace(c):
+			return errSyntax
+		}
+	}
+	return errSyntax
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'f' || c >= 'A' && c <= 'F'
+}
+
+func (s *syntax) array(n *node, depth int) error {
+	s.at++
+	for {
+		s.space()
+		if s.peek(0) == ']' {
+			s.at++
+			return nil
+		}
+		item, err := s.object(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.items = append(n.items, item)
+	}
+}
+
+// dict reads a dictionary, in which no key may be given twice: readers differ in
+// which of them counts.
+func (s *syntax) dict(n *node, depth int) error {
+	s.at += 2
+	for {
+		s.space()
+		if s.peek(0) == '>' && s.peek(1) == '>' {
+			s.at += 2
+			return nil
+		}
+		key, err := s.object(depth + 1)
+		if err != nil || key.kind != kindName {
+			return errSyntax
+		}
+		if _, ok := n.get(key.text); ok {
+			return errSyntax
+		}
+		value, err := s.object(depth + 1)
+		if err != nil {
+			return err
+		}
+		n.keys, n.items = append(n.keys, key), append(n.items, value)
+	}
+}

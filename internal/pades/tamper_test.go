@@ -1,0 +1,291 @@
+package pades
+
+import (
+	"bytes"
+	"os"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// flips are what a byte is changed by. 0x20 changes the case of a letter, which leaves a
+// hexadecimal digit its value.
+var flips = []byte{0x01, 0x20, 0xff}
+
+// tampered verifies the file with one byte changed, for each offset, and fails the test
+// where that is taken for valid.
+func tampered(t *testing.T, file []byte, offsets []int, o Options) {
+	t.Helper()
+	if testing.Short() {
+		offsets = slices.DeleteFunc(offsets, func(at int) bool { return at%13 != 0 })
+	}
+	var next atomic.Int64
+	var wait sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		wait.Go(func() {
+			mine := bytes.Clone(file)
+			for i := int(next.Add(1)) - 1; i < len(offsets); i = int(next.Add(1)) - 1 {
+				at := offsets[i]
+				for _, flip := range flips {
+					mine[at] ^= flip
+					report, err := Verify(bytes.NewReader(mine), int64(len(mine)), o)
+					mine[at] ^= flip
+					if err != nil {
+						t.Errorf("byte %d changed by %#02x: %v", at, flip, err)
+					} else if report.Verdict == Valid {
+						t.Errorf("byte %d of %d changed by %#02x is valid: %q", at, len(mine), flip, around(mine, at))
+					}
+				}
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func around(file []byte, at int) []byte { return file[max(0, at-20):min(at+20, len(file))] }
+
+func all(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func TestFlippedByteIsNeverValid(t *testing.T) {
+	t.Parallel()
+	c, tsa := newChain(t, shape{name: "x"}), newAuthority(t)
+	s := c.signer()
+	o := c.options()
+	plain := sign(t, onePage(t), s)
+	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	s.TimeStamps.size.Store(1200)
+	withStamp := sign(t, onePage(t), s)
+	for name, file := range map[string][]byte{"B-B": plain, "B-T": withStamp} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			requireValid(t, file, o)
+			offsets := all(len(file))
+			if name == "B-T" { // what differs from the other
+				offsets = offsets[bytes.Index(file, []byte("/Contents <")):]
+			}
+			tampered(t, file, offsets, o)
+		})
+	}
+}
+
+// Where the file is large, a sample of its bytes, and all that were added.
+func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	original := onePage(t)
+	original = append(original, updated(t, original, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+		u.SetPage(page, page.Dict.Clone().Set("Attached", u.Add(pdf.NewRawStream(nil, bytes.Repeat([]byte("filling "), 1<<18)))))
+	})...)
+	file := sign(t, original, c.signer())
+	requireValid(t, file, c.options())
+	var offsets []int
+	for at := 0; at < len(file); at += 53_003 {
+		offsets = append(offsets, at)
+	}
+	for at := len(original); at < len(file); at += 97 {
+		offsets = append(offsets, at)
+	}
+	tampered(t, file, offsets, c.options())
+}
+
+func TestTruncatedIsNeverValid(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	step := 1
+	if testing.Short() {
+		step = 13
+	}
+	for n := 0; n < len(file); n += step {
+		if report := verify(t, file[:n], c.options()); report.Verdict == Valid {
+			t.Errorf("%d of %d bytes are valid", n, len(file))
+		}
+	}
+}
+
+func TestAddedIsNeverValid(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	for name, added := range map[string]string{
+		"a newline": "\n", "a comment": "% nothing\n", "an end": "%%EOF\n", "null": "\x00",
+	} {
+		if report := verify(t, append(bytes.Clone(file), added...), c.options()); report.Verdict != Invalid {
+			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+		}
+	}
+	for name, edit := range map[string]func(u *pdf.Update, doc *pdf.Document, page *pdf.Page){
+		"a page changed":    func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) { stamped(u, page) },
+		"fields removed":    func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm") },
+		"all marks removed": func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") },
+		"an empty revision": func(*pdf.Update, *pdf.Document, *pdf.Page) {},
+	} {
+		report := verify(t, append(bytes.Clone(file), updated(t, file, edit)...), c.options())
+		if report.Verdict != Invalid {
+			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+		}
+	}
+	// A revision signed by somebody else, who certifies what was there for the taking.
+	stranger := newChain(t, shape{name: "x"})
+	stripped := append(bytes.Clone(file), updated(t, file, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") })...)
+	for name, over := range map[string][]byte{"on top": file, "stripped": stripped} {
+		if report := verify(t, sign(t, over, stranger.signer()), c.options()); report.Verdict != Invalid {
+			t.Errorf("signed by a stranger %s: %s, %s", name, report.Verdict, report.Reason)
+		}
+		// Even somebody who is trusted cannot undo the certification.
+		if report := verify(t, sign(t, over, c.signer()), c.options()); report.Verdict != Invalid {
+			t.Errorf("signed again %s: %s, %s", name, report.Verdict, report.Reason)
+		}
+	}
+}
+
+func remove(u *pdf.Update, keys ...pdf.Name) {
+	catalog := u.Catalog().Clone()
+	for _, key := range keys {
+		catalog.Delete(key)
+	}
+	u.SetCatalog(catalog)
+}
+
+// updated returns an update of a file.
+func updated(t *testing.T, file []byte, edit func(u *pdf.Update, doc *pdf.Document, page *pdf.Page)) []byte {
+	t.Helper()
+	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := doc.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := doc.Update()
+	edit(u, doc, page)
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return tail
+}
+
+func TestSwappedOriginalIsNeverValid(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := onePage(t)
+	tail, err := signTail(file, c.signer(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := bytes.Replace(bytes.Clone(file), []byte("0 0 10 10 re f"), []byte("1 1 10 10 re f"), 1)
+	longer := append(bytes.Clone(file), "% more\n"...)
+	for name, swapped := range map[string][]byte{"same length": other, "longer": longer, "none": nil} {
+		report := verify(t, append(bytes.Clone(swapped), tail...), c.options())
+		if report.Verdict == Valid || report.Original != nil && report.Original.Result == Passed {
+			t.Errorf("%s: %s %+v", name, report.Verdict, report.Original)
+		}
+	}
+}
+
+// What a signature may look like to a reader that is easily satisfied.
+func TestForgedRanges(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	at := bytes.Index(file, []byte("/ByteRange"))
+	text := string(file[at : at+bytes.IndexByte(file[at:], ']')+1])
+	s := syntax{buf: []byte(text), at: len(byteRangeKey)}
+	array, err := s.object(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v := func(i int) string { return array.items[i].text }
+	for name, with := range map[string]string{
+		"not from the beginning": "[1 " + v(1) + " " + v(2) + " " + v(3) + "]",
+		"overlapping":            "[0 " + v(2) + " " + v(1) + " " + v(3) + "]",
+		"negative":               "[0 " + v(1) + " " + v(2) + " -1]",
+		"beyond the end":         "[0 " + v(1) + " " + v(2) + " 99999]",
+		"empty second part":      "[0 " + v(1) + " " + v(2) + " 0]",
+		"everything":             "[0 " + v(1) + " " + v(1) + " 9999]",
+		"two numbers":            "[0 " + v(1) + "]",
+		"six numbers":            "[0 1 2 3 4 5]",
+		"too large":              "[0 99999999999999999 9 9]",
+		"no numbers":             "[/a/b/c/d]",
+		"none":                   "[]",
+	} {
+		if len(with) > len(text)+2 {
+			t.Fatal(name)
+		}
+		forged := bytes.Replace(file, []byte(text), []byte("/ByteRange"+with), 1)
+		if report := verify(t, forged, c.options()); report.Verdict == Valid {
+			t.Errorf("%s is valid", name)
+		}
+	}
+	for name, forged := range map[string][]byte{
+		"key twice":      bytes.Replace(file, []byte("/Type/Sig/"), []byte("/Type/Sig/ByteRange[0 1 2 3]/"), 1),
+		"key in other":   bytes.Replace(file, []byte("/ByteRange"), []byte("/Byte#52ange"), 1),
+		"white space":    bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents < 30"), 1),
+		"contents above": bytes.Replace(file, []byte("/Contents <30"), []byte("/Contents <>/X<30"), 1),
+	} {
+		if bytes.Equal(forged, file) {
+			t.Fatalf("%s: nothing was forged", name)
+		}
+		if report := verify(t, forged, c.options()); report.Verdict == Valid {
+			t.Errorf("%s is valid", name)
+		}
+	}
+}
+
+// A signed file within another is none of the other's signatures.
+func TestAttachedSignedFileIsNoSignature(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	inner := sign(t, onePage(t), newChain(t, shape{name: "other"}).signer())
+	file := onePage(t)
+	tail, err := signTail(file, c.signer(), func(u *pdf.Update, page *pdf.Page) {
+		u.SetPage(page, page.Dict.Clone().Set("Attached", u.Add(pdf.NewRawStream(nil, inner))))
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if report := requireValid(t, append(file, tail...), c.options()); len(report.Signatures) != 1 {
+		t.Errorf("%d signatures", len(report.Signatures))
+	}
+}
+
+func TestUnsignedIsUnknown(t *testing.T) {
+	t.Parallel()
+	report := verify(t, onePage(t), Options{Now: signingTime})
+	if report.Verdict != Unknown || !strings.Contains(report.Reason, "no signature") || len(report.Untold) == 0 {
+		t.Errorf("%+v", report)
+	}
+	for _, file := range []string{"", "no PDF", "%PDF-1.7\n"} {
+		if report := verify(t, []byte(file), Options{}); report.Verdict != Invalid {
+			t.Errorf("%q: %+v", file, report)
+		}
+	}
+}
+
+// The error of a reader is no verdict.
+func TestVerifyOfBrokenReader(t *testing.T) {
+	t.Parallel()
+	f, err := os.CreateTemp(t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if report, err := Verify(f, 100, Options{}); err == nil {
+		t.Errorf("got %+v", report)
+	}
+}

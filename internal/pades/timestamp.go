@@ -1,0 +1,271 @@
+package pades
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/asn1"
+	"errors"
+	"fmt"
+	"math/big"
+	"sync/atomic"
+	"time"
+	"unicode"
+)
+
+// ErrTimeStamp tells that the time-stamp authority did not answer, or not with a
+// valid time stamp. That may pass.
+var ErrTimeStamp = errors.New("no valid time stamp was to be had")
+
+const (
+	// firstToken is the room kept for the first token of an authority. What a
+	// later one needs is known from the one before.
+	firstToken = 4096
+	// tokenSlack is by how much tokens of one authority differ: serial numbers,
+	// fractions of seconds and ECDSA signatures vary in length.
+	tokenSlack = 64
+	// maxToken is the longest token that is put into a file.
+	maxToken = 64 << 10
+)
+
+// TimeStampAuthority asks for time stamps (RFC 3161). It is safe for concurrent
+// use, and is to be kept: it learns how much room its tokens take.
+type TimeStampAuthority struct {
+	send func(ctx context.Context, request []byte) ([]byte, error)
+	size atomic.Int64 // the longest token seen; 0 when there was none
+}
+
+// NewTimeStampAuthority returns an authority that is reached by send: it takes
+// the DER of a TimeStampReq and returns that of the TimeStampResp, by HTTP a POST
+// of application/timestamp-query (RFC 3161, 3.4). What it reads should be bounded.
+func NewTimeStampAuthority(send func(ctx context.Context, request []byte) ([]byte, error)) *TimeStampAuthority {
+	return &TimeStampAuthority{send: send}
+}
+
+func (t *TimeStampAuthority) reserve() int {
+	if n := int(t.size.Load()); n > 0 {
+		return n + tokenSlack
+	}
+	return firstToken
+}
+
+// stamp gets the time-stamp token of a signature value.
+func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byte, error) {
+	digest := sha256.Sum256(signature)
+	nonce, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
+	}
+	response, err := t.send(ctx, timeStampRequest(digest[:], nonce))
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
+	}
+	token, err := parseTimeStampResponse(response)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
+	}
+	stamp, err := parseTimeStamp(token)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
+	}
+	if err := stamp.prove(signature); err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
+	}
+	if stamp.nonce == nil || stamp.nonce.Cmp(nonce) != 0 { // RFC 3161, 2.4.2
+		return nil, fmt.Errorf("%w: it is for another request", ErrTimeStamp)
+	}
+	for n := t.size.Load(); int64(len(token)) > n && !t.size.CompareAndSwap(n, int64(len(token))); {
+		n = t.size.Load()
+	}
+	return token, nil
+}
+
+// timeStampRequest encodes TimeStampReq (RFC 3161, 2.4.1), with certReq so that
+// the token can be verified with nothing else at hand.
+func timeStampRequest(digest []byte, nonce *big.Int) []byte {
+	return tlv(tagSequence,
+		[]byte{tagInteger, 1, 1},
+		tlv(tagSequence, derAlgorithm(oidSHA256, tagNull, 0), tlv(tagOctetString, digest)),
+		derInteger(nonce),
+		[]byte{tagBoolean, 1, 0xff},
+	)
+}
+
+// parseTimeStampResponse returns the token of a TimeStampResp (RFC 3161, 2.4.2),
+// or what the authority said instead.
+func parseTimeStampResponse(response []byte) ([]byte, error) {
+	d := der(response)
+	body, err := d.next(tagSequence)
+	if err != nil || d.end() != nil {
+		return nil, errors.Join(err, d.end())
+	}
+	info, err := body.next(tagSequence)
+	if err != nil {
+		return nil, err
+	}
+	status, err := info.small()
+	if err != nil {
+		return nil, err
+	}
+	if status > 1 { // neither granted nor grantedWithMods
+		said := ""
+		if info.is(tagSequence) {
+			if text, err := info.next(tagSequence); err == nil && text.is(tagUTF8String) {
+				if s, err := text.next(tagUTF8String); err == nil {
+					said = printable(s)
+				}
+			}
+		}
+		return nil, fmt.Errorf("the authority refused with status %d %q", status, said) //nolint:err113 // nobody tells it apart
+	}
+	token, err := body.whole(tagSequence)
+	if err != nil || body.end() != nil {
+		return nil, errors.Join(err, body.end())
+	}
+	if len(token) > maxToken {
+		return nil, fmt.Errorf("a token of %d bytes", len(token)) //nolint:err113 // nobody tells it apart
+	}
+	return token, nil
+}
+
+// printable returns the beginning of foreign text without control characters.
+func printable(text []byte) string {
+	text = text[:min(len(text), 200)]
+	return string(bytes.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, text))
+}
+
+// timeStamp is a time-stamp token: SignedData over TSTInfo.
+type timeStamp struct {
+	*signedData
+
+	hash   crypto.Hash
+	digest []byte // of what was stamped
+	time   time.Time
+	nonce  *big.Int // nil when there is none
+}
+
+// parseTimeStamp reads a token and its TSTInfo (RFC 3161, 2.4.2).
+func parseTimeStamp(token []byte) (*timeStamp, error) {
+	signed, err := parseSignedData(token)
+	if err != nil {
+		return nil, err
+	}
+	if !oidTSTInfo.Equal(signed.contentType) || signed.content == nil {
+		return nil, fmt.Errorf("%w: no TSTInfo", errDER)
+	}
+	t := &timeStamp{signedData: signed}
+	d := der(signed.content)
+	body, err := d.next(tagSequence)
+	if err != nil || d.end() != nil {
+		return nil, errors.Join(err, d.end())
+	}
+	if version, err := body.small(); err != nil || version != 1 {
+		return nil, fmt.Errorf("%w: version of TSTInfo", errDER)
+	}
+	if _, err := body.oid(); err != nil { // the policy
+		return nil, err
+	}
+	imprint, err := body.next(tagSequence)
+	if err != nil {
+		return nil, err
+	}
+	algorithm, err := imprint.algorithm(tagSequence)
+	if err != nil {
+		return nil, err
+	}
+	if t.hash, err = algorithm.digest(); err != nil {
+		return nil, err
+	}
+	if t.digest, err = imprint.next(tagOctetString); err != nil || imprint.end() != nil {
+		return nil, errors.Join(err, imprint.end())
+	}
+	if _, err := body.integer(); err != nil { // the serial number
+		return nil, err
+	}
+	clock, err := body.next(tagGeneralizedTime)
+	if err != nil {
+		return nil, err
+	}
+	// Fractions of seconds are read where they are.
+	if t.time, err = time.Parse("20060102150405Z", string(clock)); err != nil {
+		return nil, fmt.Errorf("%w: genTime", errDER)
+	}
+	if err := t.parseRest(body); err != nil {
+		return nil, err
+	}
+	return t, nil
+}
+
+// parseRest reads the optional end of TSTInfo: accuracy, ordering, nonce, tsa and
+// extensions.
+func (t *timeStamp) parseRest(body der) error {
+	for _, tag := range []byte{tagSequence, tagBoolean, tagInteger, tagContextCons, tagContextCons | 1} {
+		if !body.is(tag) {
+			continue
+		}
+		if tag == tagInteger {
+			nonce, err := body.integer()
+			if err != nil {
+				return err
+			}
+			t.nonce = nonce
+			continue
+		}
+		if _, err := body.whole(tag); err != nil {
+			return err
+		}
+	}
+	return body.end()
+}
+
+// prove checks that the token is a valid stamp of a signature value: imprint,
+// signature, the certificate that it names, and what that is for. Whether
+// the authority is one to trust is another question.
+func (t *timeStamp) prove(signature []byte) error {
+	h := t.hash.New()
+	h.Write(signature)
+	return t.proveDigest(h.Sum(nil))
+}
+
+// proveDigest is prove for what has the digest.
+func (t *timeStamp) proveDigest(digest []byte) error {
+	if !bytes.Equal(digest, t.digest) {
+		return fmt.Errorf("%w: it is of something else", errMismatch)
+	}
+	content := t.signer.hash.New()
+	content.Write(t.content)
+	p := t.signedData.prove(content.Sum(nil))
+	if err := errors.Join(p.digest, p.signature); err != nil {
+		return err
+	}
+	if !p.bound { // RFC 3161, 2.4.2 with RFC 5816
+		return fmt.Errorf("%w: the signing certificate is not named", errMismatch)
+	}
+	return mayTimeStamp(t.certificate())
+}
+
+// mayTimeStamp tells whether a certificate is for time stamps, and for nothing
+// else (RFC 3161, 2.3).
+func mayTimeStamp(c *x509.Certificate) error {
+	if len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageTimeStamping || len(c.UnknownExtKeyUsage) > 0 || !critical(c, oidExtKeyUsage) {
+		return fmt.Errorf("%w: its certificate is not one for time stamps", errMismatch)
+	}
+	return nil
+}
+
+func critical(c *x509.Certificate, id asn1.ObjectIdentifier) bool {
+	for _, e := range c.Extensions {
+		if e.Id.Equal(id) {
+			return e.Critical
+		}
+	}
+	return false
+}

@@ -1,0 +1,184 @@
+package pades
+
+import (
+	"crypto/sha256"
+	"encoding/asn1"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// sentence makes a sentence of an error's text.
+func sentence(text string) string {
+	first, n := utf8.DecodeRuneInString(text)
+	return string(unicode.ToUpper(first)) + text[n:] + "."
+}
+
+// signingTime reads the attribute of that name (RFC 5652, 11.3); it is zero where that
+// is not there.
+func (s *signerInfo) signingTime() time.Time {
+	value, _ := find(s.signed, oidSigningTime)
+	var t time.Time
+	if _, err := asn1.Unmarshal(value, &t); err != nil {
+		return time.Time{}
+	}
+	return t.UTC()
+}
+
+// conclude sets the verdict. orphans tells that there are signatures which no viewer
+// shows, rooted that there was a root to hold signers against.
+func (r *Report) conclude(size int64, orphans, rooted bool) {
+	verdict := func(v Verdict, format string, args ...any) {
+		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
+	}
+	if len(r.Signatures) == 0 {
+		if orphans {
+			verdict(Invalid, "The file was signed, and its signature was removed.")
+		} else {
+			verdict(Unknown, "The file carries no signature.")
+		}
+		return
+	}
+	for i := range r.Signatures {
+		if s := &r.Signatures[i]; s.Certification == 1 && s.Changes == Failed {
+			verdict(Invalid, "The file was changed after a signature that permits no change.")
+			return
+		}
+	}
+	last := &r.Signatures[len(r.Signatures)-1]
+	switch {
+	case last.Coverage == Failed:
+		verdict(Invalid, "%s", last.Problems[0])
+	case last.Digest == Failed, last.Value == Failed:
+		verdict(Invalid, "The file is not as it was signed.")
+	case !last.CoversFile:
+		verdict(Invalid, "%d bytes were added after the last signature.", size-last.Revision)
+	case orphans:
+		verdict(Invalid, "A signature was removed from the file.")
+	case !last.Intact():
+		verdict(Unknown, "The signature is of a form that is not judged here.")
+	case last.SubFilter == documentTimeStamp:
+		verdict(Unknown, "The file ends in a time stamp, which says nothing about who signed it.")
+	case last.TimeStamp != nil && last.TimeStamp.Value == Failed:
+		verdict(Invalid, "The time stamp of the signature is not genuine.")
+	case last.Chain == Failed:
+		verdict(Invalid, "%s", last.Problems[len(last.Problems)-1])
+	case !rooted:
+		verdict(Unknown, "The file is as it was signed, but without a root nobody vouches for the signer.")
+	case last.Chain != Passed:
+		verdict(Unknown, "%s", last.Problems[len(last.Problems)-1])
+	case len(last.unvouched) > 0:
+		verdict(Unknown, "The signature carries what nothing vouches for: %s.", strings.Join(last.unvouched, ", "))
+	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
+		verdict(Unknown, "The time stamp of the signature is of a form that is not judged here.")
+	default:
+		verdict(Valid, "The file is as %s signed it.", last.Signer)
+	}
+}
+
+// tell lists what the file alone cannot tell.
+func (r *Report) tell() {
+	if len(r.Signatures) == 0 {
+		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
+		return
+	}
+	r.Untold = append(r.Untold, "Whether the certificate was revoked since: the vault's verification page tells.")
+	last := &r.Signatures[len(r.Signatures)-1]
+	if last.TimeStamp == nil || last.TimeStamp.Value != Passed || last.TimeStamp.Chain != Passed {
+		r.Untold = append(r.Untold, "When it was signed: the time is the signer's word, no trusted time stamp proves it.")
+	}
+	for i := range r.Signatures[:len(r.Signatures)-1] {
+		if s := &r.Signatures[i]; !s.Intact() || s.Chain != Passed {
+			r.Untold = append(r.Untold, "Who made the earlier signatures, and whether they were valid when the vault received the file: it sealed what it was given.")
+			break
+		}
+	}
+	if r.Original == nil {
+		r.Untold = append(r.Untold, "What was uploaded: the signature does not name an original.")
+	}
+}
+
+// readOriginal reads the private entry of a signature dictionary.
+func readOriginal(dict *node) (Original, error) {
+	entry, ok := dict.get(string(keyOriginal))
+	if !ok || entry.kind != kindDict {
+		return Original{}, errNoOriginal
+	}
+	o := Original{ReferenceID: printable([]byte(entry.name(string(keyReferenceID))))}
+	for _, form := range []Form{Prefix, Stream, Source} {
+		if entry.name(string(keyForm)) == string(formNames[form]) {
+			o.Form = form
+		}
+	}
+	sum, err := hex.DecodeString(entry.name(string(keySHA256)))
+	length, ok := entry.get(string(keyLength))
+	if err != nil || len(sum) != sha256.Size || !ok || o.Form == "" {
+		return o, errNoOriginal
+	}
+	copy(o.SHA256[:], sum)
+	if o.Length, ok = length.integer(); !ok {
+		return o, errNoOriginal
+	}
+	if stream, ok := entry.get(string(keyStream)); ok && stream.kind == kindRef {
+		number := node{kind: kindNumber, text: stream.text}
+		n, _ := number.integer()
+		o.Stream.Number = int(min(n, 1<<31-1))
+	}
+	return o, nil
+}
+
+// errNoOriginal tells that a signature dictionary names no original.
+var errNoOriginal = errors.New("no original is named")
+
+// original checks that the original which a signature names is in the file. The error
+// is errNoOriginal where none is named, as by signatures of others.
+func (v *verifier) original(f *found) (*OriginalReport, error) {
+	o, err := readOriginal(&f.dict)
+	if err != nil {
+		return nil, err
+	}
+	report := &OriginalReport{
+		Form: o.Form, Length: o.Length, SHA256: hex.EncodeToString(o.SHA256[:]), ReferenceID: o.ReferenceID, Result: Failed,
+	}
+	var data io.Reader
+	switch o.Form {
+	case Prefix:
+		if o.Length > f.ranges[1] {
+			report.Text = "The file is shorter than the original that was uploaded."
+			return report, nil
+		}
+		data = io.NewSectionReader(v.r, 0, o.Length)
+	case Stream:
+		stream, ok := v.doc.Object(o.Stream).(*pdf.Stream)
+		if ok {
+			data, err = stream.Raw()
+		}
+		if !ok || err != nil {
+			report.Text = "The original that was uploaded is not in the file."
+			return report, nil //nolint:nilerr // it is in the report
+		}
+	case Source:
+		report.Result = NotRun
+		report.Text = "The file was made from an upload with the SHA-256 digest " + report.SHA256 + ", which it does not contain byte for byte."
+		return report, nil
+	}
+	h := sha256.New()
+	n, err := io.Copy(h, io.LimitReader(data, o.Length+1))
+	if err != nil && o.Form == Prefix { // else it may be the decryption of the stream
+		return nil, fmt.Errorf("read the original: %w", err)
+	}
+	if n != o.Length || hex.EncodeToString(h.Sum(nil)) != report.SHA256 {
+		report.Text = "The original in the file is not the one that was uploaded."
+		return report, nil
+	}
+	report.Result = Passed
+	report.Text = "The original in the file is the one that was uploaded, SHA-256 " + report.SHA256 + "."
+	return report, nil
+}

@@ -1,0 +1,456 @@
+package pades
+
+import (
+	"crypto"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// The values of /SubFilter (ISO 32000-2, table 260).
+const (
+	cadesDetached     = "ETSI.CAdES.detached"
+	pkcs7Detached     = "adbe.pkcs7.detached"
+	documentTimeStamp = "ETSI.RFC3161"
+)
+
+// Options are what Verify holds a file against.
+type Options struct {
+	// Roots vouch for who signs. Without any the verdict is never Valid.
+	Roots []*x509.Certificate
+	// TimeStampRoots vouch for time-stamp authorities, such as those of the
+	// system. Without them a time stamp proves nothing about the time.
+	TimeStampRoots *x509.CertPool
+	// Now is the time at which certificates have to be valid that no time stamp
+	// is for.
+	Now time.Time
+}
+
+// Verify judges the file of size bytes. The verdict is on the last signature;
+// earlier ones, which the original may have brought along, are reported beside it.
+// An error is one of reading, never of the file.
+func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
+	v := &verifier{r: r, size: size, now: o.Now, signers: anchors{list: o.Roots, role: "the signer"}}
+	v.stampers = anchors{pool: o.TimeStampRoots, role: "the time-stamp authority"}
+	if len(o.Roots) > 0 {
+		v.signers.pool = x509.NewCertPool()
+		for _, c := range o.Roots {
+			v.signers.pool.AddCert(c)
+		}
+	}
+	report, err := v.run()
+	if err != nil {
+		return nil, fmt.Errorf("verify: %w", err)
+	}
+	return report, nil
+}
+
+// verifier judges one file.
+type verifier struct {
+	r                 io.ReaderAt
+	size              int64
+	now               time.Time
+	signers, stampers anchors
+	doc               *pdf.Document
+	compared          int // signatures whose later changes were listed
+}
+
+// maxCompared bounds the signatures that it is told of what was changed after them.
+const maxCompared = 16
+
+// unreadable are the errors of package pdf, and what they mean here.
+var unreadable = []struct {
+	err     error
+	verdict Verdict
+}{
+	{pdf.ErrPassword, Unknown},
+	{pdf.ErrEncryption, Unknown},
+	{pdf.ErrLimit, Unknown},
+	{pdf.ErrEmpty, Invalid},
+	{pdf.ErrNotPDF, Invalid},
+	{pdf.ErrTruncated, Invalid},
+	{pdf.ErrDamaged, Invalid},
+	{pdf.ErrNoPages, Invalid},
+}
+
+// refused is the report on a file that could not be read through.
+func refused(err error) (*Report, error) {
+	for _, u := range unreadable {
+		if errors.Is(err, u.err) {
+			return &Report{Verdict: u.verdict, Reason: sentence(u.err.Error()), Signatures: []Signature{}, Untold: []string{}}, nil
+		}
+	}
+	return nil, err
+}
+
+// run reads what a viewer shows and what is in the bytes, and holds one against
+// the other.
+func (v *verifier) run() (*Report, error) {
+	doc, err := pdf.Open(v.r, v.size)
+	if err != nil {
+		return refused(err)
+	}
+	v.doc = doc
+	fields := doc.Inspect().Signatures
+	if err := doc.Err(); err != nil {
+		return refused(err)
+	}
+	list, complete, err := scan(v.r, v.size)
+	if err != nil {
+		return nil, err
+	}
+	report := &Report{Signatures: []Signature{}, Untold: []string{}}
+	if !complete || len(fields) > maxFound {
+		report.Verdict, report.Reason = Unknown, "The file has too many signatures to judge."
+		return report, nil
+	}
+	orphans := false
+	matches := match(fields, list)
+	for i := range list {
+		orphans = orphans || !slices.Contains(matches, i)
+	}
+	type pair struct {
+		Signature
+		*found
+	}
+	var pairs []pair
+	for i, field := range fields {
+		p := pair{Signature: v.describe(field)}
+		if at := matches[i]; at < 0 {
+			p.fail(&p.Coverage, "Its byte range does not leave out exactly its own value.")
+		} else {
+			p.found = &list[at]
+			if err := v.examine(&p.Signature, p.found); err != nil {
+				return nil, err
+			}
+			if n := count(matches, at); n > 1 {
+				p.fail(&p.Coverage, "It stands in more than one field.")
+			}
+		}
+		pairs = append(pairs, p)
+	}
+	slices.SortStableFunc(pairs, func(a, b pair) int { return int(min(1, max(-1, a.Revision-b.Revision))) })
+	var last *found
+	for _, p := range pairs {
+		report.Signatures = append(report.Signatures, p.Signature)
+		last = p.found
+	}
+	report.conclude(v.size, orphans, len(v.signers.list) > 0)
+	if last != nil {
+		if report.Original, err = v.original(last); err != nil && !errors.Is(err, errNoOriginal) {
+			return nil, err
+		}
+	}
+	if o := report.Original; report.Verdict == Valid && o != nil && o.Result == Failed {
+		report.Verdict, report.Reason = Invalid, o.Text
+	}
+	report.tell()
+	return report, nil
+}
+
+// match finds for each field the one signature dictionary in the bytes that it has as
+// its value, -1 for none.
+func match(fields []pdf.SignatureField, list []found) []int {
+	out := make([]int, len(fields))
+	for i, field := range fields {
+		out[i] = -1
+		number := field.Value.Number
+		if number == 0 { // the value stands in the field itself
+			number = field.Field.Number
+		}
+		for j := range list {
+			if list[j].number != number || !slices.Equal(list[j].ranges[:], field.ByteRange) {
+				continue
+			}
+			if out[i] >= 0 { // two that could be it: neither is
+				out[i] = -1
+				break
+			}
+			out[i] = j
+		}
+	}
+	return out
+}
+
+func count(list []int, value int) int {
+	n := 0
+	for _, v := range list {
+		if v == value {
+			n++
+		}
+	}
+	return n
+}
+
+// fail notes a result that is Failed and why.
+func (s *Signature) fail(result *Result, problem string) {
+	*result = Failed
+	s.Problems = append(s.Problems, problem)
+}
+
+// value returns the signature dictionary of a field as a viewer has it.
+func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
+	if field.Value != (pdf.Ref{}) {
+		return v.doc.Dict(field.Value)
+	}
+	return v.doc.Dict(v.doc.Dict(field.Field).Get("V"))
+}
+
+// describe returns what a viewer would say of a signature before anything is checked.
+func (v *verifier) describe(field pdf.SignatureField) Signature {
+	value := v.value(field)
+	s := Signature{
+		Field: field.Name, SubFilter: string(field.SubFilter), ByteRange: field.ByteRange,
+		Coverage: NotRun, Digest: NotRun, Value: NotRun, Chain: NotRun, Changes: NotRun,
+		ClaimedTime: parseDate(v.doc.Text(value.Get("M"))), Problems: []string{}, Changed: []Change{},
+	}
+	for _, obj := range v.doc.Array(value.Get("Reference")) {
+		reference := v.doc.Dict(obj)
+		if v.doc.Name(reference.Get("TransformMethod")) != "DocMDP" {
+			continue
+		}
+		s.Certification = 2 // the default (table 257)
+		if p, ok := v.doc.Int(v.doc.Dict(reference.Get("TransformParams")).Get("P")); ok && p >= 1 && p <= 3 {
+			s.Certification = p
+		}
+	}
+	if len(field.ByteRange) == 4 {
+		s.Revision = field.ByteRange[2] + field.ByteRange[3]
+	}
+	return s
+}
+
+// parseDate reads a date (7.9.4); it is zero where it is none.
+func parseDate(text string) time.Time {
+	digits := ""
+	for _, c := range text {
+		switch {
+		case c >= '0' && c <= '9' || c == '+' || c == '-' || c == 'Z':
+			digits += string(c)
+		case c != 'D' && c != ':' && c != '\'':
+			return time.Time{}
+		}
+	}
+	if i := len("20060102150405Z"); len(digits) > i && digits[i-1] == 'Z' {
+		digits = digits[:i] // Z00'00'
+	}
+	for _, layout := range []string{"20060102150405Z0700", "20060102150405Z", "20060102150405", "20060102150405-07", "200601021504", "20060102"} {
+		if t, err := time.Parse(layout, digits); err == nil {
+			return t.UTC()
+		}
+	}
+	return time.Time{}
+}
+
+// digest hashes what a byte range covers.
+func (v *verifier) digest(f *found, h crypto.Hash) ([]byte, error) {
+	d := h.New()
+	for _, part := range [][2]int64{{f.ranges[0], f.ranges[1]}, {f.ranges[2], f.ranges[3]}} {
+		if _, err := io.Copy(d, io.NewSectionReader(v.r, part[0], part[1])); err != nil {
+			return nil, fmt.Errorf("read what is signed: %w", err)
+		}
+	}
+	return d.Sum(nil), nil
+}
+
+// examine checks a signature.
+func (v *verifier) examine(s *Signature, f *found) error {
+	s.CoversFile = f.end() == v.size
+	s.Coverage = Passed
+	if f.padding != nil {
+		s.unvouched = append(s.unvouched, "the filling behind it")
+		s.fail(&s.Coverage, sentence(f.padding.Error()))
+	}
+	if f.basic {
+		s.unvouched = append(s.unvouched, "its encoding, which is not the distinguished one")
+	}
+	if !s.CoversFile {
+		whole, err := endsRevision(v.r, f.end())
+		if err != nil {
+			return err
+		}
+		if !whole {
+			s.fail(&s.Coverage, "It does not cover the file to the end of a revision.")
+		}
+		if v.compared++; v.compared > maxCompared {
+			s.Changed = []Change{{Kind: ChangedOther}}
+		} else if s.Changed, err = changes(v.r, f.end(), v.size, v.doc); err != nil {
+			return err
+		}
+	}
+	s.judgeChanges()
+	if name := f.dict.name("SubFilter"); name != s.SubFilter {
+		s.fail(&s.Coverage, "A viewer sees another signature in its place.")
+		return nil
+	}
+	switch s.SubFilter {
+	case cadesDetached, pkcs7Detached:
+		return v.examineCMS(s, f)
+	case documentTimeStamp:
+		return v.examineTimeStamp(s, f)
+	}
+	s.Problems = append(s.Problems, "Signatures of this form are not judged here.")
+	return nil
+}
+
+// judgeChanges tells whether what came after a signature is what it permits (12.8.2.2).
+// A certification that permits something leaves the judgement of what was done to
+// whoever looks at the list, unless it was the pages.
+func (s *Signature) judgeChanges() {
+	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
+	switch {
+	case s.CoversFile:
+		s.Changes = Passed
+	case s.Certification == 1:
+		s.fail(&s.Changes, "It permits no change, and something was added after it.")
+	case s.Certification > 0 && pages:
+		s.fail(&s.Changes, "Pages were changed after it, which it does not permit.")
+	case s.Certification > 0 || pages:
+		s.Problems = append(s.Problems, "The file was changed after it.")
+	default:
+		s.Changes = Passed
+	}
+}
+
+// setCertificate notes whose the signature is.
+func (s *Signature) setCertificate(c *x509.Certificate) {
+	sum := sha256.Sum256(c.Raw)
+	s.Signer, s.Issuer, s.Serial = commonName(c), printable([]byte(c.Issuer.String())), c.SerialNumber.Text(16)
+	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
+}
+
+// setError notes an error of a check; what is not supported is not a failure.
+func (s *Signature) setError(result *Result, err error, problem string) {
+	switch {
+	case err == nil:
+		*result = Passed
+	case errors.Is(err, errUnsupported), errors.Is(err, errDER):
+		if problem = sentence(err.Error()); !slices.Contains(s.Problems, problem) {
+			s.Problems = append(s.Problems, problem)
+		}
+	default:
+		s.fail(result, problem)
+	}
+}
+
+// examineCMS checks a CMS signature (12.8.3.3 and 12.8.3.4).
+func (v *verifier) examineCMS(s *Signature, f *found) error {
+	signed, err := parseSignedData(f.cms)
+	if err != nil {
+		s.setError(&s.Value, err, "")
+		return nil
+	}
+	leaf := signed.certificate()
+	if leaf != nil {
+		s.setCertificate(leaf)
+	}
+	digest, err := v.digest(f, signed.signer.hash)
+	if err != nil {
+		return err
+	}
+	p := signed.prove(digest)
+	s.setError(&s.Digest, p.digest, "The file was changed: its digest is not the one that was signed.")
+	s.setError(&s.Value, p.signature, "The signature was not made by the key of its certificate.")
+	if signed.content != nil || !oidData.Equal(signed.contentType) {
+		s.fail(&s.Value, "The signature carries content of its own.")
+	}
+	if s.SubFilter == cadesDetached && p.signature == nil && !p.bound {
+		s.fail(&s.Value, "The signature does not name its certificate.") // EN 319 142-1, 6.3
+	}
+	proven := v.examineUnsigned(s, signed)
+	if s.ClaimedTime.IsZero() {
+		s.ClaimedTime = signed.signer.signingTime()
+	}
+	if leaf == nil {
+		return nil
+	}
+	s.unvouched = append(s.unvouched, signed.unvouched...)
+	s.unvouched = append(s.unvouched, v.signers.unvouched(signed, p.bound, v.now)...)
+	v.judgeChain(s, leaf, signed, proven)
+	return nil
+}
+
+// judgeChain tells whether the certificate is one that signs documents, and trusted.
+func (v *verifier) judgeChain(s *Signature, leaf *x509.Certificate, signed *signedData, proven time.Time) {
+	if !maySign(leaf) {
+		s.fail(&s.Chain, "The certificate is not meant for signatures on documents.")
+		return
+	}
+	t := v.signers.judge(leaf, signed.certificates, proven, v.now)
+	if s.Chain = t.result; t.reason != "" {
+		s.Problems = append(s.Problems, t.reason)
+	}
+}
+
+// examineUnsigned checks the time stamp among the unsigned attributes, and returns
+// the time that it proves.
+func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven time.Time) {
+	for _, a := range signed.signer.unsigned {
+		if !oidTimeStampToken.Equal(a.id) {
+			s.unvouched = append(s.unvouched, fmt.Sprintf("the attribute %v", a.id))
+			continue
+		}
+		t := &TimeStamp{Value: NotRun, Chain: NotRun}
+		s.TimeStamp = t
+		stamp, err := parseTimeStamp(a.value)
+		if err == nil {
+			t.Time = stamp.time
+			if c := stamp.certificate(); c != nil {
+				t.Authority = commonName(c)
+			}
+			err = stamp.prove(signed.signer.signature)
+		}
+		if err != nil {
+			t.Problem = sentence(err.Error())
+			if t.Value = Failed; errors.Is(err, errUnsupported) {
+				t.Value = NotRun
+			}
+			continue
+		}
+		t.Value = Passed
+		s.unvouched = append(s.unvouched, stamp.unvouched...)
+		s.unvouched = append(s.unvouched, v.stampers.unvouched(stamp.signedData, true, t.Time)...)
+		judged := v.stampers.judge(stamp.certificate(), stamp.certificates, t.Time, v.now)
+		t.Chain, t.Problem = judged.result, judged.reason
+		if t.Chain == Passed {
+			proven = t.Time
+		}
+	}
+	return proven
+}
+
+// examineTimeStamp checks a document time-stamp (12.8.5).
+func (v *verifier) examineTimeStamp(s *Signature, f *found) error {
+	stamp, err := parseTimeStamp(f.cms)
+	if err != nil {
+		s.setError(&s.Value, err, "")
+		return nil
+	}
+	digest, err := v.digest(f, stamp.hash)
+	if err != nil {
+		return err
+	}
+	s.ClaimedTime = stamp.time
+	if slices.Equal(digest, stamp.digest) {
+		s.Digest = Passed
+	} else {
+		s.fail(&s.Digest, "The file was changed: its digest is not the one that was stamped.")
+	}
+	s.setError(&s.Value, stamp.proveDigest(stamp.digest), "The time stamp was not made by the key of its certificate.")
+	if leaf := stamp.certificate(); leaf != nil {
+		s.setCertificate(leaf)
+		s.unvouched = append(s.unvouched, stamp.unvouched...)
+		t := v.stampers.judge(leaf, stamp.certificates, stamp.time, v.now)
+		if s.Chain = t.result; t.reason != "" {
+			s.Problems = append(s.Problems, t.reason)
+		}
+	}
+	return nil
+}
