@@ -10,6 +10,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdf"
 	"github.com/certvault/certvault/internal/pdfium"
 )
@@ -30,9 +31,11 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	s.x, s.y = (f.width-s.width())/2, f.height*0.5
 	var file bytes.Buffer
 	file.Grow(int(j.size) + 16<<10)
-	if err := j.writeCover(&file, f, s); err != nil {
+	embedded, err := j.writeCover(&file, f, s)
+	if err != nil {
 		return nil, err
 	}
+	j.original.Form, j.original.Stream = pades.Stream, embedded
 	data := file.Bytes()
 	src := pdfium.Source{Head: bytes.NewReader(data), HeadSize: int64(len(data))}
 	if err := j.prove(ctx, src, placed{number: 1, frame: f, spot: s}); err != nil {
@@ -41,13 +44,17 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 		}
 		return nil, err
 	}
+	if data, err = j.signWhole(ctx, data); err != nil {
+		return nil, err
+	}
 	j.note("cover", reason+" The verified PDF is a cover page that carries the untouched original as an attachment.")
 	v := &Verified{Placement: Cover, Page: 1, Box: s.box(f), Notices: j.notices}
 	v.setWhole(data)
 	return v, nil
 }
 
-func (j *job) writeCover(out io.Writer, f frame, s spot) error {
+// writeCover returns the stream that has the original as its data.
+func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	w := pdf.NewWriter(out)
 	name := fileName(j.name)
 	stream := w.Add(pdf.NewStreamFrom(pdf.NewDict(
@@ -68,7 +75,7 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) error {
 	))
 	content, err := j.coverContent(f, s)
 	if err != nil {
-		return err
+		return stream, err
 	}
 	pages := w.Reserve()
 	page := w.Add(pdf.NewDict(
@@ -98,9 +105,9 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) error {
 	))
 	info := w.Add(pdf.NewDict(pdf.Entry{Key: "Title", Value: pdf.TextString(title)}))
 	if err := w.Close(root, info); err != nil {
-		return fmt.Errorf("write cover: %w", err)
+		return stream, fmt.Errorf("write cover: %w", err)
 	}
-	return nil
+	return stream, nil
 }
 
 // coverContent draws the stamp and, below it, what the reader should know.

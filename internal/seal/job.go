@@ -9,6 +9,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdf"
 	"github.com/certvault/certvault/internal/pdfium"
 )
@@ -20,6 +21,7 @@ type job struct {
 	r       io.ReaderAt
 	size    int64
 	name    string
+	state   []byte    // of crypto/sha256 after the last byte of r; may be missing
 	figures []*figure // idBeside, idBelow
 	trusted bool      // a strip is known to read
 	slow    bool      // drawing a page took too long
@@ -30,6 +32,7 @@ type job struct {
 	page     *pdf.Page // the one to stamp
 	frame    frame
 	notices  []Notice
+	original pades.Original
 }
 
 // attempt is one way to place the stamp.
@@ -275,12 +278,14 @@ var errNotReadable = errors.New("the stamp does not read")
 // try makes the update for one attempt and reads it back.
 func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	p, err := j.place(a, documentMetadata)
-	if err == nil && len(p.tail) > maxTail {
+	if err == nil && len(p.tail)-p.signature() > maxTail {
 		p, err = j.place(a, pageMetadata)
 	}
 	switch {
 	case errors.Is(err, pdf.ErrFilter), errors.Is(err, pdf.ErrDamaged), errors.Is(err, errStops):
 		return nil, fmt.Errorf("%w: %w", errNotReadable, err)
+	case errors.Is(err, pades.ErrKey):
+		return nil, err
 	case err != nil:
 		return nil, pdfError(err)
 	}
@@ -289,6 +294,9 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 		if err := j.prove(ctx, src, p); err != nil {
 			return nil, err
 		}
+	}
+	if err := j.complete(ctx, a, &p); err != nil {
+		return nil, err
 	}
 	v := &Verified{Placement: a.mode, Page: p.number, Box: p.spot.box(p.frame)}
 	v.Body = io.NewSectionReader(bytes.NewReader(p.tail), 0, int64(len(p.tail)))
@@ -308,12 +316,23 @@ type placed struct {
 	number int // of the page, from 1
 	frame  frame
 	spot   spot
+
+	metadata metadataPlace
+	pending  *pades.Pending // nil without a signature
+}
+
+// signature is about how much of the tail is the signature's.
+func (p *placed) signature() int {
+	if p.pending == nil {
+		return 0
+	}
+	return p.pending.Size() + fieldSize
 }
 
 // place makes the update for one attempt.
 func (j *job) place(a attempt, where metadataPlace) (placed, error) {
 	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
-	p := placed{number: a.page.Index + 1, frame: a.frame, spot: a.spot}
+	p := placed{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}
 	if !j.signed() {
 		e.disarm(j.findings)
 		if err := e.metadata(where, a.page); err != nil {
@@ -333,6 +352,9 @@ func (j *job) place(a attempt, where metadataPlace) (placed, error) {
 		err = e.content(a.page, a.frame, a.spot)
 	}
 	if err != nil {
+		return p, err
+	}
+	if p.pending, err = j.prepare(e.update, j.doc, j.findings, a.page); err != nil {
 		return p, err
 	}
 	p.tail, err = e.update.Bytes()

@@ -99,6 +99,8 @@ type Stamp struct {
 	VerifyURL   string
 	Institution string
 	Placement   Placement
+	// Signature signs the verified PDF; nil leaves it unsigned.
+	Signature *Signature
 }
 
 // Verified is a verified PDF.

@@ -10,6 +10,7 @@ import (
 	"image/png"
 	"io"
 
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
@@ -32,7 +33,10 @@ func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, 
 	if err != nil {
 		return nil, err
 	}
-	j := job{sealer: s, stamp: stamp, r: o.R, size: o.Size, name: o.Name}
+	j := job{
+		sealer: s, stamp: stamp, r: o.R, size: o.Size, state: o.State, name: o.Name,
+		original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256, ReferenceID: stamp.ReferenceID},
+	}
 	for _, shape := range []int{idBeside, idBelow} {
 		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
 		if err != nil {
@@ -59,6 +63,7 @@ func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 	if err != nil {
 		return nil, err
 	}
+	j.original.Form, j.state = pades.Source, nil
 	if j.stamp.Placement.Mode == "" || j.stamp.Placement.Mode == Auto {
 		j.stamp.Placement.Mode = Strip
 	}
@@ -66,6 +71,7 @@ func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 		// The strip is the same below any image on such a page, and clipped from it: read it
 		// once below one that costs nothing to draw.
 		trial := *j
+		trial.stamp.Signature = nil
 		if _, err := trial.runOn(ctx, page.standIn(), 0); err != nil {
 			return nil, err
 		}

@@ -1,0 +1,93 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// Signature is what a verified PDF is signed with, in the revision of the stamp.
+type Signature struct {
+	Signer *pades.Signer
+	// Time is when, as the signature tells it.
+	Time time.Time
+}
+
+// fieldSize is about what a signature's field and dictionary take beside its value.
+const fieldSize = 1200
+
+// prepare adds the signature to an update that is otherwise complete; nil where none is wanted.
+func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page) (*pades.Pending, error) {
+	s := j.stamp.Signature
+	if s == nil {
+		return nil, nil //nolint:nilnil // an unsigned update has no signature to complete
+	}
+	p, err := s.Signer.Prepare(u, doc, found, page, pades.Statement{
+		Name: j.stamp.Institution, Reason: "Issued as " + j.stamp.ReferenceID, Time: s.Time, Original: j.original,
+	})
+	if err != nil {
+		return nil, fmt.Errorf("prepare signature: %w", err)
+	}
+	return p, nil
+}
+
+// complete signs a stamp that was proved. When the time stamp took more room than was kept, the
+// update is made once more: the room is known then.
+func (j *job) complete(ctx context.Context, a attempt, p *placed) error {
+	if p.pending == nil {
+		return nil
+	}
+	err := p.pending.Complete(ctx, j.head(), p.tail)
+	if errors.Is(err, pades.ErrReserve) {
+		if *p, err = j.place(a, p.metadata); err != nil {
+			return err
+		}
+		err = p.pending.Complete(ctx, j.head(), p.tail)
+	}
+	if err != nil {
+		return fmt.Errorf("sign: %w", err)
+	}
+	return nil
+}
+
+func (j *job) head() pades.Head { return pades.Head{R: j.r, Size: j.size, State: j.state} }
+
+// signWhole signs a complete new file by an update of its own.
+func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
+	if j.stamp.Signature == nil {
+		return file, nil
+	}
+	for range 2 {
+		doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+		if err != nil {
+			return nil, fmt.Errorf("sign: %w", err)
+		}
+		page, err := doc.Page(0)
+		if err != nil {
+			return nil, fmt.Errorf("sign: %w", err)
+		}
+		u := doc.Update()
+		pending, err := j.prepare(u, doc, doc.Inspect(), page)
+		if err != nil {
+			return nil, err
+		}
+		tail, err := u.Bytes()
+		if err != nil {
+			return nil, fmt.Errorf("sign: %w", err)
+		}
+		err = pending.Complete(ctx, pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail)
+		if errors.Is(err, pades.ErrReserve) {
+			continue
+		}
+		if err != nil {
+			return nil, fmt.Errorf("sign: %w", err)
+		}
+		return append(file, tail...), nil
+	}
+	return nil, fmt.Errorf("sign: %w", pades.ErrReserve)
+}
