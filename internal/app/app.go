@@ -110,6 +110,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.lockData(); err != nil {
 		return nil, err
 	}
+	if err := a.listen(ctx); err != nil {
+		return nil, err
+	}
 	if a.Base, err = OpenBase(ctx, cfg.Storage); err != nil {
 		return nil, err
 	}

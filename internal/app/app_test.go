@@ -19,7 +19,7 @@ import (
 
 func settings(t *testing.T, dir string) *config.Serve {
 	t.Helper()
-	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", BaseURL: "https://localhost", ProcessAttempts: 1}
+	c := &config.Serve{Storage: config.Storage{Data: dir}, Listen: "127.0.0.1:0", ProcessAttempts: 1}
 	if err := c.Finish(); err != nil {
 		t.Fatal(err)
 	}
@@ -76,6 +76,9 @@ func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	cancel()
 	if err := a.close(t.Context()); err != nil {
 		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), ":0/") {
+		t.Fatalf("the link names no port: %q", out.String())
 	}
 	_, secret, found := strings.Cut(out.String(), "/setup?token=")
 	if !found || len(strings.TrimSpace(secret)) < 26 {

@@ -34,8 +34,26 @@ const (
 	readyTime  = 2 * time.Second
 )
 
-// prepareServers binds the ports, so that a port that is taken is told before
-// anything runs.
+// listen binds the ports, so that a port that is taken is told before anything
+// runs, and one that was left open is known to links.
+func (a *App) listen(ctx context.Context) (err error) {
+	var l net.ListenConfig
+	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	if a.cfg.Metrics != "" {
+		if a.metricsAt, err = l.Listen(ctx, "tcp", a.cfg.Metrics); err != nil {
+			return fmt.Errorf("--metrics: %w", err)
+		}
+	}
+	_, port, err := net.SplitHostPort(a.listener.Addr().String())
+	if err != nil {
+		return fmt.Errorf("--listen: %w", err)
+	}
+	return a.cfg.FinishBaseURL(port)
+}
+
+// prepareServers puts the servers together.
 func (a *App) prepareServers() error {
 	handler, err := a.handler()
 	if err != nil {
@@ -49,20 +67,13 @@ func (a *App) prepareServers() error {
 		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
 	}
-	listen := net.ListenConfig{}
-	if a.listener, err = listen.Listen(context.Background(), "tcp", a.cfg.Listen); err != nil {
-		return fmt.Errorf("--listen: %w", err)
-	}
-	if a.cfg.Metrics == "" {
+	if a.metricsAt == nil {
 		return nil
 	}
 	a.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", promhttp.HandlerFor(a.registry, promhttp.HandlerOpts{}))
 	a.metrics = &http.Server{Handler: mux, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime}
-	if a.metricsAt, err = listen.Listen(context.Background(), "tcp", a.cfg.Metrics); err != nil {
-		return fmt.Errorf("--metrics: %w", err)
-	}
 	return nil
 }
 
@@ -205,11 +216,10 @@ func (a *App) stopServing(ctx context.Context) error {
 		server *http.Server
 		at     net.Listener
 	}{{a.public, a.listener}, {a.metrics, a.metricsAt}} {
-		if s.server == nil {
-			continue
-		}
-		if err := s.server.Shutdown(ctx); err != nil {
-			errs = append(errs, fmt.Errorf("ending requests: %w", err), s.server.Close())
+		if s.server != nil {
+			if err := s.server.Shutdown(ctx); err != nil {
+				errs = append(errs, fmt.Errorf("ending requests: %w", err), s.server.Close())
+			}
 		}
 		if s.at != nil {
 			if err := s.at.Close(); err != nil && !errors.Is(err, net.ErrClosed) {

@@ -78,15 +78,15 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 // Finish fills in what follows from other values, and checks all of them. The
 // error is a sentence for the operator.
 func (c *Serve) Finish() error {
-	host, port, err := net.SplitHostPort(c.Listen)
+	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
 	}
-	if err := c.defaultBaseURL(host, port); err != nil {
-		return err
-	}
-	if err := c.finishBaseURL(); err != nil {
-		return err
+	// Port 0 is known when it is bound.
+	if port != "0" || c.BaseURL != "" {
+		if err := c.FinishBaseURL(port); err != nil {
+			return err
+		}
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
 		return errors.New("--tls-cert and --tls-key go together")
@@ -112,19 +112,22 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// defaultBaseURL derives the base URL where that can be done: it is printed into
-// certificates and must not be a guess.
-func (c *Serve) defaultBaseURL(host, port string) error {
+// FinishBaseURL checks the base URL, and derives it where that can be done: it is
+// printed into certificates and must not be a guess. port is the one that is
+// served on, where --listen leaves it open.
+func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":
-		return nil
+		return c.checkBaseURL()
 	case c.ACMEDomain != "":
 		c.BaseURL = "https://" + c.ACMEDomain
-		return nil
+		return c.checkBaseURL()
 	case len(c.BehindProxy) > 0:
 		return errors.New("--behind-proxy needs --base-url: only the proxy knows under which address it serves")
-	case port == "0":
-		return errors.New("--listen with port 0 needs --base-url")
+	}
+	host, _, err := net.SplitHostPort(c.Listen)
+	if err != nil {
+		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
 	}
 	if ip, err := netip.ParseAddr(host); host == "" || err == nil && ip.IsUnspecified() {
 		host = "localhost"
@@ -133,10 +136,10 @@ func (c *Serve) defaultBaseURL(host, port string) error {
 	if port == "443" {
 		c.BaseURL = strings.TrimSuffix(c.BaseURL, ":443")
 	}
-	return nil
+	return c.checkBaseURL()
 }
 
-func (c *Serve) finishBaseURL() error {
+func (c *Serve) checkBaseURL() error {
 	u, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.ForceQuery || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
 		return fmt.Errorf("--base-url: %q must be https:// and a host, and may have a port", c.BaseURL)

@@ -63,7 +63,6 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"certificate alone":  {[]string{"--tls-cert", "a.pem"}, "--tls-key"},
 		"two ways of TLS":    {[]string{"--acme-domain", "a.example.org", "--behind-proxy", "10.0.0.0/8"}, "only one"},
 		"proxy, no base URL": {[]string{"--behind-proxy", "10.0.0.0/8"}, "--base-url"},
-		"any port":           {[]string{"--listen", "localhost:0"}, "--base-url"},
 		"no host":            {[]string{"--base-url", "https://:8443"}, "--base-url"},
 		"no network":         {[]string{"--behind-proxy", "everyone", "--base-url", "https://a.example"}, "--behind-proxy"},
 		"no attempt":         {[]string{"--process-attempts", "0"}, "--process-attempts"},
