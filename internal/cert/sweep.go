@@ -11,6 +11,7 @@ import (
 
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
 )
 
 const (
@@ -32,7 +33,7 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 		rows, err := tx.QueryContext(ctx, `
 			SELECT c.uuid FROM certificates c LEFT JOIN river_job j ON j.id = c.job_id
 			WHERE c.status = 'processing' AND c.updated_at < $1
-			  AND (j.id IS NULL OR j.state NOT IN ('available', 'pending', 'retryable', 'running', 'scheduled'))
+			  AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
 			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-lostAfter)), sweepBatch)
 		if err != nil {
 			return err

@@ -110,13 +110,6 @@ func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescu
 	return dead, errors.Join(rows.Err(), rows.Close())
 }
 
-// AliveTx tells whether a job still has its turn to come or is being worked.
-func (q *Queue) AliveTx(ctx context.Context, tx *db.Tx, id int64) (bool, error) {
-	var n int
-	err := tx.QueryRowContext(ctx,
-		`SELECT count(*) FROM river_job WHERE id = $1 AND state IN ('available', 'pending', 'retryable', 'running', 'scheduled')`, id).Scan(&n)
-	if err != nil {
-		return false, fmt.Errorf("looking for a job: %w", err)
-	}
-	return n > 0, nil
-}
+// Alive lists, as SQL, the states of a job that still has its turn to come or is
+// being worked.
+const Alive = `('available', 'pending', 'retryable', 'running', 'scheduled')`
