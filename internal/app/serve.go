@@ -91,7 +91,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Accounts: a.Accounts, Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Log: a.log,
+		Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Log: a.log,
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })

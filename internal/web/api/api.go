@@ -24,12 +24,11 @@ import (
 
 // API serves /business/.
 type API struct {
-	Accounts *account.Service
-	Certs    *cert.Service
-	Tokens   *token.Service
-	Links    *web.Links
-	Limit    *limit.Counter
-	Log      *slog.Logger
+	Certs  *cert.Service
+	Tokens *token.Service
+	Links  *web.Links
+	Limit  *limit.Counter
+	Log    *slog.Logger
 }
 
 // call is an authenticated request.

@@ -2,7 +2,6 @@ package api
 
 import (
 	"encoding/hex"
-	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -96,10 +95,10 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 		VerificationURL:  a.Links.Verify(c.ReferenceID),
 		QRCodePath:       a.Links.QRCode(c.ReferenceID),
 		BarcodePath:      a.Links.Barcode(c.ReferenceID),
-		CreatedAt:        timestamp(c.CreatedAt),
-		UpdatedAt:        timestamp(c.UpdatedAt),
-		ApprovedAt:       optionalTimestamp(c.ApprovedAt),
-		RevokedAt:        optionalTimestamp(c.RevokedAt),
+		CreatedAt:        *web.Timestamp(&c.CreatedAt),
+		UpdatedAt:        *web.Timestamp(&c.UpdatedAt),
+		ApprovedAt:       web.Timestamp(c.ApprovedAt),
+		RevokedAt:        web.Timestamp(c.RevokedAt),
 		RevocationReason: optional(c.RevocationReason),
 	}
 	if c.Failure != nil {
@@ -129,14 +128,4 @@ func optional[T comparable](v T) *T {
 		return nil
 	}
 	return &v
-}
-
-func timestamp(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) }
-
-func optionalTimestamp(t *time.Time) *string {
-	if t == nil {
-		return nil
-	}
-	s := timestamp(*t)
-	return &s
 }

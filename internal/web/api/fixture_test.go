@@ -117,7 +117,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	}
 	links := web.NewLinks(base, ring, time.Now)
 	v.api = &API{
-		Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Log: log,
+		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Log: log,
 		Certs: cert.New(cert.Config{
 			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, VerifyURL: links.Verify, Attempts: 1,
 			Now: time.Now, Log: log,

@@ -8,19 +8,14 @@ import (
 	"io"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 )
 
-const (
-	// maxJSON bounds a JSON body in bytes.
-	maxJSON = 64 << 10
-	// downloadTime bounds how long an answer with a file may take to leave.
-	downloadTime = 10 * time.Minute
-)
+// maxJSON bounds a JSON body in bytes.
+const maxJSON = 64 << 10
 
 // one is the answer with one record.
 type one struct {
@@ -57,16 +52,10 @@ func (a *API) download(w http.ResponseWriter, c *call) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the download's time: %w", err)
-	}
 	h := w.Header()
 	h.Set("Content-Type", "application/pdf")
 	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": found.ReferenceID + ".pdf"}))
-	h.Set("Cache-Control", "private, no-cache")
-	h.Set("ETag", `"`+hex.EncodeToString(found.Verified.SHA256[:])+`"`)
-	http.ServeContent(w, c.Request, "", time.Time{}, content)
-	return nil
+	return web.ServeContent(w, c.Request, content, hex.EncodeToString(found.Verified.SHA256[:]))
 }
 
 func (a *API) retry(w http.ResponseWriter, c *call) error {

@@ -3,10 +3,8 @@ package public
 import (
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"mime"
 	"net/http"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -19,9 +17,6 @@ import (
 // sandbox keeps a file that is opened in a browser from doing anything in our
 // origin's name.
 const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
-
-// downloadTime bounds how long an answer with a file may take to leave.
-const downloadTime = 10 * time.Minute
 
 var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has ended.")
 
@@ -70,15 +65,9 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the download's time: %w", err)
-	}
 	assetHeaders(w, mediaType)
-	w.Header().Set("Cache-Control", "private, no-cache")
-	w.Header().Set("ETag", `"`+tag+`"`)
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": name}))
-	http.ServeContent(w, r, "", time.Time{}, content)
-	return nil
+	return web.ServeContent(w, r, content, tag)
 }
 
 func (p *Pages) qrCode(w http.ResponseWriter, r *http.Request) error {
@@ -109,11 +98,3 @@ func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referen
 }
 
 func hexOf(sum [32]byte) string { return hex.EncodeToString(sum[:]) }
-
-func timestamp(t *time.Time) *string {
-	if t == nil {
-		return nil
-	}
-	s := t.UTC().Format(time.RFC3339Nano)
-	return &s
-}

@@ -95,7 +95,7 @@ func (p *Pages) find(r *http.Request) (*verification, error) {
 		return nil, err
 	}
 	v.Institution, v.CertificateTitle, v.FullName, v.IssueDate = &inst.Name, &c.Title, &c.FullName, &c.IssueDate
-	v.ApprovedAt, v.RevokedAt = timestamp(c.ApprovedAt), timestamp(c.RevokedAt)
+	v.ApprovedAt, v.RevokedAt = web.Timestamp(c.ApprovedAt), web.Timestamp(c.RevokedAt)
 	v.OriginalSHA256 = hexOf(c.File.SHA256)
 	if c.Verified != nil {
 		v.VerifiedSHA256 = hexOf(c.Verified.SHA256)
@@ -105,7 +105,7 @@ func (p *Pages) find(r *http.Request) (*verification, error) {
 		return nil, err
 	}
 	for _, k := range checks {
-		v.Checks = append(v.Checks, check{Name: k.Name, Result: string(k.Result), CheckedAt: timestamp(k.CheckedAt)})
+		v.Checks = append(v.Checks, check{Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt)})
 	}
 	return v, nil
 }
