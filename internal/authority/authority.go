@@ -65,35 +65,31 @@ const (
 	institutionFolder = "institution"
 )
 
-// Open uses the folder of keys, which it makes with a root where there is none. It
-// does not need the private key of a root that is there. The error is a *Fault.
-func Open(dir string, o Options) (*Authority, error) {
-	if o.Now == nil {
-		return nil, errors.New("open the keys: no clock was given") //nolint:err113 // a fault of the caller
-	}
+// New uses the folder of keys, and reads nothing yet: a folder that is lost or damaged
+// is a fault of what needs it, and passes when it is mended.
+func New(dir string, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
 		o.ProgramTimeout = 10 * time.Second
 	}
-	a := &Authority{dir: dir, options: o, opened: map[string]opened{}, keys: map[string]crypto.Signer{}}
-	path := filepath.Join(dir, rootFolder)
-	numbers, err := generations(path)
-	if err != nil {
-		return nil, err
-	}
-	if len(numbers) > 0 {
-		_, err := a.latest(path)
-		return a, err
+	return &Authority{dir: dir, options: o, opened: map[string]opened{}, keys: map[string]crypto.Signer{}}
+}
+
+// MakeRoot makes the first root, and leaves one that is there alone. It is for a new
+// installation: in an old one a root that is not there is lost, and to be restored.
+func (a *Authority) MakeRoot() error {
+	path := filepath.Join(a.dir, rootFolder)
+	if numbers, err := generations(path); err != nil || len(numbers) > 0 {
+		return err
 	}
 	e, err := a.newRoot()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	// Where another process was faster, its root is the one.
 	if err := add(path, 1, e); err != nil && !errors.Is(err, errTaken) {
-		return nil, err
+		return err
 	}
-	_, err = a.latest(path)
-	return a, err
+	return nil
 }
 
 // Roots returns the certificates of the roots, the current one first. Verified PDFs of

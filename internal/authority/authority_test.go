@@ -28,8 +28,8 @@ func options() Options {
 
 func open(t *testing.T, dir string, o Options) *Authority {
 	t.Helper()
-	a, err := Open(dir, o)
-	if err != nil {
+	a := New(dir, o)
+	if err := a.MakeRoot(); err != nil {
 		t.Fatal(err)
 	}
 	return a
@@ -224,11 +224,8 @@ func TestProcessesAgree(t *testing.T) {
 	var wait sync.WaitGroup
 	for i := range n {
 		wait.Go(func() {
-			a, err := Open(dir, options())
-			if err == nil {
-				err = a.Create(university, "x")
-			}
-			if err != nil {
+			a := New(dir, options())
+			if err := errors.Join(a.MakeRoot(), a.Create(university, "x")); err != nil {
 				t.Error(err)
 				return
 			}
@@ -348,4 +345,48 @@ func TestLostAndBroken(t *testing.T) {
 			signs(t, a)
 		})
 	}
+}
+
+// Protecting keys that are there needs their identity alone, and old keys sign on.
+func TestProtect(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	if err := open(t, dir, options()).Create(university, "x"); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(dir, options()).Protect(); err == nil {
+		t.Error("protected with no passphrase")
+	}
+	protected := options()
+	protected.Passphrase = "correct horse"
+	if _, _, err := New(dir, protected).Signer(t.Context(), university); err == nil || !strings.Contains(err.Error(), "key protect") {
+		t.Errorf("a passphrase before the keys are protected with it: %v", err)
+	}
+	for range 2 {
+		if err := New(dir, protected).Protect(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, plainFile)); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("the plain identity is still there: %v", err)
+	}
+	signs(t, New(dir, protected))
+	_, _, err := New(dir, options()).Signer(t.Context(), university)
+	requireFault(t, err, CodeLocked)
+	wrong := options()
+	wrong.Passphrase = "battery staple"
+	requireFault(t, New(dir, wrong).Protect(), CodeLocked)
+}
+
+// A root that is lost is not made anew by what needs it.
+func TestLostRootIsNotReplaced(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	a := open(t, dir, options())
+	if err := os.RemoveAll(filepath.Join(dir, rootFolder)); err != nil {
+		t.Fatal(err)
+	}
+	requireFault(t, a.Create(university, "x"), CodeMissing)
+	_, err := a.RootsPEM()
+	requireFault(t, err, CodeMissing)
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -64,7 +65,10 @@ func (a *Authority) makeIdentity(name string) error {
 		if err != nil {
 			return err
 		}
-		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s is missing: put it back from a backup", name)} //nolint:err113 // the code tells it apart
+		if _, err := os.Stat(filepath.Join(a.dir, plainFile)); err == nil {
+			return &Fault{Code: CodeLocked, Err: errors.New("a passphrase is given, and the keys are not protected with it: run certvault key protect")} //nolint:err113 // the code tells it apart
+		}
+		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s is missing: put it back from a backup, or give the passphrase that protects it", name)} //nolint:err113 // the code tells it apart
 	}
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
@@ -72,18 +76,64 @@ func (a *Authority) makeIdentity(name string) error {
 	}
 	text := []byte(identity.String() + "\n")
 	if a.options.Passphrase != "" {
-		recipient, err := age.NewScryptRecipient(a.options.Passphrase)
-		if err != nil {
-			return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
-		}
-		if text, err = encrypt(text, recipient); err != nil {
-			return err
-		}
+		err = a.placeEncrypted(name, text)
+	} else {
+		err = place(name, text)
 	}
-	if err := place(name, text); err != nil && !errors.Is(err, errTaken) {
+	if err != nil && !errors.Is(err, errTaken) {
 		return err
 	}
 	return nil
+}
+
+// Protect encrypts the identity with the passphrase and removes the file that was not
+// encrypted. It does nothing where that is done, and nothing is lost where it is cut off
+// between the two.
+func (a *Authority) Protect() error {
+	if a.options.Passphrase == "" {
+		return refused(errors.New("no passphrase was given")) //nolint:err113 // nobody tells it apart
+	}
+	plain := filepath.Join(a.dir, plainFile)
+	text, err := readFile(plain)
+	if f, ok := errors.AsType[*Fault](err); ok && f.Code == CodeMissing {
+		_, err := a.open()
+		return err
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := age.ParseX25519Identity(strings.TrimSpace(string(text))); err != nil {
+		return &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", plain, err)}
+	}
+	if err := a.placeEncrypted(filepath.Join(a.dir, encryptedFile), text); err != nil && !errors.Is(err, errTaken) {
+		return err
+	}
+	// What stands there now is read before the only other copy goes.
+	b, err := a.open()
+	if err != nil {
+		return err
+	}
+	if b.identity.String() != strings.TrimSpace(string(text)) {
+		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is that of other keys", encryptedFile)} //nolint:err113 // the code tells it apart
+	}
+	if err := os.Remove(plain); err != nil {
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("remove the plain identity: %w", err)}
+	}
+	if err := syncFolder(a.dir); err != nil {
+		return &Fault{Code: CodeStorage, Err: err}
+	}
+	return nil
+}
+
+func (a *Authority) placeEncrypted(name string, text []byte) error {
+	recipient, err := age.NewScryptRecipient(a.options.Passphrase)
+	if err != nil {
+		return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
+	}
+	if text, err = encrypt(text, recipient); err != nil {
+		return err
+	}
+	return place(name, text)
 }
 
 func (a *Authority) unwrap(text []byte) ([]byte, error) {
