@@ -164,6 +164,25 @@ func (a *Authority) Certificates(institution string) ([]Certificate, error) {
 	return a.all(path)
 }
 
+// Anchors returns what vouches for the signatures of an institution, past and
+// present: the roots, and the ends of the chains that it brought along.
+func (a *Authority) Anchors(institution string) ([]*x509.Certificate, error) {
+	anchors, err := a.Roots()
+	if err != nil {
+		return nil, err
+	}
+	list, err := a.Certificates(institution)
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range list {
+		if c.Kind != Issued {
+			anchors = append(anchors, c.Chain[len(c.Chain)-1])
+		}
+	}
+	return anchors, nil
+}
+
 // Create makes the first key of an institution, named name, and leaves one that is
 // there alone.
 func (a *Authority) Create(institution, name string) error {

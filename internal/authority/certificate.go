@@ -13,6 +13,7 @@ import (
 	"math/big"
 	"net"
 	"path/filepath"
+	"strings"
 	"time"
 )
 
@@ -40,7 +41,7 @@ func (a *Authority) newRoot() (entry, error) {
 	if err != nil {
 		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make root: %w", err)}
 	}
-	template, err := a.template("Certvault document signing "+a.options.Installation, key.Public())
+	template, err := a.template(strings.TrimSpace("Certvault document signing "+a.options.Installation), key.Public())
 	if err != nil {
 		return entry{}, err
 	}
