@@ -11,9 +11,11 @@ import (
 
 	"golang.org/x/sync/singleflight"
 
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -121,6 +123,12 @@ type Config struct {
 	Queue  *job.Queue
 	Hooks  *webhook.Service
 	Sealer Sealer
+	// Keys has the institutions' signing keys.
+	Keys *authority.Authority
+	// TimeStamps dates signatures; without it they carry the vault's own time
+	// alone.
+	TimeStamps *pades.TimeStampAuthority
+	Verify     Verifier
 	// VerifyURL gives the address that the QR code of a reference id leads to.
 	VerifyURL func(referenceID string) string
 	// Attempts is how often sealing is tried before a passing fault becomes a
@@ -132,23 +140,26 @@ type Config struct {
 
 // Service works on certificates.
 type Service struct {
-	db        *db.DB
-	blobs     blob.Store
-	queue     *job.Queue
-	hooks     *webhook.Service
-	sealer    Sealer
-	verifyURL func(string) string
-	attempts  int
-	now       func() time.Time
-	log       *slog.Logger
-	images    singleflight.Group
+	db         *db.DB
+	blobs      blob.Store
+	queue      *job.Queue
+	hooks      *webhook.Service
+	sealer     Sealer
+	keys       *authority.Authority
+	timeStamps *pades.TimeStampAuthority
+	verify     Verifier
+	verifyURL  func(string) string
+	attempts   int
+	now        func() time.Time
+	log        *slog.Logger
+	images     singleflight.Group
 }
 
 // New makes a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, verifyURL: c.VerifyURL,
-		attempts: c.Attempts, now: c.Now, log: c.Log,
+		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
+		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

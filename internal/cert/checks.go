@@ -102,8 +102,10 @@ func (s *Service) Checks(ctx context.Context, c *Certificate) (_ []Check, err er
 		if err := rows.Scan(&k.Name, &k.Result, &at); err != nil {
 			return nil, fmt.Errorf("reading checks: %w", err)
 		}
-		t := db.Time(at)
-		k.CheckedAt = &t
+		if k.Result != NotRun {
+			t := db.Time(at)
+			k.CheckedAt = &t
+		}
 		for i := range list {
 			if list[i].Name == k.Name {
 				list[i] = k

@@ -21,10 +21,12 @@ import (
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -84,14 +86,16 @@ const tailText = "\n% a tail that makes it verified\n"
 type vault struct {
 	*Service
 
-	tb     testing.TB
-	d      *db.DB
-	clock  *clock
-	sealer *fakeSealer
-	folder *blob.Folder
-	root   string
-	worker *sealWorker
-	inst   *account.Institution
+	tb      testing.TB
+	d       *db.DB
+	clock   *clock
+	sealer  *fakeSealer
+	folder  *blob.Folder
+	ring    *authority.Authority
+	ringDir string
+	root    string
+	worker  *sealWorker
+	inst    *account.Institution
 }
 
 type option func(*Config)
@@ -114,6 +118,11 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 	}
 	// The queue has its own clock, so that ours begins with it.
 	v := &vault{tb: tb, d: d, clock: &clock{at: time.Now()}, folder: folder, root: root}
+	v.ringDir = tb.TempDir()
+	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.now})
+	if err := v.ring.MakeRoot(); err != nil {
+		tb.Fatal(err)
+	}
 	v.sealer = &fakeSealer{
 		seal: func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 			return sealed(o, []byte(tailText), false)
@@ -121,7 +130,10 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
 	}
 	cfg := Config{
-		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer,
+		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer, Keys: v.ring,
+		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
+			return &pades.Report{Verdict: pades.Valid}, nil
+		},
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.now, Log: log,
 	}
 	for _, o := range options {
@@ -140,6 +152,9 @@ func (v *vault) institution(prefix string) *account.Institution {
 		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(i.CreatedAt)).Scan(&i.ID)
 	})
+	if err := v.ring.Create(i.UUID, i.Name); err != nil {
+		v.tb.Fatal(err)
+	}
 	return i
 }
 

@@ -25,9 +25,9 @@ const (
 	rehashMost = 200
 )
 
-// Rehash reads stored verified PDFs whole and compares their digests: storage
-// that lost or changed a byte must be found out before someone needs the file.
-// A difference is recorded as a failed check, which the public page shows, and
+// Rehash reads stored verified PDFs whole, compares their digests and verifies
+// their signatures: storage that lost or changed a byte must be found out before
+// someone needs the file. A difference is recorded as a failed check, which the public page shows, and
 // is logged as an error.
 func (s *Service) Rehash(ctx context.Context) error {
 	due, err := s.rehashDue(ctx)
@@ -39,20 +39,20 @@ func (s *Service) Rehash(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		result, err := s.rehash(ctx, c)
+		checks, err := s.recheck(ctx, c)
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		switch {
-		case err != nil:
-			// Recorded as not run, so that one file that cannot be read does not hold
-			// up all others.
-			s.log.ErrorContext(ctx, "ALARM: a stored file could not be read", slog.String("certificate", uuid), slog.Any("error", err))
-		case result == FailedCheck:
-			s.log.ErrorContext(ctx, "ALARM: a stored file is missing or differs from what was stored", slog.String("certificate", uuid))
+		if err != nil {
+			s.log.ErrorContext(ctx, "ALARM: a stored file is not as it was stored, or could not be checked", slog.String("certificate", uuid), slog.Any("error", err))
 		}
 		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-			return recordCheckTx(ctx, tx, c.ID, Check{Name: CheckFile, Result: result}, db.Micros(s.now()))
+			for _, k := range checks {
+				if err := recordCheckTx(ctx, tx, c.ID, k, db.Micros(s.now())); err != nil {
+					return err
+				}
+			}
+			return nil
 		}); err != nil {
 			return err
 		}
@@ -80,32 +80,65 @@ func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
 	return scanTexts(rows)
 }
 
-// rehash reads a verified PDF. A file that is not there has failed; a store
-// that cannot be asked is an error and tells nothing of the file.
-func (s *Service) rehash(ctx context.Context, c *Certificate) (_ Result, err error) {
+// errDiffers is a stored file that is gone or changed.
+var errDiffers = errors.New("a stored file is missing or differs from what was stored")
+
+// recheck reads a verified PDF again and gives the results of its checks, also
+// beside an error, so that one file that cannot be read does not hold up all
+// others. A file that is not there has failed; a store that cannot be asked
+// tells nothing of the file.
+func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err error) {
+	file := Check{Name: CheckFile, Result: NotRun}
 	content, err := s.OpenVerified(ctx, c)
 	if errors.Is(err, blob.ErrNotFound) {
-		return FailedCheck, nil
+		file.Result = FailedCheck
+		return []Check{file}, errors.Join(errDiffers, err)
 	}
 	if err != nil {
-		return NotRun, err
+		return []Check{file}, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
 	hash := sha256.New()
 	n, err := io.Copy(hash, content)
 	if err != nil {
-		return NotRun, fmt.Errorf("reading a file: %w", err)
+		return []Check{file}, fmt.Errorf("reading a file: %w", err)
 	}
+	file.Result = Passed
 	if n != c.Verified.Size || [sha256.Size]byte(hash.Sum(nil)) != c.Verified.SHA256 {
-		return FailedCheck, nil
+		file.Result, err = FailedCheck, errDiffers
 	}
-	return Passed, nil
+	checks := []Check{file}
+	signed, e := s.signed(ctx, c.ID)
+	if !signed || e != nil {
+		return checks, errors.Join(err, e)
+	}
+	var institution string
+	if e := s.db.QueryRowContext(ctx, `SELECT uuid FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&institution); e != nil {
+		return checks, errors.Join(err, fmt.Errorf("reading the institution: %w", e))
+	}
+	result, e := s.verifySignature(content, content.Size(), institution)
+	if result == NotRun && e != nil {
+		// The last result stands, with its date.
+		return checks, errors.Join(err, e)
+	}
+	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
-// Damaged counts the certificates whose stored file failed its last check.
+// signed tells whether a certificate's file was signed: those of the first
+// version were not, and have no such check.
+func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
+	if err := s.db.QueryRowContext(ctx,
+		`SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2)`, id, CheckSignature).Scan(&yes); err != nil {
+		return false, fmt.Errorf("reading checks: %w", err)
+	}
+	return yes, nil
+}
+
+// Damaged counts the certificates whose stored file, or its signature, failed
+// its last check.
 func (s *Service) Damaged(ctx context.Context) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx,
-		`SELECT count(*) FROM certificate_checks WHERE name = $1 AND result = $2`, CheckFile, string(FailedCheck)).Scan(&n); err != nil {
+		`SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting damaged files: %w", err)
 	}
 	return n, nil

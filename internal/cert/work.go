@@ -102,6 +102,9 @@ var errNoOriginal = errors.New("the original is missing")
 
 // failureOf puts a fault of ours in words for the institution.
 func failureOf(err error) Failure {
+	if f, ok := signingFailure(err); ok {
+		return f
+	}
 	switch {
 	case errors.Is(err, errNoOriginal):
 		return Failure{Code: "original_missing", Message: "The uploaded file is missing from the vault's storage. Restore it from a backup, then retry."}
@@ -124,6 +127,10 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return err
 	}
+	signature, err := s.signature(ctx, inst.uuid)
+	if err != nil {
+		return err
+	}
 	o, err := s.blobs.Open(ctx, c.File.Key)
 	if errors.Is(err, blob.ErrNotFound) {
 		return fmt.Errorf("%w: %w", errNoOriginal, err)
@@ -134,6 +141,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	defer func() { err = errors.Join(err, o.Close()) }()
 	v, err := s.sealer.Seal(ctx, original(&c.File, o), seal.Stamp{
 		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.name, Placement: placement,
+		Signature: signature,
 	})
 	if err != nil {
 		return fmt.Errorf("sealing: %w", err)
@@ -149,7 +157,11 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err := s.reread(ctx, c, &verified); err != nil {
 		return errors.Join(err, discard())
 	}
-	if err := s.approve(ctx, c, &verified, v); err != nil {
+	signed, err := s.checkSigned(ctx, c, &verified, inst.uuid)
+	if err != nil {
+		return errors.Join(err, discard())
+	}
+	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
 		if errors.Is(err, errMoved) {
 			// Revoked, or finished by another worker, in the meantime.
 			return discard()
@@ -161,7 +173,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	return nil
 }
 
-func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verified, v *seal.Verified) error {
+func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verified, v *seal.Verified, signed Result) error {
 	box, err := json.Marshal(v.Box)
 	if err != nil {
 		return fmt.Errorf("writing the place of the stamp: %w", err)
@@ -183,7 +195,10 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 		if err := rememberTx(ctx, tx, moved.InstitutionID, v.Layout, now); err != nil {
 			return err
 		}
-		return recordCheckTx(ctx, tx, moved.ID, Check{Name: CheckFile, Result: Passed}, now)
+		return errors.Join(
+			recordCheckTx(ctx, tx, moved.ID, Check{Name: CheckFile, Result: Passed}, now),
+			recordCheckTx(ctx, tx, moved.ID, Check{Name: CheckSignature, Result: signed}, now),
+		)
 	})
 }
 

@@ -409,7 +409,7 @@ func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, 
 	}
 	New(Config{
 		DB: v.d, Blobs: v.blobs, Queue: q, Hooks: v.hooks, Sealer: &fakeSealer{seal: work, png: v.sealer.png}, VerifyURL: v.verifyURL,
-		Attempts: v.attempts, Now: v.now, Log: v.log,
+		Keys: v.ring, Verify: v.verify, Attempts: v.attempts, Now: v.now, Log: v.log,
 	})
 	return q
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -29,6 +30,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -70,6 +72,7 @@ type vault struct {
 	api    *API
 	queue  *job.Queue
 	sealer *sealer
+	ring   *authority.Authority
 	blobs  *blob.Folder
 	server *httptest.Server
 	log    *lockedBuffer
@@ -115,11 +118,19 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	v.ring = authority.New(tb.TempDir(), authority.Options{Now: time.Now})
+	if err := v.ring.MakeRoot(); err != nil {
+		tb.Fatal(err)
+	}
 	links := web.NewLinks(base, ring, time.Now)
 	v.api = &API{
 		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Log: log,
 		Certs: cert.New(cert.Config{
-			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, VerifyURL: links.Verify, Attempts: 1,
+			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
+			Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
+				return &pades.Report{Verdict: pades.Valid}, nil
+			},
+			VerifyURL: links.Verify, Attempts: 1,
 			Now: time.Now, Log: log,
 		}),
 	}
@@ -144,6 +155,9 @@ func (v *vault) institution(prefix string) *account.Institution {
 		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
 			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
 	}); err != nil {
+		v.tb.Fatal(err)
+	}
+	if err := v.ring.Create(i.UUID, i.Name); err != nil {
 		v.tb.Fatal(err)
 	}
 	return i

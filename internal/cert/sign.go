@@ -1,0 +1,90 @@
+package cert
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// Verifier judges the signatures of a file; pades.Verify does.
+type Verifier func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error)
+
+// errNotValid is a verified PDF of ours that does not verify.
+var errNotValid = errors.New("the signature of the verified PDF is not valid")
+
+// signature is what one attempt signs with: the key that the institution has
+// now, good until ctx ends.
+func (s *Service) signature(ctx context.Context, institution string) (*seal.Signature, error) {
+	key, chain, err := s.keys.Signer(ctx, institution)
+	if err != nil {
+		return nil, fmt.Errorf("opening the signing key: %w", err)
+	}
+	return &seal.Signature{Signer: &pades.Signer{Key: key, Chain: chain, TimeStamps: s.timeStamps}, Time: s.now()}, nil
+}
+
+// verifySignature judges a verified PDF as it is stored, against the
+// certificates that this vault vouches for. What cannot be told is NotRun.
+func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string) (Result, error) {
+	anchors, err := s.keys.Anchors(institution)
+	if err != nil {
+		return NotRun, fmt.Errorf("reading the certificates of the signing key: %w", err)
+	}
+	report, err := s.verify(r, size, pades.Options{Roots: anchors, TimeStampRoots: stampRoots(), Now: s.now()})
+	if err != nil {
+		return NotRun, fmt.Errorf("verifying the signature: %w", err)
+	}
+	switch report.Verdict {
+	case pades.Valid:
+		return Passed, nil
+	case pades.Invalid:
+		return FailedCheck, fmt.Errorf("%w: %s", errNotValid, report.Reason)
+	case pades.Unknown:
+		return NotRun, nil
+	}
+	return NotRun, nil
+}
+
+// stampRoots are the roots of this machine, which vouch for time-stamp
+// authorities. A machine without any has no opinion on them.
+func stampRoots() *x509.CertPool {
+	pool, err := x509.SystemCertPool()
+	if err != nil {
+		return nil
+	}
+	return pool
+}
+
+// checkSigned verifies what was just stored, before it is approved.
+func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, institution string) (_ Result, err error) {
+	stored := *c
+	stored.Verified = v
+	content, err := s.OpenVerified(ctx, &stored)
+	if err != nil {
+		return NotRun, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return s.verifySignature(content, content.Size(), institution)
+}
+
+// signingFailure puts a fault of the key, or of the time-stamp authority, in
+// words for the institution; false where err is something else.
+func signingFailure(err error) (Failure, bool) {
+	if f, ok := errors.AsType[*authority.Fault](err); ok {
+		return Failure{Code: f.Code, Message: f.Message()}, true
+	}
+	switch {
+	case errors.Is(err, pades.ErrTimeStamp):
+		return Failure{Code: "timestamp_unavailable", Message: "The time-stamp authority gave no time stamp. Retry when it answers again."}, true
+	case errors.Is(err, pades.ErrKey):
+		return Failure{Code: "key_unusable", Message: "The institution's signing key cannot sign documents now; its certificate may have ended. Give it another, then retry."}, true
+	case errors.Is(err, errNotValid):
+		return Failure{Code: "signature_invalid", Message: "The verified PDF was made and its signature did not verify, so it was not given out. The vault's log says more."}, true
+	}
+	return Failure{}, false
+}

@@ -1,0 +1,199 @@
+package cert
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// verdict is a Verifier that has made up its mind.
+func verdict(given pades.Verdict) Verifier {
+	return func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
+		return &pades.Report{Verdict: given}, nil
+	}
+}
+
+func (v *vault) check(c *Certificate, name string) Check {
+	v.tb.Helper()
+	list, err := v.Checks(v.tb.Context(), c)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	for _, k := range list {
+		if k.Name == name {
+			return k
+		}
+	}
+	v.tb.Fatalf("there is no check %s in %+v", name, list)
+	return Check{}
+}
+
+// Each attempt signs with the key that the institution has then, at the time
+// that it is then.
+func TestSignsWithTheInstitutionsKey(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	var got *seal.Signature
+	v.sealer.seal = func(_ context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+		got = stamp.Signature
+		return sealed(o, []byte(tailText), false)
+	}
+	for _, inst := range []string{"ONE", "TWO"} {
+		i := v.institution(inst)
+		for range 2 {
+			v.approved(v.upload(func(u *Upload) { *u = v.input(i); u.Title = rotated(v, i.UUID) }))
+			list, err := v.ring.Certificates(i.UUID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !got.Signer.Chain[0].Equal(list[0].Chain[0]) || !got.Time.Equal(v.clock.now()) {
+				t.Errorf("signed with %v at %v", got.Signer.Chain[0].Subject, got.Time)
+			}
+			if err := v.ring.Rotate(i.UUID, i.Name); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
+
+// rotated names a certificate after how many keys there were.
+func rotated(v *vault, institution string) string {
+	list, err := v.ring.Certificates(institution)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return "After " + string(rune('0'+len(list))) + " keys"
+}
+
+// A fault of the key or of the time-stamp authority passes: it is tried again,
+// then shown with a code of its own, and a retry after it was mended approves.
+func TestSigningFaultsPass(t *testing.T) {
+	t.Parallel()
+	type mend func()
+	for name, test := range map[string]struct {
+		harm func(t *testing.T, v *vault) mend
+		code string
+	}{
+		"the key is gone": {func(t *testing.T, v *vault) mend {
+			t.Helper()
+			from, to := filepath.Join(v.ringDir, "institution"), filepath.Join(v.ringDir, "away")
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+			return func() {
+				if err := os.Rename(to, from); err != nil {
+					t.Error(err)
+				}
+			}
+		}, authority.CodeMissing},
+		"the time-stamp authority is dead": {func(_ *testing.T, v *vault) mend {
+			ok := v.sealer.seal
+			v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+				return nil, pades.ErrTimeStamp
+			}
+			return func() { v.sealer.seal = ok }
+		}, "timestamp_unavailable"},
+		"the certificate of the key has ended": {func(_ *testing.T, v *vault) mend {
+			ok := v.sealer.seal
+			v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, pades.ErrKey }
+			return func() { v.sealer.seal = ok }
+		}, "key_unusable"},
+		"the signature is not valid": {func(_ *testing.T, v *vault) mend {
+			ok := v.verify
+			v.verify = verdict(pades.Invalid)
+			return func() { v.verify = ok }
+		}, "signature_invalid"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Attempts = 2 })
+			c := v.upload(nil)
+			mend := test.harm(t, v)
+			if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
+				t.Errorf("the first attempt ended with %v in %s", err, v.get(c.UUID).Status)
+			}
+			if err := v.work(t.Context(), c, 2); err != nil {
+				t.Fatal(err)
+			}
+			got := v.get(c.UUID)
+			if got.Status != Failed || got.Failure.Code != test.code || got.Failure.Message == "" {
+				t.Fatalf("%s, %+v", got.Status, got.Failure)
+			}
+			// Nothing that was not given out is left behind.
+			if keys := v.keys(); len(keys) != 1 {
+				t.Errorf("stored files %v", keys)
+			}
+			mend()
+			if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID); err != nil {
+				t.Fatal(err)
+			}
+			v.approved(c)
+		})
+	}
+}
+
+// What cannot be told of a signature is told as that, and holds up nothing.
+func TestSignatureThatCannotBeJudged(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Verify = verdict(pades.Unknown) })
+	if k := v.check(v.approved(v.upload(nil)), CheckSignature); k.Result != NotRun || k.CheckedAt != nil {
+		t.Errorf("%+v", k)
+	}
+}
+
+// A signature that does not verify any more is an alarm beside a file that
+// still has its digest, and a check that cannot be made leaves the last result.
+func TestRehashVerifiesSignatures(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		c := v.approved(v.upload(nil))
+		first := v.check(c, CheckSignature)
+		if first.Result != Passed || first.CheckedAt == nil {
+			t.Fatalf("at approval: %+v", first)
+		}
+		again := func(verdict pades.Verdict, err error) Check {
+			v.verify = func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
+				if size != c.Verified.Size || len(o.Roots) == 0 || !o.Now.Equal(v.clock.now()) {
+					t.Errorf("asked about %d bytes with %+v", size, o)
+				}
+				return &pades.Report{Verdict: verdict}, err
+			}
+			v.clock.advance(rehashAge + time.Minute)
+			if err := v.Rehash(ctx); err != nil {
+				t.Fatal(err)
+			}
+			return v.check(c, CheckSignature)
+		}
+		if k := again(pades.Valid, nil); k.Result != Passed || !k.CheckedAt.After(*first.CheckedAt) {
+			t.Errorf("a month later: %+v", k)
+		}
+		if k := again(pades.Invalid, nil); k.Result != FailedCheck {
+			t.Errorf("not valid any more: %+v", k)
+		}
+		if n, err := v.Damaged(ctx); err != nil || n != 1 {
+			t.Errorf("%d damaged, %v", n, err)
+		}
+		if k := v.check(c, CheckFile); k.Result != Passed {
+			t.Errorf("the file: %+v", k)
+		}
+		before := v.check(c, CheckSignature)
+		if k := again("", errors.New("the disk does not answer")); k.Result != before.Result || !k.CheckedAt.Equal(*before.CheckedAt) {
+			t.Errorf("could not be checked: %+v, was %+v", k, before)
+		}
+		if k := again(pades.Unknown, nil); k.Result != NotRun || k.CheckedAt != nil {
+			t.Errorf("cannot be told: %+v", k)
+		}
+	})
+}
