@@ -40,7 +40,9 @@ func (i *institutionCreate) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		return c.answer(struct {
+		// One that cannot be made now is made when the server runs.
+		keyErr := base.MakeKeys(c.ctx)
+		err = c.answer(struct {
 			ID     int64  `json:"id"`
 			UUID   string `json:"uuid"`
 			Slug   string `json:"slug"`
@@ -48,6 +50,10 @@ func (i *institutionCreate) Run(c *console) error {
 		}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Institution %s made: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
 		})
+		if keyErr != nil {
+			return errors.Join(err, fmt.Errorf("the institution was made, its signing key was not: %w", keyErr))
+		}
+		return err
 	})
 }
 

@@ -68,7 +68,7 @@ func (c *console) answer(value any, text func(w io.Writer)) error {
 
 // vault opens the storage for f.
 func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err error) {
-	base, err := app.OpenBase(c.ctx, s)
+	base, err := app.OpenBase(c.ctx, s, "")
 	if err != nil {
 		return err
 	}

@@ -20,12 +20,14 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
@@ -44,14 +46,21 @@ type Base struct {
 	Accounts *account.Service
 	Tokens   *token.Service
 	Hooks    *webhook.Service
+	// Keys has the institutions' signing keys.
+	Keys *authority.Authority
 }
 
 // OpenBase opens the storage and brings its schema to this version.
-func OpenBase(ctx context.Context, s config.Storage) (*Base, error) {
+// base is the base URL where it is known.
+func OpenBase(ctx context.Context, s config.Storage, base string) (*Base, error) {
 	if err := os.MkdirAll(s.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
 	ring, err := keyring.Open(filepath.Join(s.Data, "keys"))
+	if err != nil {
+		return nil, err
+	}
+	keys, err := openKeys(s, base)
 	if err != nil {
 		return nil, err
 	}
@@ -67,6 +76,7 @@ func OpenBase(ctx context.Context, s config.Storage) (*Base, error) {
 	}
 	return &Base{
 		DB: d, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
+		Keys: keys,
 	}, nil
 }
 
@@ -82,6 +92,7 @@ type App struct {
 	queue    *job.Queue
 	certs    *cert.Service
 	renderer *pdfium.Renderer
+	stamps   *pades.TimeStampAuthority
 	links    *web.Links
 	registry *prometheus.Registry
 
@@ -113,7 +124,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
-	if a.Base, err = OpenBase(ctx, cfg.Storage); err != nil {
+	if a.Base, err = OpenBase(ctx, cfg.Storage, cfg.BaseURL); err != nil {
 		return nil, err
 	}
 	if a.blobs, err = blob.NewFolder(filepath.Join(cfg.Data, "files")); err != nil {
@@ -129,9 +140,12 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		return nil, err
 	}
 	a.links = web.NewLinks(cfg.BaseURL, a.Ring, time.Now)
+	if cfg.TSA != "" {
+		a.stamps = timeStamps(cfg.TSA)
+	}
 	a.certs = cert.New(cert.Config{
 		DB: a.DB, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
-		Attempts: cfg.ProcessAttempts, Now: time.Now, Log: log,
+		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, Now: time.Now, Log: log,
 	})
 	if err := a.prepareServers(); err != nil {
 		return nil, err
@@ -189,6 +203,10 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.queue.Rescue(ctx, time.Now(), a.certs.Rescued); err != nil {
 		return err
 	}
+	if err := a.MakeKeys(ctx); err != nil {
+		// What needs no key is served all the same, and the making is tried again.
+		a.log.ErrorContext(ctx, "signing keys cannot be made", slog.Any("error", err))
+	}
 	if err := a.queue.Start(ctx); err != nil {
 		return err
 	}
@@ -226,7 +244,7 @@ func (a *App) greet(ctx context.Context) error {
 func (a *App) warnUnused(ctx context.Context) {
 	for flag, set := range map[string]bool{
 		"smtp": a.cfg.SMTP != "", "mail-from": a.cfg.MailFrom != "", "webhook-allow": len(a.cfg.WebhookAllow) > 0,
-		"webhook-retry": len(a.cfg.WebhookRetry) > 0, "tsa": a.cfg.TSA != "",
+		"webhook-retry": len(a.cfg.WebhookRetry) > 0,
 	} {
 		if set {
 			a.log.WarnContext(ctx, "this version has no use for a setting yet", slog.String("setting", flag))

@@ -130,7 +130,7 @@ func TestOwnCertificateIsKeptUntilItNearsItsEnd(t *testing.T) {
 func TestExamineNamesWhatIsWrong(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")
-	base, err := OpenBase(t.Context(), config.Storage{Data: dir})
+	base, err := OpenBase(t.Context(), config.Storage{Data: dir}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -171,7 +171,7 @@ func TestDatabaseKnowsItsMasterKey(t *testing.T) {
 	database := dbtest.PostgresURL(t)
 	mine := config.Storage{Data: t.TempDir(), Database: database}
 	for range 2 {
-		base, err := OpenBase(t.Context(), mine)
+		base, err := OpenBase(t.Context(), mine, "")
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -179,7 +179,7 @@ func TestDatabaseKnowsItsMasterKey(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := OpenBase(t.Context(), config.Storage{Data: t.TempDir(), Database: database}); !errors.Is(err, errForeignKey) {
+	if _, err := OpenBase(t.Context(), config.Storage{Data: t.TempDir(), Database: database}, ""); !errors.Is(err, errForeignKey) {
 		t.Fatalf("another data folder's key on the database: %v", err)
 	}
 }

@@ -84,7 +84,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	pages := &public.Pages{
 		Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: limit.NewCounter(a.cfg.PublicRateLimit, time.Now), Now: time.Now,
-		SetupRemote: a.cfg.SetupRemote,
+		Keys: a.Keys, SetupRemote: a.cfg.SetupRemote,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {

@@ -25,6 +25,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, a.certs.SweepBlobs)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)
+	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
 	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.queue.Heartbeat(ctx, time.Now()) })
 	if a.DB.Dialect == db.PostgreSQL {
 		a.every(ctx, "rescue", job.Beat, func(ctx context.Context) error { return a.queue.Rescue(ctx, time.Now(), a.certs.Rescued) })

@@ -18,6 +18,8 @@ import (
 type Storage struct {
 	Data     string `default:"./certvault-data" help:"Embedded data folder: database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
+
+	KeyPassphraseFile string `help:"File with the passphrase that protects the signing keys at rest." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
 // Serve is what the server takes.

@@ -1,0 +1,69 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+
+	"github.com/certvault/certvault/internal/pades"
+)
+
+const (
+	// stampTime ends a request to the time-stamp authority, from the connection to
+	// the last byte.
+	stampTime = 15 * time.Second
+	// maxStamp bounds its answer in bytes.
+	maxStamp = 128 << 10
+	// maxStampConns bounds the connections to it.
+	maxStampConns = 16
+)
+
+// timeStamps reaches the time-stamp authority at address by HTTP (RFC 3161, 3.4).
+func timeStamps(address string) *pades.TimeStampAuthority {
+	client := &http.Client{
+		Timeout: stampTime,
+		Transport: &http.Transport{
+			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: stampTime,
+			MaxConnsPerHost: maxStampConns, MaxIdleConnsPerHost: maxStampConns, IdleConnTimeout: idleTime,
+		},
+		// An authority is configured by its address; one that has moved is to be
+		// configured anew.
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+	}
+	return pades.NewTimeStampAuthority(func(ctx context.Context, request []byte) ([]byte, error) {
+		return askTime(ctx, client, address, request)
+	})
+}
+
+func askTime(ctx context.Context, client *http.Client, address string, request []byte) (_ []byte, err error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(request))
+	if err != nil {
+		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/timestamp-query")
+	req.Header.Set("Accept", "application/timestamp-reply")
+	res, err := client.Do(req)
+	if err != nil {
+		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+	}
+	defer func() { err = errors.Join(err, res.Body.Close()) }()
+	if res.StatusCode != http.StatusOK {
+		return nil, fmt.Errorf("asking for a time stamp: the authority answered %s", res.Status)
+	}
+	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "application/timestamp-reply" {
+		return nil, fmt.Errorf("asking for a time stamp: the authority answered with %q", res.Header.Get("Content-Type"))
+	}
+	body, err := io.ReadAll(io.LimitReader(res.Body, maxStamp+1))
+	if err != nil {
+		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+	}
+	if len(body) > maxStamp {
+		return nil, fmt.Errorf("asking for a time stamp: the answer has more than %d bytes", maxStamp)
+	}
+	return body, nil
+}
