@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
@@ -23,6 +24,8 @@ type Pages struct {
 	Links    *web.Links
 	Limit    *limit.Counter
 	Now      func() time.Time
+	// Keys has the root that vouches for signatures.
+	Keys *authority.Authority
 	// SetupRemote lets the set-up link be used from other machines.
 	SetupRemote bool
 
@@ -53,6 +56,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("GET /verify/{reference_id}/qrcode.svg", p.qrCode)
 	route("GET /verify/{reference_id}/barcode.svg", p.barcode)
 	route("GET /files/{uuid}/{kind}", p.file)
+	route("GET /signatures", p.signatures)
+	route("GET "+rootPath, p.root)
 	route("GET /setup", p.setup)
 	mux.Handle("GET /assets/{file}", web.Handler(p.render, p.view.asset))
 	return web.Routes(mux, p.render), nil

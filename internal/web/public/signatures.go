@@ -1,0 +1,76 @@
+package public
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// rootPath is where anyone gets the root of the signatures.
+const rootPath = "/.well-known/certvault/root.pem"
+
+// root is what the page says of a root.
+type root struct {
+	Name, Fingerprint   string
+	ValidFrom, ValidEnd *string
+}
+
+// signatures explains how to check a signature with nothing but the file and the
+// root.
+func (p *Pages) signatures(w http.ResponseWriter, _ *http.Request) error {
+	list, err := p.Keys.Roots()
+	if err != nil {
+		return fmt.Errorf("reading the roots: %w", err)
+	}
+	roots := make([]root, len(list))
+	for i, c := range list {
+		roots[i] = root{
+			Name: c.Subject.CommonName, Fingerprint: fingerprint(c),
+			ValidFrom: web.Timestamp(&c.NotBefore), ValidEnd: web.Timestamp(&c.NotAfter),
+		}
+	}
+	return p.view.page(w, http.StatusOK, "signatures.html", struct {
+		Roots   []root
+		Address string
+	}{roots, p.Links.To(rootPath)})
+}
+
+// root gives the roots as PEM, the current one first, each below its name and
+// its fingerprint, which readers of PEM skip (RFC 7468, 5.2).
+func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
+	list, err := p.Keys.Roots()
+	if err != nil {
+		return fmt.Errorf("reading the roots: %w", err)
+	}
+	var b bytes.Buffer
+	for _, c := range list {
+		_, _ = fmt.Fprintf(&b, "%s\nSHA-256 %s\n", c.Subject.CommonName, fingerprint(c))
+		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}); err != nil {
+			return fmt.Errorf("writing the roots: %w", err)
+		}
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/x-pem-file")
+	h.Set("Content-Length", strconv.Itoa(b.Len()))
+	h.Set("Cache-Control", "public, max-age=3600")
+	w.WriteHeader(http.StatusOK)
+	_, _ = w.Write(b.Bytes()) // a client that is gone needs no root
+	return nil
+}
+
+// fingerprint writes a certificate's SHA-256 as people compare it, in pairs.
+func fingerprint(c *x509.Certificate) string {
+	digits := strings.ToUpper(authority.Fingerprint(c))
+	pairs := make([]string, 0, len(digits)/2)
+	for i := 0; i+2 <= len(digits); i += 2 {
+		pairs = append(pairs, digits[i:i+2])
+	}
+	return strings.Join(pairs, ":")
+}
