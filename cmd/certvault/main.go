@@ -39,6 +39,7 @@ type commands struct {
 	Institution institutionCommand `cmd:"" help:"Institutions."`
 	Token       tokenCommand       `cmd:"" help:"API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
+	Key         keyCommand         `cmd:"" help:"Signing keys."`
 	Doctor      doctorCommand      `cmd:"" help:"Look at the installation and say what is wrong."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
@@ -76,15 +77,20 @@ func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err err
 	return f(base)
 }
 
-// institution opens the storage for f and finds the institution of a slug.
-func (c *console) institution(s config.Storage, slug string, f func(base *app.Base, inst *account.Institution) error) error {
+// existing opens the storage of a vault that is there for f.
+func (c *console) existing(s config.Storage, f func(base *app.Base) error) error {
 	if s.Database == "" {
 		// A folder misspelt must not become an empty vault.
 		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
 			return fmt.Errorf("there is no vault in %s: %w", s.Data, err)
 		}
 	}
-	return c.vault(s, func(base *app.Base) error {
+	return c.vault(s, f)
+}
+
+// institution opens the storage for f and finds the institution of a slug.
+func (c *console) institution(s config.Storage, slug string, f func(base *app.Base, inst *account.Institution) error) error {
+	return c.existing(s, func(base *app.Base) error {
 		inst, err := base.Accounts.InstitutionBySlug(c.ctx, slug)
 		if err != nil {
 			return err

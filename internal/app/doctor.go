@@ -2,6 +2,7 @@ package app
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,6 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -92,6 +94,10 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	}
 	defer func() { _ = d.Close() }()
 	list := []Finding{{Name: "database", Good: true, Detail: string(d.Dialect)}}
+	keys, err := openKeys(s, "")
+	if err != nil {
+		return append(list, Finding{Name: "signing keys", Detail: err.Error()})
+	}
 	applied, known, err := d.SchemaVersion(ctx)
 	f := Finding{Name: "schema", Good: err == nil && applied == known, Detail: fmt.Sprintf("version %d of %d", applied, known)}
 	if err != nil {
@@ -107,5 +113,44 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if err != nil {
 		f.Detail = err.Error()
 	}
+	list = append(list, f)
+	f = Finding{Name: "signing keys", Good: true}
+	if f.Detail, err = examineKeys(ctx, d, keys, time.Now()); err != nil {
+		f.Good, f.Detail = false, err.Error()
+	}
 	return append(list, f)
+}
+
+// keyEndsSoon is within how long the end of a key's certificate is told.
+const keyEndsSoon = 60 * 24 * time.Hour
+
+// examineKeys opens the signing key of each institution that has one.
+func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (_ string, err error) {
+	rows, err := d.QueryContext(ctx, `SELECT uuid, slug FROM institutions WHERE key_made_at IS NOT NULL ORDER BY id`)
+	if err != nil {
+		return "", fmt.Errorf("reading the institutions: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	n := 0
+	for rows.Next() {
+		var id, slug string
+		if err := rows.Scan(&id, &slug); err != nil {
+			return "", fmt.Errorf("reading the institutions: %w", err)
+		}
+		_, chain, err := keys.Signer(ctx, id)
+		if err != nil {
+			return "", fmt.Errorf("%s: %w", slug, err)
+		}
+		if chain[0].NotAfter.Before(now.Add(keyEndsSoon)) {
+			return "", fmt.Errorf("%s: the certificate of the key ends on %s: bring another, or run certvault key rotate", slug, chain[0].NotAfter.Format(time.DateOnly))
+		}
+		n++
+	}
+	if err := rows.Err(); err != nil {
+		return "", fmt.Errorf("reading the institutions: %w", err)
+	}
+	if _, err := keys.Roots(); n > 0 && err != nil {
+		return "", fmt.Errorf("the root: %w", err)
+	}
+	return fmt.Sprintf("%d, all usable", n), nil
 }

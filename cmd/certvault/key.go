@@ -1,0 +1,246 @@
+package main
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"text/tabwriter"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/config"
+)
+
+type keyCommand struct {
+	List    keyList    `cmd:"" help:"List the certificates of an institution's signing keys, the current one first."`
+	Rotate  keyRotate  `cmd:"" help:"Make a new signing key for an institution. Verified PDFs of old stay verifiable."`
+	Import  keyImport  `cmd:"" help:"Have an institution sign with a key of its own, from PKCS #12 or PEM."`
+	Program keyProgram `cmd:"" help:"Have an institution sign with a key that a program holds, such as one in an HSM."`
+	Root    keyRoot    `cmd:"" help:"Show the root of the signatures, or make a new one."`
+	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file from now on."`
+}
+
+// keyRow is a certificate as it is listed.
+type keyRow struct {
+	Current     bool           `json:"current"`
+	Kind        authority.Kind `json:"kind"`
+	Subject     string         `json:"subject"`
+	Issuer      string         `json:"issuer"`
+	ValidFrom   time.Time      `json:"valid_from"`
+	ValidUntil  time.Time      `json:"valid_until"`
+	Fingerprint string         `json:"fingerprint"`
+}
+
+func newKeyRow(i int, kind authority.Kind, c *x509.Certificate) keyRow {
+	return keyRow{
+		Current: i == 0, Kind: kind, Subject: c.Subject.String(), Issuer: c.Issuer.String(),
+		ValidFrom: c.NotBefore.UTC(), ValidUntil: c.NotAfter.UTC(), Fingerprint: authority.Fingerprint(c),
+	}
+}
+
+func keyTable(w io.Writer, rows []keyRow) {
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	_, _ = fmt.Fprintln(table, "\tKIND\tSUBJECT\tVALID UNTIL\tSHA-256")
+	for _, r := range rows {
+		mark := ""
+		if r.Current {
+			mark = "current"
+		}
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", mark, r.Kind, r.Subject, r.ValidUntil.Format(time.DateOnly), r.Fingerprint)
+	}
+	_ = table.Flush()
+}
+
+type keyList struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+}
+
+// Run lists certificates.
+func (k *keyList) Run(c *console) error {
+	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
+		return c.showKeys(base, inst)
+	})
+}
+
+// showKeys answers with the certificates of an institution.
+func (c *console) showKeys(base *app.Base, inst *account.Institution) error {
+	list, err := base.Keys.Certificates(inst.UUID)
+	if err != nil {
+		return err
+	}
+	rows := make([]keyRow, len(list))
+	for i, k := range list {
+		rows[i] = newKeyRow(i, k.Kind, k.Chain[0])
+	}
+	return c.answer(rows, func(w io.Writer) { keyTable(w, rows) })
+}
+
+type keyRotate struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+}
+
+// Run makes the next key.
+func (k *keyRotate) Run(c *console) error {
+	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
+		if err := base.Keys.Rotate(inst.UUID, inst.Name); err != nil {
+			return err
+		}
+		return c.showKeys(base, inst)
+	})
+}
+
+type keyImport struct {
+	config.Storage
+
+	Institution   string `help:"Slug of the institution."                                                    required:""`
+	PKCS12        string `help:"PKCS #12 file with the key and its certificates."                            name:"pkcs12" placeholder:"FILE" type:"path" xor:"form"`
+	PasswordStdin bool   `help:"Read the password of the PKCS #12 file from standard input; without it there is none." and:"pkcs12"`
+	Cert          string `help:"The key's certificate and those above it, PEM."                              placeholder:"FILE" type:"path" and:"pem"`
+	Key           string `help:"The private key, PEM, not encrypted."                                        placeholder:"FILE" type:"path" and:"pem"      xor:"form"`
+}
+
+// Run takes the key.
+func (k *keyImport) Run(c *console) error {
+	if k.PKCS12 == "" && k.Key == "" {
+		return &usageError{errors.New("give --pkcs12, or --cert and --key")}
+	}
+	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
+		if err := k.use(c, base.Keys, inst.UUID); err != nil {
+			return err
+		}
+		return c.showKeys(base, inst)
+	})
+}
+
+func (k *keyImport) use(c *console, keys *authority.Authority, institution string) error {
+	if k.PKCS12 != "" {
+		password := ""
+		if k.PasswordStdin {
+			var err error
+			if password, err = readLine(c.stdin); err != nil {
+				return err
+			}
+		}
+		data, err := readKeyFile(k.PKCS12)
+		if err != nil {
+			return err
+		}
+		return keys.UsePKCS12(institution, data, password)
+	}
+	certificates, err := readKeyFile(k.Cert)
+	if err != nil {
+		return err
+	}
+	key, err := readKeyFile(k.Key)
+	if err != nil {
+		return err
+	}
+	return keys.UsePEM(institution, certificates, key)
+}
+
+// maxKeyFile bounds what is read of a file; the keys themselves are bounded below it.
+const maxKeyFile = 2 << 20
+
+func readKeyFile(name string) (_ []byte, err error) {
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	data, err := io.ReadAll(io.LimitReader(f, maxKeyFile))
+	if err != nil {
+		return nil, fmt.Errorf("reading the key: %w", err)
+	}
+	return data, nil
+}
+
+type keyProgram struct {
+	config.Storage
+
+	Institution string   `help:"Slug of the institution."                                required:""`
+	Cert        string   `help:"The key's certificate and those above it, PEM."          placeholder:"FILE"           required:"" type:"path"`
+	Command     []string `arg:"" help:"The program, by its whole path, and its arguments." passthrough:""`
+}
+
+// Run takes the program, which has to sign once.
+func (k *keyProgram) Run(c *console) error {
+	command := k.Command
+	if len(command) > 0 && command[0] == "--" {
+		command = command[1:]
+	}
+	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
+		certificates, err := readKeyFile(k.Cert)
+		if err != nil {
+			return err
+		}
+		if err := base.Keys.UseProgram(c.ctx, inst.UUID, certificates, command); err != nil {
+			return err
+		}
+		return c.showKeys(base, inst)
+	})
+}
+
+type keyRoot struct {
+	config.Storage
+
+	Rotate bool `help:"Make a new root. Institutions keep the keys that the old one issued until they are rotated."`
+	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
+}
+
+// Run shows the roots.
+func (k *keyRoot) Run(c *console) error {
+	return c.existing(k.Storage, func(base *app.Base) error {
+		if k.Rotate {
+			if err := base.Keys.RotateRoot(); err != nil {
+				return err
+			}
+		}
+		if k.PEM {
+			text, err := base.Keys.RootsPEM()
+			if err != nil {
+				return err
+			}
+			return c.answer(struct {
+				PEM string `json:"pem"`
+			}{string(text)}, func(w io.Writer) { _, _ = w.Write(text) })
+		}
+		roots, err := base.Keys.Roots()
+		if err != nil {
+			return err
+		}
+		rows := make([]keyRow, len(roots))
+		for i, r := range roots {
+			rows[i] = newKeyRow(i, authority.Issued, r)
+		}
+		return c.answer(rows, func(w io.Writer) { keyTable(w, rows) })
+	})
+}
+
+type keyProtect struct {
+	config.Storage
+}
+
+// Run protects the keys.
+func (k *keyProtect) Run(c *console) error {
+	if k.KeyPassphraseFile == "" {
+		return &usageError{errors.New("give the passphrase with --key-passphrase-file")}
+	}
+	return c.existing(k.Storage, func(base *app.Base) error {
+		if err := base.Keys.Protect(); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			Protected bool `json:"protected"`
+		}{true}, func(w io.Writer) {
+			_, _ = fmt.Fprintln(w, "The signing keys are protected. Start the server with the same --key-passphrase-file from now on.")
+		})
+	})
+}

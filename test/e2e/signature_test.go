@@ -1,0 +1,351 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// certvault runs a command beside the vault, which must succeed.
+func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
+	t.Helper()
+	res, err := vault.Run(t.Context(), f.Options, stdin, args...)
+	if err != nil || res.Code != 0 {
+		t.Fatalf("certvault %s ended with %d, %v: %s", strings.Join(args, " "), res.Code, err, res.Stderr)
+	}
+	return res.Stdout
+}
+
+// approved uploads a sample and gives its verified PDF.
+func (f *fixture) approved(t *testing.T, who string) (*vault.Certificate, []byte) {
+	t.Helper()
+	c := f.await(t, f.upload(t, form(who)).UUID, "approved")
+	return c, f.verified(t, c.UUID)
+}
+
+func (f *fixture) verified(t *testing.T, uuid string) []byte {
+	t.Helper()
+	return get(t, f.client, vault.CertificatesPath+"/"+uuid+"/download", http.StatusOK).Body
+}
+
+// trust makes a trust store of the roots in a PEM file.
+func trust(t *testing.T, pem string) string {
+	t.Helper()
+	dir := "sql:" + t.TempDir()
+	run(t, "certutil", "-N", "-d", dir, "--empty-password")
+	run(t, "certutil", "-A", "-d", dir, "-n", "root", "-t", "CT,C,C", "-i", pem)
+	return dir
+}
+
+// trusted has pdfsig judge the only signature of a file.
+func trusted(t *testing.T, store string, file []byte) {
+	t.Helper()
+	out := run(t, "pdfsig", "-nssdir", store, keep(t, "signed.pdf", file))
+	for _, want := range []string{"Signature #1", "ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("pdfsig does not say %q: %s", want, out)
+		}
+	}
+	if strings.Contains(out, "Signature #2") {
+		t.Errorf("two signatures: %s", out)
+	}
+}
+
+// TestSignature judges the signature of a verified PDF from outside, with the
+// root that anyone can get.
+func TestSignature(t *testing.T) {
+	t.Parallel()
+	tool(t, "pdfsig")
+	tool(t, "certutil")
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		c, file := f.approved(t, "Signed")
+		public := f.as(t, "")
+		pem := get(t, public, "/.well-known/certvault/root.pem", http.StatusOK)
+		root := keep(t, "root.pem", pem.Body)
+		trusted(t, trust(t, root), file)
+
+		// The fingerprint is the same on the page, in the file, and to openssl.
+		_, print, _ := strings.Cut(strings.TrimSpace(run(t, tool(t, "openssl"), "x509", "-noout", "-fingerprint", "-sha256", "-in", root)), "=")
+		for what, text := range map[string]string{"the page": string(get(t, public, "/signatures", http.StatusOK).Body), "the file": string(pem.Body)} {
+			if print == "" || !strings.Contains(text, print) {
+				t.Errorf("%s does not show the fingerprint %s", what, print)
+			}
+		}
+		cms(t, root, file)
+
+		v, err := public.Verify(t.Context(), c.VerificationURL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, k := range v.Checks {
+			if k.Name == "signature" && (k.Result != "passed" || k.CheckedAt == nil) {
+				t.Errorf("the public is told %+v", k)
+			}
+		}
+		if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE name = 'signature' AND result = 'passed'`); n != 1 {
+			t.Errorf("%d checks of signatures are stored", n)
+		}
+
+		// A new key and a new root do not harm what was signed before.
+		f.certvault(t, "", "key", "root", "--rotate")
+		f.certvault(t, "", "key", "rotate", "--institution", f.institution.Slug)
+		_, second := f.approved(t, "Signed later")
+		both := string(get(t, public, "/.well-known/certvault/root.pem", http.StatusOK).Body)
+		roots := regexp.MustCompile(`(?s)-----BEGIN.*?-----END CERTIFICATE-----\n`).FindAllString(both, -1)
+		if len(roots) != 2 {
+			t.Fatalf("%d roots: %s", len(roots), both)
+		}
+		trusted(t, trust(t, keep(t, "new.pem", []byte(roots[0]))), second)
+		trusted(t, trust(t, keep(t, "old.pem", []byte(roots[1]))), file)
+		if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); strings.Count(list, "Northwind University") != 2 {
+			t.Errorf("the keys are listed as %s", list)
+		}
+	})
+}
+
+// cms has openssl verify the CMS object of a file's last signature over what its
+// byte range covers.
+func cms(t *testing.T, root string, file []byte) {
+	t.Helper()
+	m := regexp.MustCompile(`/ByteRange\s*\[\s*0 (\d+) (\d+) (\d+)`).FindAllSubmatch(file, -1)
+	if len(m) == 0 {
+		t.Fatal("the file has no byte range")
+	}
+	var at [3]int
+	for i, digits := range m[len(m)-1][1:] {
+		for _, d := range digits {
+			at[i] = 10*at[i] + int(d-'0')
+		}
+	}
+	hex := file[at[0]+1 : at[1]-1]
+	value := make([]byte, len(hex)/2)
+	for i := range value {
+		value[i] = nibble(hex[2*i])<<4 | nibble(hex[2*i+1])
+	}
+	content := append(append([]byte{}, file[:at[0]]...), file[at[1]:at[1]+at[2]]...)
+	args := []string{
+		"cms", "-verify", "-binary", "-cades", "-inform", "DER", "-in", keep(t, "cms.der", value), "-content", keep(t, "content", content),
+		"-CAfile", root, "-purpose", "any", "-out", os.DevNull,
+	}
+	run(t, tool(t, "openssl"), args...)
+	content[len(content)-1] ^= 1
+	args[8] = keep(t, "changed", content)
+	if out, err := exec.CommandContext(t.Context(), "openssl", args...).CombinedOutput(); err == nil {
+		t.Errorf("openssl verifies what was changed: %s", out)
+	}
+}
+
+func nibble(c byte) byte {
+	switch {
+	case c <= '9':
+		return c - '0'
+	case c >= 'a':
+		return c - 'a' + 10
+	default:
+		return c - 'A' + 10
+	}
+}
+
+// TestTimeStamps signs with a time-stamp authority that is openssl: while it is
+// dead a certificate fails with a code of its own, and a retry after it came
+// back approves it.
+func TestTimeStamps(t *testing.T) {
+	t.Parallel()
+	openssl := tool(t, "openssl")
+	dir := t.TempDir()
+	config := keep(t, "tsa.cnf", []byte(`[req]
+distinguished_name = dn
+[dn]
+[tsa]
+extendedKeyUsage = critical, timeStamping
+keyUsage = critical, digitalSignature
+[tsa_config]
+serial = `+dir+`/serial
+signer_cert = `+dir+`/tsa.pem
+certs = `+dir+`/tsa.pem
+signer_key = `+dir+`/tsa.key
+signer_digest = sha256
+default_policy = 1.2.3.4.1
+digests = sha256
+ess_cert_id_alg = sha256
+`))
+	run(t, openssl, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/tsa.key", "-out", dir+"/tsa.pem", "-days", "30",
+		"-subj", "/CN=Test TSA", "-config", config, "-extensions", "tsa")
+	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(io.LimitReader(r.Body, 1<<16))
+		if err != nil || r.Method != http.MethodPost || r.Header.Get("Content-Type") != "application/timestamp-query" {
+			http.Error(w, "not a query", http.StatusBadRequest)
+			return
+		}
+		call := t.TempDir()
+		if err := os.WriteFile(call+"/query", body, 0o600); err != nil {
+			t.Error(err)
+			return
+		}
+		if out, err := exec.CommandContext(r.Context(), openssl, "ts", "-reply", "-queryfile", call+"/query", "-config", config, "-section", "tsa_config",
+			"-out", call+"/reply").CombinedOutput(); err != nil {
+			t.Errorf("openssl ts: %v: %s", err, out)
+		}
+		reply, err := os.ReadFile(call + "/reply")
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Content-Type", "application/timestamp-reply")
+		_, _ = w.Write(reply)
+	})
+	var listen net.ListenConfig
+	l, err := listen.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	f := start(t, "", "--tsa", "http://"+address, "--process-attempts", "1")
+	failed := f.await(t, f.upload(t, form("No Time")).UUID, "failed")
+	if failed.Failure == nil || failed.Failure.Code != "timestamp_unavailable" || !strings.Contains(failed.Failure.Message, "time-stamp authority") {
+		t.Errorf("without an authority: %+v", failed.Failure)
+	}
+
+	if l, err = listen.Listen(t.Context(), "tcp", address); err != nil {
+		t.Fatal(err)
+	}
+	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
+	server.Start()
+	t.Cleanup(server.Close)
+	post(t, f.client, vault.CertificatesPath+"/"+failed.UUID+"/retry", "", http.StatusOK)
+	c := f.await(t, failed.UUID, "approved")
+	file := f.verified(t, c.UUID)
+	if added := len(file) - len(sample("No Time")); added > 16<<10 {
+		t.Errorf("stamp, signature and time stamp add %d bytes", added)
+	}
+	res, err := vault.Run(t.Context(), f.Options, "", "verify", keep(t, "stamped.pdf", file), "--tsa-root", dir+"/tsa.pem")
+	if err != nil || res.Code != 0 || !strings.Contains(res.Stdout, "Test TSA") {
+		t.Errorf("verify ended with %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
+	}
+}
+
+// TestLostKeys takes the signing keys away from a running vault: what is
+// uploaded then fails with a plain code, everything else works on, also after a
+// restart, and a retry after they came back approves it.
+func TestLostKeys(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database, "--process-attempts", "1")
+		before, _ := f.approved(t, "Before")
+		keys := filepath.Join(f.Data, "keys")
+		away := filepath.Join(t.TempDir(), "institution")
+		move := func(from, to string) {
+			if err := os.Rename(from, to); err != nil {
+				t.Fatal(err)
+			}
+		}
+		move(filepath.Join(keys, "institution"), away)
+		failed := f.await(t, f.upload(t, form("During")).UUID, "failed")
+		if failed.Failure == nil || failed.Failure.Code != "key_missing" {
+			t.Errorf("without a key: %+v", failed.Failure)
+		}
+		f.verified(t, before.UUID)
+		if code, err := f.Stop(); err != nil || code != 0 {
+			t.Fatalf("the vault ended with %d, %v", code, err)
+		}
+		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || res.Code != 1 || !strings.Contains(res.Stdout, "WRONG  signing keys") {
+			t.Errorf("doctor ended with %d, %v: %s", res.Code, err, res.Stdout)
+		}
+		f.restart(t, "--process-attempts", "1")
+		f.verified(t, before.UUID)
+		if _, err := os.Stat(filepath.Join(keys, "institution")); !errors.Is(err, os.ErrNotExist) {
+			t.Fatalf("a lost key was made anew: %v", err)
+		}
+		move(away, filepath.Join(keys, "institution"))
+		post(t, f.client, vault.CertificatesPath+"/"+failed.UUID+"/retry", "", http.StatusOK)
+		f.await(t, failed.UUID, "approved")
+		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || !strings.Contains(res.Stdout, "ok     signing keys") {
+			t.Errorf("doctor ended with %d, %v: %s", res.Code, err, res.Stdout)
+		}
+	})
+}
+
+// TestOwnKeys has institutions sign with keys that they bring along: from a
+// PKCS #12 file, and behind a program.
+func TestOwnKeys(t *testing.T) {
+	t.Parallel()
+	openssl := tool(t, "openssl")
+	f := start(t, "")
+	dir := t.TempDir()
+	run(t, openssl, "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-keyout", dir+"/ca.key", "-out", dir+"/ca.pem", "-days", "30", "-subj", "/CN=Some CA")
+	run(t, openssl, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/key.pem", "-out", dir+"/req.pem", "-subj", "/CN=Registrar of Northwind")
+	ext := keep(t, "ext", []byte("keyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=emailProtection\n"))
+	run(t, openssl, "x509", "-req", "-in", dir+"/req.pem", "-CA", dir+"/ca.pem", "-CAkey", dir+"/ca.key", "-days", "20", "-extfile", ext, "-out", dir+"/cert.pem")
+	run(t, openssl, "pkcs12", "-export", "-inkey", dir+"/key.pem", "-in", dir+"/cert.pem", "-certfile", dir+"/ca.pem", "-passout", "pass:open sesame", "-out", dir+"/key.p12")
+	store := trust(t, dir+"/ca.pem")
+
+	res, err := vault.Run(t.Context(), f.Options, "wrong\n", "key", "import", "--institution", f.institution.Slug, "--pkcs12", dir+"/key.p12", "--password-stdin")
+	if err != nil || res.Code != 1 {
+		t.Errorf("a wrong password ended with %d, %v: %s", res.Code, err, res.Stderr)
+	}
+	f.certvault(t, "open sesame\n", "key", "import", "--institution", f.institution.Slug, "--pkcs12", dir+"/key.p12", "--password-stdin")
+	_, file := f.approved(t, "Own key")
+	trusted(t, store, file)
+
+	chain := keep(t, "chain.pem", append(read(t, dir+"/cert.pem"), read(t, dir+"/ca.pem")...))
+	program := keep(t, "sign", []byte("#!/bin/sh\nexec openssl pkeyutl -sign -inkey "+dir+"/key.pem -pkeyopt digest:sha256\n"))
+	if err := os.Chmod(program, 0o700); err != nil { //nolint:gosec // a program
+		t.Fatal(err)
+	}
+	f.certvault(t, "", "key", "program", "--institution", f.institution.Slug, "--cert", chain, program)
+	_, file = f.approved(t, "Program")
+	trusted(t, store, file)
+	if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); !strings.Contains(list, "program") || !strings.Contains(list, "brought") || !strings.Contains(list, "issued") {
+		t.Errorf("the keys are listed as %s", list)
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	b, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// TestProtectedKeys puts a passphrase on the signing keys of a vault.
+func TestProtectedKeys(t *testing.T) {
+	t.Parallel()
+	f := start(t, "", "--process-attempts", "1")
+	secret := keep(t, "passphrase", []byte("correct horse battery staple\n"))
+	f.certvault(t, "", "key", "protect", "--key-passphrase-file", secret)
+	if code, err := f.Stop(); err != nil || code != 0 {
+		t.Fatalf("the vault ended with %d, %v", code, err)
+	}
+	f.restart(t, "--process-attempts", "1")
+	failed := f.await(t, f.upload(t, form("Locked")).UUID, "failed")
+	if failed.Failure == nil || failed.Failure.Code != "key_locked" {
+		t.Errorf("without the passphrase: %+v", failed.Failure)
+	}
+	if code, err := f.Stop(); err != nil || code != 0 {
+		t.Fatalf("the vault ended with %d, %v", code, err)
+	}
+	f.restart(t, "--process-attempts", "1", "--key-passphrase-file", secret)
+	post(t, f.client, vault.CertificatesPath+"/"+failed.UUID+"/retry", "", http.StatusOK)
+	f.await(t, failed.UUID, "approved")
+	if strings.Contains(f.Log(), "correct horse") {
+		t.Error("the log has the passphrase")
+	}
+}
