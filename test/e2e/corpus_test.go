@@ -1,0 +1,100 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// corpus lists the files of the shared corpus that have to be accepted, by path.
+func corpus(t *testing.T) (root string, files []string) {
+	t.Helper()
+	repository, err := vault.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root = filepath.Join(repository, "..", "shared", "corpus")
+	manifest, err := os.ReadFile(filepath.Join(root, "MANIFEST.tsv"))
+	if err != nil && os.Getenv("CI") != "true" {
+		t.Skip("the corpus is not beside this repository")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(manifest)) {
+		if fields := strings.Split(line, "\t"); len(fields) > 1 && fields[1] == "accept" {
+			files = append(files, fields[0])
+		}
+	}
+	return root, files
+}
+
+// validations lists what pdfsig says of the validity of each signature.
+func validations(t *testing.T, file []byte) (list []string) {
+	t.Helper()
+	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", keep(t, "judged.pdf", file)).Output()
+	for line := range strings.Lines(string(out)) {
+		if strings.Contains(line, "Signature Validation:") {
+			list = append(list, strings.TrimSpace(line))
+		}
+	}
+	if err != nil && !strings.Contains(string(out), "does not contain any signatures") {
+		t.Fatalf("pdfsig: %v: %s", err, out)
+	}
+	return list
+}
+
+// TestCorpusSigned has a vault sign every file that is to be accepted. pdfsig
+// trusts the signature by the public root, openssl verifies it, and signatures
+// that the original had are as valid as before.
+func TestCorpusSigned(t *testing.T) {
+	t.Parallel()
+	tool(t, "pdfsig")
+	dir, files := corpus(t)
+	f := start(t, "")
+	root := keep(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
+	store := trust(t, root)
+	made := map[string]string{}
+	for i, path := range files {
+		made[path] = f.upload(t, vault.NewForm(path, person(i), mailbox(person(i)), filepath.Base(path), read(t, filepath.Join(dir, path)))).UUID
+	}
+	for path, uuid := range made {
+		t.Run(path, func(t *testing.T) {
+			f.await(t, uuid, "approved")
+			file := f.verified(t, uuid)
+			out := run(t, "pdfsig", "-nssdir", store, keep(t, "signed.pdf", file))
+			// Ours is the last, and alone covers the whole file.
+			last := out[strings.LastIndex(out, "Signature #"):]
+			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
+				if !strings.Contains(last, want) {
+					t.Errorf("pdfsig does not say %q of ours: %s", want, out)
+				}
+			}
+			cms(t, root, file)
+			var before []string
+			original := read(t, filepath.Join(dir, path))
+			if strings.HasSuffix(path, ".pdf") && strings.HasPrefix(string(file), string(original)) {
+				before = validations(t, original)
+			}
+			after := validations(t, file)
+			if len(after) != len(before)+1 {
+				t.Fatalf("signatures before: %v, after: %v", before, after)
+			}
+			for i, said := range before {
+				if after[i] != said {
+					t.Errorf("signature %d: %s; before: %s", i+1, after[i], said)
+				}
+			}
+		})
+	}
+	if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE name = 'signature' AND result = 'passed'`); n != len(files) {
+		t.Errorf("of %d signatures %d are recorded as passed", len(files), n)
+	}
+}
