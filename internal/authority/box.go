@@ -58,6 +58,11 @@ func (a *Authority) open() (*box, error) {
 	return a.box, nil
 }
 
+var (
+	errNotProtected = errors.New("a passphrase is given, and the keys are not protected with it: run certvault key protect")
+	errNoIdentity   = errors.New("it is missing: put it back from a backup, or give the passphrase that protects it")
+)
+
 // makeIdentity makes the file of the identity. It refuses where keys are there already
 // that only a lost one, or one under another protection, can decrypt.
 func (a *Authority) makeIdentity(name string) error {
@@ -66,9 +71,9 @@ func (a *Authority) makeIdentity(name string) error {
 			return err
 		}
 		if _, err := os.Stat(filepath.Join(a.dir, plainFile)); err == nil {
-			return &Fault{Code: CodeLocked, Err: errors.New("a passphrase is given, and the keys are not protected with it: run certvault key protect")} //nolint:err113 // the code tells it apart
+			return &Fault{Code: CodeLocked, Err: errNotProtected}
 		}
-		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s is missing: put it back from a backup, or give the passphrase that protects it", name)} //nolint:err113 // the code tells it apart
+		return &Fault{Code: CodeLocked, Err: fmt.Errorf("%s: %w", name, errNoIdentity)}
 	}
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {

@@ -164,7 +164,7 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 			t.Fatalf("at approval: %+v", first)
 		}
 		again := func(verdict pades.Verdict, err error) Check {
-			v.verify = func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
+			v.verify = func(_ io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
 				if size != c.Verified.Size || len(o.Roots) == 0 || !o.Now.Equal(v.clock.now()) {
 					t.Errorf("asked about %d bytes with %+v", size, o)
 				}
