@@ -1,0 +1,73 @@
+package pdf
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"testing"
+)
+
+func TestMoved(t *testing.T) {
+	t.Parallel()
+	plain := onePageFile()
+	for name, file := range map[string][]byte{"table": plain, "streams": compressed(t), "hybrid": hybrid(t)} {
+		before := open(t, file)
+		if moved, err := open(t, file).Moved(before); err != nil || len(moved) > 0 {
+			t.Errorf("%s: the same file differs in %v, %v", name, moved, err)
+		}
+		u := before.Update()
+		added := u.Add(NewDict())
+		page := firstPage(t, before)
+		u.SetPage(page, page.Dict)
+		tail, err := u.Bytes()
+		if err != nil {
+			t.Fatal(err)
+		}
+		moved, err := open(t, append(slices.Clone(file), tail...)).Moved(open(t, file))
+		if err != nil || !slices.Contains(moved, added.Number) || !slices.Contains(moved, page.Ref.Number) || slices.Contains(moved, page.Ref.Number-1) {
+			t.Errorf("%s: %v, %v; want %d and %d", name, moved, err, page.Ref.Number, added.Number)
+		}
+	}
+
+	// No object is written, and still one is another and one is gone.
+	file := table("", append(onePage("a"), "<</In/Use>>")...)
+	const hidden = 1 // no matter where: it is another place
+	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",
+		hidden, open(t, file).xref.start, len(file))
+	moved, err := open(t, append(slices.Clone(file), more...)).Moved(open(t, file))
+	if err != nil || !slices.Equal(moved, []int{4, 5}) {
+		t.Errorf("by the cross-reference alone: %v, %v", moved, err)
+	}
+}
+
+// An object stays where it is in its object stream, and the stream is another.
+func TestMovedWithItsStream(t *testing.T) {
+	t.Parallel()
+	file := compressed(t)
+	before := open(t, file)
+	stream, ok := before.Object(Ref{Number: 5}).(*Stream)
+	if !ok {
+		t.Fatal("no object stream")
+	}
+	u := before.Update()
+	u.Set(Ref{Number: 5}, stream)
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, err := open(t, append(slices.Clone(file), tail...)).Moved(open(t, file))
+	for _, number := range []int{1, 2, 3, 5} {
+		if err != nil || !slices.Contains(moved, number) {
+			t.Errorf("%v, %v; want %d", moved, err, number)
+		}
+	}
+}
+
+func TestMovedIsBounded(t *testing.T) {
+	t.Parallel()
+	a, b := open(t, onePageFile()), open(t, onePageFile())
+	a.xref.sections = append(a.xref.sections, section{subsections: []subsection{{first: 10, count: maxCompared}}})
+	if moved, err := a.Moved(b); !errors.Is(err, ErrLimit) {
+		t.Errorf("%d objects, %v", len(moved), err)
+	}
+}
