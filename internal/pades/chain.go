@@ -1,6 +1,7 @@
 package pades
 
 import (
+	"bytes"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -19,14 +20,27 @@ type anchors struct {
 	pool *x509.CertPool // nil when none was given
 	list []*x509.Certificate
 	role string // what they vouch for
+
+	judged, checked int // so far
 }
+
+// What a hostile file can have done with certificates: a check of one takes up to
+// milliseconds, and those of a signature can all name each other.
+const (
+	maxJudged  = 32
+	maxChecked = 512
+)
 
 // judge tells whether a root vouches for a certificate. proven is a time at which the
 // signature is known to have existed, zero when none is.
-func (a anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven, now time.Time) trust {
+func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven, now time.Time) trust {
 	if a.pool == nil {
 		return trust{NotRun, "No root was given to hold " + a.role + " against."}
 	}
+	if a.judged >= maxJudged {
+		return trust{NotRun, "The file has too many signatures for all certificates to be judged."}
+	}
+	a.judged++
 	at := now
 	if !proven.IsZero() {
 		at = proven
@@ -58,7 +72,7 @@ func (a anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven, 
 // unvouched lists the certificates of a bag that nothing accounts for: the signature
 // does not name them, and no other certificate or root signs them. They could have been
 // altered without a trace.
-func (a anchors) unvouched(s *signedData, bound bool, now time.Time) []string {
+func (a *anchors) unvouched(s *signedData, bound bool, now time.Time) []string {
 	var out []string
 	leaf := s.certificate()
 	for _, c := range s.certificates {
@@ -70,17 +84,32 @@ func (a anchors) unvouched(s *signedData, bound bool, now time.Time) []string {
 	return out
 }
 
-func (a anchors) vouched(c *x509.Certificate, bag []*x509.Certificate, now time.Time) bool {
+func (a *anchors) vouched(c *x509.Certificate, bag []*x509.Certificate, now time.Time) bool {
 	for _, parent := range slices.Concat(bag, a.list) {
+		if !bytes.Equal(parent.RawSubject, c.RawIssuer) {
+			continue
+		}
+		if !a.mayCheck() {
+			return false
+		}
 		if c.CheckSignatureFrom(parent) == nil {
 			return true
 		}
 	}
-	if a.pool == nil {
+	if a.pool == nil || !a.mayCheck() {
 		return false
 	}
 	_, err := c.Verify(x509.VerifyOptions{Roots: a.pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return err == nil
+}
+
+// mayCheck counts a check of a certificate by another.
+func (a *anchors) mayCheck() bool {
+	if a.checked >= maxChecked {
+		return false
+	}
+	a.checked++
+	return true
 }
 
 // commonName is a name for people.

@@ -1,7 +1,7 @@
 package pades
 
 import (
-	"bytes"
+	"errors"
 	"io"
 	"slices"
 
@@ -9,166 +9,190 @@ import (
 )
 
 const (
-	maxChangedBytes   = 32 << 20 // that are searched for objects
-	maxChangedObjects = 1 << 14
+	maxChangedObjects = 1 << 14 // objects of a revision that are looked at one by one
+	maxEntries        = 1 << 10 // of a dictionary that is compared; each is searched for
 )
 
+// unlisted is what is said of changes that are too many or too odd to list.
+func unlisted() []Change { return []Change{{Kind: ChangedOther}} }
+
 // changes lists what kinds of objects were added or replaced behind a revision. It
-// is for people: a changed file is known by other means.
-func changes(r io.ReaderAt, revision, size int64, now *pdf.Document) ([]Change, error) {
-	if size-revision > maxChangedBytes {
-		return []Change{{Kind: ChangedOther}}, nil
-	}
-	text, err := window(r, revision, size, nil)
-	if err != nil {
-		return nil, err
-	}
+// is for people: a changed file is known by other means. Both are opened for this
+// alone, so that a file which exhausts its bounds here hides nothing elsewhere.
+func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	before, err := pdf.Open(io.NewSectionReader(r, 0, revision), revision)
 	if err != nil {
-		return []Change{{Kind: ChangedOther}}, nil //nolint:nilerr // what it was cannot be told
+		return unlisted(), broken(err)
 	}
-	counts := map[ChangeKind]*Change{}
-	for _, number := range objectNumbers(text, now) {
+	now, err := pdf.Open(r, size)
+	if err != nil {
+		return unlisted(), broken(err)
+	}
+	c := comparison{before: before, now: now, counts: map[ChangeKind]*Change{}}
+	repaired := [2]bool{before.Repaired(), now.Repaired()}
+	moved, err := now.Moved(before)
+	if err != nil || len(moved) > maxChangedObjects {
+		return unlisted(), broken(err)
+	}
+	c.trailer()
+	for _, number := range moved {
 		ref := pdf.Ref{Number: number}
-		was, is := before.Object(ref), now.Object(ref)
-		kind, ok := changedKind(now, was, is)
-		if !ok {
-			continue
-		}
-		if counts[kind] == nil {
-			counts[kind] = &Change{Kind: kind}
-		}
-		if was == nil {
-			counts[kind].Added++
-		} else {
-			counts[kind].Replaced++
-		}
+		c.object(before.Object(ref), now.Object(ref))
 	}
-	var out []Change
+	if err := errors.Join(before.Err(), now.Err()); err != nil {
+		return unlisted(), broken(err)
+	}
+	if repaired != [2]bool{before.Repaired(), now.Repaired()} { // the list went by another cross-reference
+		return unlisted(), nil
+	}
+	return c.list(), nil
+}
+
+// broken returns what is wrong with the reader; what is wrong with the file is in
+// the verdict.
+func broken(err error) error {
+	if err == nil || unreadableVerdict(err) != "" {
+		return nil
+	}
+	return err
+}
+
+// comparison counts what differs between two revisions.
+type comparison struct {
+	before, now *pdf.Document
+	counts      map[ChangeKind]*Change
+}
+
+// list returns the counts in the order of the kinds.
+func (c *comparison) list() []Change {
+	out := []Change{}
 	for _, kind := range []ChangeKind{
 		ChangedSignature, ChangedForm, ChangedAnnotation, ChangedPage, ChangedCatalog,
 		ChangedMetadata, ChangedValidation, ChangedStream, ChangedOther,
 	} {
-		if c := counts[kind]; c != nil {
-			out = append(out, *c)
-		}
-	}
-	return out, nil
-}
-
-// objectNumbers lists the objects that stand in the text, those of object streams
-// included. What looks like one within a stream is listed too.
-func objectNumbers(text []byte, doc *pdf.Document) []int {
-	var out []int
-	for from := 0; len(out) < maxChangedObjects; {
-		i := bytes.Index(text[from:], []byte(" obj"))
-		if i < 0 {
-			break
-		}
-		from += i + len(" obj")
-		number, ok := objectNumber(text[:from-len("obj")])
-		if !ok {
-			continue
-		}
-		out = append(out, number)
-		stream, ok := doc.Object(pdf.Ref{Number: number}).(*pdf.Stream)
-		if ok && doc.Name(stream.Dict.Get("Type")) == "ObjStm" {
-			out = append(out, packed(stream, doc)...)
-		}
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// packed lists the objects of an object stream (7.5.7).
-func packed(stream *pdf.Stream, doc *pdf.Document) []int {
-	n, _ := doc.Int(stream.Dict.Get("N"))
-	r, err := stream.Decoded()
-	if err != nil {
-		return nil
-	}
-	head, err := io.ReadAll(io.LimitReader(r, 1<<16))
-	if err != nil {
-		return nil
-	}
-	s := syntax{buf: head}
-	var out []int
-	for range min(n, maxChangedObjects) {
-		number, err := s.object(0)
-		if err != nil {
-			break
-		}
-		if _, err := s.object(0); err != nil {
-			break
-		}
-		if v, ok := number.integer(); ok && v < 1<<31 {
-			out = append(out, int(v))
+		if n := c.counts[kind]; n != nil {
+			out = append(out, *n)
 		}
 	}
 	return out
 }
 
-// changedKind tells what kind of object was changed. It is not ok when the object is
-// part of the file structure alone, or was not changed at all.
-func changedKind(doc *pdf.Document, was, is pdf.Object) (ChangeKind, bool) {
-	if stream, ok := is.(*pdf.Stream); ok {
-		switch doc.Name(stream.Dict.Get("Type")) {
-		case "XRef", "ObjStm":
-			return "", false
-		case "Metadata":
-			return ChangedMetadata, true
-		}
-		return ChangedStream, true
+func (c *comparison) count(kind ChangeKind, replaced bool) {
+	n := c.counts[kind]
+	if n == nil {
+		n = &Change{Kind: kind}
+		c.counts[kind] = n
 	}
-	if equal(was, is, 0) {
-		return "", false
+	if replaced {
+		n.Replaced++
+	} else {
+		n.Added++
 	}
-	dict, ok := is.(*pdf.Dict)
-	if !ok {
-		if list, ok := is.(pdf.Array); ok {
-			return changedArray(doc, list), true
-		}
-		return ChangedOther, true
-	}
-	old, _ := was.(*pdf.Dict)
-	kind := doc.Name(dict.Get("Type"))
-	switch {
-	case kind == "Sig" || kind == "DocTimeStamp" || dict.Has("ByteRange") || doc.Name(dict.Get("FT")) == "Sig":
-		return ChangedSignature, true
-	case dict.Has("FT") || doc.Name(dict.Get("Subtype")) == "Widget" || dict.Has("Fields"):
-		return ChangedForm, true
-	case kind == "Catalog":
-		return ChangedCatalog, true
-	case kind == "Pages" || kind == "Page" && !onlyAnnotations(old, dict):
-		return ChangedPage, true
-	case kind == "Annot" || kind == "Page":
-		return ChangedAnnotation, true
-	case dict.Has("Certs") || dict.Has("OCSPs") || dict.Has("VRI") || kind == "DSS" || kind == "VRI":
-		return ChangedValidation, true
-	}
-	return ChangedOther, true
 }
 
-// changedArray tells what a list that is an object of its own is: mostly annotations or
-// fields.
-func changedArray(doc *pdf.Document, list pdf.Array) ChangeKind {
-	for _, item := range list[:min(len(list), 16)] {
-		dict := doc.Dict(item)
-		if doc.Name(dict.Get("Type")) == "Annot" || dict.Has("Rect") {
-			return ChangedAnnotation
+// trailer looks at what the trailer names. Another object as the catalog is another
+// document, even where no object was written.
+func (c *comparison) trailer() {
+	was, is := c.before.Trailer(), c.now.Trailer()
+	_, wasRoot := c.before.Catalog()
+	if _, isRoot := c.now.Catalog(); isRoot.Number != wasRoot.Number {
+		c.count(ChangedPage, true)
+	}
+	if !equal(was.Get("Info"), is.Get("Info"), 0) {
+		c.count(ChangedMetadata, was.Has("Info"))
+	}
+	if !equal(was.Get("Encrypt"), is.Get("Encrypt"), 0) {
+		c.count(ChangedOther, was.Has("Encrypt"))
+	}
+}
+
+// object counts an object that stands elsewhere than before.
+func (c *comparison) object(was, is pdf.Object) {
+	if equal(was, is, 0) {
+		return
+	}
+	// What became something else counts as what it was, unless it is a page now: what
+	// shows it may not have changed.
+	kind, replaced := kindOf(c.before, is, was), was != nil
+	if now := kindOf(c.now, was, is); kind == "" || now == ChangedPage {
+		kind, replaced = now, replaced && kind != ""
+	}
+	if kind != "" {
+		c.count(kind, replaced)
+	}
+}
+
+// kindOf tells what kind of object obj is, when other is its counterpart in another
+// revision of doc. It is empty for none and for what is part of the file structure alone.
+func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
+	switch v := obj.(type) {
+	case nil:
+		return ""
+	case *pdf.Stream:
+		switch doc.Name(v.Dict.Get("Type")) {
+		case "XRef", "ObjStm":
+			return ""
+		case "Metadata":
+			return ChangedMetadata
 		}
-		if dict.Has("FT") {
-			return ChangedForm
-		}
+		return ChangedStream
+	case pdf.Array:
+		return kindOfArray(doc, v)
+	case *pdf.Dict:
+		old, _ := other.(*pdf.Dict)
+		return kindOfDict(doc, old, v)
 	}
 	return ChangedOther
 }
 
+func kindOfDict(doc *pdf.Document, other, dict *pdf.Dict) ChangeKind {
+	kind := doc.Name(dict.Get("Type"))
+	switch { // what is shown first: an object can have the marks of several
+	case kind == "Catalog" || dict.Has("Pages"):
+		if other != nil && !equal(other.Get("Pages"), dict.Get("Pages"), 0) {
+			return ChangedPage
+		}
+		return ChangedCatalog
+	case kind == "Pages" || kind == "Page" || dict.Has("MediaBox"):
+		if other != nil && onlyAnnotations(other, dict) {
+			return ChangedAnnotation
+		}
+		return ChangedPage
+	case kind == "Sig" || kind == "DocTimeStamp" || dict.Has("ByteRange") || doc.Name(dict.Get("FT")) == "Sig":
+		return ChangedSignature
+	case dict.Has("FT") || doc.Name(dict.Get("Subtype")) == "Widget" || dict.Has("Fields"):
+		return ChangedForm
+	case kind == "Annot":
+		return ChangedAnnotation
+	case dict.Has("Certs") || dict.Has("OCSPs") || dict.Has("VRI") || kind == "DSS" || kind == "VRI":
+		return ChangedValidation
+	}
+	return ChangedOther
+}
+
+// kindOfArray tells what a list that is an object of its own is: mostly annotations,
+// fields, or the kids of a page tree.
+func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
+	kind := ChangedOther
+	for _, item := range list[:min(len(list), 16)] {
+		if _, ok := doc.Resolve(item).(*pdf.Stream); ok {
+			return ChangedStream
+		}
+		dict := doc.Dict(item)
+		switch of := doc.Name(dict.Get("Type")); {
+		case of == "Page" || of == "Pages" || dict.Has("Kids") && !dict.Has("FT") && !dict.Has("T"):
+			return ChangedPage
+		case of == "Annot" || dict.Has("Rect"):
+			kind = ChangedAnnotation
+		case dict.Has("FT") && kind == ChangedOther:
+			kind = ChangedForm
+		}
+	}
+	return kind
+}
+
 // onlyAnnotations tells whether two pages differ in their annotations at most.
 func onlyAnnotations(was, is *pdf.Dict) bool {
-	if was == nil {
-		return false
-	}
 	a, b := was.Clone(), is.Clone()
 	for _, key := range []pdf.Name{"Annots", "Tabs"} {
 		a.Delete(key)
@@ -185,11 +209,16 @@ func equal(a, b pdf.Object, depth int) bool {
 	switch x := a.(type) {
 	case *pdf.Dict:
 		y, ok := b.(*pdf.Dict)
-		if !ok || x.Len() != y.Len() {
+		if !ok || x.Len() > maxEntries || y.Len() > maxEntries {
 			return false
 		}
-		for key, value := range x.All() {
-			if !equal(value, y.Get(key), depth+1) {
+		for key := range y.All() { // the lengths say nothing where a key is given twice
+			if x.Has(key) != y.Has(key) {
+				return false
+			}
+		}
+		for key := range x.All() {
+			if !equal(x.Get(key), y.Get(key), depth+1) {
 				return false
 			}
 		}

@@ -3,6 +3,7 @@ package pades
 import (
 	"bytes"
 	"crypto"
+	"crypto/rsa"
 	"crypto/sha1" //nolint:gosec // names a certificate in the attribute of RFC 2634
 	"crypto/x509"
 	"encoding/asn1"
@@ -14,8 +15,9 @@ import (
 // Bounds of a CMS object.
 const (
 	maxCMS          = 1 << 20 // bytes
-	maxCertificates = 64
+	maxCertificates = 32
 	maxAttributes   = 64
+	maxRSA          = 8192 // bits; a check takes longer with their square
 )
 
 // signedData is a CMS object of one signer (RFC 5652, 5).
@@ -176,6 +178,9 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 		c, err := x509.ParseCertificate(full)
 		if err != nil {
 			return false, fmt.Errorf("%w: certificate: %w", errUnsupported, err)
+		}
+		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
+			return false, fmt.Errorf("%w: an RSA key of %d bits", errUnsupported, key.N.BitLen())
 		}
 		s.certificates = append(s.certificates, c)
 	}

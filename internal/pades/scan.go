@@ -16,7 +16,8 @@ type found struct {
 	ranges  [4]int64 // /ByteRange
 	dict    node
 	text    []byte // what the nodes of dict count from
-	padding error  // of the value of /Contents, nil when there is nothing to say
+	value   []byte // of /Contents
+	padding error  // of the value, nil when there is nothing to say
 	cms     []byte // the value of /Contents without what fills it up, in DER
 	basic   bool   // it was not in DER
 }
@@ -32,13 +33,25 @@ const (
 	maxContents   = 2*maxCMS + 2
 	maxBack       = 8 // tries to find where the object begins
 	maxFound      = 64
+	// maxScanWork bounds what is read and parsed around all occurrences of the key,
+	// which may overlap: a file of 2 MB could ask for an hour otherwise.
+	maxScanWork = 256 << 20
+	nodeWork    = 256 // bytes that an object costs like
 )
 
 var byteRangeKey = []byte("/ByteRange")
 
+// scanner looks for signature dictionaries.
+type scanner struct {
+	r    io.ReaderAt
+	size int64
+	work int
+}
+
 // scan finds the signature dictionaries of a file. complete is false when a bound
 // ended the search.
 func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
+	search := scanner{r: r, size: size}
 	buf := make([]byte, min(scanChunk+int64(len(byteRangeKey)), max(size, 0)))
 	hits := 0
 	for at := int64(0); at < size; at += scanChunk {
@@ -55,9 +68,12 @@ func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
 			if hits++; hits > maxHits {
 				return list, false, nil
 			}
-			f, ok, err := inspect(r, size, at+int64(from))
+			f, ok, err := search.inspect(at + int64(from))
 			if err != nil {
 				return nil, false, err
+			}
+			if search.work > maxScanWork {
+				return list, false, nil
 			}
 			if ok {
 				if list = append(list, f); len(list) > maxFound {
@@ -88,14 +104,14 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 
 // inspect reads the dictionary around a key at an offset. It is not ok when that is
 // none whose byte range fits to it, as for those within an attached file.
-func inspect(r io.ReaderAt, size, at int64) (f found, ok bool, err error) {
-	value, err := window(r, at, min(at+256, size), nil)
+func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
+	value, err := window(c.r, at, min(at+256, c.size), nil)
 	if err != nil {
 		return f, false, err
 	}
 	s := syntax{buf: value, at: len(byteRangeKey)}
 	array, err := s.object(0)
-	if err != nil || !f.readRanges(&array, size) {
+	if err != nil || !f.readRanges(&array, c.size) {
 		return f, false, nil //nolint:nilerr // it is no byte range
 	}
 	gap, until := f.ranges[1], f.ranges[2]
@@ -103,17 +119,21 @@ func inspect(r io.ReaderAt, size, at int64) (f found, ok bool, err error) {
 		return f, false, nil
 	}
 	base := max(0, min(at, gap)-maxDictionary)
-	if f.text, err = window(r, base, min(max(at, until)+maxDictionary, size), nil); err != nil {
+	if f.text, err = window(c.r, base, min(max(at, until)+maxDictionary, c.size), nil); err != nil {
 		return f, false, err
 	}
+	c.work += len(f.text)
 	before := f.text[:min(at, gap)-base]
 	for range maxBack {
+		if c.work > maxScanWork {
+			break
+		}
 		i := bytes.LastIndex(before, []byte("obj"))
 		if i < 0 {
 			break
 		}
 		before = before[:i]
-		if f.readObject(i, int(at-base)) && f.readContents(int(gap-base), int(until-base)) {
+		if c.readObject(&f, i, int(at-base)) && f.readContents(int(gap-base), int(until-base)) {
 			return f, true, nil
 		}
 	}
@@ -138,13 +158,14 @@ func (f *found) readRanges(array *node, size int64) bool {
 
 // readObject reads the indirect object whose keyword obj is at i, and finds in it
 // the dictionary that has the key at offset at.
-func (f *found) readObject(i, at int) bool {
+func (c *scanner) readObject(f *found, i, at int) bool {
 	number, ok := objectNumber(f.text[:i])
 	if !ok {
 		return false
 	}
 	s := syntax{buf: f.text, at: i + len("obj")}
 	object, err := s.object(0)
+	c.work += s.at - i + nodeWork*s.nodes
 	if err != nil {
 		return false
 	}
@@ -199,20 +220,20 @@ func (f *found) readContents(from, to int) bool {
 		return false
 	}
 	digits := f.text[from+1 : to-1]
-	value := make([]byte, len(digits)/2)
-	if _, err := hex.Decode(value, digits); err != nil {
+	f.value = make([]byte, len(digits)/2)
+	if _, err := hex.Decode(f.value, digits); err != nil {
 		f.padding = errHex
 		return true
 	}
 	if bytes.ContainsAny(digits, "abcdef") && bytes.ContainsAny(digits, "ABCDEF") {
 		f.padding = errHex
 	}
-	cms, rest, err := fromBER(value, 0)
+	cms, rest, err := fromBER(f.value, 0)
 	if err != nil || len(bytes.Trim(rest, "\x00")) > 0 {
 		f.padding = errPadding
 	}
 	f.cms = cms
-	f.basic = !bytes.Equal(cms, value[:len(value)-len(rest)])
+	f.basic = !bytes.Equal(cms, f.value[:len(f.value)-len(rest)])
 	return true
 }
 

@@ -68,6 +68,7 @@ func (n *node) integer() (int64, bool) {
 const (
 	maxNesting = 32
 	maxNodes   = 1 << 14
+	maxKeys    = 256 // of a dictionary
 )
 
 // syntax reads objects from a buffer (ISO 32000-2, 7.2 and 7.3).
@@ -270,7 +271,7 @@ func (s *syntax) dict(n *node, depth int) error {
 		if err != nil || key.kind != kindName {
 			return errSyntax
 		}
-		if _, ok := n.get(key.text); ok {
+		if _, ok := n.get(key.text); ok || len(n.keys) >= maxKeys {
 			return errSyntax
 		}
 		value, err := s.object(depth + 1)

@@ -2,7 +2,10 @@ package pades
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -79,24 +82,78 @@ func TestFlippedByteIsNeverValid(t *testing.T) {
 	}
 }
 
-// Where the file is large, a sample of its bytes, and all that were added.
+// pagesPDF is a PDF of n pages, each with content of its own.
+func pagesPDF(t *testing.T, n int) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := pdf.NewWriter(&out)
+	tree, kids := w.Reserve(), pdf.Array{}
+	for i := range n {
+		kids = append(kids, w.Add(pdf.NewDict(
+			pdf.Entry{Key: "Type", Value: pdf.Name("Page")}, pdf.Entry{Key: "Parent", Value: tree}, pdf.Entry{Key: "MediaBox", Value: pdf.Rectangle{X1: 200, Y1: 100}.Array()},
+			pdf.Entry{Key: "Contents", Value: w.Add(pdf.NewStream(nil, fmt.Appendf(nil, "%d 0 10 10 re f", i)))},
+		)))
+	}
+	w.Set(tree, pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Pages")}, pdf.Entry{Key: "Kids", Value: kids}, pdf.Entry{Key: "Count", Value: pdf.Integer(n)}))
+	if err := w.Close(w.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Catalog")}, pdf.Entry{Key: "Pages", Value: tree})), pdf.Ref{}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Where the file is large, a sample of its bytes, and more of those that were added.
 func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
-	original := onePage(t)
-	original = append(original, updated(t, original, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
-		u.SetPage(page, page.Dict.Clone().Set("Attached", u.Add(pdf.NewRawStream(nil, bytes.Repeat([]byte("filling "), 1<<18)))))
+	stout := onePage(t)
+	stout = append(stout, updated(t, stout, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+		u.SetPage(page, page.Dict.Clone().Set("Attached", u.Add(pdf.NewRawStream(nil, bytes.Repeat([]byte("filling "), 5<<17)))))
 	})...)
+	for name, original := range map[string][]byte{"5 MB": stout, "500 pages": pagesPDF(t, 500)} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			sampled(t, original, c)
+		})
+	}
+}
+
+// The same with files of other programs: linearized, with a cross-reference in two
+// forms, with object streams, encrypted, of hundreds of pages.
+func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
+	t.Parallel()
+	corpusFiles(t)
+	c := newChain(t, shape{name: "x"})
+	for _, path := range []string{
+		"structure/linearized.pdf", "structure/hybrid-xref-word.pdf", "producer/word-m365.pdf", "long/made-pages-600.pdf",
+		"enc-empty-user/aes256-r6-owner.pdf", "broken-openable/startxref-obo.pdf", "structure/pdf20-offset-start.pdf", "signed/signed-twice-pyhanko.pdf",
+	} {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			original, err := os.ReadFile(filepath.Join(corpus, "pdf", path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			sampled(t, original, c)
+		})
+	}
+}
+
+// sampled signs a file and changes a sample of its bytes, one at a time, and cuts it off.
+func sampled(t *testing.T, original []byte, c chain) {
+	t.Helper()
 	file := sign(t, original, c.signer())
 	requireValid(t, file, c.options())
 	var offsets []int
-	for at := 0; at < len(file); at += 53_003 {
+	for at := 0; at < len(original); at += max(1, len(original)/101) {
 		offsets = append(offsets, at)
 	}
-	for at := len(original); at < len(file); at += 97 {
+	for at := len(original); at < len(file); at += 37 {
 		offsets = append(offsets, at)
 	}
 	tampered(t, file, offsets, c.options())
+	for _, n := range []int{len(file) - 1, len(file) - 7, len(original) + 1, len(original), len(original) - 1, len(original) / 2} {
+		never(t, fmt.Sprintf("cut off at %d of %d bytes, it", n, len(file)), file[:n], c.options())
+	}
 }
 
 func TestTruncatedIsNeverValid(t *testing.T) {
@@ -194,6 +251,76 @@ func TestSwappedOriginalIsNeverValid(t *testing.T) {
 			t.Errorf("%s: %s %+v", name, report.Verdict, report.Original)
 		}
 	}
+}
+
+// An original that stands in the file as a stream is held against the digest too, byte
+// for byte, and it has to be the whole stream.
+func TestSwappedAttachmentIsNeverValid(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	original := bytes.Repeat([]byte("uploaded "), 1000)
+	file := onePage(t)
+	attachment := pdf.Ref{}
+	file = append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) {
+		attachment = u.Add(pdf.NewRawStream(nil, original))
+	})...)
+	for name, named := range map[string]Original{
+		"the same":       {Length: int64(len(original)), SHA256: sha256.Sum256(original), Stream: attachment},
+		"another":        {Length: int64(len(original)), SHA256: sha256.Sum256(original[1:]), Stream: attachment},
+		"a part":         {Length: 9, SHA256: sha256.Sum256(original[:9]), Stream: attachment},
+		"longer":         {Length: int64(len(original)) + 1, SHA256: sha256.Sum256(original), Stream: attachment},
+		"no such stream": {Length: int64(len(original)), SHA256: sha256.Sum256(original), Stream: pdf.Ref{Number: 999}},
+		"no stream":      {Length: int64(len(original)), SHA256: sha256.Sum256(original), Stream: pdf.Ref{Number: 1}},
+	} {
+		named.Form = Stream
+		signed := signNaming(t, file, c.signer(), named)
+		if report := verify(t, signed, c.options()); (report.Verdict == Valid) != (name == "the same") || (report.Original.Result == Passed) != (name == "the same") {
+			t.Errorf("%s: %s, %+v", name, report.Verdict, report.Original)
+		}
+		swapped := bytes.Replace(signed, []byte("uploaded "), []byte("uploaded_"), 1)
+		if report := never(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {
+			t.Errorf("%s, swapped: %+v", name, report.Original)
+		}
+	}
+}
+
+// signNaming signs a file with a statement on its original.
+func signNaming(t *testing.T, file []byte, s *Signer, o Original) []byte {
+	t.Helper()
+	p, tail := prepared(t, file, s, Statement{Time: signingTime, Original: o})
+	return completed(t, p, file, tail)
+}
+
+// prepared returns an update of a file with a signature that has no value yet.
+func prepared(t *testing.T, file []byte, s *Signer, st Statement) (*Pending, []byte) {
+	t.Helper()
+	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := doc.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := doc.Update()
+	p, err := s.Prepare(u, doc, doc.Inspect(), page, st)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p, tail
+}
+
+// completed returns the signed file.
+func completed(t *testing.T, p *Pending, file, tail []byte) []byte {
+	t.Helper()
+	if err := p.Complete(t.Context(), Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Clone(file), tail...)
 }
 
 // What a signature may look like to a reader that is easily satisfied.

@@ -32,14 +32,14 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// conclude sets the verdict. orphans tells that there are signatures which no viewer
-// shows, rooted that there was a root to hold signers against.
-func (r *Report) conclude(size int64, orphans, rooted bool) {
+// conclude sets the verdict. gone are signatures which no viewer shows; rooted tells
+// that there was a root to hold signers against.
+func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
 	}
 	if len(r.Signatures) == 0 {
-		if orphans {
+		if gone.any {
 			verdict(Invalid, "The file was signed, and its signature was removed.")
 		} else {
 			verdict(Unknown, "The file carries no signature.")
@@ -60,7 +60,7 @@ func (r *Report) conclude(size int64, orphans, rooted bool) {
 		verdict(Invalid, "The file is not as it was signed.")
 	case !last.CoversFile:
 		verdict(Invalid, "%d bytes were added after the last signature.", size-last.Revision)
-	case orphans:
+	case gone.trusted && rooted:
 		verdict(Invalid, "A signature was removed from the file.")
 	case !last.Intact():
 		verdict(Unknown, "The signature is of a form that is not judged here.")
@@ -84,7 +84,7 @@ func (r *Report) conclude(size int64, orphans, rooted bool) {
 }
 
 // tell lists what the file alone cannot tell.
-func (r *Report) tell() {
+func (r *Report) tell(gone removed) {
 	if len(r.Signatures) == 0 {
 		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
 		return
@@ -99,6 +99,9 @@ func (r *Report) tell() {
 			r.Untold = append(r.Untold, "Who made the earlier signatures, and whether they were valid when the vault received the file: it sealed what it was given.")
 			break
 		}
+	}
+	if gone.any {
+		r.Untold = append(r.Untold, "What became of a signature that was removed from the file before the last one was made.")
 	}
 	if r.Original == nil {
 		r.Untold = append(r.Untold, "What was uploaded: the signature does not name an original.")

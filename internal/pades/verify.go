@@ -80,6 +80,17 @@ var unreadable = []struct {
 	{pdf.ErrNoPages, Invalid},
 }
 
+// unreadableVerdict is the verdict on a file that could not be read through, empty when
+// err is not about the file.
+func unreadableVerdict(err error) Verdict {
+	for _, u := range unreadable {
+		if errors.Is(err, u.err) {
+			return u.verdict
+		}
+	}
+	return ""
+}
+
 // refused is the report on a file that could not be read through.
 func refused(err error) (*Report, error) {
 	for _, u := range unreadable {
@@ -108,85 +119,41 @@ func (v *verifier) run() (*Report, error) {
 	}
 	report := &Report{Signatures: []Signature{}, Untold: []string{}}
 	if !complete || len(fields) > maxFound {
-		report.Verdict, report.Reason = Unknown, "The file has too many signatures to judge."
+		report.Verdict, report.Reason = Unknown, "The file holds too much that looks like signatures for them to be judged."
 		return report, nil
 	}
-	orphans := false
-	matches := match(fields, list)
-	for i := range list {
-		orphans = orphans || !slices.Contains(matches, i)
-	}
-	type pair struct {
-		Signature
-		*found
-	}
-	var pairs []pair
-	for i, field := range fields {
-		p := pair{Signature: v.describe(field)}
-		if at := matches[i]; at < 0 {
-			p.fail(&p.Coverage, "Its byte range does not leave out exactly its own value.")
-		} else {
-			p.found = &list[at]
-			if err := v.examine(&p.Signature, p.found); err != nil {
+	signatures, orphans := v.pair(fields, list)
+	// The newest come first: should a bound be met, it is at the expense of the others.
+	for i := range slices.Backward(signatures) {
+		if s := &signatures[i]; s.found != nil {
+			if err := v.examine(&s.Signature, s.found); err != nil {
 				return nil, err
 			}
-			if n := count(matches, at); n > 1 {
-				p.fail(&p.Coverage, "It stands in more than one field.")
-			}
 		}
-		pairs = append(pairs, p)
 	}
-	slices.SortStableFunc(pairs, func(a, b pair) int { return int(min(1, max(-1, a.Revision-b.Revision))) })
+	removed, err := v.examineOrphans(orphans)
+	if err != nil {
+		return nil, err
+	}
 	var last *found
-	for _, p := range pairs {
-		report.Signatures = append(report.Signatures, p.Signature)
-		last = p.found
+	for i := range signatures {
+		report.Signatures = append(report.Signatures, signatures[i].Signature)
+		last = signatures[i].found
 	}
-	report.conclude(v.size, orphans, len(v.signers.list) > 0)
+	report.conclude(v.size, removed, len(v.signers.list) > 0)
 	if last != nil {
 		if report.Original, err = v.original(last); err != nil && !errors.Is(err, errNoOriginal) {
 			return nil, err
 		}
 	}
+	if err := doc.Err(); err != nil { // what was taken for null may have been a signature's
+		return refused(err)
+	}
 	if o := report.Original; report.Verdict == Valid && o != nil && o.Result == Failed {
 		report.Verdict, report.Reason = Invalid, o.Text
 	}
-	report.tell()
+	report.tell(removed)
 	return report, nil
-}
-
-// match finds for each field the one signature dictionary in the bytes that it has as
-// its value, -1 for none.
-func match(fields []pdf.SignatureField, list []found) []int {
-	out := make([]int, len(fields))
-	for i, field := range fields {
-		out[i] = -1
-		number := field.Value.Number
-		if number == 0 { // the value stands in the field itself
-			number = field.Field.Number
-		}
-		for j := range list {
-			if list[j].number != number || !slices.Equal(list[j].ranges[:], field.ByteRange) {
-				continue
-			}
-			if out[i] >= 0 { // two that could be it: neither is
-				out[i] = -1
-				break
-			}
-			out[i] = j
-		}
-	}
-	return out
-}
-
-func count(list []int, value int) int {
-	n := 0
-	for _, v := range list {
-		if v == value {
-			n++
-		}
-	}
-	return n
 }
 
 // fail notes a result that is Failed and why.
@@ -220,9 +187,6 @@ func (v *verifier) describe(field pdf.SignatureField) Signature {
 		if p, ok := v.doc.Int(v.doc.Dict(reference.Get("TransformParams")).Get("P")); ok && p >= 1 && p <= 3 {
 			s.Certification = p
 		}
-	}
-	if len(field.ByteRange) == 4 {
-		s.Revision = field.ByteRange[2] + field.ByteRange[3]
 	}
 	return s
 }
@@ -280,16 +244,17 @@ func (v *verifier) examine(s *Signature, f *found) error {
 			s.fail(&s.Coverage, "It does not cover the file to the end of a revision.")
 		}
 		if v.compared++; v.compared > maxCompared {
-			s.Changed = []Change{{Kind: ChangedOther}}
-		} else if s.Changed, err = changes(v.r, f.end(), v.size, v.doc); err != nil {
+			s.Changed = unlisted()
+		} else if s.Changed, err = changes(v.r, f.end(), v.size); err != nil {
 			return err
 		}
 	}
 	s.judgeChanges()
-	if name := f.dict.name("SubFilter"); name != s.SubFilter {
-		s.fail(&s.Coverage, "A viewer sees another signature in its place.")
-		return nil
-	}
+	return v.examineValue(s, f)
+}
+
+// examineValue checks the value of a signature.
+func (v *verifier) examineValue(s *Signature, f *found) error {
 	switch s.SubFilter {
 	case cadesDetached, pkcs7Detached:
 		return v.examineCMS(s, f)
@@ -305,6 +270,10 @@ func (v *verifier) examine(s *Signature, f *found) error {
 // whoever looks at the list, unless it was the pages.
 func (s *Signature) judgeChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
+	// What a page shows can be replaced without the page.
+	shown := slices.ContainsFunc(s.Changed, func(c Change) bool {
+		return (c.Kind == ChangedStream || c.Kind == ChangedOther) && (c.Replaced > 0 || c.Added == 0)
+	})
 	switch {
 	case s.CoversFile:
 		s.Changes = Passed
@@ -312,7 +281,7 @@ func (s *Signature) judgeChanges() {
 		s.fail(&s.Changes, "It permits no change, and something was added after it.")
 	case s.Certification > 0 && pages:
 		s.fail(&s.Changes, "Pages were changed after it, which it does not permit.")
-	case s.Certification > 0 || pages:
+	case s.Certification > 0 || pages || shown:
 		s.Problems = append(s.Problems, "The file was changed after it.")
 	default:
 		s.Changes = Passed

@@ -1,0 +1,237 @@
+package pades
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// gap returns where the last byte range of a file leaves one, its angle brackets included.
+func gap(t *testing.T, file []byte) (from, to int64) {
+	t.Helper()
+	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no signature: %v", err)
+	}
+	f := list[len(list)-1]
+	return f.ranges[1], f.ranges[2]
+}
+
+// never fails the test where the file is valid.
+func never(t *testing.T, what string, file []byte, o Options) *Report {
+	t.Helper()
+	report := verify(t, file, o)
+	if report.Verdict == Valid {
+		t.Errorf("%s is valid", what)
+	}
+	return report
+}
+
+// Universal signature forgery: what a careless reader has nothing to check is no signature.
+// The gap is all that can be changed without touching what is signed.
+func TestForgedContents(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	from, to := gap(t, file)
+	room := int(to - from)
+	digits := string(file[from+1 : to-1])
+	cms, err := hex.DecodeString(digits)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fill := func(text, with string) string { return text + strings.Repeat(with, room-len(text)-1) + ">" }
+	stranger := newChain(t, shape{name: "x"})
+	sum := sha256.Sum256(append(bytes.Clone(file[:from]), file[to:]...))
+	foreign, err := stranger.signer().sign(t.Context(), sum[:])
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := tlv(tagSequence, derOID(oidSignedData), tlv(tagContextCons, tlv(tagSequence,
+		[]byte{tagInteger, 1, 1}, tlv(tagSet), tlv(tagSequence, derOID(oidData)), tlv(tagSet))))
+	for name, value := range map[string]string{
+		"zeros":              fill("<", "0"),
+		"null":               strings.Repeat(" ", room-4) + "null",
+		"an empty string":    "<>" + strings.Repeat(" ", room-2),
+		"in parentheses":     "(" + strings.Repeat("\x00", room-2) + ")",
+		"a dictionary":       "<</A/B>>" + strings.Repeat(" ", room-8),
+		"an array":           "[" + strings.Repeat(" ", room-2) + "]",
+		"a reference":        "1 0 R" + strings.Repeat(" ", room-5),
+		"no signer":          fill("<"+hex.EncodeToString(empty), "0"),
+		"the first half":     fill("<"+digits[:len(digits)/2], "0"),
+		"a stranger's":       fill("<"+hex.EncodeToString(foreign), "0"),
+		"moved by a digit":   "<0" + digits[:len(digits)-1] + ">",
+		"moved by a space":   "< " + digits[:len(digits)-1] + ">",
+		"closed before":      "<" + digits[:len(digits)-2] + ">  ",
+		"with a comment":     "<" + digits[:len(digits)-2] + ">%%",
+		"with an entry":      "<" + digits[:len(digits)-4] + ">/X 0",
+		"with a newline":     "<" + digits[:len(digits)-1] + "\n>",
+		"with a null byte":   "<" + digits[:len(digits)-1] + "\x00>",
+		"in two cases":       "<" + strings.ToUpper(digits[:len(digits)/2]) + digits[len(digits)/2:] + ">",
+		"signature of zeros": "<" + hex.EncodeToString(append(cms[:len(cms)-64:len(cms)-64], make([]byte, 64)...)) + ">",
+	} {
+		if len(value) != room {
+			t.Fatalf("%s: %d bytes instead of %d", name, len(value), room)
+		}
+		never(t, name, slices.Concat(file[:from], []byte(value), file[to:]), c.options())
+	}
+}
+
+// Signature wrapping: what is signed stays, moved apart, and a second byte range tells
+// where it is.
+func TestWrapped(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	from, to := gap(t, file)
+	start, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := start.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	evil := fmt.Sprintf("%d 0 obj\n<</Type/Page/MediaBox[0 0 9 9]/Parent 1 0 R>>\nendobj\n", page.Ref.Number)
+	rest := int64(len(file)) - to
+	for name, wrap := range map[string]func(ranges string) string{
+		"a second key":      func(ranges string) string { return string(file[from:to]) + ranges + ">>endobj\n" + evil + "<<" },
+		"a key of its own":  func(ranges string) string { return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<<" + ranges },
+		"within the string": func(ranges string) string { return string(file[from:to-1]) + ranges + evil + ">" },
+		"behind a comment":  func(ranges string) string { return string(file[from:to]) + "%" + ranges + "\n>>endobj\n" + evil + "<<" },
+		"a copy of the dictionary": func(ranges string) string {
+			return string(file[from:to]) + ">>endobj\n" + evil + "90 0 obj<</Type/Sig/SubFilter/" + cadesDetached + ranges + "/Contents " + string(file[from:to])
+		},
+	} {
+		ranges := func(n int) string { return fmt.Sprintf("/ByteRange[0 %d %06d %06d]", from, from+int64(n), rest) }
+		n := len(wrap(ranges(0)))
+		never(t, name, slices.Concat(file[:from], []byte(wrap(ranges(n))), file[to:]), c.options())
+	}
+}
+
+// Incremental saving: what is appended need not look like a revision for viewers to
+// show it.
+func TestAppendedPieces(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := doc.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	object := fmt.Sprintf("%d 0 obj\n<</Type/Page/MediaBox[0 0 9 9]>>\nendobj\n", page.Ref.Number)
+	at := len(file)
+	table := fmt.Sprintf("xref\n%d 1\n%010d 00000 n \n", page.Ref.Number, at)
+	_, root := doc.Catalog()
+	trailer := fmt.Sprintf("trailer\n<</Size 99/Root %d 0 R/Prev %s>>\n", root.Number, lastStartXref(t, file))
+	ending := fmt.Sprintf("startxref\n%d\n%%%%EOF\n", at+len(object))
+	signature := file[bytes.LastIndex(file, []byte("<</Type/Sig/")):]
+	signature, _, _ = bytes.Cut(signature, []byte("endobj"))
+	for name, added := range map[string]string{
+		"a whole revision":     object + table + trailer + ending,
+		"objects alone":        object,
+		"no trailer":           object + table + ending,
+		"no table":             object + trailer + ending,
+		"no ending":            object + table + trailer,
+		"an ending alone":      "startxref\n" + lastStartXref(t, file) + "\n%%EOF\n",
+		"a trailer alone":      trailer + "startxref\n" + lastStartXref(t, file) + "\n%%EOF\n",
+		"an overlapping table": table + "xref\n0 99\n" + trailer + ending,
+		"a linearization":      "98 0 obj<</Linearized 1/L 9/H[0 0]/O 1/E 1/N 1/T 1>>endobj\n",
+		"with a copy of the signature": object + "97 0 obj\n" + string(signature) + "endobj\n" + table + trailer +
+			ending,
+	} {
+		report := never(t, name, append(bytes.Clone(file), added...), c.options())
+		if report.Verdict != Invalid {
+			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+		}
+	}
+}
+
+func lastStartXref(t *testing.T, file []byte) string {
+	t.Helper()
+	found := regexp.MustCompile(`startxref\s+(\d+)`).FindAllSubmatch(file, -1)
+	if len(found) == 0 {
+		t.Fatal("no startxref")
+	}
+	return string(found[len(found)-1][1])
+}
+
+// hiding is a file that holds, unused, another first page and a catalog with another
+// page tree, which has the signature field of the given number in its form.
+func hiding(t *testing.T, field int) []byte {
+	t.Helper()
+	// A usage rights entry keeps signatures from certifying.
+	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
+	var good *pdf.Dict
+	file = append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+		good = page.Dict
+		u.SetPage(page, page.Dict.Clone().Set("MediaBox", pdf.Rectangle{X1: 9, Y1: 9}.Array()))
+	})...)
+	return append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+		u.SetPage(page, good)
+		evil := u.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Page")}, pdf.Entry{Key: "MediaBox", Value: pdf.Rectangle{X1: 8, Y1: 8}.Array()}))
+		tree := u.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Pages")}, pdf.Entry{Key: "Kids", Value: pdf.Array{evil}}, pdf.Entry{Key: "Count", Value: pdf.Integer(1)}))
+		form := pdf.NewDict(pdf.Entry{Key: "Fields", Value: pdf.Array{pdf.Ref{Number: field}}})
+		u.Add(u.Catalog().Clone().Set("Pages", tree).Set("AcroForm", form))
+	})...)
+}
+
+// Shadow attacks: an object that the signed file hid is brought out by a cross-reference
+// alone. The file is invalid; and where somebody trusted signs on top, it is told that
+// pages were changed, though no page was written.
+func TestHiddenObjectsBroughtOut(t *testing.T) {
+	t.Parallel()
+	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
+	trial := sign(t, hiding(t, 10), first.signer())
+	opened, err := pdf.Open(bytes.NewReader(trial), int64(len(trial)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	before := sign(t, hiding(t, opened.Inspect().Signatures[0].Field.Number), first.signer())
+	doc, err := pdf.Open(bytes.NewReader(before), int64(len(before)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := doc.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, root := doc.Catalog()
+	pages := regexp.MustCompile(fmt.Sprintf(`\n%d 0 obj`, page.Ref.Number)).FindAllIndex(before, -1)
+	catalogs := regexp.MustCompile(`\n(\d+) 0 obj\s*<<[^\n]*/Type/Catalog`).FindAllSubmatch(before, -1)
+	if len(pages) < 3 || len(catalogs) < 2 {
+		t.Fatal("the file hides nothing")
+	}
+	trailer := func(root string) string {
+		return "trailer\n<</Size 99/Root " + root + " 0 R/Prev " + lastStartXref(t, before) + ">>\nstartxref\n" + fmt.Sprint(len(before)) + "\n%%EOF\n"
+	}
+	for name, added := range map[string]string{
+		"a page":    fmt.Sprintf("xref\n%d 1\n%010d 00000 n \n", page.Ref.Number, pages[1][0]+1) + trailer(fmt.Sprint(root.Number)),
+		"a catalog": "xref\n0 0\n" + trailer(string(catalogs[1][1])),
+	} {
+		changed := append(bytes.Clone(before), added...)
+		report := verify(t, changed, first.options())
+		if report.Verdict != Invalid || len(report.Signatures) != 1 || !hasChange(report.Signatures[0], ChangedPage) {
+			t.Errorf("%s: %s, %+v", name, report.Verdict, report.Signatures)
+		}
+		report = verify(t, sign(t, changed, second.signer()), second.options())
+		if report.Verdict != Valid || len(report.Signatures) != 2 || report.Signatures[0].Changes == Passed || !hasChange(report.Signatures[0], ChangedPage) {
+			t.Errorf("%s, signed on top: %s %s, %+v", name, report.Verdict, report.Reason, report.Signatures)
+		}
+	}
+}
+
+func hasChange(s Signature, kind ChangeKind) bool {
+	return slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == kind })
+}

@@ -1,0 +1,198 @@
+package pades
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// certify signs a file with a certification that permits what p says (12.8.2.2).
+func certify(t *testing.T, file []byte, s *Signer, p int) []byte {
+	t.Helper()
+	pending, tail := prepared(t, file, s, Statement{Time: signingTime})
+	if n := bytes.Count(tail, []byte("/P 1/V/1.2")); n != 1 {
+		t.Fatalf("%d permissions in %q", n, tail)
+	}
+	tail = bytes.Replace(tail, []byte("/P 1/V/1.2"), fmt.Appendf(nil, "/P %d/V/1.2", p), 1)
+	return completed(t, pending, file, tail)
+}
+
+// annotated adds an annotation that covers the page.
+func annotated(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+	appearance := u.Add(pdf.NewStream(pdf.NewDict(pdf.Entry{Key: "Subtype", Value: pdf.Name("Form")}), []byte("1 g 0 0 200 100 re f")))
+	dict := u.PageDict(page)
+	annotations := append(pdf.Array{}, u.Array(dict.Get("Annots"))...)
+	annotations = append(annotations, u.Add(pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Annot")}, pdf.Entry{Key: "Subtype", Value: pdf.Name("FreeText")},
+		pdf.Entry{Key: "Rect", Value: pdf.Rectangle{X1: 200, Y1: 100}.Array()}, pdf.Entry{Key: "AP", Value: pdf.NewDict(pdf.Entry{Key: "N", Value: appearance})},
+	)))
+	u.SetPage(page, dict.Clone().Set("Annots", annotations))
+}
+
+// Attacks on certified documents: an annotation over the text, a signature that shows a
+// text of its own, content behind the page. Whatever the certification permits, the file
+// is not valid any more; and who trusts a signature on top is not told that nothing was
+// done to the certified document.
+func TestChangedAfterCertification(t *testing.T) {
+	t.Parallel()
+	c, stranger, second := newChain(t, shape{name: "x"}), newChain(t, shape{name: "x"}), newChain(t, shape{name: "second"})
+	for p := 1; p <= 3; p++ {
+		file := certify(t, onePage(t), c.signer(), p)
+		if s := requireValid(t, file, c.options()).Signatures[0]; s.Certification != p {
+			t.Fatalf("certification %d: %+v", p, s)
+		}
+		for name, edit := range map[string]func(u *pdf.Update, doc *pdf.Document, page *pdf.Page){
+			"annotation": annotated,
+			"page":       func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) { stamped(u, page) },
+			"content": func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
+				if ref, ok := page.Contents()[0].(pdf.Ref); ok {
+					u.Set(ref, pdf.NewStream(nil, []byte("0 0 99 99 re f")))
+				}
+			},
+		} {
+			changed := append(bytes.Clone(file), updated(t, file, edit)...)
+			for who, report := range map[string]*Report{
+				"nobody":     verify(t, changed, c.options()),
+				"a stranger": verify(t, sign(t, changed, stranger.signer()), c.options()),
+			} {
+				if report.Verdict != Invalid {
+					t.Errorf("P=%d, %s, signed by %s: %s, %s", p, name, who, report.Verdict, report.Reason)
+				}
+			}
+			report := verify(t, sign(t, changed, second.signer()), second.options())
+			if s := report.Signatures[0]; s.Changes == Passed || len(s.Changed) == 0 || len(s.Problems) == 0 {
+				t.Errorf("P=%d, %s, signed on top: %+v", p, name, s)
+			}
+			if (p == 1) != (report.Verdict == Invalid) {
+				t.Errorf("P=%d, %s, signed on top: %s, %s", p, name, report.Verdict, report.Reason)
+			}
+		}
+		if p == 1 {
+			continue
+		}
+		if report := verify(t, sign(t, file, stranger.signer()), c.options()); report.Verdict != Invalid {
+			t.Errorf("P=%d, signed by a stranger: %s, %s", p, report.Verdict, report.Reason)
+		}
+	}
+}
+
+// What was done with signatures before the vault got the file is no fault of its own: one
+// that was cleared stays in the bytes, one that was never made has a byte range of
+// nothing. The same done to a trusted signature is.
+func TestSignaturesOfBefore(t *testing.T) {
+	t.Parallel()
+	c, stranger := newChain(t, shape{name: "x"}), newChain(t, shape{name: "stranger"})
+	clearing := func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") }
+	theirs := sign(t, onePage(t), stranger.signer())
+	cleared := append(bytes.Clone(theirs), updated(t, theirs, clearing)...)
+	file := sign(t, cleared, c.signer())
+	report := requireValid(t, file, c.options())
+	if len(report.Signatures) != 1 || !strings.Contains(strings.Join(report.Untold, " "), "removed") {
+		t.Errorf("%+v", report)
+	}
+	if report := verify(t, file, Options{Now: signingTime}); report.Verdict != Unknown {
+		t.Errorf("without roots: %s, %s", report.Verdict, report.Reason)
+	}
+	ours := sign(t, onePage(t), c.signer())
+	again := append(bytes.Clone(ours), updated(t, ours, clearing)...)
+	if report := verify(t, sign(t, again, c.signer()), c.options()); report.Verdict != Invalid || !strings.Contains(report.Reason, "removed") {
+		t.Errorf("a trusted signature was removed: %s, %s", report.Verdict, report.Reason)
+	}
+	if report := verify(t, cleared, c.options()); report.Verdict != Invalid {
+		t.Errorf("cleared and not signed: %s, %s", report.Verdict, report.Reason)
+	}
+
+	for _, ranges := range []string{"[0 999999999 999999999 999999999]", "[0 9223372036854775807 9223372036854775807 9223372036854775807]", "[0 1 2 3]"} {
+		unmade := onePage(t)
+		unmade = append(unmade, updated(t, unmade, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) {
+			value, err := parsed("<</Type/Sig/SubFilter/ETSI.CAdES.detached/ByteRange" + ranges + "/Contents<00>>>")
+			if err != nil {
+				t.Fatal(err)
+			}
+			field := u.Add(pdf.NewDict(pdf.Entry{Key: "FT", Value: pdf.Name("Sig")}, pdf.Entry{Key: "T", Value: pdf.TextString("a")}, pdf.Entry{Key: "V", Value: u.Add(value)}))
+			form := pdf.NewDict(pdf.Entry{Key: "Fields", Value: pdf.Array{field}})
+			u.SetCatalog(u.Catalog().Clone().Set("AcroForm", form))
+		})...)
+		report := requireValid(t, sign(t, unmade, c.signer()), c.options())
+		if len(report.Signatures) != 2 || report.Signatures[0].Coverage != Failed || report.Signatures[0].Revision != 0 {
+			t.Errorf("%s: %+v", ranges, report.Signatures)
+		}
+	}
+}
+
+// parsed reads a direct object.
+func parsed(text string) (pdf.Object, error) {
+	file := []byte("%PDF-1.7\n1 0 obj<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page/MediaBox[0 0 9 9]>>]/Count 1>>>>endobj\n2 0 obj" + text + "endobj\n")
+	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		return nil, err
+	}
+	return doc.Object(pdf.Ref{Number: 2}), nil
+}
+
+// Two objects of one number: the bytes have a signature, and the cross-reference leads
+// viewers to another in an object stream. Even of somebody trusted it is not taken.
+func TestSignatureBehindObjectStream(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	scheme, err := c.signer().check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	const ranges = "[0 000000 000000 000000]"
+	value := func(contents string) string {
+		return "<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/ETSI.CAdES.detached/ByteRange 7 0 R/Contents<" + contents + ">>>"
+	}
+	room := strings.Repeat("0", 2*c.signer().reserve(scheme))
+	for name, inStream := range map[string]bool{"in the file": false, "in a stream": true} {
+		var out bytes.Buffer
+		offsets := map[int]int{}
+		object := func(number int, text string) {
+			offsets[number] = out.Len()
+			fmt.Fprintf(&out, "%d 0 obj\n%s\nendobj\n", number, text)
+		}
+		out.WriteString("%PDF-1.7\n")
+		object(1, "<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[4 0 R]>>>>")
+		object(2, "<</Type/Pages/Kids[3 0 R]/Count 1>>")
+		object(3, "<</Type/Page/Parent 2 0 R/MediaBox[0 0 9 9]>>")
+		object(4, "<</FT/Sig/T(a)/V 8 0 R>>")
+		packed := "8 0 " + value("00")
+		object(5, fmt.Sprintf("<</Type/ObjStm/N 1/First 4/Length %d>>\nstream\n%s\nendstream", len(packed), packed))
+		object(7, ranges)
+		object(8, strings.Replace(value(room), "7 0 R", ranges, 1))
+		at := out.Len()
+		var rows bytes.Buffer
+		for number := range 9 {
+			switch offset := offsets[number]; {
+			case number == 8 && inStream:
+				rows.Write([]byte{2, 0, 5, 0})
+			case number == 6:
+				rows.Write([]byte{1, byte(at >> 8), byte(at), 0})
+			case offset > 0:
+				rows.Write([]byte{1, byte(offset >> 8), byte(offset), 0})
+			default:
+				rows.Write([]byte{0, 0, 0, 0})
+			}
+		}
+		fmt.Fprintf(&out, "6 0 obj\n<</Type/XRef/W[1 2 1]/Size 9/Root 1 0 R/Length %d>>\nstream\n%s\nendstream\nendobj\nstartxref\n%d\n%%%%EOF\n", rows.Len(), rows.Bytes(), at)
+		file := out.Bytes()
+		from := bytes.Index(file, []byte("<"+room))
+		to := from + len(room) + 2
+		file = bytes.ReplaceAll(file, []byte(ranges), fmt.Appendf(nil, "[0 %06d %06d %06d]", from, to, len(file)-to))
+		sum := sha256.Sum256(append(bytes.Clone(file[:from]), file[to:]...))
+		cms, err := c.signer().sign(t.Context(), sum[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		hex.Encode(file[from+1:], cms)
+		report := verify(t, file, c.options())
+		if want := map[bool]Verdict{false: Valid, true: Invalid}[inStream]; report.Verdict != want {
+			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
+		}
+	}
+}

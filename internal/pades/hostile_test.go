@@ -1,0 +1,119 @@
+package pades
+
+import (
+	"bytes"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"errors"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// attached is a file with data in it as it is, of which dataAt is told where it stands.
+func attached(t *testing.T, data func(dataAt int) string) []byte {
+	t.Helper()
+	base := onePage(t)
+	at := 0
+	for range 2 {
+		file := append(bytes.Clone(base), updated(t, base, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) {
+			u.Add(pdf.NewRawStream(nil, []byte(data(at)+"here the data ends")))
+		})...)
+		end := bytes.Index(file, []byte("here the data ends"))
+		if was := at; end-len(data(at)) == was {
+			return file
+		}
+		at = end - len(data(at))
+	}
+	t.Fatal("the data has no steady place")
+	return nil
+}
+
+// Thousands of keys that claim the same two megabytes around them would each have these
+// read and parsed: the work is bounded as a whole.
+func TestManyByteRanges(t *testing.T) {
+	t.Parallel()
+	manyKeys := func(n int) string {
+		var out strings.Builder
+		out.WriteString("1 0 obj<<")
+		for i := range n {
+			fmt.Fprintf(&out, "/%x 1", i)
+		}
+		return out.String()
+	}
+	for name, before := range map[string]string{
+		"nothing before":     "",
+		"open strings":       strings.Repeat("1 0 obj(", maxBack),
+		"a large dictionary": manyKeys(8000),
+		"large dictionaries": strings.Repeat(manyKeys(200), maxBack),
+		"nested arrays":      "1 0 obj" + strings.Repeat("[", 10_000),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file := attached(t, func(at int) string {
+				from := at + len(before)
+				key := fmt.Sprintf("/ByteRange[0 %06d %07d 5]", from, from+2_000_000)
+				return before + strings.Repeat(key, 4000) + strings.Repeat(" ", 2_100_000)
+			})
+			report := verify(t, file, Options{Now: signingTime})
+			if report.Verdict != Unknown || !strings.Contains(report.Reason, "too much") {
+				t.Errorf("%s: %s", report.Verdict, report.Reason)
+			}
+		})
+	}
+}
+
+// An RSA key of a size that nobody has, as a check with it would take a second.
+func TestHugeKeyIsRefused(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	digest := sha256.Sum256(nil)
+	for bits, want := range map[int]error{maxRSA: nil, maxRSA + 8: errUnsupported} {
+		n, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), uint(bits)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n.SetBit(n, bits-1, 1).SetBit(n, 0, 1)
+		template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "huge"}, NotBefore: signingTime, NotAfter: signingTime.AddDate(1, 0, 0)}
+		s := c.signer()
+		s.Chain = append(s.Chain, issue(t, template, c.root, &rsa.PublicKey{N: n, E: 65537}, c.rootKey))
+		cms, err := s.sign(t.Context(), digest[:])
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := parseSignedData(cms); !errors.Is(err, want) {
+			t.Errorf("%d bits: %v", bits, err)
+		}
+	}
+}
+
+// Certificates that all carry the same name could each be the issuer of each.
+func TestChecksOfCertificatesAreBounded(t *testing.T) {
+	t.Parallel()
+	key := newKey(t, elliptic.P256())
+	s := &signedData{}
+	for i := range maxCertificates {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: "same"}, NotBefore: signingTime, NotAfter: signingTime.AddDate(1, 0, 0),
+			IsCA: true, BasicConstraintsValid: true,
+		}
+		s.certificates = append(s.certificates, issue(t, template, template, newKey(t, elliptic.P256()).Public(), key))
+	}
+	a := anchors{role: "the signer", pool: x509.NewCertPool()}
+	if n := len(a.unvouched(s, false, signingTime)); n != maxCertificates || a.checked != maxChecked {
+		t.Errorf("%d of %d certificates are unvouched, after %d checks", n, maxCertificates, a.checked)
+	}
+	for i := range maxJudged + 1 {
+		got := a.judge(s.certificates[0], s.certificates, signingTime, signingTime)
+		if bounded := got.result == NotRun && strings.Contains(got.reason, "too many"); bounded != (i == maxJudged) {
+			t.Errorf("chain %d: %+v", i+1, got)
+		}
+	}
+}
