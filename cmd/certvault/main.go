@@ -40,6 +40,7 @@ type commands struct {
 	Token       tokenCommand       `cmd:"" help:"API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Signing keys."`
+	Verify      verifyCommand      `cmd:"" help:"Judge a verified PDF, offline: 0 valid, 1 not, 2 could not tell."`
 	Doctor      doctorCommand      `cmd:"" help:"Look at the installation and say what is wrong."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
@@ -139,6 +140,12 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		say(stderr, usage)
 		return exitUsage
+	}
+	if end, ok := errors.AsType[*ending](err); ok {
+		if end.err != nil {
+			say(stderr, errors.New(plain(end.err.Error())))
+		}
+		return end.code
 	}
 	if err != nil {
 		say(stderr, err)

@@ -106,6 +106,14 @@ func (a *Authority) Roots() ([]*x509.Certificate, error) {
 	return roots, nil
 }
 
+// ReadRoots returns the certificates of the roots in a folder of keys, the current one
+// first. Unlike Open it makes nothing, and needs nothing that is secret. The error is a
+// *Fault, with the code key_missing where there is no root.
+func ReadRoots(dir string) ([]*x509.Certificate, error) {
+	a := &Authority{dir: dir, opened: map[string]opened{}}
+	return a.Roots()
+}
+
 // RootsPEM returns the certificates of the roots as PEM, the current one first.
 func (a *Authority) RootsPEM() ([]byte, error) {
 	roots, err := a.Roots()

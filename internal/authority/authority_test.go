@@ -213,6 +213,34 @@ func TestRotation(t *testing.T) {
 	}
 }
 
+// The roots can be read without a key, and by looking for them no folder is made.
+func TestReadRoots(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join(t.TempDir(), "keys")
+	_, err := ReadRoots(dir)
+	requireFault(t, err, CodeMissing)
+	if _, err := os.Stat(dir); err == nil {
+		t.Error("the folder was made")
+	}
+	a := open(t, dir, options())
+	if err := errors.Join(a.RotateRoot(), os.Remove(filepath.Join(dir, plainFile))); err != nil {
+		t.Fatal(err)
+	}
+	want, err := a.Roots()
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := ReadRoots(dir)
+	if err != nil || len(got) != 2 || !got[0].Equal(want[0]) || !got[1].Equal(want[1]) {
+		t.Errorf("%v, %v", got, err)
+	}
+	if err := os.WriteFile(file(filepath.Join(dir, rootFolder), 3), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err = ReadRoots(dir)
+	requireFault(t, err, CodeBroken)
+}
+
 func must(text []byte, _ error) []byte { return text }
 
 // Processes that start at once agree on one root and one key.

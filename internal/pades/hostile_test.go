@@ -117,3 +117,21 @@ func TestChecksOfCertificatesAreBounded(t *testing.T) {
 		}
 	}
 }
+
+// Dozens of signatures that each cover a large file are not all hashed.
+func TestHashingIsBounded(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	file := sign(t, onePage(t), c.signer())
+	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
+	if err != nil || len(list) != 1 {
+		t.Fatal(list, err)
+	}
+	v := verifier{r: bytes.NewReader(file), size: int64(len(file)), now: signingTime, hashed: maxHashed - int64(len(file))}
+	for _, want := range []Result{Passed, NotRun} {
+		s := Signature{SubFilter: cadesDetached, Digest: NotRun}
+		if err := v.examineValue(&s, &list[0]); err != nil || s.Digest != want {
+			t.Errorf("%v, %+v", err, s)
+		}
+	}
+}

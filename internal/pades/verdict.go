@@ -154,7 +154,7 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 	switch o.Form {
 	case Prefix:
 		if o.Length > f.ranges[1] {
-			report.Text = "The file is shorter than the original that was uploaded."
+			report.Text = "The file is shorter than the original that the signature names."
 			return report, nil
 		}
 		data = io.NewSectionReader(v.r, 0, o.Length)
@@ -164,12 +164,12 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 			data, err = stream.Raw()
 		}
 		if !ok || err != nil {
-			report.Text = "The original that was uploaded is not in the file."
+			report.Text = "The original that the signature names is not in the file."
 			return report, nil //nolint:nilerr // it is in the report
 		}
 	case Source:
 		report.Result = NotRun
-		report.Text = "The file was made from an upload with the SHA-256 digest " + report.SHA256 + ", which it does not contain byte for byte."
+		report.Text = "The file was made from the original that the signature names, and does not contain it byte for byte."
 		return report, nil
 	}
 	h := sha256.New()
@@ -178,10 +178,10 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 		return nil, fmt.Errorf("read the original: %w", err)
 	}
 	if n != o.Length || hex.EncodeToString(h.Sum(nil)) != report.SHA256 {
-		report.Text = "The original in the file is not the one that was uploaded."
+		report.Text = "The original in the file is not the one that the signature names."
 		return report, nil
 	}
 	report.Result = Passed
-	report.Text = "The original in the file is the one that was uploaded, SHA-256 " + report.SHA256 + "."
+	report.Text = "The original in the file is the one that the signature names."
 	return report, nil
 }

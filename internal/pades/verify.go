@@ -59,11 +59,16 @@ type verifier struct {
 	now               time.Time
 	signers, stampers anchors
 	doc               *pdf.Document
-	compared          int // signatures whose later changes were listed
+	compared          int   // signatures whose later changes were listed
+	hashed            int64 // bytes
 }
 
-// maxCompared bounds the signatures that it is told of what was changed after them.
-const maxCompared = 16
+const (
+	// maxCompared bounds the signatures that it is told of what was changed after them.
+	maxCompared = 16
+	// maxHashed bounds the bytes that are hashed, of all signatures together.
+	maxHashed = 4 << 30
+)
 
 // unreadable are the errors of package pdf, and what they mean here.
 var unreadable = []struct {
@@ -141,6 +146,13 @@ func (v *verifier) run() (*Report, error) {
 		last = signatures[i].found
 	}
 	report.conclude(v.size, removed, len(v.signers.list) > 0)
+	if len(signatures) == 0 && !removed.any {
+		if whole, err := endsRevision(v.r, v.size); err != nil {
+			return nil, err
+		} else if !whole {
+			report.Reason = "The file carries no signature, and does not end as a PDF does: a part of it may be missing."
+		}
+	}
 	if last != nil {
 		if report.Original, err = v.original(last); err != nil && !errors.Is(err, errNoOriginal) {
 			return nil, err
@@ -174,7 +186,7 @@ func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 func (v *verifier) describe(field pdf.SignatureField) Signature {
 	value := v.value(field)
 	s := Signature{
-		Field: field.Name, SubFilter: string(field.SubFilter), ByteRange: field.ByteRange,
+		Field: printable([]byte(field.Name)), SubFilter: string(field.SubFilter), ByteRange: field.ByteRange,
 		Coverage: NotRun, Digest: NotRun, Value: NotRun, Chain: NotRun, Changes: NotRun,
 		ClaimedTime: parseDate(v.doc.Text(value.Get("M"))), Problems: []string{}, Changed: []Change{},
 	}
@@ -213,8 +225,12 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// digest hashes what a byte range covers.
+// digest hashes what a byte range covers. The error is errUnsupported where there are
+// too many of them.
 func (v *verifier) digest(f *found, h crypto.Hash) ([]byte, error) {
+	if v.hashed += f.ranges[1] + f.ranges[3]; v.hashed > maxHashed {
+		return nil, fmt.Errorf("%w: too many signatures on so large a file", errUnsupported)
+	}
 	d := h.New()
 	for _, part := range [][2]int64{{f.ranges[0], f.ranges[1]}, {f.ranges[2], f.ranges[3]}} {
 		if _, err := io.Copy(d, io.NewSectionReader(v.r, part[0], part[1])); err != nil {
@@ -321,6 +337,10 @@ func (v *verifier) examineCMS(s *Signature, f *found) error {
 		s.setCertificate(leaf)
 	}
 	digest, err := v.digest(f, signed.signer.hash)
+	if errors.Is(err, errUnsupported) {
+		s.setError(&s.Digest, err, "")
+		return nil
+	}
 	if err != nil {
 		return err
 	}
@@ -403,6 +423,10 @@ func (v *verifier) examineTimeStamp(s *Signature, f *found) error {
 		return nil
 	}
 	digest, err := v.digest(f, stamp.hash)
+	if errors.Is(err, errUnsupported) {
+		s.setError(&s.Digest, err, "")
+		return nil
+	}
 	if err != nil {
 		return err
 	}

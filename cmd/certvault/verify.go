@@ -1,0 +1,246 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/pades"
+)
+
+// verifyCommand judges a file with nothing but the file and certificates: it opens no
+// database and uses no network, so that it works where the vault is not.
+type verifyCommand struct {
+	File    string   `arg:"" help:"The verified PDF."`
+	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: those of the data folder." placeholder:"FILE" sep:"none"`
+	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, beside those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
+	Data    string   `default:"./certvault-data" help:"Data folder whose roots count where --root is not given." placeholder:"DIR"`
+}
+
+// Exit codes of verify: 0 is a valid file.
+const (
+	exitInvalid = exitRefused
+	exitUnknown = exitUsage
+)
+
+// Bounds of what is read.
+const (
+	// maxVerified is far more than any file that the vault makes.
+	maxVerified    = 256 << 20
+	maxRootFile    = 1 << 20
+	maxRootsInFile = 256
+)
+
+// ending is a command's end with an exit code of its own, and an error to tell where
+// the answer does not.
+type ending struct {
+	code int
+	err  error
+}
+
+func (e *ending) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit code %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *ending) Unwrap() error { return e.err }
+
+// Run judges the file.
+func (v *verifyCommand) Run(c *console) error {
+	held, err := v.roots()
+	if err != nil {
+		return &ending{exitUnknown, err}
+	}
+	report, err := verifyFile(c.ctx, v.File, held.options(time.Now()))
+	if err != nil {
+		return &ending{exitUnknown, err}
+	}
+	if err := v.tell(c, report, held); err != nil {
+		return &ending{exitUnknown, err}
+	}
+	switch report.Verdict {
+	case pades.Valid:
+		return nil
+	case pades.Invalid:
+		return &ending{code: exitInvalid}
+	default:
+		return &ending{code: exitUnknown}
+	}
+}
+
+// tell prints the report.
+func (v *verifyCommand) tell(c *console, report *pades.Report, held roots) error {
+	if !c.json {
+		t := telling{report: report, held: held, file: v.File}
+		_, err := io.WriteString(c.stdout, t.text())
+		return err
+	}
+	var out bytes.Buffer
+	enc := json.NewEncoder(&out)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(report); err != nil {
+		return fmt.Errorf("writing the answer: %w", err)
+	}
+	_, err := c.stdout.Write(plainJSON(out.Bytes()))
+	return err
+}
+
+// verifyFile judges a file by its name.
+func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Report, error) {
+	f, size, err := openRegular(name, maxVerified)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	report, err := pades.Verify(stoppable{ctx, f}, size, o)
+	if err != nil {
+		return nil, fmt.Errorf("%q could not be read to its end: %w", name, withoutName(err))
+	}
+	return report, nil
+}
+
+// openRegular opens an ordinary file: a pipe would never end, a device perhaps neither.
+func openRegular(name string, limit int64) (*os.File, int64, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%q cannot be read: %w", name, withoutName(err))
+	}
+	if !info.Mode().IsRegular() { // before it is opened, which for a pipe would wait
+		return nil, 0, fmt.Errorf("%q is not a file but %s", name, kindOfFile(info.Mode()))
+	}
+	if info.Size() > limit {
+		return nil, 0, fmt.Errorf("%q has %d MB, and at most %d MB are looked at", name, info.Size()>>20, limit>>20)
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, 0, fmt.Errorf("%q cannot be read: %w", name, withoutName(err))
+	}
+	return f, info.Size(), nil
+}
+
+func kindOfFile(mode fs.FileMode) string {
+	switch {
+	case mode.IsDir():
+		return "a folder"
+	case mode&fs.ModeNamedPipe != 0:
+		return "a pipe; write it to a file first"
+	case mode&fs.ModeSocket != 0:
+		return "a socket"
+	}
+	return "a device"
+}
+
+// withoutName takes the name out of an error of the file system: it may hold anything,
+// and is told in quotes.
+func withoutName(err error) error {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
+		return p.Err
+	}
+	return err
+}
+
+// stoppable is a file whose reading ends when the command is interrupted.
+type stoppable struct {
+	ctx context.Context //nolint:containedctx // as in console
+	r   io.ReaderAt
+}
+
+// ReadAt reads unless the command was interrupted.
+func (s stoppable) ReadAt(p []byte, offset int64) (int, error) {
+	if err := s.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return s.r.ReadAt(p, offset)
+}
+
+// roots is what a file is held against.
+type roots struct {
+	list     []*x509.Certificate
+	from     string // where they are from, for the reader
+	stampers *x509.CertPool
+}
+
+func (r roots) options(now time.Time) pades.Options {
+	return pades.Options{Roots: r.list, TimeStampRoots: r.stampers, Now: now}
+}
+
+// roots reads the certificates that are given, or else those of the data folder, where
+// there is one.
+func (v *verifyCommand) roots() (roots, error) {
+	held := roots{from: "--root"}
+	for _, name := range v.Root {
+		list, err := readRoots("--root", name)
+		if err != nil {
+			return held, err
+		}
+		held.list = append(held.list, list...)
+	}
+	var err error
+	if held.stampers, err = x509.SystemCertPool(); err != nil { // a system without one is no fault of the file
+		held.stampers = x509.NewCertPool()
+	}
+	for _, name := range v.TSARoot {
+		list, err := readRoots("--tsa-root", name)
+		if err != nil {
+			return held, err
+		}
+		for _, c := range list {
+			held.stampers.AddCert(c)
+		}
+	}
+	if len(v.Root) > 0 {
+		return held, nil
+	}
+	keys := filepath.Join(v.Data, "keys")
+	held.list, err = authority.ReadRoots(keys)
+	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
+		return roots{stampers: held.stampers}, nil
+	}
+	if err != nil {
+		return held, fmt.Errorf("the roots in %q cannot be read: %w; give the root with --root", keys, withoutName(err))
+	}
+	held.from = fmt.Sprintf("the data folder %q", v.Data)
+	return held, nil
+}
+
+// readRoots reads the certificates of a PEM file.
+func readRoots(flag, name string) ([]*x509.Certificate, error) {
+	f, _, err := openRegular(name, maxRootFile)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", flag, err)
+	}
+	defer f.Close() //nolint:errcheck // it was only read
+	text, err := io.ReadAll(io.LimitReader(f, maxRootFile))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %q cannot be read: %w", flag, name, withoutName(err))
+	}
+	var list []*x509.Certificate
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		if block.Type != "CERTIFICATE" {
+			continue
+		}
+		c, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("%s: a certificate in %q is damaged: %w", flag, name, err)
+		}
+		if list = append(list, c); len(list) > maxRootsInFile {
+			return nil, fmt.Errorf("%s: %q has more than %d certificates", flag, name, maxRootsInFile)
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("%s: %q holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----", flag, name)
+	}
+	return list, nil
+}

@@ -1,0 +1,569 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+const (
+	university  = "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
+	referenceID = "NWU-0123456789ABCDEF"
+)
+
+// signingVault is a data folder with keys, and files that were signed with them.
+type signingVault struct {
+	data string
+	keys *authority.Authority
+}
+
+func newSigningVault(t *testing.T, name string) *signingVault {
+	t.Helper()
+	data := t.TempDir()
+	keys, err := authority.Open(filepath.Join(data, "keys"), authority.Options{Now: time.Now, Installation: "vault.example"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := keys.Create(university, name); err != nil {
+		t.Fatal(err)
+	}
+	return &signingVault{data, keys}
+}
+
+// root writes the roots to a file, as they are downloaded.
+func (v *signingVault) root(t *testing.T) string {
+	t.Helper()
+	text, err := v.keys.RootsPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return writeFile(t, "root.pem", text)
+}
+
+// sign returns a file as the institution signs it.
+func (v *signingVault) sign(t *testing.T, file []byte) []byte {
+	t.Helper()
+	key, chain, err := v.keys.Signer(t.Context(), university)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := openPDF(t, file)
+	page, err := doc.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := doc.Update()
+	pending, err := (&pades.Signer{Key: key, Chain: chain}).Prepare(u, doc, doc.Inspect(), page, pades.Statement{
+		Name: chain[0].Subject.CommonName, Time: time.Now(),
+		Original: pades.Original{Form: pades.Prefix, Length: int64(len(file)), SHA256: sha256.Sum256(file), ReferenceID: referenceID},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := pending.Complete(context.Background(), pades.Head{R: bytes.NewReader(file), Size: int64(len(file))}, tail); err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Clone(file), tail...)
+}
+
+func openPDF(t *testing.T, file []byte) *pdf.Document {
+	t.Helper()
+	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// diploma is a PDF of one page.
+func diploma(t *testing.T) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	w := pdf.NewWriter(&out)
+	pages := w.Reserve()
+	page := w.Add(pdf.NewDict(
+		pdf.Entry{Key: "Type", Value: pdf.Name("Page")}, pdf.Entry{Key: "Parent", Value: pages},
+		pdf.Entry{Key: "MediaBox", Value: pdf.Rectangle{X1: 200, Y1: 100}.Array()},
+		pdf.Entry{Key: "Contents", Value: w.Add(pdf.NewStream(nil, []byte("0 0 10 10 re f")))},
+	))
+	w.Set(pages, pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Pages")}, pdf.Entry{Key: "Kids", Value: pdf.Array{page}}, pdf.Entry{Key: "Count", Value: pdf.Integer(1)}))
+	if err := w.Close(w.Add(pdf.NewDict(pdf.Entry{Key: "Type", Value: pdf.Name("Catalog")}, pdf.Entry{Key: "Pages", Value: pages})), pdf.Ref{}); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// changedPage returns a file with a revision in which page one has another size.
+func changedPage(t *testing.T, file []byte) []byte {
+	t.Helper()
+	doc := openPDF(t, file)
+	page, err := doc.Page(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	u := doc.Update()
+	u.SetPage(page, page.Dict.Clone().Set("MediaBox", pdf.Rectangle{X1: 99, Y1: 99}.Array()))
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return append(bytes.Clone(file), tail...)
+}
+
+func writeFile(t *testing.T, name string, data []byte) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), name)
+	if err := os.WriteFile(path, data, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// nowhere is a data folder that is not there, so that no root is known.
+func nowhere(t *testing.T) string { return filepath.Join(t.TempDir(), "nowhere") }
+
+func flipped(file []byte, at int) []byte {
+	out := bytes.Clone(file)
+	out[at] ^= 1
+	return out
+}
+
+func TestVerify(t *testing.T) {
+	t.Parallel()
+	v, other := newSigningVault(t, "Northwest University"), newSigningVault(t, "Northwest University")
+	original := diploma(t)
+	file := v.sign(t, original)
+	root, otherRoot := v.root(t), other.root(t)
+	swapped := bytes.Replace(bytes.Clone(original), []byte("0 0 10 10 re f"), []byte("1 1 10 10 re f"), 1)
+	contents := bytes.Index(file, []byte("/Contents <")) + 100
+	for name, tc := range map[string]struct {
+		file []byte
+		args []string
+		code int
+		says []string
+	}{
+		"valid": {file, []string{"--root", root}, exitDone, []string{
+			"VALID: The file is as Northwest University signed it.", "Signed by     Northwest University", referenceID, fmt.Sprintf("%x", sha256.Sum256(original)),
+			"own clock said", "No time stamp proves it", "nothing was changed", "was revoked since", "/verify/" + referenceID, "--root",
+		}},
+		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
+		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},
+		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: No root that was given vouches", "certificate says Northwest"}},
+		"root before data folder":  {file, []string{"--root", otherRoot, "--data", v.data}, exitInvalid, []string{"NOT VALID: "}},
+		"no root":                  {file, []string{"--data", nowhere(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "only what the signature says"}},
+		"a byte of the original":   {flipped(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
+		"a byte of the content":    {flipped(file, bytes.Index(file, []byte("10 10 re"))), []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is not as it was signed."}},
+		"a byte of the signature":  {flipped(file, contents), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
+		"an added revision":        {changedPage(t, file), []string{"--root", root}, exitInvalid, []string{"NOT VALID: ", "permits no change", "After it      pages: 1 replaced"}},
+		"an added newline":         {append(bytes.Clone(file), '\n'), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
+		"a swapped original":       {append(swapped, file[len(original):]...), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
+		"unsigned":                 {original, []string{"--root", root}, exitUnknown, []string{"CANNOT TELL: The file carries no signature."}},
+		"empty":                    {nil, []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is empty."}},
+		"not a PDF":                {[]byte("Dear Sir or Madam"), []string{"--root", root}, exitInvalid, []string{"NOT VALID: The file is not a PDF."}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := certvault(t, "", append([]string{"verify", writeFile(t, "diploma.pdf", tc.file)}, tc.args...)...)
+			if code != tc.code || errs != "" {
+				t.Errorf("exit %d, want %d: %s", code, tc.code, errs)
+			}
+			for _, says := range tc.says {
+				if !strings.Contains(out, says) {
+					t.Errorf("does not say %q:\n%s", says, out)
+				}
+			}
+			if valid := strings.HasPrefix(out, "VALID: "); valid != (tc.code == exitDone) {
+				t.Errorf("exit %d and\n%s", code, out)
+			}
+		})
+	}
+}
+
+func TestVerifyOfATruncatedFile(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	original := diploma(t)
+	file := v.sign(t, original)
+	for n, want := range map[int]int{
+		len(file) - 1: exitInvalid, 100: exitInvalid, 1: exitInvalid,
+		// The signature itself is cut off, or gone without a trace.
+		len(file) - 100: exitUnknown, len(original) + 100: exitUnknown, len(original): exitUnknown, len(original) - 100: exitUnknown,
+	} {
+		code, out, errs := certvault(t, "", "verify", writeFile(t, "diploma.pdf", file[:n]), "--data", v.data)
+		if code != want || strings.HasPrefix(out, "VALID") {
+			t.Errorf("%d of %d bytes: exit %d, %s%s", n, len(file), code, out, errs)
+		}
+	}
+}
+
+// What verify answers to a program is the report, one object.
+func TestVerifyJSON(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	original := diploma(t)
+	path := writeFile(t, "diploma.pdf", v.sign(t, original))
+	code, out, errs := certvault(t, "", "verify", path, "--json", "--root", v.root(t))
+	if code != exitDone {
+		t.Fatalf("exit %d: %s", code, errs)
+	}
+	var report struct {
+		Verdict, Reason string
+		Signatures      []map[string]any
+		Original        map[string]any
+		Untold          []string
+	}
+	d := json.NewDecoder(strings.NewReader(out))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&report); err != nil || d.More() {
+		t.Fatalf("%v: %s", err, out)
+	}
+	if report.Verdict != "valid" || len(report.Signatures) != 1 || len(report.Untold) == 0 ||
+		report.Original["reference_id"] != referenceID || report.Original["sha256"] != fmt.Sprintf("%x", sha256.Sum256(original)) {
+		t.Errorf("%s", out)
+	}
+	s := report.Signatures[0]
+	for key, want := range map[string]any{
+		"signer": "Northwest University", "covers_file": true, "certification": 1., "coverage": "passed", "digest": "passed", "value": "passed",
+		"chain": "passed", "changes": "passed", "time_stamp": nil, "sub_filter": "ETSI.CAdES.detached",
+	} {
+		if s[key] != want {
+			t.Errorf("%s is %v, want %v", key, s[key], want)
+		}
+	}
+	// The exit code says the same whatever the form.
+	if code, out, _ := certvault(t, "", "verify", path, "--json", "--data", nowhere(t)); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) {
+		t.Errorf("exit %d: %s", code, out)
+	}
+}
+
+// After new keys and a new root, files of before are as good as those of after, with the
+// roots as they are downloaded and with those of the folder; pdfsig agrees.
+func TestVerifyAfterRotation(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	firstRoot := v.root(t)
+	files := [][]byte{v.sign(t, diploma(t))}
+	for _, rotate := range []func() error{
+		func() error { return v.keys.Rotate(university, "Northwest University") },
+		v.keys.RotateRoot,
+		func() error { return v.keys.Rotate(university, "Northwest University") },
+	} {
+		if err := rotate(); err != nil {
+			t.Fatal(err)
+		}
+		files = append(files, v.sign(t, diploma(t)))
+	}
+	nss := trustStore(t, v.root(t))
+	signers := map[string]bool{}
+	for i, file := range files {
+		path := writeFile(t, "diploma.pdf", file)
+		for _, args := range [][]string{{"--root", v.root(t)}, {"--data", v.data}} {
+			code, out, errs := certvault(t, "", append([]string{"verify", path}, args...)...)
+			if code != exitDone {
+				t.Errorf("file %d: exit %d: %s%s", i+1, code, out, errs)
+			}
+			signers[regexp.MustCompile(`SHA-256 [0-9a-f]{64}\n {2}When`).FindString(out)] = true
+		}
+		// The root of before does not vouch for what was signed under the next.
+		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
+			t.Errorf("file %d with the first root alone: exit %d", i+1, code)
+		}
+		judgeTrusted(t, path, nss)
+	}
+	if len(signers) != 3 {
+		t.Errorf("%d certificates signed", len(signers))
+	}
+}
+
+// The page on checking says how other programs do it: they come to the same result, and
+// to another on a changed file.
+func TestVerifyAsDocumented(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"pdfsig", "certutil", "openssl"} {
+		if _, err := exec.LookPath(name); err != nil {
+			missing(t, name+" is not installed")
+		}
+	}
+	page, err := os.ReadFile("../../docs/verify.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, ok := strings.Cut(string(page), "```sh\n")
+	script, _, closed := strings.Cut(script, "```")
+	if !ok || !closed {
+		t.Fatal("the page has no script")
+	}
+	v := newSigningVault(t, "Northwest University")
+	roots, err := v.keys.RootsPEM()
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := v.sign(t, diploma(t))
+	for name, tc := range map[string]struct {
+		file []byte
+		good bool
+	}{
+		"as signed": {file, true},
+		"changed":   {flipped(file, bytes.Index(file, []byte("10 10 re"))), false},
+	} {
+		dir := t.TempDir()
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, "diploma.pdf"), tc.file, 0o600), os.WriteFile(filepath.Join(dir, "root.pem"), roots, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+		sh := exec.CommandContext(t.Context(), "sh", "-c", script)
+		sh.Dir = dir
+		out, err := sh.CombinedOutput()
+		said := string(out)
+		if (err == nil) != tc.good {
+			t.Errorf("%s: %v\n%s", name, err, said)
+		}
+		for _, words := range []string{"Signature is Valid", "Certificate is Trusted", "CAdES Verification successful"} {
+			if strings.Contains(said, words) != tc.good {
+				t.Errorf("%s: %q\n%s", name, words, said)
+			}
+		}
+	}
+}
+
+// trustStore makes a database of NSS with the roots of a PEM file.
+func trustStore(t *testing.T, roots string) string {
+	t.Helper()
+	text, err := os.ReadFile(roots)
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	tool(t, "certutil", "-N", "-d", "sql:"+dir, "--empty-password")
+	for i, part := range strings.SplitAfter(string(text), "-----END CERTIFICATE-----\n") {
+		if part != "" {
+			tool(t, "certutil", "-A", "-d", "sql:"+dir, "-n", fmt.Sprint("root ", i), "-t", "CT,C,C", "-a", "-i", writeFile(t, "one.pem", []byte(part)))
+		}
+	}
+	return dir
+}
+
+func judgeTrusted(t *testing.T, path, nss string) {
+	t.Helper()
+	said := tool(t, "pdfsig", "-nssdir", nss, path)
+	for _, want := range []string{"Signature is Valid.", "Certificate is Trusted.", "Total document signed"} {
+		if !strings.Contains(said, want) {
+			t.Errorf("pdfsig does not say %q: %s", want, said)
+		}
+	}
+}
+
+// tool runs a program that judges files.
+func tool(t *testing.T, name string, args ...string) string {
+	t.Helper()
+	if _, err := exec.LookPath(name); err != nil {
+		missing(t, name+" is not installed")
+	}
+	out, err := exec.CommandContext(t.Context(), name, args...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}
+
+// missing skips on a laptop and fails in CI.
+func missing(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}
+
+// hostileText moves a cursor, sets a title, hides, turns text round, and is no UTF-8.
+const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
+
+// A name in a certificate, a field or a file cannot command the terminal, nor can it fake a
+// line of the answer.
+func TestVerifyPrintsNothingThatCommands(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Evil "+hostileText)
+	file := v.sign(t, diploma(t))
+	doc := openPDF(t, file)
+	u := doc.Update()
+	field := u.Add(pdf.NewDict(pdf.Entry{Key: "FT", Value: pdf.Name("Sig")}, pdf.Entry{Key: "T", Value: pdf.TextString("Field " + hostileText)},
+		pdf.Entry{Key: "V", Value: u.Add(pdf.NewDict(pdf.Entry{Key: "SubFilter", Value: pdf.Name("Sub " + hostileText)}, pdf.Entry{Key: "Contents", Value: pdf.String("x")}))}))
+	form := u.Dict(u.Catalog().Get("AcroForm")).Clone()
+	form.Set("Fields", append(append(pdf.Array{}, u.Array(form.Get("Fields"))...), field))
+	u.SetCatalog(u.Catalog().Clone().Set("AcroForm", form))
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := writeFile(t, "diploma "+strings.ReplaceAll(hostileText, "/", "")+".pdf", append(file, tail...))
+	for _, args := range [][]string{
+		{"verify", path, "--data", v.data},
+		{"verify", path, "--data", v.data, "--json"},
+		{"verify", path + hostileText, "--data", v.data},
+		{"verify", path, "--root", path},
+		{"verify", path, "--root", nowhere(t) + hostileText},
+	} {
+		_, out, errs := certvault(t, "", args...)
+		if out+errs == "" {
+			t.Errorf("%q says nothing", args)
+		}
+		for _, r := range out + errs {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Errorf("%q prints %q:\n%q", args, r, out+errs)
+				break
+			}
+		}
+		if strings.Contains(out, "\nend") {
+			t.Errorf("a name makes a line of its own:\n%s", out)
+		}
+	}
+	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
+		t.Errorf("the names are not told:\n%s", out)
+	}
+}
+
+// What is no ordinary file is not waited for, and what cannot be read is no verdict.
+func TestVerifyOfWhatIsNoFile(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	dir := t.TempDir()
+	pipe, large, damaged := filepath.Join(dir, "pipe"), filepath.Join(dir, "large"), writeFile(t, "root.pem", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxVerified+1)); err != nil {
+		t.Fatal(err)
+	}
+	broken := newSigningVault(t, "x")
+	if err := os.WriteFile(filepath.Join(broken.data, "keys", "root", "0002.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"nothing there":    {[]string{filepath.Join(dir, "none.pdf")}, "no such file"},
+		"standard input":   {[]string{"-"}, "no such file"},
+		"a folder":         {[]string{dir}, "a folder"},
+		"a pipe":           {[]string{pipe}, "a pipe"},
+		"a device":         {[]string{"/dev/zero"}, "a device"},
+		"too large":        {[]string{large}, "at most 256 MB"},
+		"no argument":      {nil, "expected \"<file>\""},
+		"two files":        {[]string{file, file}, "unexpected argument"},
+		"no such root":     {[]string{file, "--root", filepath.Join(dir, "none.pem")}, "--root: "},
+		"root is a folder": {[]string{file, "--root", dir}, "a folder"},
+		"root is a pipe":   {[]string{file, "--root", pipe}, "a pipe"},
+		"root is a PDF":    {[]string{file, "--root", file}, "holds no certificate"},
+		"damaged root":     {[]string{file, "--root", damaged}, "damaged"},
+		"no TSA root":      {[]string{file, "--tsa-root", file}, "--tsa-root: "},
+		"broken keys":      {[]string{file, "--data", broken.data}, "give the root with --root"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := certvault(t, "", append([]string{"verify"}, tc.args...)...)
+			if code != exitUnknown || out != "" || !strings.Contains(errs, tc.says) {
+				t.Errorf("exit %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// An interrupt ends it.
+func TestVerifyIsInterrupted(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"verify", writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), "--data", v.data}, strings.NewReader(""), &out, &errs)
+	if code != exitUnknown || out.Len() > 0 || !strings.Contains(errs.String(), "canceled") {
+		t.Errorf("exit %d: %s%s", code, out.String(), errs.String())
+	}
+}
+
+// To look for the roots makes no folder, and no database is opened or made.
+func TestVerifyLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	file, data := writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), nowhere(t)
+	certvault(t, "", "verify", file, "--data", data)
+	if _, err := os.Stat(data); err == nil {
+		t.Error("the data folder was made")
+	}
+	certvault(t, "", "verify", file, "--data", v.data)
+	list, err := os.ReadDir(v.data)
+	if err != nil || len(list) != 1 || list[0].Name() != "keys" {
+		t.Errorf("the data folder holds %v, %v", list, err)
+	}
+}
+
+// Files of all kinds, many of them hostile, get an answer; none of them is valid.
+func TestVerifyCorpus(t *testing.T) {
+	t.Parallel()
+	const corpus = "../../../shared/corpus"
+	if _, err := os.Stat(corpus); err != nil {
+		missing(t, "the corpus is not there")
+	}
+	v := newSigningVault(t, "Northwest University")
+	seen := 0
+	err := filepath.WalkDir(corpus, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		seen++
+		code, out, errs := certvault(t, "", "verify", path, "--data", v.data)
+		if code != exitInvalid && code != exitUnknown || errs != "" || !strings.HasPrefix(out, "NOT VALID: ") && !strings.HasPrefix(out, "CANNOT TELL: ") {
+			t.Errorf("%s: exit %d: %s%s", path, code, out, errs)
+		}
+		return nil
+	})
+	if err != nil || seen < 100 {
+		t.Errorf("%d files, %v", seen, err)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Universität 大学": "Universität 大学",
+		"a\x1b[1mb":      `a\x1b[1mb`,
+		"a\nb":           `a\nb`,
+		"\u202ea\u009bb": `\u202ea\u009bb`,
+		"a\xffb":         `a\xffb`,
+		"\x7f'\"":        `\x7f'"`,
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	text, err := json.Marshal("a\x1b\x7f\u202e\u009b\U000e0041b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back string
+	escaped := plainJSON(append(text, '\n'))
+	if err := json.Unmarshal(escaped, &back); err != nil || back != "a\x1b\x7f\u202e\u009b\U000e0041b" || !isPlain(strings.TrimSpace(string(escaped))) {
+		t.Errorf("%q, %v, from %q", back, err, escaped)
+	}
+}

@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf16"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/pades"
+)
+
+// telling writes a report for a person who is no expert.
+type telling struct {
+	report *pades.Report
+	held   roots
+	file   string
+	out    strings.Builder
+}
+
+// rootAddress is where a vault gives its root.
+const rootAddress = "/.well-known/certvault/root.pem"
+
+var verdictWords = map[pades.Verdict]string{
+	pades.Valid: "VALID", pades.Invalid: "NOT VALID", pades.Unknown: "CANNOT TELL",
+}
+
+// text returns what is to be said.
+func (t *telling) text() string {
+	r := t.report
+	t.linef("%s: %s", verdictWords[r.Verdict], r.Reason)
+	t.linef("")
+	t.entryf("File", "%s", t.file)
+	t.roots()
+	if n := len(r.Signatures); n > 0 {
+		last := &r.Signatures[n-1]
+		t.signature(last)
+		t.original()
+		for i := range r.Signatures[:n-1] {
+			t.linef("")
+			t.linef("An earlier signature, %d of %d", i+1, n)
+			t.signature(&r.Signatures[i])
+		}
+	}
+	t.untold()
+	return t.out.String()
+}
+
+// linef writes a line. Whatever in it comes from a file cannot command the terminal.
+func (t *telling) linef(format string, args ...any) {
+	t.out.WriteString(strings.TrimRight(plain(fmt.Sprintf(format, args...)), " "))
+	t.out.WriteByte('\n')
+}
+
+// entryf writes a line with a heading, which may be empty.
+func (t *telling) entryf(heading, format string, args ...any) {
+	t.linef("  %-14s%s", heading, fmt.Sprintf(format, args...))
+}
+
+// maxRootsTold are the roots that are named one by one.
+const maxRootsTold = 4
+
+// roots tells whom the reader trusts by this run of the command.
+func (t *telling) roots() {
+	for i, c := range t.held.list {
+		heading := ""
+		if i == 0 {
+			heading = "Held against"
+		}
+		if i == maxRootsTold {
+			t.entryf("", "and %d more", len(t.held.list)-i)
+			break
+		}
+		t.entryf(heading, "root %s from %s,", certificateName(c.Subject.CommonName, c.Subject.String()), t.held.from)
+		t.entryf("", "SHA-256 %s", authority.Fingerprint(c))
+	}
+}
+
+func certificateName(common, whole string) string {
+	if common != "" {
+		return common
+	}
+	return whole
+}
+
+// signature tells of one signature.
+func (t *telling) signature(s *pades.Signature) {
+	switch {
+	case s.Signer == "":
+		t.entryf("Signed by", "nobody that can be told; field %s", s.Field)
+	case s.Chain == pades.Passed && s.Intact():
+		t.entryf("Signed by", "%s", s.Signer)
+	default: // anybody can write a name into a certificate
+		t.entryf("Signed by", "somebody whose certificate says %s", s.Signer)
+	}
+	if s.Signer != "" {
+		t.entryf("", "certificate issued by %s,", s.Issuer)
+		t.entryf("", "valid from %s until %s,", s.ValidFrom.UTC().Format(time.DateOnly), s.ValidUntil.UTC().Format(time.DateOnly))
+		t.entryf("", "SHA-256 %s", s.Fingerprint)
+	}
+	t.when(s)
+	if words, ok := certificationWords[s.Certification]; ok {
+		t.entryf("Permits", "%s", words)
+	}
+	t.changes(s)
+	for _, p := range s.Problems {
+		t.entryf("Problem", "%s", p)
+	}
+}
+
+// certificationWords are what a certification permits (ISO 32000-2, table 257).
+var certificationWords = map[int]string{
+	1: "no change at all",
+	2: "filling in forms and signing",
+	3: "annotations, filling in forms and signing",
+}
+
+// when tells the time of signing, and how much that is worth.
+func (t *telling) when(s *pades.Signature) {
+	claimed := "The signer's own clock is not in the signature."
+	if !s.ClaimedTime.IsZero() {
+		claimed = fmt.Sprintf("The signer's own clock said %s.", moment(s.ClaimedTime))
+	}
+	stamp := s.TimeStamp
+	switch {
+	case stamp == nil:
+		t.entryf("When", "%s", claimed)
+		t.entryf("", "No time stamp proves it.")
+		return
+	case stamp.Value == pades.Passed && stamp.Chain == pades.Passed:
+		t.entryf("When", "Not later than %s: that is proved by the time stamp of %s.", moment(stamp.Time), stamp.Authority)
+	case stamp.Value == pades.Passed:
+		t.entryf("When", "%s by a time stamp whose certificate says %s, which proves nothing here:", moment(stamp.Time), stamp.Authority)
+		t.entryf("", "%s", stamp.Problem)
+	default:
+		t.entryf("When", "There is a time stamp, which proves nothing: %s", stamp.Problem)
+	}
+	t.entryf("", "%s", claimed)
+}
+
+func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
+
+// changeWords are the kinds of objects as a person calls them.
+var changeWords = map[pades.ChangeKind]string{
+	pades.ChangedSignature:  "signatures",
+	pades.ChangedForm:       "form fields",
+	pades.ChangedAnnotation: "annotations, or the list of them on a page",
+	pades.ChangedPage:       "pages",
+	pades.ChangedCatalog:    "the document's catalog",
+	pades.ChangedMetadata:   "metadata",
+	pades.ChangedValidation: "data that helps to validate signatures later",
+	pades.ChangedStream:     "page content, pictures or fonts",
+	pades.ChangedOther:      "other objects",
+}
+
+// changes tells what was done to the file after a signature.
+func (t *telling) changes(s *pades.Signature) {
+	switch {
+	case s.CoversFile:
+		t.entryf("After it", "nothing was changed or added")
+	case s.Revision == 0:
+		t.entryf("After it", "cannot be told: the signature does not say which part of the file it is for")
+	case len(s.Changed) == 0:
+		t.entryf("After it", "something was added that changes no object of the document")
+	}
+	for i, c := range s.Changed {
+		heading := ""
+		if i == 0 {
+			heading = "After it"
+		}
+		t.entryf(heading, "%s", changed(c))
+	}
+}
+
+func changed(c pades.Change) string {
+	var how []string
+	if c.Added > 0 {
+		how = append(how, fmt.Sprintf("%d added", c.Added))
+	}
+	if c.Replaced > 0 {
+		how = append(how, fmt.Sprintf("%d replaced", c.Replaced))
+	}
+	if len(how) == 0 {
+		how = []string{"too many to count"}
+	}
+	return changeWords[c.Kind] + ": " + strings.Join(how, ", ")
+}
+
+// original tells of the upload, as the last signature has it.
+func (t *telling) original() {
+	o := t.report.Original
+	if o == nil {
+		return
+	}
+	said := "" // by a signature that proves nothing
+	if t.report.Verdict != pades.Valid {
+		said = ", which is only what the signature says"
+	}
+	if o.ReferenceID != "" {
+		t.entryf("Reference id", "%s%s", o.ReferenceID, said)
+	}
+	t.entryf("Original", "%s", o.Text)
+	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, said)
+}
+
+// untold tells what this file cannot, and where to ask.
+func (t *telling) untold() {
+	r := t.report
+	if len(r.Untold) == 0 {
+		return
+	}
+	t.linef("")
+	t.linef("What the file alone cannot tell")
+	for _, u := range r.Untold {
+		t.linef("  - %s", u)
+	}
+	if len(r.Signatures) == 0 {
+		return
+	}
+	if o := r.Original; o != nil && o.ReferenceID != "" {
+		t.linef("  Look up %s at the institution's verification page, which ends in /verify/%s.", o.ReferenceID, o.ReferenceID)
+		t.linef("  The QR code on the document leads there: see that the address is the institution's own.")
+	}
+	if len(t.held.list) > 0 {
+		return
+	}
+	t.linef("")
+	t.linef("No root was given, so nobody vouches for the signer.")
+	t.linef("  Get the root from the vault, at its address followed by %s,", rootAddress)
+	t.linef("  compare its SHA-256 fingerprint with the one that the institution tells you, and give it with --root FILE.")
+}
+
+// plain returns text with everything that is not a printable character in the notation
+// of Go, so that it can neither move the cursor nor turn the order of letters.
+func plain(text string) string {
+	if isPlain(text) {
+		return text
+	}
+	var out strings.Builder
+	for text != "" {
+		r, n := utf8.DecodeRuneInString(text)
+		switch {
+		case r == utf8.RuneError && n == 1:
+			fmt.Fprintf(&out, `\x%02x`, text[0])
+		case unicode.IsPrint(r):
+			out.WriteRune(r)
+		default:
+			out.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+		text = text[n:]
+	}
+	return out.String()
+}
+
+func isPlain(text string) bool {
+	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
+}
+
+// plainJSON returns a JSON text, of which the encoder escaped the control characters
+// of ASCII, with the others escaped too. They can only stand within strings.
+func plainJSON(text []byte) []byte {
+	body := bytes.TrimRight(text, "\n")
+	if isPlain(string(body)) {
+		return text
+	}
+	var out bytes.Buffer
+	for _, r := range string(body) {
+		if unicode.IsPrint(r) {
+			out.WriteRune(r)
+			continue
+		}
+		for _, unit := range utf16.Encode([]rune{r}) {
+			fmt.Fprintf(&out, `\u%04x`, unit)
+		}
+	}
+	out.WriteByte('\n')
+	return out.Bytes()
+}
