@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// TestVerifyOffline has the binary judge files that OpenSSL signed, where there is neither
+// a vault nor a network.
+func TestVerifyOffline(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	root := signingRoot(t, dir)
+	file := signedByOpenSSL(t, dir)
+	changed := bytes.Replace(bytes.Clone(file), []byte("/MediaBox[0 0 200 100]"), []byte("/MediaBox[0 0 100 200]"), 1)
+	for name, c := range map[string]struct {
+		file    []byte
+		args    []string
+		code    int
+		verdict string
+	}{
+		"valid":      {file, []string{"--root", root}, 0, "valid"},
+		"no root":    {file, nil, 2, "unknown"},
+		"changed":    {changed, []string{"--root", root}, 1, "invalid"},
+		"added to":   {append(bytes.Clone(file), "1 0 obj<</Type/Catalog>>endobj\n"...), []string{"--root", root}, 1, "invalid"},
+		"cut off":    {file[:len(file)-40], []string{"--root", root}, 1, "invalid"},
+		"not a PDF":  {[]byte("<html>"), []string{"--root", root}, 1, "invalid"},
+		"unsigned":   {sample("x"), []string{"--root", root}, 2, "unknown"},
+		"empty file": {nil, []string{"--root", root}, 1, "invalid"},
+	} {
+		path := filepath.Join(dir, strings.ReplaceAll(name, " ", "-")+".pdf")
+		if err := os.WriteFile(path, c.file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		data := filepath.Join(dir, "no-such-folder")
+		args := append([]string{"verify", path, "--json", "--data", data}, c.args...)
+		code, out := alone(t, args...)
+		var report struct{ Verdict string }
+		if err := json.Unmarshal([]byte(out), &report); err != nil || code != c.code || report.Verdict != c.verdict {
+			t.Errorf("%s: exit %d, %v: %s", name, code, err, out)
+		}
+		if _, err := os.Stat(data); err == nil {
+			t.Errorf("%s: the data folder was made", name)
+		}
+	}
+	if said := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(said, "Signature is Valid") {
+		t.Errorf("pdfsig: %s", said)
+	}
+}
+
+// alone runs the binary where it has no network, if the machine can do that.
+func alone(t *testing.T, args ...string) (code int, stdout string) {
+	t.Helper()
+	binary, err := vault.Binary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	if exec.CommandContext(t.Context(), "unshare", "--map-root-user", "--net", "true").Run() == nil {
+		cmd = exec.CommandContext(t.Context(), "unshare", append([]string{"--map-root-user", "--net", binary}, args...)...)
+	}
+	cmd.Dir = t.TempDir()
+	out, err := cmd.Output()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), string(out)
+}
+
+// runIn runs an independent program in a folder, which must succeed.
+func runIn(t *testing.T, dir, name string, args ...string) string {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), tool(t, name), args...)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%s: %v: %s", name, err, out)
+	}
+	return string(out)
+}
+
+// signingRoot has OpenSSL make a root and a certificate for documents in a folder, and
+// returns the root's file.
+func signingRoot(t *testing.T, dir string) string {
+	t.Helper()
+	extensions := "basicConstraints=critical,CA:false\nkeyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=1.3.6.1.5.5.7.3.36\n"
+	if err := os.WriteFile(filepath.Join(dir, "leaf.cnf"), []byte(extensions), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ec := []string{"-newkey", "EC", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"}
+	runIn(t, dir, "openssl", append([]string{"req", "-x509", "-keyout", "root.key", "-out", "root.pem", "-days", "30", "-subj", "/CN=Root"}, ec...)...)
+	runIn(t, dir, "openssl", append([]string{"req", "-new", "-keyout", "leaf.key", "-out", "leaf.csr", "-subj", "/CN=Northwind University"}, ec...)...)
+	runIn(t, dir, "openssl", "x509", "-req", "-in", "leaf.csr", "-CA", "root.pem", "-CAkey", "root.key", "-set_serial", "2", "-days", "20", "-extfile", "leaf.cnf", "-out", "leaf.pem")
+	return filepath.Join(dir, "root.pem")
+}
+
+// signedByOpenSSL is a PDF that owes nothing to the vault's code.
+func signedByOpenSSL(t *testing.T, dir string) []byte {
+	t.Helper()
+	const ranges = "[0 0000000000 0000000000 0000000000]"
+	room := strings.Repeat("0", 8000)
+	var b bytes.Buffer
+	b.WriteString("%PDF-1.7\n")
+	var offsets []int
+	for i, object := range []string{
+		"<</Type/Catalog/Pages 2 0 R/AcroForm<</SigFlags 3/Fields[4 0 R]>>>>",
+		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
+		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]/Annots[4 0 R]>>",
+		"<</Type/Annot/Subtype/Widget/FT/Sig/T(Signature)/F 132/Rect[0 0 0 0]/P 3 0 R/V 5 0 R>>",
+		"<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/ETSI.CAdES.detached/M(D:20260102030405Z)/ByteRange" + ranges + "/Contents<" + room + ">>>",
+	} {
+		offsets = append(offsets, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, object)
+	}
+	start := b.Len()
+	b.WriteString("xref\n0 6\n0000000000 65535 f \n")
+	for _, at := range offsets {
+		fmt.Fprintf(&b, "%010d 00000 n \n", at)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", start)
+	file := b.Bytes()
+	from := bytes.Index(file, []byte("<"+room))
+	to := from + len(room) + 2
+	file = bytes.Replace(file, []byte(ranges), fmt.Appendf(nil, "[0 %010d %010d %010d]", from, to, len(file)-to), 1)
+	if err := os.WriteFile(filepath.Join(dir, "content"), append(bytes.Clone(file[:from]), file[to:]...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	runIn(t, dir, "openssl", "cms", "-sign", "-binary", "-cades", "-md", "sha256", "-in", "content", "-signer", "leaf.pem", "-inkey", "leaf.key", "-outform", "DER", "-out", "cms")
+	cms, err := os.ReadFile(filepath.Join(dir, "cms"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	hex.Encode(file[from+1:to-1], cms)
+	return file
+}
