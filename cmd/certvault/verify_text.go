@@ -98,7 +98,8 @@ func (t *telling) signature(s *pades.Signature) {
 		t.entryf("Signed by", "somebody whose certificate says %s", s.Signer)
 	}
 	if s.Signer != "" {
-		t.entryf("", "certificate issued by %s,", s.Issuer)
+		t.entryf("", "certificate of %s,", s.Subject)
+		t.entryf("", "issued by %s,", s.Issuer)
 		t.entryf("", "valid from %s until %s,", s.ValidFrom.UTC().Format(time.DateOnly), s.ValidUntil.UTC().Format(time.DateOnly))
 		t.entryf("", "SHA-256 %s", s.Fingerprint)
 	}
@@ -133,6 +134,9 @@ func (t *telling) when(s *pades.Signature) {
 		return
 	case stamp.Value == pades.Passed && stamp.Chain == pades.Passed:
 		t.entryf("When", "Not later than %s: that is proved by the time stamp of %s.", moment(stamp.Time), stamp.Authority)
+		if stamp.Problem != "" {
+			t.entryf("", "%s", stamp.Problem)
+		}
 	case stamp.Value == pades.Passed:
 		t.entryf("When", "%s by a time stamp whose certificate says %s, which proves nothing here:", moment(stamp.Time), stamp.Authority)
 		t.entryf("", "%s", stamp.Problem)

@@ -201,7 +201,7 @@ func (a *Authority) Create(institution, name string) error {
 	if numbers, err := generations(path); err != nil || len(numbers) > 0 {
 		return err
 	}
-	e, err := a.newLeaf(name)
+	e, err := a.newLeaf(institution, name)
 	if err != nil {
 		return err
 	}
@@ -217,7 +217,7 @@ func (a *Authority) Rotate(institution, name string) error {
 	if err != nil {
 		return err
 	}
-	e, err := a.newLeaf(name)
+	e, err := a.newLeaf(institution, name)
 	if err != nil {
 		return err
 	}

@@ -62,8 +62,10 @@ func (a *Authority) newRoot() (entry, error) {
 	return a.seal(Issued, key, []*x509.Certificate{root})
 }
 
-// newLeaf makes a key and has the root issue its certificate.
-func (a *Authority) newLeaf(name string) (entry, error) {
+// newLeaf makes a key and has the root issue its certificate. Names of institutions need
+// not be unique and can be changed; the serial number of the subject, which is there to
+// tell apart what has the same name (ITU-T X.520, 6.2.9), is the institution's id.
+func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	o, err := a.latest(filepath.Join(a.dir, rootFolder))
 	if err != nil {
 		return entry{}, err
@@ -85,6 +87,7 @@ func (a *Authority) newLeaf(name string) (entry, error) {
 	if template.NotAfter.After(root.NotAfter) {
 		template.NotAfter = root.NotAfter
 	}
+	template.Subject.SerialNumber = institution
 	template.BasicConstraintsValid = true // and no CA
 	template.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
 	leaf, err := issue(template, root, key.Public(), rootKey)

@@ -46,6 +46,7 @@ type Signature struct {
 	SubFilter string `json:"sub_filter"`
 
 	Signer        string    `json:"signer"` // the common name, or the whole name without one
+	Subject       string    `json:"subject"`
 	Issuer        string    `json:"issuer"`
 	Serial        string    `json:"serial"` // of the certificate, in hexadecimal
 	Fingerprint   string    `json:"fingerprint"`
@@ -93,7 +94,9 @@ type TimeStamp struct {
 	// Value: it is of this signature, and made by the key of its certificate.
 	Value Result `json:"value"`
 	// Chain: a root vouches for the authority.
-	Chain   Result `json:"chain"`
+	Chain Result `json:"chain"`
+	// Problem is a sentence on what keeps the stamp from proving the time, or is taken on
+	// trust where it does; empty when there is nothing to say.
 	Problem string `json:"problem"`
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding"
+	"encoding/binary"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -28,7 +29,7 @@ type Head struct {
 func (h Head) digest() (hash.Hash, error) {
 	d := sha256.New()
 	state, ok := d.(encoding.BinaryUnmarshaler)
-	if len(h.State) > 0 && ok && state.UnmarshalBinary(h.State) == nil {
+	if ok && h.stateFits() && state.UnmarshalBinary(h.State) == nil {
 		return d, nil
 	}
 	d.Reset()
@@ -36,6 +37,13 @@ func (h Head) digest() (hash.Hash, error) {
 		return nil, fmt.Errorf("read what is to be signed: %w", err)
 	}
 	return d, nil
+}
+
+// stateFits tells whether the state is one after as many bytes as the head has, which
+// it ends in. One of another file would lead to a signature that fits nothing.
+func (h Head) stateFits() bool {
+	n := len(h.State) - 8
+	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size)
 }
 
 // Complete signs head followed by tail, the bytes that the update was written as,

@@ -11,10 +11,9 @@ import (
 	"errors"
 	"io"
 	"math/big"
+	"strings"
 	"testing"
 	"time"
-
-	"github.com/certvault/certvault/internal/pdf"
 )
 
 func TestSignAndVerify(t *testing.T) {
@@ -54,36 +53,39 @@ func TestSignAndVerify(t *testing.T) {
 func TestCompleteGoesOnFromState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
-	h := sha256.New()
-	h.Write(file)
-	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
-	if err != nil {
-		t.Fatal(err)
-	}
-	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
-	if err != nil {
-		t.Fatal(err)
-	}
-	page, err := doc.Page(0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := doc.Update()
-	p, err := c.signer().Prepare(u, doc, doc.Inspect(), page, Statement{Time: signingTime})
-	if err != nil {
-		t.Fatal(err)
-	}
-	tail, err := u.Bytes()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := p.Complete(t.Context(), Head{Size: int64(len(file)), State: state}, tail); err != nil {
+	p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
+	if err := p.Complete(t.Context(), Head{Size: int64(len(file)), State: hashed(t, file)}, tail); err != nil {
 		t.Fatal(err)
 	}
 	report := requireValid(t, append(file, tail...), c.options())
 	if report.Original != nil {
 		t.Errorf("an original that nobody named: %+v", report.Original)
 	}
+}
+
+// A state that cannot be the one after the original is not used: the head is read.
+func TestCompleteReadsWhereTheStateIsAnother(t *testing.T) {
+	t.Parallel()
+	c, file := newChain(t, shape{name: "x"}), onePage(t)
+	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "cut off": hashed(t, file)[1:], "nonsense": []byte("x")} {
+		p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
+		if err := p.Complete(t.Context(), Head{R: bytes.NewReader(file), Size: int64(len(file)), State: state}, tail); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		requireValid(t, append(bytes.Clone(file), tail...), c.options())
+	}
+}
+
+// hashed returns the state of SHA-256 after data.
+func hashed(t *testing.T, data []byte) []byte {
+	t.Helper()
+	h := sha256.New()
+	h.Write(data)
+	state, err := h.(encoding.BinaryMarshaler).MarshalBinary()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return state
 }
 
 func TestSecondSignatureApproves(t *testing.T) {
@@ -156,7 +158,14 @@ func TestTimeStamp(t *testing.T) {
 	}
 	o.TimeStampRoots = x509.NewCertPool()
 	o.TimeStampRoots.AddCert(tsa.root)
-	requireValid(t, signed, o)
+	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || ts.Problem != "" {
+		t.Errorf("%+v", ts)
+	}
+	// Decades later that of the authority has expired as well, and it is said.
+	o.Now = tsa.leaf.NotAfter.AddDate(1, 0, 0)
+	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || !strings.Contains(ts.Problem, "expired") {
+		t.Errorf("%+v", ts)
+	}
 }
 
 func TestTimeStampAuthorityAtFault(t *testing.T) {

@@ -65,7 +65,7 @@ type verifier struct {
 
 const (
 	// maxCompared bounds the signatures that it is told of what was changed after them.
-	maxCompared = 16
+	maxCompared = 8
 	// maxHashed bounds the bytes that are hashed, of all signatures together.
 	maxHashed = 4 << 30
 )
@@ -307,7 +307,8 @@ func (s *Signature) judgeChanges() {
 // setCertificate notes whose the signature is.
 func (s *Signature) setCertificate(c *x509.Certificate) {
 	sum := sha256.Sum256(c.Raw)
-	s.Signer, s.Issuer, s.Serial = commonName(c), printable([]byte(c.Issuer.String())), c.SerialNumber.Text(16)
+	s.Signer, s.Serial = commonName(c), c.SerialNumber.Text(16)
+	s.Subject, s.Issuer = printable([]byte(c.Subject.String())), printable([]byte(c.Issuer.String()))
 	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
 }
 
@@ -410,6 +411,10 @@ func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven tim
 		t.Chain, t.Problem = judged.result, judged.reason
 		if t.Chain == Passed {
 			proven = t.Time
+			if until := stamp.certificate().NotAfter; v.now.After(until) {
+				t.Problem = fmt.Sprintf("The certificate of the time-stamp authority has expired on %s: that nobody had its key since is taken on trust.",
+					until.Format(time.DateOnly))
+			}
 		}
 	}
 	return proven
