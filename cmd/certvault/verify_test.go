@@ -13,7 +13,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 	"unicode"
@@ -448,9 +447,7 @@ func TestVerifyOfWhatIsNoFile(t *testing.T) {
 	v := newSigningVault(t, "Northwest University")
 	dir := t.TempDir()
 	pipe, large, damaged := filepath.Join(dir, "pipe"), filepath.Join(dir, "large"), writeFile(t, "root.pem", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
-	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	tool(t, "mkfifo", pipe)
 	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxVerified+1)); err != nil {
 		t.Fatal(err)
 	}

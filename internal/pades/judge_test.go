@@ -3,6 +3,7 @@ package pades
 import (
 	"bytes"
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"os"
@@ -107,18 +108,11 @@ func TestOpenSSLAgrees(t *testing.T) {
 	s := c.signer()
 	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
 	cms, content := parts(t, sign(t, onePage(t), s))
-	data, at := write(t, "content", content), fmt.Sprint(signingTime.Unix())
-	args := []string{
-		"cms", "-verify", "-binary", "-cades", "-inform", "DER", "-in", write(t, "sig.der", cms), "-content", data,
-		"-CAfile", writePEM(t, "root.pem", c.root), "-purpose", "any", "-attime", at, "-out", os.DevNull,
-	}
-	if out, err := run(t, "openssl", args...); err != nil {
+	at := fmt.Sprint(signingTime.Unix())
+	if out, err := opensslCMS(t, cms, content, c.root, "-attime", at); err != nil {
 		t.Errorf("openssl cms: %v\n%s", err, out)
 	}
-	if err := os.WriteFile(data, append(content, ' '), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := run(t, "openssl", args...); err == nil {
+	if out, err := opensslCMS(t, cms, append(content, ' '), c.root, "-attime", at); err == nil {
 		t.Errorf("openssl takes anything: %s", out)
 	}
 	signed, err := parseSignedData(cms)
@@ -129,13 +123,22 @@ func TestOpenSSLAgrees(t *testing.T) {
 	if !ok {
 		t.Fatal("no time stamp")
 	}
-	args = []string{
+	args := []string{
 		"ts", "-verify", "-data", write(t, "value", signed.signer.signature), "-token_in", "-in", write(t, "token.der", token),
 		"-CAfile", writePEM(t, "root.pem", tsa.root), "-attime", at,
 	}
 	if out, err := run(t, "openssl", args...); err != nil {
 		t.Errorf("openssl ts: %v\n%s", err, out)
 	}
+}
+
+// opensslCMS returns what OpenSSL says of a signature over content.
+func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more ...string) (string, error) {
+	t.Helper()
+	return run(t, "openssl", append([]string{
+		"cms", "-verify", "-binary", "-cades", "-inform", "DER", "-in", write(t, "sig.der", cms), "-content", write(t, "content", content),
+		"-CAfile", writePEM(t, "root.pem", root), "-purpose", "any", "-out", os.DevNull,
+	}, more...)...)
 }
 
 // A time-stamp authority that is not our own code: openssl ts.
@@ -196,7 +199,7 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every file that is accepted can be signed: pdfsig and we say so, qpdf finds nothing new,
+// Every file that is accepted can be signed: pdfsig, OpenSSL and we say so, qpdf finds nothing new,
 // and the signatures it had are as good as they were.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
@@ -225,6 +228,10 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			signed := append(bytes.Clone(file), tail...)
 			checkCorpusFile(t, found, signed, o, nss, pdfsig(t, file, nss))
+			cms, content := parts(t, signed)
+			if out, err := opensslCMS(t, cms, content, c.root); err != nil {
+				t.Errorf("openssl cms: %v\n%s", err, out)
+			}
 			if before, _ := qpdfCheck(t, file); before == 0 {
 				if after, said := qpdfCheck(t, signed); after != 0 {
 					t.Errorf("qpdf: %s", said)

@@ -43,7 +43,7 @@ func (h Head) digest() (hash.Hash, error) {
 // it ends in. One of another file would lead to a signature that fits nothing.
 func (h Head) stateFits() bool {
 	n := len(h.State) - 8
-	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size)
+	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
 }
 
 // Complete signs head followed by tail, the bytes that the update was written as,

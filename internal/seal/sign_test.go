@@ -85,9 +85,12 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 			if err != nil || !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
 				t.Errorf("pdfsig: %v\n%s", err, out)
 			}
-			report, err := pades.Verify(bytes.NewReader(data), int64(len(data)), pades.Options{Now: time.Now()})
-			if err != nil || report.Original == nil || report.Original.Form != tc.form || report.Original.SHA256 != hex.EncodeToString(o.SHA256[:]) {
-				t.Errorf("the signature does not name the original: %+v, %v", report.Original, err)
+			report, err := pades.Verify(bytes.NewReader(data), int64(len(data)), pades.Options{Roots: signature.Signer.Chain, Now: time.Now()})
+			if err != nil || report.Verdict != pades.Valid {
+				t.Fatalf("%v, %+v", err, report)
+			}
+			if report.Original == nil || report.Original.Form != tc.form || report.Original.SHA256 != hex.EncodeToString(o.SHA256[:]) {
+				t.Errorf("the signature does not name the original: %+v", report.Original)
 			}
 		})
 	}
