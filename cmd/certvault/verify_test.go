@@ -274,6 +274,10 @@ func TestVerifyAfterRotation(t *testing.T) {
 		files = append(files, v.sign(t, diploma(t)))
 	}
 	nss := trustStore(t, v.root(t))
+	_, fingerprint, _ := strings.Cut(tool(t, "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", firstRoot), "=")
+	if _, out, _ := certvault(t, "", "verify", writeFile(t, "diploma.pdf", files[0]), "--root", firstRoot); fingerprint == "" || !strings.Contains(out, "SHA-256 "+fingerprint) {
+		t.Errorf("the fingerprint of the root is not told as OpenSSL does, %q:\n%s", fingerprint, out)
+	}
 	signers := map[string]bool{}
 	for i, file := range files {
 		path := writeFile(t, "diploma.pdf", file)
@@ -282,13 +286,16 @@ func TestVerifyAfterRotation(t *testing.T) {
 			if code != exitDone {
 				t.Errorf("file %d: exit %d: %s%s", i+1, code, out, errs)
 			}
-			signers[regexp.MustCompile(`SHA-256 [0-9a-f]{64}\n {2}When`).FindString(out)] = true
+			signers[regexp.MustCompile(`SHA-256 [0-9A-F:]{95}\n {2}When`).FindString(out)] = true
 		}
 		// The root of before does not vouch for what was signed under the next.
 		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
 			t.Errorf("file %d with the first root alone: exit %d", i+1, code)
 		}
 		judgeTrusted(t, path, nss)
+		if signers[""] {
+			t.Fatal("no fingerprint is told")
+		}
 	}
 	if len(signers) != 3 {
 		t.Errorf("%d certificates signed", len(signers))
