@@ -204,7 +204,7 @@ func (v *verifyCommand) roots() (roots, error) {
 		return held, nil
 	}
 	keys := filepath.Join(v.Data, "keys")
-	held.list, err = authority.ReadRoots(keys)
+	held.list, err = authority.New(keys, authority.Options{}).Roots()
 	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
 		return roots{stampers: held.stampers}, nil
 	}

@@ -36,11 +36,8 @@ type signingVault struct {
 func newSigningVault(t *testing.T, name string) *signingVault {
 	t.Helper()
 	data := t.TempDir()
-	keys, err := authority.Open(filepath.Join(data, "keys"), authority.Options{Now: time.Now, Installation: "vault.example"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := keys.Create(university, name); err != nil {
+	keys := authority.New(filepath.Join(data, "keys"), authority.Options{Now: time.Now, Installation: "vault.example"})
+	if err := errors.Join(keys.MakeRoot(), keys.Create(university, name)); err != nil {
 		t.Fatal(err)
 	}
 	return &signingVault{data, keys}

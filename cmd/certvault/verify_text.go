@@ -76,20 +76,8 @@ func (t *telling) roots() {
 			break
 		}
 		t.entryf(heading, "root %s from %s,", certificateName(c.Subject.CommonName, c.Subject.String()), t.held.from)
-		t.entryf("", "SHA-256 %s", pairs(authority.Fingerprint(c)))
+		t.entryf("", "SHA-256 %s", authority.Fingerprint(c))
 	}
-}
-
-// pairs writes a fingerprint as other programs do, so that people can compare it.
-func pairs(digits string) string {
-	var out strings.Builder
-	for i, d := range strings.ToUpper(digits) {
-		if i > 0 && i%2 == 0 {
-			out.WriteByte(':')
-		}
-		out.WriteRune(d)
-	}
-	return out.String()
 }
 
 func certificateName(common, whole string) string {
@@ -113,7 +101,7 @@ func (t *telling) signature(s *pades.Signature) {
 		t.entryf("", "certificate of %s,", s.Subject)
 		t.entryf("", "issued by %s,", s.Issuer)
 		t.entryf("", "valid from %s until %s,", s.ValidFrom.UTC().Format(time.DateOnly), s.ValidUntil.UTC().Format(time.DateOnly))
-		t.entryf("", "SHA-256 %s", pairs(s.Fingerprint))
+		t.entryf("", "SHA-256 %s", authority.Pairs(s.Fingerprint))
 	}
 	t.when(s)
 	if words, ok := certificationWords[s.Certification]; ok {

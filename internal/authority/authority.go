@@ -24,6 +24,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -93,7 +94,8 @@ func (a *Authority) MakeRoot() error {
 }
 
 // Roots returns the certificates of the roots, the current one first. Verified PDFs of
-// old remain those of an old root.
+// old remain those of an old root. It makes nothing, and needs nothing that is secret. The
+// error is a *Fault, with the code key_missing where there is no root.
 func (a *Authority) Roots() ([]*x509.Certificate, error) {
 	list, err := a.all(filepath.Join(a.dir, rootFolder))
 	if err != nil {
@@ -104,14 +106,6 @@ func (a *Authority) Roots() ([]*x509.Certificate, error) {
 		roots = append(roots, e.Chain[0])
 	}
 	return roots, nil
-}
-
-// ReadRoots returns the certificates of the roots in a folder of keys, the current one
-// first. Unlike Open it makes nothing, and needs nothing that is secret. The error is a
-// *Fault, with the code key_missing where there is no root.
-func ReadRoots(dir string) ([]*x509.Certificate, error) {
-	a := &Authority{dir: dir, opened: map[string]opened{}}
-	return a.Roots()
 }
 
 // RootsPEM returns the certificates of the roots as PEM, the current one first.
@@ -131,10 +125,23 @@ func encodePEM(chain []*x509.Certificate) []byte {
 	return out
 }
 
-// Fingerprint returns the SHA-256 of a certificate in hexadecimal, as people compare it.
+// Fingerprint returns the SHA-256 of a certificate as people compare it, and as other
+// programs write it: pairs of hexadecimal digits between colons.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
-	return hex.EncodeToString(sum[:])
+	return Pairs(hex.EncodeToString(sum[:]))
+}
+
+// Pairs writes hexadecimal digits as a fingerprint.
+func Pairs(digits string) string {
+	var b strings.Builder
+	for i, d := range strings.ToUpper(digits) {
+		if i > 0 && i%2 == 0 {
+			b.WriteByte(':')
+		}
+		b.WriteRune(d)
+	}
+	return b.String()
 }
 
 // RotateRoot makes a new root. Institutions keep theirs until they are rotated.

@@ -133,7 +133,7 @@ func TestRootIsLimited(t *testing.T) {
 	if block, _ := pem.Decode(text); err != nil || block == nil || !bytes.Equal(block.Bytes, root.Raw) {
 		t.Errorf("%s, %v", text, err)
 	}
-	if f := Fingerprint(root); len(f) != 64 {
+	if f := Fingerprint(root); len(f) != 3*32-1 {
 		t.Errorf("fingerprint %q", f)
 	}
 	key, err := a.private(first(t, a, rootFolder))
@@ -214,10 +214,10 @@ func TestRotation(t *testing.T) {
 }
 
 // The roots can be read without a key, and by looking for them no folder is made.
-func TestReadRoots(t *testing.T) {
+func TestRootsNeedNoKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
-	_, err := ReadRoots(dir)
+	_, err := New(dir, Options{}).Roots()
 	requireFault(t, err, CodeMissing)
 	if _, err := os.Stat(dir); err == nil {
 		t.Error("the folder was made")
@@ -230,14 +230,14 @@ func TestReadRoots(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got, err := ReadRoots(dir)
+	got, err := New(dir, Options{}).Roots()
 	if err != nil || len(got) != 2 || !got[0].Equal(want[0]) || !got[1].Equal(want[1]) {
 		t.Errorf("%v, %v", got, err)
 	}
 	if err := os.WriteFile(file(filepath.Join(dir, rootFolder), 3), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	_, err = ReadRoots(dir)
+	_, err = New(dir, Options{}).Roots()
 	requireFault(t, err, CodeBroken)
 }
 

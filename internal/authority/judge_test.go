@@ -96,11 +96,11 @@ func TestViewersTrustTheRoot(t *testing.T) {
 	}
 	certutil := [][]string{{"-N", "-d", "sql:" + nss, "--empty-password"}}
 	for _, root := range roots {
-		path := filepath.Join(dir, Fingerprint(root))
+		path := filepath.Join(dir, root.SerialNumber.String())
 		if err := os.WriteFile(path, root.Raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		certutil = append(certutil, []string{"-A", "-d", "sql:" + nss, "-n", Fingerprint(root), "-t", "CT,C,C", "-i", path})
+		certutil = append(certutil, []string{"-A", "-d", "sql:" + nss, "-n", root.SerialNumber.String(), "-t", "CT,C,C", "-i", path})
 	}
 	for _, args := range certutil {
 		if out, err := exec.CommandContext(t.Context(), "certutil", args...).CombinedOutput(); err != nil {

@@ -7,6 +7,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -56,6 +57,36 @@ func TestVerifyOffline(t *testing.T) {
 	}
 	if said := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(said, "Signature is Valid") {
 		t.Errorf("pdfsig: %s", said)
+	}
+}
+
+// TestVerifyOfAnUpload takes a verified PDF and the root away from the vault that made
+// them. That the certificate is revoked is what the file cannot tell, and says so.
+func TestVerifyOfAnUpload(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	c, file := f.approved(t, "Taken away")
+	root := keep(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
+	path := keep(t, "diploma.pdf", file)
+	changed := bytes.Clone(file)
+	changed[len(changed)/2] ^= 1
+	post(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
+	for _, tc := range []struct {
+		args []string
+		code int
+		says string
+	}{
+		{[]string{path, "--root", root}, 0, c.ReferenceID},
+		{[]string{path, "--root", root}, 0, "was revoked since"},
+		{[]string{path, "--data", f.Data}, 0, "VALID: The file is as Northwind University signed it"},
+		{[]string{path}, 2, "/.well-known/certvault/root.pem"},
+		{[]string{keep(t, "changed.pdf", changed), "--root", root}, 1, "NOT VALID: "},
+		{[]string{keep(t, "cut.pdf", file[:len(file)-1]), "--root", root}, 1, "NOT VALID: "},
+		{[]string{keep(t, "added.pdf", append(bytes.Clone(file), file...)), "--root", root}, 1, "NOT VALID: "},
+	} {
+		if code, out := alone(t, append([]string{"verify"}, tc.args...)...); code != tc.code || !strings.Contains(out, tc.says) {
+			t.Errorf("verify %q: exit %d, want %d and %q: %s", tc.args, code, tc.code, tc.says, out)
+		}
 	}
 }
 

@@ -2,12 +2,10 @@ package public
 
 import (
 	"bytes"
-	"crypto/x509"
 	"encoding/pem"
 	"fmt"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/web"
@@ -32,7 +30,7 @@ func (p *Pages) signatures(w http.ResponseWriter, _ *http.Request) error {
 	roots := make([]root, len(list))
 	for i, c := range list {
 		roots[i] = root{
-			Name: c.Subject.CommonName, Fingerprint: fingerprint(c),
+			Name: c.Subject.CommonName, Fingerprint: authority.Fingerprint(c),
 			ValidFrom: web.Timestamp(&c.NotBefore), ValidEnd: web.Timestamp(&c.NotAfter),
 		}
 	}
@@ -51,7 +49,7 @@ func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	}
 	var b bytes.Buffer
 	for _, c := range list {
-		_, _ = fmt.Fprintf(&b, "%s\nSHA-256 %s\n", c.Subject.CommonName, fingerprint(c))
+		_, _ = fmt.Fprintf(&b, "%s\nSHA-256 %s\n", c.Subject.CommonName, authority.Fingerprint(c))
 		if err := pem.Encode(&b, &pem.Block{Type: "CERTIFICATE", Bytes: c.Raw}); err != nil {
 			return fmt.Errorf("writing the roots: %w", err)
 		}
@@ -63,14 +61,4 @@ func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	w.WriteHeader(http.StatusOK)
 	_, _ = w.Write(b.Bytes()) // a client that is gone needs no root
 	return nil
-}
-
-// fingerprint writes a certificate's SHA-256 as people compare it, in pairs.
-func fingerprint(c *x509.Certificate) string {
-	digits := strings.ToUpper(authority.Fingerprint(c))
-	pairs := make([]string, 0, len(digits)/2)
-	for i := 0; i+2 <= len(digits); i += 2 {
-		pairs = append(pairs, digits[i:i+2])
-	}
-	return strings.Join(pairs, ":")
 }
