@@ -1,7 +1,6 @@
 package app
 
 import (
-	"bytes"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -25,7 +24,7 @@ func TestAskTime(t *testing.T) {
 		"a page": {func(w http.ResponseWriter) { w.Header().Set("Content-Type", "text/html; charset=utf-8") }, "text/html"},
 		"endless": {func(w http.ResponseWriter) {
 			for range 2 {
-				_, _ = w.Write(bytes.Repeat([]byte{0}, maxStamp))
+				_, _ = w.Write(make([]byte, maxStamp))
 			}
 		}, "more than"},
 	} {
