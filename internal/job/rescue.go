@@ -13,9 +13,9 @@ import (
 const (
 	// Beat is how often a node says that it lives.
 	Beat = 3 * time.Second
-	// deadAfter is how long a node may be silent before its jobs are taken for
+	// DeadAfter is how long a node may be silent before its jobs are taken for
 	// dead: with the beat, a job goes on well within 30 s.
-	deadAfter = 4 * Beat
+	DeadAfter = 4 * Beat
 )
 
 // Rescued is a job that died with its process.
@@ -89,12 +89,15 @@ func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescu
 		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
 			return nil, err
 		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id <> $1`, q.nodeID); err != nil {
+			return nil, err
+		}
 		// River keeps JSON in SQLite's binary form.
 		rows, err = tx.QueryContext(ctx, available+` RETURNING id, kind, json(args)`)
 	} else {
 		rows, err = tx.QueryContext(ctx, available+`
 			AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = attempted_by[array_length(attempted_by, 1)] AND heartbeat_at >= $1)
-			RETURNING id, kind, args`, db.Micros(now.Add(-deadAfter)))
+			RETURNING id, kind, args`, db.Micros(now.Add(-DeadAfter)))
 	}
 	if err != nil {
 		return nil, err

@@ -1,5 +1,9 @@
-// Package limit counts requests. Counting is in memory, of this process alone
-// and of the present minute: it costs no durable write, and a restart forgives.
+// Package limit says whether a request may be done: it counts requests, and it
+// remembers those that must not be done twice.
+//
+// Counting is in memory, of this process alone and of the present minute: it costs
+// no durable write, and a restart forgives. Idempotency keys are in the database,
+// since a promise that a crash breaks is none.
 package limit
 
 import (
