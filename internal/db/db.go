@@ -115,7 +115,15 @@ func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) (err error) {
 	if err != nil {
 		return fmt.Errorf("beginning a transaction: %w", err)
 	}
-	if err := f(&Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}); err != nil {
+	ended := false
+	defer func() {
+		if !ended { // f panicked; to give the connection back would wait for ever
+			_ = sqlTx.Rollback()
+		}
+	}()
+	err = f(&Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect})
+	ended = true
+	if err != nil {
 		if e := sqlTx.Rollback(); e != nil && !errors.Is(e, sql.ErrTxDone) {
 			return errors.Join(err, fmt.Errorf("rolling back: %w", e))
 		}

@@ -113,6 +113,37 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 	})
 }
 
+// A panic in a transaction undoes it and goes on; the connection is free for the
+// next.
+func TestPanicEndsTheTransaction(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		insert := func(tx *db.Tx) error {
+			_, err := tx.ExecContext(ctx, `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('n', 0, 0)`)
+			return err
+		}
+		for range 20 { // more than there are connections
+			func() {
+				defer func() {
+					if recover() == nil {
+						t.Error("the panic went nowhere")
+					}
+				}()
+				_ = d.Tx(ctx, func(tx *db.Tx) error {
+					if err := insert(tx); err != nil {
+						t.Error(err)
+					}
+					panic("nil map")
+				})
+			}()
+		}
+		if err := d.Tx(ctx, insert); err != nil {
+			t.Fatalf("what was undone stands: %v", err)
+		}
+	})
+}
+
 func TestMigrateTwiceChangesNothing(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
