@@ -38,6 +38,8 @@ type Serve struct {
 	RateLimit       int `default:"1000" help:"Requests a minute for each API token; 0 is no limit."       name:"rate-limit"       placeholder:"N"`
 	PublicRateLimit int `default:"120"  help:"Requests a minute for each address on public pages; 0 is no limit." name:"public-rate-limit" placeholder:"N"`
 
+	CORSOrigin []string `help:"Origins whose scripts may use the API with a token of theirs. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
+
 	Metrics string `help:"Where to serve Prometheus metrics, off the public port." placeholder:"HOST:PORT"`
 
 	Mail
@@ -111,7 +113,26 @@ func (c *Serve) Finish() error {
 	if _, err := c.Proxies(); err != nil {
 		return err
 	}
+	if err := c.checkOrigins(); err != nil {
+		return err
+	}
 	return c.checkOutgoing()
+}
+
+// checkOrigins brings origins into the form in which browsers send them (RFC 6454,
+// 6.2), since they are compared as text.
+func (c *Serve) checkOrigins() error {
+	for i, origin := range c.CORSOrigin {
+		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
+		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Scheme+"://"+u.Host != u.String() {
+			return fmt.Errorf("--cors-origin: %q must be https:// and a host, and may have a port; there is no way to say all", origin)
+		}
+		if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
+			u.Host = strings.TrimSuffix(u.Host, ":"+port)
+		}
+		c.CORSOrigin[i] = u.String()
+	}
+	return nil
 }
 
 // FinishBaseURL checks the base URL, and derives it where that can be done: it is

@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,12 +72,28 @@ func TestNonsenseIsRefused(t *testing.T) {
 		"webhook wait":       {[]string{"--webhook-retry", "5s,0s"}, "--webhook-retry"},
 		"mail server":        {[]string{"--smtp", "mail.example.org"}, "--smtp"},
 		"time-stamps":        {[]string{"--tsa", "tsa.example.org"}, "--tsa"},
+		"every origin":       {[]string{"--cors-origin", "*"}, "--cors-origin"},
+		"origin with path":   {[]string{"--cors-origin", "https://app.example.org/x"}, "--cors-origin"},
+		"no origin":          {[]string{"--cors-origin", "null"}, "--cors-origin"},
+		"origin with query":  {[]string{"--cors-origin", "https://app.example.org?x"}, "--cors-origin"},
+		"origin with user":   {[]string{"--cors-origin", "https://a@app.example.org"}, "--cors-origin"},
 		"unknown flag":       {[]string{"--no-such-flag"}, "no-such-flag"},
 	} {
 		_, err := parse(t, tc.args...)
 		if err == nil || !strings.Contains(err.Error(), tc.says) {
 			t.Errorf("%s: err = %v, want one that names %q", name, err, tc.says)
 		}
+	}
+}
+
+func TestOriginsAreWrittenAsBrowsersDo(t *testing.T) {
+	t.Parallel()
+	c, err := parse(t, "--cors-origin", "HTTPS://App.Example.org:443/", "--cors-origin", "http://localhost:3000", "--cors-origin", "https://a.example:8443")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := []string{"https://app.example.org", "http://localhost:3000", "https://a.example:8443"}; !slices.Equal(c.CORSOrigin, want) {
+		t.Errorf("origins %v, want %v", c.CORSOrigin, want)
 	}
 }
 

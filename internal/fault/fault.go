@@ -29,10 +29,16 @@ const (
 	NotFound
 	// NotAllowed is a method that the resource does not have.
 	NotAllowed
+	// TimedOut is a body that did not come in time.
+	TimedOut
+	// Conflict is a request that another one under way stands against.
+	Conflict
 	// TooLarge is a body over the limit.
 	TooLarge
 	// Unsupported is a body of a type that the operation does not take.
 	Unsupported
+	// OutOfRange asks for a part of a file that the file does not have.
+	OutOfRange
 	// TooMany is a caller over its rate or quota.
 	TooMany
 	// Unavailable is a passing condition of ours; trying later helps.
@@ -50,7 +56,7 @@ type Error struct {
 	Kind    Kind
 	Message string
 	Fields  []Field
-	// RetryAfter is a hint for TooMany and Unavailable; zero gives none.
+	// RetryAfter is a hint for Conflict, TooMany and Unavailable; zero gives none.
 	RetryAfter time.Duration
 	// Err is the cause, for the log alone.
 	Err error

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"math"
 	"net/http"
-	"path"
 	"strconv"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -25,8 +24,11 @@ var statuses = map[fault.Kind]int{
 	fault.Forbidden:    http.StatusForbidden,
 	fault.NotFound:     http.StatusNotFound,
 	fault.NotAllowed:   http.StatusMethodNotAllowed,
+	fault.TimedOut:     http.StatusRequestTimeout,
+	fault.Conflict:     http.StatusConflict,
 	fault.TooLarge:     http.StatusRequestEntityTooLarge,
 	fault.Unsupported:  http.StatusUnsupportedMediaType,
+	fault.OutOfRange:   http.StatusRequestedRangeNotSatisfiable,
 	fault.TooMany:      http.StatusTooManyRequests,
 	fault.Unavailable:  http.StatusServiceUnavailable,
 }
@@ -116,73 +118,56 @@ func (f orderedFields) MarshalJSON() ([]byte, error) {
 	return b.Bytes(), nil
 }
 
+// Problem is the body of an error.
+type Problem struct {
+	Message string        `json:"message"`
+	Errors  orderedFields `json:"errors,omitempty"`
+}
+
+// ProblemOf is Explain with the fields of an invalid input beside the message.
+func ProblemOf(w http.ResponseWriter, r *http.Request, err error) (status int, p Problem) {
+	status, p.Message = Explain(w, r, err)
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {
+		p.Errors = e.Fields
+	}
+	return status, p
+}
+
 // WriteJSONError answers an error as {"message", "errors"?}.
 func WriteJSONError(w http.ResponseWriter, r *http.Request, err error) {
-	status, message := Explain(w, r, err)
-	body := struct {
-		Message string        `json:"message"`
-		Errors  orderedFields `json:"errors,omitempty"`
-	}{Message: message}
-	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {
-		body.Errors = e.Fields
-	}
+	status, body := ProblemOf(w, r, err)
 	w.Header().Set("Cache-Control", "no-store")
 	if err := WriteJSON(w, status, body); err != nil {
 		requestOf(r).err = errors.Join(requestOf(r).err, err)
 	}
 }
 
-// WriteJSON answers with a JSON body.
-func WriteJSON(w http.ResponseWriter, status int, body any) error {
+// JSON writes a body in the form in which every JSON answer has it.
+func JSON(body any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(body); err != nil {
-		return fmt.Errorf("writing the answer: %w", err)
+		return nil, fmt.Errorf("writing the answer: %w", err)
 	}
-	w.Header().Set("Content-Type", "application/json")
-	w.Header().Set("Content-Length", strconv.Itoa(b.Len()))
-	w.WriteHeader(status)
-	if _, err := w.Write(b.Bytes()); err != nil {
-		// The client is gone; there is nobody to tell.
-		return nil //nolint:nilerr // see above
+	return b.Bytes(), nil
+}
+
+// WriteJSON answers with a JSON body.
+func WriteJSON(w http.ResponseWriter, status int, body any) error {
+	b, err := JSON(body)
+	if err != nil {
+		return err
 	}
+	SendJSON(w, status, b)
 	return nil
 }
 
-// Routes serves a mux whose own words for an unknown path or method are not in
-// the form of its surface.
-func Routes(mux *http.ServeMux, render Renderer) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would redirect to the cleaned path; no client of ours means one.
-		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
-		handler, pattern := mux.Handler(r)
-		if pattern != "" && clean {
-			mux.ServeHTTP(w, r)
-			return
-		}
-		SetRoute(r, "(unknown)")
-		if !clean {
-			render(w, r, fault.New(fault.NotFound, "The route could not be found."))
-			return
-		}
-		probe := &probe{header: http.Header{}}
-		handler.ServeHTTP(probe, r)
-		if probe.status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", probe.header.Get("Allow"))
-			render(w, r, fault.New(fault.NotAllowed, "The "+r.Method+" method is not supported for this route."))
-			return
-		}
-		render(w, r, fault.New(fault.NotFound, "The route could not be found."))
-	})
+// SendJSON answers with a JSON body that is written already. A client that is
+// gone is nobody to tell.
+func SendJSON(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	w.WriteHeader(status)
+	_, _ = w.Write(body)
 }
-
-// probe takes the answer of the mux itself, for its status and Allow header.
-type probe struct {
-	header http.Header
-	status int
-}
-
-func (p *probe) Header() http.Header         { return p.header }
-func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
-func (p *probe) WriteHeader(status int)      { p.status = status }

@@ -164,7 +164,7 @@ func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.D
 	}
 	o.Metrics.request(route, rec.status, took)
 	attrs := []slog.Attr{
-		slog.String("request_id", q.id), slog.String("method", r.Method), slog.String("route", route),
+		slog.String("request_id", q.id), slog.String("method", methodOf(r)), slog.String("route", route),
 		slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took), slog.String("client", q.client.String()),
 	}
 	level := slog.LevelInfo
@@ -173,6 +173,20 @@ func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.D
 		attrs = append(attrs, slog.Any("error", q.err))
 	}
 	o.Log.LogAttrs(r.Context(), level, "request", attrs...)
+}
+
+// methods are those of RFC 9110, 9.3, and PATCH of RFC 5789.
+var methods = []string{
+	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
+}
+
+// methodOf gives a request's method for log and message; one of the client's own
+// making may be long and say anything.
+func methodOf(r *http.Request) string {
+	if slices.Contains(methods, r.Method) {
+		return r.Method
+	}
+	return "(other)"
 }
 
 var requestIDRule = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)

@@ -6,13 +6,12 @@ package public
 
 import (
 	"net/http"
-	"strconv"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -40,12 +39,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
-		mux.Handle(pattern, web.Handler(p.render, func(w http.ResponseWriter, r *http.Request) error {
-			if err := p.throttle(w, r); err != nil {
-				return err
-			}
-			return f(w, r)
-		}))
+		mux.Handle(pattern, web.Handler(p.render, f))
 	}
 	route("GET /{$}", func(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, "/verify", http.StatusSeeOther)
@@ -60,17 +54,20 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("GET "+rootPath, p.root)
 	route("GET /setup", p.setup)
 	mux.Handle("GET /assets/{file}", web.Handler(p.render, p.view.asset))
-	return web.Routes(mux, p.render), nil
+	return p.throttle(web.Routes(mux, p.render)), nil
 }
 
-func (p *Pages) throttle(w http.ResponseWriter, r *http.Request) error {
-	answer := p.Limit.Take(limit.AddressKey(web.Client(r)))
-	if answer.Limit > 0 {
-		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(answer.Limit))
-		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(answer.Remaining))
-	}
-	if !answer.Allowed {
-		return &fault.Error{Kind: fault.TooMany, Message: "Too many requests from this address. Please wait a moment.", RetryAfter: answer.RetryAfter}
-	}
-	return nil
+// throttle counts the requests of an address, also those that lead nowhere. What
+// a page brings along, and is kept for good, does not count.
+func (p *Pages) throttle(next http.Handler) http.Handler {
+	return web.Handler(p.render, func(w http.ResponseWriter, r *http.Request) error {
+		if !strings.HasPrefix(r.URL.Path, "/assets/") {
+			if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
+				web.SetRoute(r, "(throttled)")
+				return err
+			}
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
 }

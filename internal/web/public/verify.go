@@ -47,7 +47,7 @@ var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
 func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 	// A revocation must show at once, so no copy is used unasked.
 	w.Header().Set("Cache-Control", "no-store")
-	w.Header().Set("Vary", "Accept")
+	w.Header().Add("Vary", "Accept")
 	v, err := p.find(r)
 	if err != nil {
 		if fault.Is(err, fault.NotFound) && !wantsJSON(r) {

@@ -1,0 +1,45 @@
+package web
+
+import (
+	"net/http"
+	"path"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Routes serves a mux whose own words for an unknown path or method are not in
+// the form of its surface.
+func Routes(mux *http.ServeMux, render Renderer) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		// The mux would redirect to the cleaned path; no client of ours means one.
+		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
+		handler, pattern := mux.Handler(r)
+		if pattern != "" && clean {
+			mux.ServeHTTP(w, r)
+			return
+		}
+		SetRoute(r, "(unknown)")
+		if !clean {
+			render(w, r, fault.New(fault.NotFound, "The route could not be found."))
+			return
+		}
+		probe := &probe{header: http.Header{}}
+		handler.ServeHTTP(probe, r)
+		if probe.status == http.StatusMethodNotAllowed {
+			w.Header().Set("Allow", probe.header.Get("Allow"))
+			render(w, r, fault.New(fault.NotAllowed, "The "+methodOf(r)+" method is not supported for this route."))
+			return
+		}
+		render(w, r, fault.New(fault.NotFound, "The route could not be found."))
+	})
+}
+
+// probe takes the answer of the mux itself, for its status and Allow header.
+type probe struct {
+	header http.Header
+	status int
+}
+
+func (p *probe) Header() http.Header         { return p.header }
+func (p *probe) Write(b []byte) (int, error) { return len(b), nil }
+func (p *probe) WriteHeader(status int)      { p.status = status }
