@@ -9,8 +9,8 @@ import (
 )
 
 // Retry starts the processing of a failed certificate again. One that is not
-// failed is a BadRequest, and nothing changes.
-func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
+// failed is a BadRequest, and nothing changes. then may be nil.
+func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then Then) (*Certificate, error) {
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}
@@ -18,7 +18,10 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string) (
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		c, err = s.moveTx(ctx, tx, TriggerRetry, uuid,
 			column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
-		return err
+		if err != nil {
+			return err
+		}
+		return then.runTx(ctx, tx, c)
 	})
 	if errors.Is(err, errMoved) {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")

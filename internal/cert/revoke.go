@@ -10,10 +10,14 @@ import (
 
 // Revocation is why a certificate is taken back: the reason is shown to the
 // public, the note never.
-type Revocation struct{ Reason, Note string }
+type Revocation struct {
+	Reason, Note string
+	// Then may be nil.
+	Then Then
+}
 
-// Revoke takes a certificate back, for good. Revoking again changes nothing
-// and is no error.
+// Revoke takes a certificate back, for good. Revoking again changes nothing and
+// is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad fault.Fields
 	r.Reason = text(&bad, "reason", r.Reason, maxDetails, true)
@@ -28,10 +32,13 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		c, err = s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
 			column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)})
-		return err
+		if errors.Is(err, errMoved) {
+			c, err = byUUID(ctx, tx, uuid)
+		}
+		if err != nil {
+			return err
+		}
+		return r.Then.runTx(ctx, tx, c)
 	})
-	if errors.Is(err, errMoved) {
-		return s.ByUUID(ctx, institutionID, uuid)
-	}
 	return c, err
 }

@@ -35,7 +35,7 @@ func (v *vault) pull(trigger Trigger, uuid string) error {
 	ctx := v.tb.Context()
 	switch trigger {
 	case TriggerRetry:
-		_, err := v.Retry(ctx, v.inst.ID, uuid)
+		_, err := v.Retry(ctx, v.inst.ID, uuid, nil)
 		return err
 	case TriggerRevoke:
 		_, err := v.Revoke(ctx, v.inst.ID, uuid, Revocation{Reason: "withdrawn"})
@@ -245,7 +245,7 @@ func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
 		if err := v.pull(TriggerError, c.UUID); err != nil {
 			t.Fatal(err)
 		}
-		got, err := v.Retry(t.Context(), v.inst.ID, c.UUID)
+		got, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

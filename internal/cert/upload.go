@@ -37,6 +37,21 @@ type Upload struct {
 	// came was refused.
 	File      *File
 	FileError string
+
+	// Then may be nil.
+	Then Then
+}
+
+// Then is what a caller does in the transaction of a deed, so that it stands if
+// and only if the deed does. It must be quick: on SQLite nobody else writes
+// meanwhile.
+type Then func(ctx context.Context, tx *db.Tx, c *Certificate) error
+
+func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
+	if f == nil {
+		return nil
+	}
+	return f(ctx, tx, c)
 }
 
 // Upload makes a certificate in status processing, its event and its job. An
@@ -52,7 +67,12 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("writing notices: %w", err)
 	}
-	err = s.db.Tx(ctx, func(tx *db.Tx) error { return s.insertTx(ctx, tx, c, email, string(notices)) })
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.insertTx(ctx, tx, c, email, string(notices)); err != nil {
+			return err
+		}
+		return u.Then.runTx(ctx, tx, c)
+	})
 	if db.UniqueOn(err, "certificates", "email_folded") {
 		return nil, s.duplicate(ctx, c, email, err)
 	}

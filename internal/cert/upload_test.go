@@ -221,7 +221,7 @@ func TestTenantsAreApart(t *testing.T) {
 		before := v.snapshot(c.UUID)
 		for name, ask := range map[string]func() (*Certificate, error){
 			"ByUUID": func() (*Certificate, error) { return v.ByUUID(ctx, other.ID, c.UUID) },
-			"Retry":  func() (*Certificate, error) { return v.Retry(ctx, other.ID, c.UUID) },
+			"Retry":  func() (*Certificate, error) { return v.Retry(ctx, other.ID, c.UUID, nil) },
 			"Revoke": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{Reason: "x"}) },
 			// What a stranger sends wrong must not tell that the record exists.
 			"Revoke without a reason": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{}) },

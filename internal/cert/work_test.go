@@ -126,7 +126,7 @@ func TestPassingFaultIsTriedAgain(t *testing.T) {
 				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 					return sealed(o, []byte(tailText), false)
 				}
-				if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID); err != nil {
+				if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 					t.Fatal(err)
 				}
 				if got := v.approved(c); got.Failure != nil {
@@ -471,7 +471,7 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
 			t.Errorf("a failed certificate was counted: %d, %+v", got.crashes, v.events())
 		}
-		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID); err != nil {
+		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 			t.Fatal(err)
 		}
 		v.rescue(c.UUID, "seal")
