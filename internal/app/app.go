@@ -27,6 +27,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/seal"
@@ -93,6 +94,7 @@ type App struct {
 	certs    *cert.Service
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
+	keys     *limit.Keys
 	links    *web.Links
 	registry *prometheus.Registry
 
@@ -133,12 +135,14 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
+	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
-		NodeID: nodeID(), Queues: map[string]int{cert.SealQueue: job.DefaultWorkers()},
+		NodeID: node, Queues: map[string]int{cert.SealQueue: job.DefaultWorkers()},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
 	}
+	a.keys = limit.NewKeys(a.DB, node, time.Now)
 	a.links = web.NewLinks(cfg.BaseURL, a.Ring, time.Now)
 	if cfg.TSA != "" {
 		a.stamps = timeStamps(cfg.TSA)

@@ -66,6 +66,8 @@ func (a *App) prepareServers() error {
 	a.public = &http.Server{
 		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
+		// OPTIONS * is answered like any other request, with an id and in the log.
+		DisableGeneralOptionsHandler: true,
 	}
 	if a.metricsAt == nil {
 		return nil
@@ -91,7 +93,11 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Log: a.log,
+		Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.keys, Log: a.log,
+	}
+	compress, err := web.Compress()
+	if err != nil {
+		return nil, err
 	}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
@@ -103,7 +109,7 @@ func (a *App) handler() (http.Handler, error) {
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
-	}, surfaces(business.Handler(), mux, pagesHandler)), nil
+	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(business.Handler())), web.Routes(mux, web.WriteJSONError), compress(pagesHandler))), nil
 }
 
 // surfaces gives each request to its surface. Not by a mux: that would answer

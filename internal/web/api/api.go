@@ -5,12 +5,10 @@ package api
 
 import (
 	"context"
-	"io"
 	"log/slog"
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -28,6 +26,7 @@ type API struct {
 	Tokens *token.Service
 	Links  *web.Links
 	Limit  *limit.Counter
+	Keys   *limit.Keys
 	Log    *slog.Logger
 }
 
@@ -35,6 +34,7 @@ type API struct {
 type call struct {
 	*http.Request
 
+	body        *body
 	token       *token.Token
 	institution *account.Institution
 }
@@ -72,14 +72,15 @@ func callOf(r *http.Request) *call {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
 		// No route is reached but through authenticate.
-		return &call{Request: r, token: &token.Token{}}
+		return &call{Request: r, body: &body{}, token: &token.Token{}}
 	}
 	return c
 }
 
 func (a *API) authenticate(next http.Handler) http.Handler {
 	return web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
-		defer drain(w, r)
+		body := watch(w, r)
+		defer body.drain(r)
 		ctx := r.Context()
 		web.SetRoute(r, "/business/ (no token)")
 		t, inst, err := a.Tokens.Authenticate(ctx, bearer(r))
@@ -87,14 +88,14 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			return err
 		}
 		web.SetRoute(r, "")
-		if err := a.throttle(w, t); err != nil {
+		if err := web.Throttle(w, a.Limit, strconv.FormatInt(t.ID, 10)); err != nil {
 			return err
 		}
 		if err := a.Tokens.Touch(ctx, t); err != nil {
 			// The answer does not depend on it.
 			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
 		}
-		c := &call{Request: r, token: t, institution: inst}
+		c := &call{Request: r, body: body, token: t, institution: inst}
 		inner := r.WithContext(context.WithValue(ctx, contextKey{}, c))
 		next.ServeHTTP(w, inner)
 		if inner.Pattern != "" {
@@ -104,37 +105,18 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// drain reads what an answer left of the request's body, within limits: a client
-// that is still writing would see a reset connection in place of the answer.
-func drain(w http.ResponseWriter, r *http.Request) {
-	if r.Body == http.NoBody {
-		return
-	}
-	if http.NewResponseController(w).SetReadDeadline(time.Now().Add(drainTime)) == nil {
-		_, _ = io.Copy(io.Discard, io.LimitReader(r.Body, maxBody))
-	}
-}
-
 // bearer gives the credential of RFC 6750, 2.1; the scheme's case does not
 // matter (RFC 9110, 11.1).
 func bearer(r *http.Request) string {
-	scheme, credential, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	values := r.Header.Values("Authorization")
+	if len(values) != 1 {
+		return "" // of two, nobody could say which one was meant
+	}
+	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return ""
 	}
 	return strings.TrimSpace(credential)
-}
-
-func (a *API) throttle(w http.ResponseWriter, t *token.Token) error {
-	answer := a.Limit.Take(strconv.FormatInt(t.ID, 10))
-	if answer.Limit > 0 {
-		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(answer.Limit))
-		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(answer.Remaining))
-	}
-	if !answer.Allowed {
-		return &fault.Error{Kind: fault.TooMany, Message: "Too Many Requests", RetryAfter: answer.RetryAfter}
-	}
-	return nil
 }
 
 // pathUUID gives the record's id in the path; what is none is no record.

@@ -124,7 +124,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	}
 	links := web.NewLinks(base, ring, time.Now)
 	v.api = &API{
-		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Log: log,
+		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Keys: limit.NewKeys(d, "test", time.Now), Log: log,
 		Certs: cert.New(cert.Config{
 			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
 			Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
@@ -373,4 +373,29 @@ func samplePDF(size int) []byte {
 		return build(-1)
 	}
 	return build(size - len(build(0)))
+}
+
+// count counts rows.
+func (v *vault) count(query string) (n int) {
+	v.tb.Helper()
+	if err := v.d.QueryRowContext(v.tb.Context(), query).Scan(&n); err != nil {
+		v.tb.Fatal(err)
+	}
+	return n
+}
+
+// await waits until a condition holds.
+func await(tb testing.TB, holds func() bool) {
+	tb.Helper()
+	deadline := time.NewTimer(time.Minute)
+	defer deadline.Stop()
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline.C:
+			tb.Fatal("it does not come")
+		}
+	}
 }

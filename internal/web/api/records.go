@@ -1,21 +1,16 @@
 package api
 
 import (
+	"context"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
-	"fmt"
-	"io"
 	"mime"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/web"
 )
-
-// maxJSON bounds a JSON body in bytes.
-const maxJSON = 64 << 10
 
 // one is the answer with one record.
 type one struct {
@@ -58,68 +53,43 @@ func (a *API) download(w http.ResponseWriter, c *call) (err error) {
 	return web.ServeContent(w, c.Request, content, hex.EncodeToString(found.Verified.SHA256[:]))
 }
 
+// answerWith answers a deed with the certificate that it was done to.
+func (a *API) answerWith(c *call, answer answerTx, status int, text string) cert.Then {
+	return func(ctx context.Context, tx *db.Tx, moved *cert.Certificate) error {
+		data, err := a.wire(moved, c.institution)
+		if err != nil {
+			return err
+		}
+		return answer(ctx, tx, status, message{Message: text, Data: data})
+	}
+}
+
 func (a *API) retry(w http.ResponseWriter, c *call) error {
-	id, err := c.pathUUID()
+	// An unknown record is 404 whatever else is wrong.
+	found, err := a.find(c)
 	if err != nil {
 		return err
 	}
-	moved, err := a.Certs.Retry(c.Context(), c.institution.ID, id)
-	if err != nil {
+	return a.once(w, c, func(*fingerprint) error { return nil }, func(answer answerTx) error {
+		_, err := a.Certs.Retry(c.Context(), c.institution.ID, found.UUID, a.answerWith(c, answer, http.StatusOK, "Certificate processing has been started again."))
 		return err
-	}
-	data, err := a.wire(moved, c.institution)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, message{Message: "Certificate processing has been started again.", Data: data})
+	})
 }
 
 func (a *API) revoke(w http.ResponseWriter, c *call) error {
-	id, err := c.pathUUID()
-	if err != nil {
-		return err
-	}
 	// An unknown record is 404 whatever the body says.
-	if _, err := a.Certs.ByUUID(c.Context(), c.institution.ID, id); err != nil {
+	found, err := a.find(c)
+	if err != nil {
 		return err
 	}
 	var body struct {
 		Reason string `json:"reason"`
 		Note   string `json:"note"`
 	}
-	if err := readJSON(w, c.Request, &body); err != nil {
+	return a.once(w, c, func(p *fingerprint) error { return readJSON(w, c.Request, p, &body) }, func(answer answerTx) error {
+		_, err := a.Certs.Revoke(c.Context(), c.institution.ID, found.UUID, cert.Revocation{
+			Reason: body.Reason, Note: body.Note, Then: a.answerWith(c, answer, http.StatusOK, "Certificate revoked."),
+		})
 		return err
-	}
-	moved, err := a.Certs.Revoke(c.Context(), c.institution.ID, id, cert.Revocation{Reason: body.Reason, Note: body.Note})
-	if err != nil {
-		return err
-	}
-	data, err := a.wire(moved, c.institution)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusOK, message{Message: "Certificate revoked.", Data: data})
-}
-
-// readJSON reads a JSON object into v; a field of the wrong type is named.
-func readJSON(w http.ResponseWriter, r *http.Request, v any) error {
-	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "application/json" {
-		return fault.New(fault.Unsupported, "The request must be application/json.")
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.Wrap(fault.TooLarge, fmt.Sprintf("The request body is larger than %d KiB.", tooLarge.Limit>>10), err)
-	}
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "The request body could not be read to its end.", err)
-	}
-	err = json.Unmarshal(body, v)
-	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
-		return fault.OfField(wrong.Field, "The "+wrong.Field+" field must be a "+wrong.Type.String()+".")
-	}
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "The request body is not a JSON object.", err)
-	}
-	return nil
+	})
 }

@@ -292,7 +292,19 @@ func TestRevokeBody(t *testing.T) {
 		{"a number", "application/json", `{"reason": 1}`, 422, "reason"},
 		{"an object as note", "application/json", `{"reason": "x", "note": {}}`, 422, "note"},
 		{"no reason", "application/json", `{}`, 422, "reason"},
-		{"null", "application/json", `null`, 422, "reason"},
+		{"null", "application/json", `null`, 422, ""},
+		{"a null reason", "application/json", `{"reason": null}`, 422, "reason"},
+		{"a list where text belongs", "application/json", `{"reason": ["x"]}`, 422, "reason"},
+		{"a field twice", "application/json", `{"reason": "x", "reason": "y"}`, 422, "reason"},
+		{"a field twice in other case", "application/json", `{"reason": "x", "Reason": "y"}`, 422, "reason"},
+		{"NUL", "application/json", `{"reason": "a\u0000b"}`, 422, "reason"},
+		{"bytes that are no UTF-8", "application/json", "{\"reason\": \"a\xffb\"}", 422, ""},
+		{"a surrogate as bytes", "application/json", "{\"reason\": \"a\xed\xa0\x80b\"}", 422, ""},
+		{"half a surrogate pair", "application/json", `{"reason": "a\ud83d"}`, 422, ""},
+		{"the other half", "application/json", `{"reason": "\ude00a"}`, 422, ""},
+		{"halves in the wrong order", "application/json", `{"reason": "\ude00\ud83d"}`, 422, ""},
+		{"half a pair before another escape", "application/json", `{"reason": "\ud83d\n"}`, 422, ""},
+		{"half a pair in a name", "application/json", `{"reason": "x", "\ud83d": 1}`, 422, ""},
 		{"both too long", "application/json", `{"reason": "` + strings.Repeat("é", 1001) + `", "note": "` + strings.Repeat("é", 1001) + `"}`, 422, "note reason"},
 		{"too large", "application/json", `{"reason": "x"` + strings.Repeat(" ", 64<<10) + `}`, 413, ""},
 		{"a form", "application/x-www-form-urlencoded", `reason=x`, 415, ""},
@@ -308,12 +320,18 @@ func TestRevokeBody(t *testing.T) {
 	if a := v.get("/business/certificate-vault/" + id); data(t, a)["revoked_at"] != nil {
 		t.Fatal("a refused revocation revoked")
 	}
-	r := v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x", "unknown": [1]}`))
+	r := v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x\ud83d\ude00\\ud83d", "unknown": [1]}`))
 	r.Header.Set("Content-Type", "Application/JSON; charset=utf-8")
 	if a := v.do(r); a.Status != http.StatusOK {
 		t.Errorf("%d %s", a.Status, a.Body)
 	}
-	if a := v.postJSON(path, `{"reason": "another"}`); a.Status != http.StatusOK || data(t, a)["revocation_reason"] != "x" {
+	r = v.request(http.MethodPost, path, strings.NewReader(`{"reason": "x"}`))
+	r.Header.Set("Content-Type", "application/json")
+	r.Header.Set("Content-Encoding", "gzip")
+	if a := v.do(r); a.Status != http.StatusUnsupportedMediaType {
+		t.Errorf("a compressed body: %d %s", a.Status, a.Body)
+	}
+	if a := v.postJSON(path, `{"reason": "another"}`); a.Status != http.StatusOK || data(t, a)["revocation_reason"] != `x😀\ud83d` {
 		t.Errorf("again: %d %s", a.Status, a.Body)
 	}
 }

@@ -7,11 +7,12 @@ import (
 	"mime"
 	"mime/multipart"
 	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/web"
 )
 
 const (
@@ -26,15 +27,18 @@ const (
 	// maxValue bounds one text field in bytes, well above the longest that is
 	// valid, so that a field that is too long is told as such.
 	maxValue = 64 << 10
+	// maxPartHead bounds what is read for the head of one part.
+	maxPartHead = 64 << 10
 	// uploadTime bounds how long a body may take to come.
 	uploadTime = 10 * time.Minute
-	// drainTime bounds how long a refused body is read.
-	drainTime = 30 * time.Second
 )
 
 // upload takes one certificate with its file.
 func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
 	form := &uploadForm{api: a, call: c, values: map[string]string{}}
+	if form.boundary, err = formBoundary(c.Request); err != nil {
+		return err
+	}
 	// What no certificate came to refer to goes at once; after a crash, the
 	// sweep takes it.
 	defer func() {
@@ -42,26 +46,19 @@ func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
 			err = errors.Join(err, a.Certs.Discard(c.Context(), form.file))
 		}
 	}()
-	if err := form.read(w); err != nil {
+	return a.once(w, c, form.read, func(answer answerTx) error {
+		_, err := a.Certs.Upload(c.Context(), cert.Upload{
+			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
+			Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
+			IssueDate: form.values["issue_date"], Details: form.values["details"], File: form.file, FileError: form.fileError,
+			Then: a.answerWith(c, answer, http.StatusCreated, "Certificate uploaded successfully and is being processed."),
+		})
+		if err == nil || fault.KindOf(err) == fault.Internal {
+			// After a fault of ours the commit may have been made all the same.
+			form.file = nil
+		}
 		return err
-	}
-	made, err := a.Certs.Upload(c.Context(), cert.Upload{
-		Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
-		Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
-		IssueDate: form.values["issue_date"], Details: form.values["details"], File: form.file, FileError: form.fileError,
 	})
-	if err == nil || fault.KindOf(err) == fault.Internal {
-		// After a fault of ours the commit may have been made all the same.
-		form.file = nil
-	}
-	if err != nil {
-		return err
-	}
-	data, err := a.wire(made, c.institution)
-	if err != nil {
-		return err
-	}
-	return web.WriteJSON(w, http.StatusCreated, message{Message: "Certificate uploaded successfully and is being processed.", Data: data})
 }
 
 // message is the answer to a deed.
@@ -70,34 +67,50 @@ type message struct {
 	Data    any    `json:"data"`
 }
 
+// textFields are the fields of an upload that are text.
+var textFields = []string{"certificate_title", "full_name", "applicant_email", "issue_date", "details"}
+
+const fileField = "certificate_file"
+
 // uploadForm is the multipart body of an upload, read part by part so that the
 // file goes straight to the store.
 type uploadForm struct {
-	api    *API
-	call   *call
+	api      *API
+	call     *call
+	boundary string
+
+	print  *fingerprint
 	values map[string]string
+	// bad is what is wrong with the form itself.
+	bad fault.Fields
 
 	file      *cert.File
 	fileError string
 }
 
-func (f *uploadForm) read(w http.ResponseWriter) error {
-	mediaType, params, err := mime.ParseMediaType(f.call.Header.Get("Content-Type"))
+// formBoundary gives what parts the request's form (RFC 7578, 4.1).
+func formBoundary(r *http.Request) (string, error) {
+	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" {
-		return fault.New(fault.Unsupported, "The request must be multipart/form-data.")
+		return "", fault.New(fault.Unsupported, "The request must be multipart/form-data.")
 	}
 	if params["boundary"] == "" {
-		return fault.New(fault.Unsupported, "The multipart/form-data request names no boundary.")
+		return "", fault.New(fault.Unsupported, "The multipart/form-data request names no boundary.")
 	}
-	// A connection that is not read in time is cut, however slowly it drips.
-	if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(uploadTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the upload's time: %w", err)
-	}
+	return params["boundary"], checkEncoding(r)
+}
+
+func (f *uploadForm) read(p *fingerprint) error {
+	f.print = p
+	f.call.body.allow(uploadTime)
 	body := &countedBody{r: f.call.Body, left: maxBody}
 	if f.call.ContentLength > maxBody {
+		if f.call.Header.Get("Expect") != "" {
+			return errBodyTooLarge // and need not be sent
+		}
 		body.left = 0
 	}
-	err = f.parts(multipart.NewReader(body, params["boundary"]))
+	err := f.parts(body)
 	if body.over || err == nil {
 		// What follows the closing boundary is read too, and counts.
 		if _, drainErr := io.Copy(io.Discard, body); drainErr != nil {
@@ -105,15 +118,25 @@ func (f *uploadForm) read(w http.ResponseWriter) error {
 		}
 	}
 	if body.over {
-		_, drainErr := io.Copy(io.Discard, io.LimitReader(f.call.Body, maxDrain))
-		return &fault.Error{Kind: fault.TooLarge, Message: fmt.Sprintf("The request body is larger than %d MiB.", maxBody>>20), Err: drainErr}
+		_, _ = io.Copy(io.Discard, io.LimitReader(f.call.Body, maxDrain))
+		return errBodyTooLarge
 	}
-	return err
+	if err != nil {
+		return err
+	}
+	p.end()
+	return f.bad.Err()
 }
 
-func (f *uploadForm) parts(mr *multipart.Reader) error {
+var errBodyTooLarge = fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d MiB.", maxBody>>20))
+
+func (f *uploadForm) parts(body io.Reader) error {
+	head := &headReader{r: body}
+	mr := multipart.NewReader(head, f.boundary)
 	for n := 0; ; n++ {
+		head.bound(maxPartHead)
 		part, err := mr.NextPart()
+		head.free()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
@@ -130,37 +153,81 @@ func (f *uploadForm) parts(mr *multipart.Reader) error {
 }
 
 func malformed(err error) error {
-	return fault.Wrap(fault.Invalid, "The multipart/form-data body is malformed or incomplete.", err)
+	return unread("The multipart/form-data body is malformed or incomplete.", err)
 }
 
+// part takes one part, to its end.
 func (f *uploadForm) part(part *multipart.Part) error {
 	name := part.FormName()
-	if name != "certificate_file" {
-		value, err := io.ReadAll(io.LimitReader(part, maxValue))
-		if err != nil {
+	if name == fileField && part.FileName() != "" {
+		return f.filePart(part)
+	}
+	content, end := f.print.entry(ofField, name)
+	value, err := io.ReadAll(io.TeeReader(io.LimitReader(part, maxValue), content))
+	if err == nil {
+		_, err = io.Copy(content, part)
+	}
+	if err != nil {
+		return malformed(err)
+	}
+	end()
+	f.text(name, string(value), part.FileName() != "")
+	return nil
+}
+
+// text takes a field that is text; what nobody knows is passed over.
+func (f *uploadForm) text(name, value string, isFile bool) {
+	field, _, isList := strings.Cut(name, "[")
+	_, twice := f.values[name]
+	label := "The " + strings.ReplaceAll(field, "_", " ") + " field "
+	switch {
+	case name == "":
+		f.bad.Add("form", "Each part of the form must have a name.")
+	case name == fileField:
+		f.fileError = label + "must be a file."
+	case isList && field == fileField:
+		f.bad.Add(field, label+"must be one file, not a list.")
+	case !slices.Contains(textFields, field):
+	case isList:
+		f.bad.Add(field, label+"must be text, not a list.")
+	case isFile:
+		f.bad.Add(field, label+"must be text, not a file.")
+	case twice:
+		f.bad.Add(field, "The field is given more than once.")
+	default:
+		f.values[field] = value
+	}
+}
+
+func (f *uploadForm) filePart(part *multipart.Part) error {
+	content, end := f.print.entry(ofFile, fileField)
+	body := &partReader{r: io.TeeReader(part, content)}
+	if err := f.receive(part.FileName(), body); err != nil {
+		if body.err != nil {
 			return malformed(err)
 		}
-		if _, twice := f.values[name]; twice {
-			return fault.OfField(name, "The field is given more than once.")
-		}
-		f.values[name] = string(value)
-		return nil
+		return err
 	}
+	// What a refused file has left is part of the content too.
+	if _, err := io.Copy(io.Discard, body); err != nil {
+		return malformed(err)
+	}
+	end()
+	return nil
+}
+
+func (f *uploadForm) receive(name string, body io.Reader) error {
 	switch {
+	case f.print.isKnown():
+		return nil
 	case f.file != nil || f.fileError != "":
-		return fault.OfField(name, "Only one file can be uploaded.")
-	case part.FileName() == "":
-		f.fileError = "The certificate file field must be a file."
+		f.bad.Add(fileField, "Only one file can be uploaded.")
 		return nil
 	}
-	body := &partReader{r: part}
-	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, part.FileName(), body)
+	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, name, body)
 	if refused, ok := errors.AsType[*cert.FieldError](err); ok {
 		f.fileError = refused.Message
 		return nil
-	}
-	if err != nil && body.err != nil {
-		return malformed(err)
 	}
 	if err != nil {
 		return err
