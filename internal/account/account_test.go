@@ -130,6 +130,8 @@ func TestParseEmail(t *testing.T) {
 		"用户@例子.广告":                   "用户@xn--fsqu00a.xn--4rr70v",
 		"o'brien@sub.example.co.uk":  "o'brien@sub.example.co.uk",
 		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
+		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // RFC 5892's own example of a joiner
+		"a@4.example":                "a@4.example",
 	} {
 		got, err := account.ParseEmail(in)
 		if err != nil || got.Folded != folded || got.Text != strings.TrimSpace(in) {
@@ -139,6 +141,8 @@ func TestParseEmail(t *testing.T) {
 	for _, in := range []string{
 		"", "a", "@", "a@", "@b.c", "a@b", "a b@c.de", "Jane <a@b.cd>", "<a@b.cd>", "a@b.cd, e@f.gh", "a@b.cd\r\nBcc: x@y.zz",
 		"a@@b.cd", "a@b..cd", "a@.b.cd", "a@b.cd.", ".a@b.cd", "a.@b.cd", "a..b@c.de", `"a b"@c.de`, "a@[127.0.0.1]", "a@b.cd (x)",
+		"a\u00a0b@c.de", "a\u200b@b.cd", "a\u202e@b.cd", "a\u2028@b.cd", "a\u0085@b.cd", "a\ufeff@b.cd", "a\u200d@b.cd", "a@b\u00ad.cd", "a@b\u200b.cd", "a@b\u200d.cd",
+		"a@xn--a.cd", "a@1.2.3.4", "a@b.123",
 		"a\x00@b.cd", "a\xff@b.cd", "a@-b.cd", strings.Repeat("a", 65) + "@b.cd", "a@" + strings.Repeat("b", 260) + ".cd",
 	} {
 		if got, err := account.ParseEmail(in); err == nil {

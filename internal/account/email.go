@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/mail"
 	"strings"
+	"unicode"
 	"unicode/utf8"
 
 	"golang.org/x/net/idna"
@@ -42,11 +43,30 @@ func ParseEmail(text string) (Email, error) {
 	}
 	at := strings.LastIndexByte(text, '@')
 	local, domain := text[:at], text[at+1:]
-	ascii, err := idna.Lookup.ToASCII(strings.TrimSuffix(domain, "."))
-	if err != nil || !strings.Contains(ascii, ".") || strings.HasSuffix(domain, ".") || len(ascii) > 253 || len(local) > 64 {
+	if len(local) > 64 || strings.ContainsFunc(local, unseen) || strings.ContainsFunc(domain, func(r rune) bool { return unseen(r) && !joiner(r) }) {
+		return Email{}, errEmail
+	}
+	ascii, err := idna.Lookup.ToASCII(domain)
+	if err != nil || len(ascii) > 253 || !hostName(ascii) {
 		return Email{}, errEmail
 	}
 	return Email{Text: text, Folded: strings.ToLower(norm.NFC.String(local)) + "@" + strings.ToLower(ascii)}, nil
+}
+
+// unseen tells characters that nobody sees: white space, controls, marks that turn
+// the direction of text, and what is no character. Two addresses that look the same
+// would be two.
+func unseen(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
+
+// joiner tells the two unseen characters that some scripts need within a word; in a
+// domain they stand only where RFC 5892, appendix A, lets them, which idna checks.
+func joiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
+
+// hostName tells whether a domain has more than one label and a last one that is
+// not a number, by which addresses are told from names (RFC 3696, 2).
+func hostName(ascii string) bool {
+	dot := strings.LastIndexByte(ascii, '.')
+	return dot > 0 && strings.Trim(ascii[dot+1:], "0123456789") != ""
 }
 
 // CleanText tells whether text can be stored and shown everywhere: valid UTF-8

@@ -1,0 +1,232 @@
+package web_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// typed answers with a body of a type, as our handlers do.
+func typed(mediaType, body string) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", mediaType)
+		if mediaType == "application/pdf" {
+			_ = web.ServeContent(w, r, strings.NewReader(body), "digest")
+			return
+		}
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		_, _ = io.WriteString(w, body)
+	})
+}
+
+func TestOnlyWhatPaysIsCompressed(t *testing.T) {
+	t.Parallel()
+	compress, err := web.Compress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long, short := strings.Repeat("certificate ", 500), strings.Repeat("x", 1000)
+	for _, tc := range []struct {
+		what, mediaType, body string
+		header                http.Header
+		compressed            bool
+	}{
+		{"JSON", "application/json", long, nil, true},
+		{"a page", "text/html; charset=utf-8", long, nil, true},
+		{"a picture as SVG", "image/svg+xml", long, nil, true},
+		{"a style", "text/css; charset=utf-8", long, nil, true},
+		{"what fits in a packet", "application/json", short, nil, false},
+		{"nothing", "application/json", "", nil, false},
+		{"a PDF", "application/pdf", long, nil, false},
+		{"a picture", "image/png", long, nil, false},
+		{"a part of a PDF", "application/pdf", long, http.Header{"Range": {"bytes=0-1999"}}, false},
+		{"for who does not take it", "application/json", long, http.Header{"Accept-Encoding": {"gzip;q=0, br"}}, false},
+		{"for who says nothing", "application/json", long, http.Header{"Accept-Encoding": nil}, false},
+	} {
+		r := secure(http.MethodGet, "/")
+		r.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
+		for name, values := range tc.header {
+			r.Header[name] = values
+		}
+		w, log := serve(web.Options{}, r, compress(typed(tc.mediaType, tc.body)))
+		got := w.Header().Get("Content-Encoding") == "gzip"
+		body := w.Body.Bytes()
+		if got {
+			z, err := gzip.NewReader(bytes.NewReader(body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if body, err = io.ReadAll(z); err != nil {
+				t.Fatal(err)
+			}
+			if w.Body.Len() > len(tc.body)/2 || w.Header().Get("Content-Length") == fmt.Sprint(len(tc.body)) {
+				t.Errorf("%s: %d bytes of %d, header %v", tc.what, w.Body.Len(), len(tc.body), w.Header())
+			}
+		}
+		want := tc.body
+		if w.Code == http.StatusPartialContent {
+			want = want[:2000]
+		}
+		if got != tc.compressed || string(body) != want || !strings.Contains(strings.Join(w.Header().Values("Vary"), ","), "Accept-Encoding") {
+			t.Errorf("%s: compressed %v, %d bytes, header %v", tc.what, got, len(body), w.Header())
+		}
+		if !strings.Contains(log, fmt.Sprintf(`"bytes":%d`, w.Body.Len())) {
+			t.Errorf("%s: the log tells other bytes than were sent: %s", tc.what, log)
+		}
+	}
+}
+
+// The same text has the same length each time: a difference would tell that
+// something in it differs.
+func TestCompressionTellsNothingByChance(t *testing.T) {
+	t.Parallel()
+	compress, err := web.Compress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sizes := map[int]bool{}
+	for range 20 {
+		r := secure(http.MethodGet, "/")
+		r.Header.Set("Accept-Encoding", "gzip")
+		w, _ := serve(web.Options{}, r, compress(typed("application/json", strings.Repeat("certificate ", 500))))
+		sizes[w.Body.Len()] = true
+	}
+	if len(sizes) != 1 {
+		t.Errorf("sizes %v", sizes)
+	}
+}
+
+func TestRangeOutsideTheFileIsAnErrorOfItsSurface(t *testing.T) {
+	t.Parallel()
+	h := web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Content-Type", "application/pdf")
+		w.Header().Set("Content-Disposition", "attachment")
+		return web.ServeContent(w, r, strings.NewReader("0123456789"), "digest")
+	})
+	for _, tc := range []struct {
+		header, value string
+		status        int
+		body          string
+	}{
+		{"Range", "bytes=2-4", 206, "234"},
+		{"Range", "bytes=-3", 206, "789"},
+		{"Range", "bytes=7-99", 206, "789"},
+		{"Range", "bytes=10-", 416, ""},
+		{"Range", "bytes=x", 416, ""},
+		{"Range", "lines=1-2", 416, ""},
+		{"If-None-Match", `"digest"`, 304, ""},
+		{"If-None-Match", `W/"digest"`, 304, ""},
+		{"If-None-Match", "*", 304, ""},
+		{"If-None-Match", `"other"`, 200, "0123456789"},
+		{"If-Match", `"other"`, 412, ""},
+	} {
+		r := secure(http.MethodGet, "/")
+		r.Header.Set(tc.header, tc.value)
+		w, _ := serve(web.Options{}, r, h)
+		if w.Code != tc.status || tc.body != "" && w.Body.String() != tc.body {
+			t.Errorf("%s: %s: %d %q", tc.header, tc.value, w.Code, w.Body)
+		}
+		if w.Code == 416 && (!json.Valid(w.Body.Bytes()) || w.Header().Get("Content-Type") != "application/json" || w.Header().Get("Content-Disposition") != "" ||
+			tc.value == "bytes=10-" && w.Header().Get("Content-Range") != "bytes */10") {
+			t.Errorf("%s: %s: %v %s", tc.header, tc.value, w.Header(), w.Body)
+		}
+	}
+	for tag, status := range map[string]int{`"digest"`: 206, `"other"`: 200, `W/"digest"`: 200} {
+		r := secure(http.MethodGet, "/")
+		r.Header.Set("Range", "bytes=0-1")
+		r.Header.Set("If-Range", tag)
+		if w, _ := serve(web.Options{}, r, h); w.Code != status {
+			t.Errorf("If-Range %s: %d", tag, w.Code)
+		}
+	}
+}
+
+func TestOriginsAreAdmittedByName(t *testing.T) {
+	t.Parallel()
+	const mine = "https://app.example.org"
+	reached := false
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		reached = true
+		w.WriteHeader(http.StatusUnauthorized)
+	})
+	for _, tc := range []struct {
+		what, method, origin, asks string
+		admitted, preflight        bool
+	}{
+		{"a request", "GET", mine, "", true, false},
+		{"a preflight", "OPTIONS", mine, "POST", true, true},
+		{"no preflight", "OPTIONS", mine, "", true, false},
+		{"another origin", "GET", "https://app.example.org.evil.example", "", false, false},
+		{"another's preflight", "OPTIONS", "https://evil.example", "POST", false, false},
+		{"another scheme", "GET", "http://app.example.org", "", false, false},
+		{"another port", "GET", mine + ":8443", "", false, false},
+		{"no origin at all", "GET", "null", "", false, false},
+		{"no script", "GET", "", "", false, false},
+	} {
+		reached = false
+		r := secure(tc.method, "/business/certificate-vault")
+		if tc.origin != "" {
+			r.Header.Set("Origin", tc.origin)
+		}
+		if tc.asks != "" {
+			r.Header.Set("Access-Control-Request-Method", tc.asks)
+		}
+		w, _ := serve(web.Options{}, r, web.CORS([]string{"https://other.example", mine}, next))
+		h := w.Header()
+		if h.Get("Vary") != "Origin" || (h.Get("Access-Control-Allow-Origin") == mine) != tc.admitted || h.Get("Access-Control-Allow-Credentials") != "" {
+			t.Errorf("%s: %v", tc.what, h)
+		}
+		if reached == tc.preflight || (w.Code == http.StatusNoContent) != tc.preflight || (h.Get("Access-Control-Allow-Methods") != "") != tc.preflight {
+			t.Errorf("%s: %d %v", tc.what, w.Code, h)
+		}
+		if tc.preflight && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
+			t.Errorf("%s: %v", tc.what, h)
+		}
+		// Without a setting there is no trace of it.
+		w, _ = serve(web.Options{}, r, web.CORS(nil, next))
+		for name := range w.Header() {
+			if strings.HasPrefix(name, "Access-Control") || name == "Vary" {
+				t.Errorf("%s, switched off: %v", tc.what, w.Header())
+			}
+		}
+	}
+}
+
+func TestThrottleTellsWhatIsLeft(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1000, 0)
+	counter := limit.NewCounter(2, func() time.Time { return now })
+	h := web.Handler(web.WriteJSONError, func(w http.ResponseWriter, _ *http.Request) error { return web.Throttle(w, counter, "key") })
+	for _, want := range []struct {
+		status          int
+		remaining, wait string
+	}{{200, "1", ""}, {200, "0", ""}, {429, "0", "60"}} {
+		w, _ := serve(web.Options{}, secure(http.MethodGet, "/"), h)
+		if w.Code != want.status || w.Header().Get("X-RateLimit-Limit") != "2" || w.Header().Get("X-RateLimit-Remaining") != want.remaining ||
+			w.Header().Get("Retry-After") != want.wait {
+			t.Errorf("%d %v, want %+v", w.Code, w.Header(), want)
+		}
+	}
+}
+
+func TestMethodOfTheClientsMakingIsNotLogged(t *testing.T) {
+	t.Parallel()
+	mux := http.NewServeMux()
+	mux.Handle("GET /a", say("a"))
+	r := httptest.NewRequestWithContext(t.Context(), "SECRET-"+strings.Repeat("X", 1000), "/a", http.NoBody)
+	r.TLS, r.RemoteAddr = secure(http.MethodGet, "/").TLS, "203.0.113.9:1"
+	w, log := serve(web.Options{}, r, web.Routes(mux, web.WriteJSONError))
+	if w.Code != http.StatusMethodNotAllowed || strings.Contains(log+w.Body.String(), "SECRET") {
+		t.Errorf("%d %s, log %s", w.Code, w.Body, log)
+	}
+}
