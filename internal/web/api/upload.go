@@ -137,7 +137,7 @@ func (f *uploadForm) parts(body io.Reader) error {
 		head.bound(maxPartHead)
 		part, err := mr.NextPart()
 		head.free()
-		if errors.Is(err, io.EOF) {
+		if err == io.EOF { //nolint:errorlint // wrapped, it is the end of a body that does not end
 			return nil
 		}
 		if err != nil {

@@ -1,0 +1,334 @@
+package api
+
+import (
+	"bytes"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// naughty are texts that break programs: of every script, of none, and of what
+// other programs take for something else.
+var naughty = []string{
+	"محمد Smith עלי", "John\u202eeoD\u202c", "\u2067علي\u2069 Ali", "\u200f\u200f\u200e", "می\u200cخواهم", "Ann\u200bLee", "\u200d", "\u2060\u2061\u2062",
+	"👩‍👩‍👧‍👦 Family", "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f", "👍🏽", "🇳🇴🇳", strings.Repeat("👩‍💻", 85), "𠮷野家 太郎", "\U0010ffff",
+	"Z" + strings.Repeat("\u0335\u0351", 120), "\u0301\u0301\u0301", "Jose\u0301 Nu\u0301n\u0303ez", "José Núñez", "Nguyễn Thị Ngọc Ánh", "श्रीकृष्ण द्विवेदी",
+	"မြင့်မြတ်သူ", "བསྟན་འཛིན", "ᠴᠢᠩᠭᠢᠰ", "각", "각", "ﾔﾏﾀﾞ ﾀﾛｳ", "İbrahim Işık", "ẞ ß ŉ ǰ", "ﬁ ﬀ ﬆ", "\ufdfa", "ǅ", "\ufeffAnna", "\ufffe\uffff", "\ufffd",
+	"a\rb\nc\td", "a\vb\fc", "a\u0085b\u2028c\u2029d", "\x01\x02\x1b[31mred\x7f", "\x08\x08back", "\u0080\u009f",
+	"<script>alert(1)</script>", "\"><img src=x onerror=alert(1)>", "{{7*7}} ${7*7} <%= 7*7 %>", "{{.}} {{printf \"%s\" .}}", "&amp;&#0;&lt;", "]]><!--",
+	"Robert'); DROP TABLE certificates;--", "' OR 1=1 --", "$1 $2 ?1 :name @p", "\\' \\\\ \\u0041 \\x", "%00 %s %n %d %%", "_%_%", "%", "_", "\\",
+	"=HYPERLINK(\"http://127.0.0.1/\")", "+1+1", "-1", "@SUM(1)", "(unbalanced \\) ) (", "/Type /Catalog", "endstream endobj", "../../etc/passwd", `C:\con\aux`,
+	"null", "undefined", "NaN", "true", "0", "-0", "1e309", "[]", "{}", "0x10", "١٢٣", "O", strings.Repeat("W", 255), strings.Repeat("𝕎", 255),
+	"--boundary--", "\r\n--boundary", "Content-Disposition: form-data; name=x", "a\r\nBcc: victim@example.org",
+}
+
+// notText is what no field can keep.
+var notText = []string{
+	"a\x00b", "\x00", "\xff\xfe", "a\xc3", "\xc3\x28", "\xed\xa0\x80", "\xed\xbf\xbf", "\xc0\xaf", "\xf8\x88\x80\x80\x80", "\xf4\x90\x80\x80", "ab\x80", "\x1b$B\x80",
+}
+
+// corpusNames gives the names of the shared corpus, which lies beside the
+// repository; without it they are left out, but with CI=true that fails.
+func corpusNames(tb testing.TB) (list []string) {
+	tb.Helper()
+	dir, err := os.Getwd()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(dir, "../../../../shared/corpus/recipients/names-tricky.json"))
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
+		tb.Log("no shared corpus beside the repository: its names are left out")
+		return nil
+	}
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var names []struct{ Name, Hex string }
+	if err := json.Unmarshal(content, &names); err != nil {
+		tb.Fatal(err)
+	}
+	for _, n := range names {
+		raw, err := hex.DecodeString(n.Hex)
+		if err != nil {
+			tb.Fatal(err)
+		}
+		list = append(list, n.Name+string(raw))
+	}
+	return list
+}
+
+// Whatever is text is kept as it was sent, in every field and through both
+// databases, and found again; whatever is none is refused where it stands.
+func TestNaughtyText(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		last := ""
+		for i, s := range append(append(naughty, notText...), corpusNames(t)...) {
+			want := strings.TrimSpace(s)
+			clean := utf8.ValidString(s) && !strings.ContainsRune(s, 0)
+			long := utf8.RuneCountInString(want) > 255
+			a := v.post(form(t, text("certificate_title", s), text("full_name", s), text("details", s), text("applicant_email", fmt.Sprintf("n%d@example.org", i)),
+				part{name: "certificate_file", file: "diploma.pdf", content: samplePDF(0)}))
+			if !clean || want == "" || long {
+				fields := "certificate_title full_name"
+				if !clean {
+					fields = "certificate_title details full_name"
+				}
+				if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
+					t.Errorf("%.60q: %d %s", s, a.Status, a.Body)
+				}
+				continue
+			}
+			if a.Status != http.StatusCreated {
+				t.Errorf("%.60q: %d %s", s, a.Status, a.Body)
+				continue
+			}
+			made := data(t, a)
+			last = made["uuid"].(string)
+			found := data(t, v.get(vaultPath+"/"+last))
+			for _, field := range []string{"certificate_title", "full_name", "details"} {
+				if made[field] != want || found[field] != want {
+					t.Errorf("%s: %.60q became %.60q, then %.60q", field, want, made[field], found[field])
+				}
+			}
+		}
+		for _, s := range append(append(naughty, notText...), corpusNames(t)...) {
+			for _, filter := range []string{"search", "applicant_email", "status", "page", s} {
+				a := v.get(vaultPath + "?" + url.QueryEscape(filter) + "=" + url.QueryEscape(s))
+				if a.Status != http.StatusOK && a.Status != http.StatusUnprocessableEntity {
+					t.Errorf("%s=%.60q: %d %s", filter, s, a.Status, a.Body)
+				}
+			}
+			if a := v.get(vaultPath + "/" + url.PathEscape(s)); a.Status != http.StatusNotFound {
+				t.Errorf("record %.60q: %d", s, a.Status)
+			}
+			encoded, err := json.Marshal(map[string]string{"reason": s, "note": s})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !utf8.ValidString(s) { // the encoder would put a replacement
+				encoded = []byte(`{"reason":"` + s + `"}`)
+			}
+			a := v.postJSON(vaultPath+"/"+last+"/revoke", string(encoded))
+			if clean := utf8.ValidString(s) && !strings.ContainsRune(s, 0) && strings.TrimSpace(s) != ""; (a.Status == http.StatusOK) != clean || a.Status >= 500 {
+				t.Errorf("reason %.60q: %d %s", s, a.Status, a.Body)
+			}
+		}
+		if strings.Contains(v.log.String(), `"level":"ERROR"`) {
+			t.Error("the log has errors")
+		}
+	})
+}
+
+func TestDatesThatDoNotExist(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	for date, status := range map[string]int{
+		"2024-02-29": 201, "2000-02-29": 201, " 2026-01-01 ": 201, "": 201, "1066-10-14": 201, "9999-12-31": 201,
+		"2023-02-29": 422, "1900-02-29": 422, "2026-02-30": 422, "2026-04-31": 422, "2026-13-01": 422, "2026-00-01": 422, "2026-01-00": 422, "2026-01-32": 422,
+		"0000-00-00": 422, "26-01-01": 422, "2026-1-1": 422, "20260101": 422, "2026/01/01": 422, "01.01.2026": 422, "2026-01-01T00:00:00Z": 422,
+		"2026-01-01 00:00": 422, "+2026-01-01": 422, "-2026-01-01": 422, "12026-01-01": 422, "２０２６-01-01": 422, "٢٠٢٦-٠١-٠١": 422, "today": 422, "0": 422,
+		"2026-01-01\x00": 422, "2026-01-01;": 422, "2026-W01-1": 422, "2026-001": 422, "2026−01−01": 422,
+	} {
+		a := v.post(form(t, append(v.usual(), text("issue_date", date), pdfFile(samplePDF(0)))...))
+		if a.Status != status || status == 422 && a.fields(t) != "issue_date" {
+			t.Errorf("%q: %d %s", date, a.Status, a.Body)
+		}
+	}
+}
+
+// raw is a part of a form as it is written.
+func raw(head, content string) string {
+	return "--" + boundary + "\r\n" + head + "\r\n\r\n" + content + "\r\n"
+}
+
+func disposition(name string) string { return `Content-Disposition: form-data; name="` + name + `"` }
+
+// TestOddForms sends forms that no browser writes.
+func TestOddForms(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	pdf := string(samplePDF(0))
+	file := raw(disposition("certificate_file")+`; filename="a.pdf"`, pdf)
+	end := "--" + boundary + "--\r\n"
+	n := 0
+	good := func() string {
+		n++
+		return raw(disposition("certificate_title"), fmt.Sprintf("Odd %d", n)) + raw(disposition("full_name"), "Ada") + raw(disposition("applicant_email"), "ada@example.org")
+	}
+	for _, tc := range []struct {
+		what, body string
+		status     int
+		fields     string
+	}{
+		{"as it should be", good() + file + end, 201, ""},
+		{"lines before and behind", "preamble\r\n" + good() + file + end + "epilogue", 201, ""},
+		{"line feeds alone", strings.ReplaceAll(good(), "\r\n", "\n") + strings.ReplaceAll(raw(disposition("certificate_file")+`; filename="a.pdf"`, "%%"), "%%", pdf) + end, 422, ""},
+		{"no end", good() + file, 422, ""},
+		{"no end of the last boundary", good() + file + "--" + boundary, 422, ""},
+		{"a list where text belongs", good() + raw(disposition("full_name[]"), "Bo") + file + end, 422, "full_name"},
+		{"a list alone", raw(disposition("full_name[]"), "Bo") + file + end, 422, "full_name"},
+		{"an object where text belongs", good() + raw(disposition("details[a][b]"), "x") + file + end, 422, "details"},
+		{"a list of files", good() + raw(disposition("certificate_file[]")+`; filename="a.pdf"`, pdf) + end, 422, "certificate_file"},
+		{"a list that nobody knows", good() + raw(disposition("tags[]"), "x") + raw(disposition("tags[]"), "y") + file + end, 201, ""},
+		{"a file where text belongs", good() + raw(disposition("details")+`; filename="d.txt"`, "x") + file + end, 422, "details"},
+		{"a field twice", good() + raw(disposition("full_name"), "Ada") + file + end, 422, "full_name"},
+		{"a part without a name", good() + raw("Content-Disposition: form-data", "x") + file + end, 422, "form"},
+		{"a part with an empty name", good() + raw(disposition(""), "x") + file + end, 422, "form"},
+		{"a part without a disposition", good() + raw("X: y", "x") + file + end, 422, "form"},
+		{"a part without a head", good() + "--" + boundary + "\r\n\r\nx\r\n" + file + end, 422, "form"},
+		{"another disposition", good() + raw(`Content-Disposition: attachment; name="details"`, "x") + file + end, 422, "form"},
+		{"a disposition that cannot be read", good() + raw(`Content-Disposition: form-data; name="details"; name="x"`, "x") + file + end, 422, "form"},
+		{"a name in quotes that do not end", good() + raw(`Content-Disposition: form-data; name="details`, "x") + file + end, 422, "form"},
+		{"an empty file name", good() + raw(disposition("certificate_file")+`; filename=""`, pdf) + end, 422, "certificate_file"},
+		{"a file name that is a path", good() + raw(disposition("certificate_file")+`; filename="../../../etc/passwd.pdf"`, pdf) + end, 201, ""},
+		{"a file name with NUL", good() + raw(disposition("certificate_file")+"; filename=\"a\x00.pdf\"", pdf) + end, 422, ""},
+		{"a file name in RFC 8187's form", good() + raw(disposition("certificate_file")+"; filename*=UTF-8''%e8%ad%89%e6%9b%b8.pdf", pdf) + end, 201, ""},
+		{"a file name in no encoding", good() + raw(disposition("certificate_file")+"; filename=\"\xff\xfe.pdf\"", pdf) + end, 201, ""},
+		{"a file name that turns", good() + raw(disposition("certificate_file")+"; filename=\"exe.\u202efdp\"", pdf) + end, 422, "certificate_file"},
+		{"a file name far too long", good() + raw(disposition("certificate_file")+`; filename="`+strings.Repeat("n", 20_000)+`.pdf"`, pdf) + end, 201, ""},
+		{"another content type", good() + raw(disposition("certificate_file")+"; filename=\"a.pdf\"\r\nContent-Type: text/html", pdf) + end, 201, ""},
+		{"a text in another charset", good() + raw(disposition("details")+"\r\nContent-Type: text/plain; charset=iso-8859-1", "caf\xe9") + file + end, 422, "details"},
+		{"quoted-printable", good() + raw(disposition("details")+"\r\nContent-Transfer-Encoding: quoted-printable", "caf=C3=A9") + file + end, 201, ""},
+		{"quoted-printable that is none", good() + raw(disposition("details")+"\r\nContent-Transfer-Encoding: quoted-printable", "=ZZ\x00=") + file + end, 422, ""},
+		{"a form within", good() + raw(disposition("details")+"\r\nContent-Type: multipart/mixed; boundary=inner", "--inner\r\n\r\nx\r\n--inner--") + file + end, 201, ""},
+		{"a head of many lines", good() + raw(disposition("details")+strings.Repeat("\r\nX: y", 20_000), "x") + file + end, 422, ""},
+		{"a head of one long line", good() + raw(disposition("details")+"\r\nX: "+strings.Repeat("y", 1<<20), "x") + file + end, 422, ""},
+		{"a preamble without end", strings.Repeat("x\r\n", 1<<20), 422, ""},
+		{"nothing but boundaries", strings.Repeat("--"+boundary+"\r\n", 10_000), 422, ""},
+		{"100,000 parts", strings.Repeat(raw(disposition("x"), ""), 100_000) + end, 422, ""},
+		{"a boundary within the file", good() + raw(disposition("certificate_file")+`; filename="a.pdf"`, pdf+"\r\n--"+boundary+"x") + end, 201, ""},
+	} {
+		rows, files := v.stored()
+		a := v.post([]byte(tc.body))
+		if a.Status != tc.status {
+			t.Errorf("%s: %d %.300s", tc.what, a.Status, a.Body)
+			continue
+		}
+		if a.Status == http.StatusCreated {
+			made := data(t, a)
+			if name := made["file"].(map[string]any)["name"].(string); strings.ContainsAny(name, "/\\\x00") || !utf8.ValidString(name) || len([]rune(name)) > 255 {
+				t.Errorf("%s: the file is named %q", tc.what, name)
+			}
+			continue
+		}
+		if got := a.fields(t); got != tc.fields {
+			t.Errorf("%s: fields %q, want %q: %s", tc.what, got, tc.fields, a.Body)
+		}
+		if r, f := v.stored(); r != rows || f != files {
+			t.Errorf("%s: %d rows and %d files are left", tc.what, r-rows, f-files)
+		}
+	}
+}
+
+// A body that stalls is given up early, one that goes on has its whole time; and
+// no deadline is moved for each of many small reads.
+func TestBodyIsGivenItsTime(t *testing.T) {
+	t.Parallel()
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	at := start
+	var deadlines []time.Duration
+	b := &body{
+		ReadCloser:  io.NopCloser(strings.NewReader(strings.Repeat("x", 1000))),
+		now:         func() time.Time { return at },
+		setDeadline: func(d time.Time) error { deadlines = append(deadlines, d.Sub(start)); return nil },
+	}
+	read := func() {
+		t.Helper()
+		if n, err := b.Read(make([]byte, 1)); n != 1 || err != nil {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	read()
+	if deadlines != nil {
+		t.Fatalf("a body that is not let more time has deadlines %v", deadlines)
+	}
+	b.allow(time.Minute)
+	for range 4 {
+		for range 10 {
+			read()
+		}
+		at = at.Add(20 * time.Second)
+	}
+	want := []time.Duration{30 * time.Second, 50 * time.Second, 60 * time.Second, 60 * time.Second}
+	if fmt.Sprint(deadlines) != fmt.Sprint(want) {
+		t.Errorf("deadlines %v, want %v", deadlines, want)
+	}
+}
+
+// expecting is a body that notes whether it was asked for.
+type expecting struct {
+	io.Reader
+
+	asked bool
+}
+
+func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
+func (e *expecting) Close() error               { return nil }
+
+func TestWhatNeedNotBeSentIsNotAskedFor(t *testing.T) {
+	t.Parallel()
+	for what, tc := range map[string]struct {
+		expect, touched, failed, drained bool
+	}{
+		"a client that sends all the same":  {false, false, false, true},
+		"a client that waits":               {true, false, false, false},
+		"a client that was told to go on":   {true, true, false, true},
+		"a body that could not be read":     {false, true, true, false},
+		"one of a client that waited first": {true, true, true, false},
+	} {
+		e := &expecting{Reader: bytes.NewReader(make([]byte, 1000))}
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", e)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.expect {
+			r.Header.Set("Expect", "100-continue")
+		}
+		b := &body{ReadCloser: e, now: time.Now, setDeadline: func(time.Time) error { return nil }, touched: tc.touched, failed: tc.failed}
+		if b.drain(r); e.asked != tc.drained {
+			t.Errorf("%s: asked for %v", what, e.asked)
+		}
+	}
+}
+
+// A body that does not come in time is told so, and is no fault of ours.
+func TestLateBody(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	h := v.api.Handler()
+	late := func(contentType string) *http.Request {
+		r := v.request(http.MethodPost, vaultPath, io.MultiReader(strings.NewReader("--"+boundary+"\r\n"+disposition("details")+"\r\n\r\nx"), errReader{os.ErrDeadlineExceeded}))
+		r.Header.Set("Content-Type", contentType)
+		return r
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, late("multipart/form-data; boundary="+boundary))
+	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+	id := v.upload("diploma.pdf")["uuid"].(string)
+	r := late("application/json")
+	r.URL.Path += "/" + id + "/revoke"
+	w = httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	if w.Code != http.StatusRequestTimeout || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("%d %s", w.Code, w.Body)
+	}
+}
