@@ -1,0 +1,315 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// keyed makes an upload with an idempotency key.
+func keyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (*vault.Answer, error) {
+	contentType, body, err := form.Encode()
+	if err != nil {
+		return nil, err
+	}
+	req, err := c.Request(ctx, "POST", vault.CertificatesPath, body)
+	if err != nil {
+		return nil, err
+	}
+	req.ContentLength = body.Size
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Idempotency-Key", key)
+	return c.Send(req)
+}
+
+func mustKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form) *vault.Answer {
+	t.Helper()
+	a, err := keyed(t.Context(), c, key, form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func replayed(a *vault.Answer) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
+
+// TestIdempotency sends the same request again, on both versions of HTTP: it is
+// done once, and answered with the same bytes.
+func TestIdempotency(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		http2, err := f.HTTP2Client(f.client.Token)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(http2.HTTP.CloseIdleConnections)
+		heavy, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(8 << 20)
+		if err != nil {
+			t.Fatal(err)
+		}
+		upload := form("Somebody").WithFile("heavy.pdf", heavy)
+		first := mustKeyed(t, f.client, "order-1", upload)
+		want(t, first, 201)
+		made, err := first.Certificate()
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.await(t, made.UUID, "approved")
+		stored := len(f.files(t, "blobs"))
+		for _, c := range []*vault.Client{f.client, http2, f.client} { // each form has a boundary of its own
+			again := mustKeyed(t, c, "order-1", upload)
+			if !replayed(again) || again.Status != 201 || !bytes.Equal(again.Body, first.Body) {
+				t.Errorf("%s: %d %s", again.Proto, again.Status, again.Body)
+			}
+		}
+		p := refused(t, mustKeyed(t, f.client, "order-1", upload.With("full_name", "Somebody Else")), 422, "")
+		if len(p.Errors["Idempotency-Key"]) != 1 {
+			t.Errorf("other content: %+v", p)
+		}
+		refused(t, mustKeyed(t, f.client, "two words", upload), 422, "")
+		if files := f.files(t, "blobs"); len(files) != stored {
+			t.Errorf("replays left files: %v", files)
+		}
+		d := f.database(t)
+		if n := count(t, d, `SELECT count(*) FROM certificates`); n != 1 {
+			t.Errorf("%d certificates", n)
+		}
+
+		revoke := func(reason string) *vault.Answer {
+			req, err := f.client.Request(t.Context(), "POST", vault.CertificatesPath+"/"+made.UUID+"/revoke", strings.NewReader(`{"reason":"`+reason+`"}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Content-Type", "application/json")
+			req.Header.Set("Idempotency-Key", "order-1") // of another path it is another key
+			a, err := f.client.Send(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a
+		}
+		once := revoke("withdrawn")
+		want(t, once, 200)
+		if again := revoke("withdrawn"); !replayed(again) || !bytes.Equal(again.Body, once.Body) {
+			t.Errorf("revoked again: %d %s", again.Status, again.Body)
+		}
+		refused(t, revoke("another reason"), 422, "")
+		if log := f.Log(); strings.Contains(log, "order-1") || strings.Contains(log, `"status":500`) {
+			t.Error("the log has a key, or a fault")
+		}
+	})
+}
+
+// TestIdempotencyAcrossKill kills the vault at random moments while clients upload
+// with keys. Each client sends again what it has no answer to: it must get the 201
+// of the one certificate that is made, and not be told of a duplicate.
+func TestIdempotencyAcrossKill(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		rounds := 6
+		if database != "" {
+			rounds = 2 // a dead node is known as such after some seconds only
+		}
+		f := start(t, database)
+		answers := map[string][]byte{}
+		next, again := 0, 0
+		for range rounds {
+			const clients = 6
+			var mu sync.Mutex
+			var open []int
+			var wg sync.WaitGroup
+			for range clients {
+				wg.Go(func() {
+					for {
+						mu.Lock()
+						n := next
+						next++
+						mu.Unlock()
+						a, err := keyed(t.Context(), f.client, fmt.Sprintf("key-%d", n), form(person(n)))
+						mu.Lock()
+						if err != nil {
+							open = append(open, n)
+							mu.Unlock()
+							return // the vault is gone
+						}
+						if a.Status != 201 || replayed(a) {
+							t.Errorf("upload %d: %d %s", n, a.Status, a.Body)
+						}
+						answers[person(n)] = a.Body
+						mu.Unlock()
+					}
+				})
+			}
+			pause := time.NewTimer(time.Duration(50+rand.IntN(300)) * time.Millisecond)
+			<-pause.C
+			f.Kill()
+			wg.Wait()
+			f.restart(t)
+			for _, n := range open {
+				var a *vault.Answer
+				eventually(t, approvalTime, "the key is free", func() bool {
+					a = mustKeyed(t, f.client, fmt.Sprintf("key-%d", n), form(person(n)))
+					return a.Status != http.StatusConflict
+				})
+				if a.Status != 201 {
+					t.Errorf("upload %d, sent again: %d %s", n, a.Status, a.Body)
+				}
+				if replayed(a) {
+					again++
+				}
+				answers[person(n)] = a.Body
+			}
+		}
+		t.Logf("%d uploads in %d lives; of those without an answer, %d had been done", next, rounds+1, again)
+		d := f.database(t)
+		if n := count(t, d, `SELECT count(*) FROM certificates`); n != next || len(answers) != next {
+			t.Errorf("%d certificates and %d answers of %d uploads", n, len(answers), next)
+		}
+		if n := count(t, d, `SELECT count(*) FROM webhook_events WHERE name LIKE '%.created'`); n != next {
+			t.Errorf("%d events of %d uploads", n, next)
+		}
+		for who, body := range answers {
+			made, err := (&vault.Answer{Status: 201, Body: body}).Certificate()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, d, `SELECT count(*) FROM certificates WHERE uuid = $1 AND full_name = $2`, made.UUID, who); n != 1 {
+				t.Errorf("%s was answered with certificate %s, which is not theirs", who, made.UUID)
+			}
+		}
+	})
+}
+
+// slowly begins an upload with a key and leaves it open until the pipe is closed.
+func slowly(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Answer, cut func()) {
+	t.Helper()
+	contentType, body, err := form.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := io.ReadAll(body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	read, write := io.Pipe()
+	ctx, cancel := context.WithCancel(t.Context())
+	req, err := c.Request(ctx, "POST", vault.CertificatesPath, read)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Header.Set("Content-Type", contentType)
+	req.Header.Set("Idempotency-Key", key)
+	var answer *vault.Answer
+	done := make(chan error, 1)
+	go func() {
+		var err error
+		answer, err = c.Send(req)
+		done <- err
+	}()
+	if _, err := write.Write(content[:len(content)/2]); err != nil {
+		t.Fatal(err)
+	}
+	rest = func() *vault.Answer {
+		if _, err := write.Write(content[len(content)/2:]); err != nil {
+			t.Fatal(err)
+		}
+		if err := write.Close(); err != nil {
+			t.Fatal(err)
+		}
+		if err := <-done; err != nil {
+			t.Fatal(err)
+		}
+		return answer
+	}
+	cut = func() {
+		cancel()
+		_ = write.Close() // whoever reads is gone
+		<-done
+	}
+	return rest, cut
+}
+
+// TestIdempotencyInFlight asks for what is being done: on the same node and, on
+// PostgreSQL, on another one, which takes over when the first dies.
+func TestIdempotencyInFlight(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		nodes := []*fixture{f}
+		if database != "" {
+			nodes = append(nodes, f.join(t))
+		}
+		d := f.database(t)
+		claimed := func(n int) func() bool {
+			return func() bool { return count(t, d, `SELECT count(*) FROM idempotency_keys WHERE status IS NULL`) == n }
+		}
+		upload := form("Somebody")
+		rest, _ := slowly(t, f.client, "k", upload)
+		eventually(t, approvalTime, "the upload is under way", claimed(1))
+		for i, node := range nodes {
+			a := mustKeyed(t, node.client, "k", upload)
+			refused(t, a, 409, "")
+			if a.Header.Get("Retry-After") == "" {
+				t.Errorf("node %d: %v", i, a.Header)
+			}
+		}
+		first := rest()
+		want(t, first, 201)
+		for i, node := range nodes {
+			if again := mustKeyed(t, node.client, "k", upload); !replayed(again) || !bytes.Equal(again.Body, first.Body) {
+				t.Errorf("node %d: %d %s", i, again.Status, again.Body)
+			}
+		}
+
+		_, cut := slowly(t, f.client, "gone", form("Gone"))
+		eventually(t, approvalTime, "the upload is under way", claimed(1))
+		cut()
+		eventually(t, approvalTime, "the key of a client that is gone is free", claimed(0))
+
+		if len(nodes) > 1 {
+			_, cut := slowly(t, f.client, "dead", form("Dead"))
+			eventually(t, approvalTime, "the upload is under way", claimed(1))
+			f.Kill()
+			cut()
+			var a *vault.Answer
+			eventually(t, approvalTime, "the key of a dead node is free", func() bool {
+				a = mustKeyed(t, nodes[1].client, "dead", form("Dead"))
+				return a.Status != http.StatusConflict
+			})
+			want(t, a, 201)
+		}
+	})
+}
+
+// join starts another vault on the same database, with the same master key.
+func (f *fixture) join(t *testing.T) *fixture {
+	t.Helper()
+	data := t.TempDir()
+	key, err := os.ReadFile(filepath.Join(f.Data, "keys", "master.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(filepath.Join(data, "keys"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(data, "keys", "master.key"), key, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	other := &fixture{Vault: serve(t, vault.Options{Data: data, Database: f.Database, Args: unlimited(nil)}), institution: f.institution}
+	other.client = other.as(t, f.client.Token)
+	return other
+}
