@@ -132,6 +132,13 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 		if len(rescued) != 1 || rescued[0].ID != id || rescued[0].Kind != "note" {
 			t.Fatalf("rescued %+v", rescued)
 		}
+		if d.Dialect == db.SQLite {
+			// It has the data folder, so that nobody else can be alive.
+			var n int
+			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE id = 'dies'`).Scan(&n); err != nil || n != 0 {
+				t.Fatalf("the dead node is taken for alive: %d, %v", n, err)
+			}
+		}
 		var args noteArgs
 		if err := json.Unmarshal(rescued[0].Args, &args); err != nil || args.Text != "x" {
 			t.Fatalf("args %s, %v", rescued[0].Args, err)

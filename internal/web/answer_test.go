@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,9 +56,7 @@ func TestOnlyWhatPaysIsCompressed(t *testing.T) {
 	} {
 		r := secure(http.MethodGet, "/")
 		r.Header.Set("Accept-Encoding", "gzip, deflate, br, zstd")
-		for name, values := range tc.header {
-			r.Header[name] = values
-		}
+		maps.Copy(r.Header, tc.header)
 		w, log := serve(web.Options{}, r, compress(typed(tc.mediaType, tc.body)))
 		got := w.Header().Get("Content-Encoding") == "gzip"
 		body := w.Body.Bytes()

@@ -25,7 +25,7 @@ import (
 
 // exchange sends bytes over a connection of its own and reads one answer, with its
 // body.
-func exchange(t *testing.T, f *fixture, method, request string) (*http.Response, []byte) {
+func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
 	t.Helper()
 	conn := dial(t, f)
 	if _, err := io.WriteString(conn, request); err != nil {
@@ -40,7 +40,7 @@ func exchange(t *testing.T, f *fixture, method, request string) (*http.Response,
 	if err != nil {
 		t.Fatal(err)
 	}
-	return res, body
+	return &vault.Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
 }
 
 // TestEveryAnswerIsIdentified sends what no client would: each answer says by which
@@ -85,10 +85,10 @@ func TestEveryAnswerIsIdentified(t *testing.T) {
 		{"PUT", "/setup", "", "", 405, "GET, HEAD"},
 		{"DELETE", "/files/" + unknownUUID + "/pdf", "", "", 405, "GET, HEAD"},
 	} {
-		res, body := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
-		id := res.Header.Get("X-Request-Id")
-		if res.StatusCode != c.status || res.Header.Get("Allow") != c.allow || len(id) < 8 {
-			t.Errorf("%s %s: %d, Allow %q, id %q: %.200s", c.method, c.target, res.StatusCode, res.Header.Get("Allow"), id, body)
+		a := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
+		id := a.Header.Get("X-Request-Id")
+		if a.Status != c.status || a.Header.Get("Allow") != c.allow || len(id) < 8 {
+			t.Errorf("%s %s: %d, Allow %q, id %q: %.200s", c.method, c.target, a.Status, a.Header.Get("Allow"), id, a.Body)
 		}
 		if !strings.Contains(f.Log(), `"request_id":"`+id+`"`) {
 			t.Errorf("%s %s: the log has no line for it", c.method, c.target)
@@ -267,9 +267,8 @@ func TestExpectContinue(t *testing.T) {
 		"no form":    {request(f.client.Token, "application/pdf", len(body)), 415},
 		"over 1 GiB": {request(f.client.Token, contentType, 1<<30), 413},
 	} {
-		res, _ := exchange(t, f, "POST", c.request)
-		if res.StatusCode != c.status {
-			t.Errorf("%s: %d, not %d", what, res.StatusCode, c.status)
+		if a := exchange(t, f, "POST", c.request); a.Status != c.status {
+			t.Errorf("%s: %d, not %d", what, a.Status, c.status)
 		}
 	}
 	conn := dial(t, f)
@@ -291,7 +290,7 @@ func TestExpectContinue(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	if res.StatusCode != 201 {
+	if res.StatusCode != http.StatusCreated {
 		t.Errorf("answered %d", res.StatusCode)
 	}
 }
@@ -312,9 +311,8 @@ func TestLengthsThatLie(t *testing.T) {
 	body := string(content)
 	// Half of it is no form; what follows is not taken for another request of the
 	// token's.
-	res, _ := exchange(t, f, "POST", head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)/2)+body)
-	if res.StatusCode != 422 {
-		t.Errorf("a body that is longer: %d", res.StatusCode)
+	if a := exchange(t, f, "POST", head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)/2)+body); a.Status != 422 {
+		t.Errorf("a body that is longer: %d", a.Status)
 	}
 	conn := dial(t, f)
 	if _, err := io.WriteString(conn, head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)*2)+body); err != nil {
@@ -324,7 +322,7 @@ func TestLengthsThatLie(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil { // there may be nobody left to answer
-		if res.StatusCode != 422 {
+		if res.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("a body that is shorter: %d", res.StatusCode)
 		}
 		_ = res.Body.Close()
@@ -337,11 +335,11 @@ func TestLengthsThatLie(t *testing.T) {
 		fmt.Fprintf(&b, "%x;a-parameter=\"x\"\r\n%s\r\n", n, rest[:n])
 		rest = rest[n:]
 	}
-	if res, answer := exchange(t, f, "POST", chunks+b.String()+"0\r\nX-Trailer: x\r\n\r\n"); res.StatusCode != 201 {
-		t.Errorf("a body in chunks: %d %s", res.StatusCode, answer)
+	if a := exchange(t, f, "POST", chunks+b.String()+"0\r\nX-Trailer: x\r\n\r\n"); a.Status != 201 {
+		t.Errorf("a body in chunks: %d %s", a.Status, a.Body)
 	}
-	if res, _ := exchange(t, f, "POST", chunks+"fffffffffffffffff\r\nx"); res.StatusCode != 422 {
-		t.Errorf("a chunk of no size: %d", res.StatusCode)
+	if a := exchange(t, f, "POST", chunks+"fffffffffffffffff\r\nx"); a.Status != 422 {
+		t.Errorf("a chunk of no size: %d", a.Status)
 	}
 }
 
@@ -372,7 +370,7 @@ func TestSlowBody(t *testing.T) {
 				return
 			}
 			defer res.Body.Close()
-			if res.StatusCode != 408 && res.StatusCode != 409 { // one of them has the key
+			if res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusConflict { // one of them has the key
 				t.Errorf("answered %d", res.StatusCode)
 			}
 		})

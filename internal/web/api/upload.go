@@ -137,7 +137,8 @@ func (f *uploadForm) parts(body io.Reader) error {
 		head.bound(maxPartHead)
 		part, err := mr.NextPart()
 		head.free()
-		if err == io.EOF { //nolint:errorlint // wrapped, it is the end of a body that does not end
+		// Wrapped, it would be the end of a body that does not end.
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
