@@ -94,7 +94,7 @@ type App struct {
 	certs    *cert.Service
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
-	keys     *limit.Keys
+	onceKeys *limit.Keys
 	links    *web.Links
 	registry *prometheus.Registry
 
@@ -142,7 +142,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}); err != nil {
 		return nil, err
 	}
-	a.keys = limit.NewKeys(a.DB, node, time.Now)
+	a.onceKeys = limit.NewKeys(a.DB, node, time.Now)
 	a.links = web.NewLinks(cfg.BaseURL, a.Ring, time.Now)
 	if cfg.TSA != "" {
 		a.stamps = timeStamps(cfg.TSA)

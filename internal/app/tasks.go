@@ -25,7 +25,7 @@ func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, a.certs.SweepBlobs)
-	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.keys.Sweep)
+	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)
 	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
 	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.queue.Heartbeat(ctx, time.Now()) })

@@ -134,7 +134,7 @@ func TestSigningFaultsPass(t *testing.T) {
 				t.Errorf("stored files %v", keys)
 			}
 			mend()
-			if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID); err != nil {
+			if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 				t.Fatal(err)
 			}
 			v.approved(c)
