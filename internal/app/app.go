@@ -21,6 +21,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
@@ -92,6 +93,7 @@ type App struct {
 	blobs    *blob.Folder
 	queue    *job.Queue
 	certs    *cert.Service
+	batches  *batch.Service
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
@@ -137,7 +139,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
-		NodeID: node, Queues: map[string]int{cert.SealQueue: job.DefaultWorkers()},
+		NodeID: node, Queues: map[string]int{cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
@@ -149,13 +151,19 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	a.certs = cert.New(cert.Config{
 		DB: a.DB, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
-		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, Now: time.Now, Log: log,
+		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
 	})
+	a.batches = batch.New(batch.Config{DB: a.DB, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	if err := a.prepareServers(); err != nil {
 		return nil, err
 	}
 	return a, nil
 }
+
+// bulkWorkers is how many certificates of batches are sealed at once: one less
+// than single uploads, so that however many batches there are, an upload finds a
+// processor.
+func bulkWorkers() int { return job.DefaultWorkers() - 1 }
 
 // lockData holds the data folder for this process alone. The lock goes with
 // the process, however it ends.

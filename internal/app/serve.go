@@ -93,7 +93,8 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Certs: a.certs, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.onceKeys, Log: a.log,
+		Certs: a.certs, Batches: a.batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.onceKeys,
+		Log: a.log,
 	}
 	compress, err := web.Compress()
 	if err != nil {

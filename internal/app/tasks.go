@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
@@ -24,7 +25,8 @@ const (
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
-	a.every(ctx, "sweep of files", sweepBlobsEvery, a.certs.SweepBlobs)
+	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.batches.RefersTo) })
+	a.every(ctx, "sweep of batches", batch.SweepEvery, a.batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)
 	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)

@@ -32,6 +32,8 @@ type TriggerContext string
 const (
 	// SingleUpload is one request with the file, through the API.
 	SingleUpload TriggerContext = "single_upload"
+	// BulkUpload is an entry of a batch, through the API.
+	BulkUpload TriggerContext = "bulk_upload"
 	// Retrying is carried by the events that follow a retry.
 	Retrying TriggerContext = "retry"
 )
@@ -134,8 +136,10 @@ type Config struct {
 	// Attempts is how often sealing is tried before a passing fault becomes a
 	// failure.
 	Attempts int
-	Now      func() time.Time
-	Log      *slog.Logger
+	// BulkWorkers is how many certificates of batches a process seals at once.
+	BulkWorkers int
+	Now         func() time.Time
+	Log         *slog.Logger
 }
 
 // Service works on certificates.
@@ -150,6 +154,7 @@ type Service struct {
 	verify     Verifier
 	verifyURL  func(string) string
 	attempts   int
+	ahead      int
 	now        func() time.Time
 	log        *slog.Logger
 	images     singleflight.Group
@@ -159,7 +164,7 @@ type Service struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
-		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, now: c.Now, log: c.Log,
+		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers), now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

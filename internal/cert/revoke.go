@@ -16,12 +16,17 @@ type Revocation struct {
 	Then Then
 }
 
-// Revoke takes a certificate back, for good. Revoking again changes nothing and
-// is no error.
+var (
+	reasonField = Field{Name: "reason", limit: maxDetails, required: true}
+	noteField   = Field{Name: "note", limit: maxDetails}
+)
+
+// Revoke takes a certificate back, for good. Revoking again changes nothing
+// and is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad fault.Fields
-	r.Reason = text(&bad, "reason", r.Reason, maxDetails, true)
-	r.Note = text(&bad, "note", r.Note, maxDetails, false)
+	r.Reason = reasonField.read(&bad, r.Reason)
+	r.Note = noteField.read(&bad, r.Note)
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}

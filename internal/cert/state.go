@@ -93,11 +93,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 	row := transition(trigger)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
 	if row.Seals {
-		id, err := s.queue.InsertTx(ctx, tx, sealArgs{UUID: uuid}, s.sealOptions())
-		if err != nil {
-			return nil, err
-		}
-		set = append(set, column{"job_id", id})
+		set = append(set, column{"job_id", nil})
 	}
 	var query strings.Builder
 	query.WriteString("UPDATE certificates SET ")
@@ -126,7 +122,17 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 	if err != nil {
 		return nil, fmt.Errorf("moving a certificate by %s: %w", trigger, err)
 	}
-	return c, s.movedTx(ctx, tx, row, c)
+	if err := s.movedTx(ctx, tx, row, c); err != nil {
+		return nil, err
+	}
+	switch {
+	case c.BatchID != "" && (row.Seals || slices.Contains(row.From, Processing)):
+		// It waits for its turn, or has left the place of another.
+		err = s.FeedTx(ctx, tx, c.InstitutionID)
+	case row.Seals:
+		c.jobID, err = s.enqueueTx(ctx, tx, c.UUID, SealQueue)
+	}
+	return c, err
 }
 
 // movedTx writes what follows from a move.

@@ -193,7 +193,7 @@ func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 			t.Fatal(err)
 		}
 		before := v.snapshot(c.UUID)
-		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email, "[]"), boom) }); !errors.Is(err, boom) {
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(v.insertTx(ctx, tx, c, email), boom) }); !errors.Is(err, boom) {
 			t.Fatal(err)
 		}
 		if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {

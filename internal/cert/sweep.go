@@ -27,12 +27,14 @@ const (
 )
 
 // SweepJobs enqueues certificates in processing whose job is gone. The row is
-// the truth: whatever the queue lost comes back by this.
+// the truth: whatever the queue lost comes back by this. Those of batches wait
+// for their turn again, and turns that nobody gave are given.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		rows, err := tx.QueryContext(ctx, `
 			SELECT c.uuid FROM certificates c LEFT JOIN river_job j ON j.id = c.job_id
 			WHERE c.status = 'processing' AND c.updated_at < $1
+			  AND (c.job_id IS NOT NULL OR c.batch_id IS NULL)
 			  AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
 			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-lostAfter)), sweepBatch)
 		if err != nil {
@@ -43,22 +45,33 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 			return err
 		}
 		for _, uuid := range uuids {
-			id, err := s.queue.InsertTx(ctx, tx, sealArgs{UUID: uuid}, s.sealOptions())
-			if err != nil {
+			if err := s.revive(ctx, tx, uuid); err != nil {
 				return err
 			}
-			if _, err := tx.ExecContext(ctx, `UPDATE certificates SET job_id = $1, updated_at = $2 WHERE uuid = $3 AND status = 'processing'`,
-				id, db.Micros(s.now()), uuid); err != nil {
-				return err
-			}
-			s.log.WarnContext(ctx, "a certificate had lost its job and got a new one", slog.String("certificate", uuid))
+			s.log.WarnContext(ctx, "a certificate had lost its job and gets a new one", slog.String("certificate", uuid))
 		}
 		return nil
 	})
 	if err != nil {
 		return fmt.Errorf("sweeping jobs: %w", err)
 	}
-	return nil
+	return s.Feed(ctx)
+}
+
+// revive gives a certificate in processing another job, or its turn again.
+func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
+	var batch sql.NullString
+	err := tx.QueryRowContext(ctx, `
+		UPDATE certificates SET job_id = NULL, updated_at = $1 WHERE uuid = $2 AND status = 'processing' RETURNING batch_id`,
+		db.Micros(s.now()), uuid).Scan(&batch)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // it was moved in between
+	}
+	if err != nil || batch.Valid {
+		return err
+	}
+	_, err = s.enqueueTx(ctx, tx, uuid, SealQueue)
+	return err
 }
 
 func scanTexts(rows *sql.Rows) (list []string, err error) {
@@ -75,7 +88,9 @@ func scanTexts(rows *sql.Rows) (list []string, err error) {
 
 // SweepBlobs removes files that no certificate refers to: uploads that broke
 // off between file and record, and verified PDFs whose worker lost the race.
-func (s *Service) SweepBlobs(ctx context.Context) error {
+// It spares what others refer to; they are asked first, since what is theirs may
+// become a certificate's, and never the other way.
+func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Context, key string) (bool, error)) error {
 	before := s.now().Add(-spareYounger)
 	if err := s.blobs.Clean(ctx, before); err != nil {
 		return fmt.Errorf("sweeping files: %w", err)
@@ -84,9 +99,10 @@ func (s *Service) SweepBlobs(ctx context.Context) error {
 		if !i.Modified.Before(before) {
 			return nil
 		}
-		referred, err := s.refersTo(ctx, i.Key)
-		if err != nil || referred {
-			return err
+		for _, refersTo := range append(others, s.refersTo) {
+			if referred, err := refersTo(ctx, i.Key); err != nil || referred {
+				return err
+			}
 		}
 		s.log.InfoContext(ctx, "removing a file that nothing refers to", slog.String("key", i.Key), slog.Int64("size", i.Size))
 		return s.blobs.Delete(ctx, i.Key)

@@ -19,17 +19,13 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-const (
-	maxText    = 255
-	maxDetails = 1000
-	dateLayout = time.DateOnly
-)
-
 // Upload is what a certificate is made from.
 type Upload struct {
 	Institution *account.Institution
 	Creator     Actor
 	Context     TriggerContext
+	// BatchID is the UUID of the batch that it belongs to, "" for none.
+	BatchID string
 
 	Title, FullName, Email, IssueDate, Details string
 
@@ -54,6 +50,15 @@ func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
+// DuplicateError is the cause of the refusal of a certificate that there is.
+type DuplicateError struct {
+	// UUID is the certificate that was first.
+	UUID string
+}
+
+// Error says which certificate was first.
+func (e *DuplicateError) Error() string { return "certificate " + e.UUID + " is the same" }
+
 // Upload makes a certificate in status processing, its event and its job. An
 // input that breaks a rule is Invalid with every field that does; so is a
 // duplicate, which the database alone decides, so that of many at once one
@@ -63,21 +68,28 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	if err != nil {
 		return nil, err
 	}
-	notices, err := json.Marshal(append([]seal.Notice{}, c.Notices...))
-	if err != nil {
-		return nil, fmt.Errorf("writing notices: %w", err)
-	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := s.insertTx(ctx, tx, c, email, string(notices)); err != nil {
+		if err := s.insertTx(ctx, tx, c, email); err != nil {
 			return err
 		}
 		return u.Then.runTx(ctx, tx, c)
 	})
-	if db.UniqueOn(err, "certificates", "email_folded") {
-		return nil, s.duplicate(ctx, c, email, err)
-	}
 	if err != nil {
-		return nil, fmt.Errorf("storing a certificate: %w", err)
+		return nil, err
+	}
+	return c, nil
+}
+
+// CreateTx does for a certificate of a batch what Upload does, in a transaction
+// of the caller's, which can go on after a refusal. There is no job by it:
+// FeedTx gives the certificate one when its turn comes.
+func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
+	c, email, err := s.validate(&u)
+	if err != nil {
+		return nil, err
+	}
+	if err := s.insertTx(ctx, tx, c, email); err != nil {
+		return nil, err
 	}
 	return c, nil
 }
@@ -87,25 +99,10 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	c := &Certificate{
 		UUID: uuid.Must(uuid.NewV7()).String(), InstitutionID: u.Institution.ID, Source: Vault,
-		TriggerContext: u.Context, EventContext: u.Context, Creator: u.Creator, CreatedAt: now, UpdatedAt: now,
+		TriggerContext: u.Context, EventContext: u.Context, BatchID: u.BatchID, Creator: u.Creator, CreatedAt: now, UpdatedAt: now,
 	}
-	c.Title = text(&bad, "certificate_title", u.Title, maxText, true)
-	c.FullName = text(&bad, "full_name", u.FullName, maxText, true)
-	c.Email = text(&bad, "applicant_email", u.Email, maxText, true)
-	var email account.Email
-	if c.Email != "" {
-		var err error
-		if email, err = account.ParseEmail(c.Email); err != nil {
-			bad.Add("applicant_email", "The applicant email field must be a valid email address.")
-		}
-	}
-	c.IssueDate = text(&bad, "issue_date", u.IssueDate, maxText, false)
-	if c.IssueDate == "" {
-		c.IssueDate = now.Format(dateLayout)
-	} else if _, err := time.Parse(dateLayout, c.IssueDate); err != nil {
-		bad.Add("issue_date", "The issue date field must be a date that exists, as YYYY-MM-DD.")
-	}
-	c.Details = text(&bad, "details", u.Details, maxDetails, false)
+	kept := (&Text{Title: u.Title, FullName: u.FullName, Email: u.Email, IssueDate: u.IssueDate, Details: u.Details}).check(&bad, now)
+	c.Title, c.FullName, c.Email, c.IssueDate, c.Details = kept.Title, kept.FullName, kept.Email, kept.IssueDate, kept.Details
 	switch {
 	case u.FileError != "":
 		bad.Add("certificate_file", u.FileError)
@@ -117,27 +114,12 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	if err := bad.Err(); err != nil {
 		return nil, account.Email{}, err
 	}
-	var err error
+	email, err := account.ParseEmail(c.Email)
+	if err != nil {
+		return nil, email, fmt.Errorf("reading an address that was checked: %w", err)
+	}
 	c.ReferenceID, err = newReference(u.Institution.Prefix)
 	return c, email, err
-}
-
-// text takes white space off both ends and checks that what is left can be
-// kept; lengths count code points.
-func text(bad *fault.Fields, field, value string, limit int, required bool) string {
-	value = strings.TrimSpace(value)
-	label := strings.ReplaceAll(field, "_", " ")
-	switch {
-	case !account.CleanText(value):
-		bad.Add(field, "The "+label+" field must be text in UTF-8 without NUL characters.")
-		return ""
-	case value == "" && required:
-		bad.Add(field, "The "+label+" field is required.")
-	case utf8.RuneCountInString(value) > limit:
-		bad.Add(field, fmt.Sprintf("The %s field must not be greater than %d characters.", label, limit))
-		return ""
-	}
-	return value
 }
 
 // fileName takes the path off a file's name, as some browsers send it, and
@@ -156,42 +138,56 @@ func fileName(name string) string {
 	return name
 }
 
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email, notices string) error {
+// insertTx stores a certificate, unless there is the same one. Of a certificate
+// that has a job the caller must then give up the transaction.
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transition(TriggerUpload)
 	c.Status = row.To
-	var err error
-	if c.jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: c.UUID}, s.sealOptions()); err != nil {
-		return err
+	notices, err := json.Marshal(append([]seal.Notice{}, c.Notices...))
+	if err != nil {
+		return fmt.Errorf("writing notices: %w", err)
 	}
-	now := db.Micros(c.CreatedAt)
-	if err := tx.QueryRowContext(ctx, `
+	var jobID any
+	if c.BatchID == "" {
+		if c.jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: c.UUID}, s.sealOptions(SealQueue)); err != nil {
+			return err
+		}
+		jobID = c.jobID
+	}
+	// A conflict is no error of the statement, after which PostgreSQL would give
+	// up the transaction: it gives no row.
+	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
 			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28)
+		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source = 'vault' DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),
 		searchText(c, email), string(c.Source), string(c.TriggerContext), string(c.EventContext), string(c.Status), optional(c.BatchID),
 		c.Creator.Type, c.Creator.ID, c.Creator.Name,
-		c.File.Name, string(c.File.Type), c.File.Size, c.File.SHA256[:], c.File.State, c.File.Key, notices, c.jobID, now).Scan(&c.ID); err != nil {
-		return err
+		c.File.Name, string(c.File.Type), c.File.Size, c.File.SHA256[:], c.File.State, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt)).Scan(&c.ID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return duplicateTx(ctx, tx, c, email)
+	}
+	if err != nil {
+		return fmt.Errorf("storing a certificate: %w", err)
 	}
 	return s.movedTx(ctx, tx, row, c)
 }
 
-// duplicate makes the refusal of a second upload of the same certificate,
-// which names the first.
-func (s *Service) duplicate(ctx context.Context, c *Certificate, email account.Email, cause error) error {
+// duplicateTx makes the refusal of a second certificate of the same kind, which
+// names the first.
+func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
-	err := s.db.QueryRowContext(ctx, `
+	if err := tx.QueryRowContext(ctx, `
 		SELECT uuid FROM certificates WHERE institution_id = $1 AND email_folded = $2 AND title = $3 AND issue_date = $4 AND source = 'vault'`,
-		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing)
-	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing); err != nil {
 		return fmt.Errorf("looking for the duplicate: %w", err)
 	}
 	const message = "A vault certificate with this email, title, and issue date already exists"
 	return &fault.Error{
-		Kind: fault.Invalid, Message: message, Err: cause,
+		Kind: fault.Invalid, Message: message, Err: &DuplicateError{UUID: existing},
 		Fields: []fault.Field{{Name: "applicant_email", Messages: []string{message}}, {Name: "existing_uuid", Messages: []string{existing}}},
 	}
 }

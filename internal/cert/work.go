@@ -20,8 +20,12 @@ import (
 )
 
 const (
-	// SealQueue holds the making of verified PDFs.
+	// SealQueue holds the making of verified PDFs, one upload each.
 	SealQueue = "seal"
+	// BulkQueue holds the making of verified PDFs of batches. It has workers of
+	// its own, one less than SealQueue, so that however much there is in it, a
+	// single upload finds one that is free.
+	BulkQueue = "seal_bulk"
 	// RecipientQueue holds the finding of recipients.
 	RecipientQueue = "recipient"
 	// SealTimeout ends one attempt to make a verified PDF.
@@ -45,8 +49,8 @@ type sealArgs struct {
 // Kind names the job.
 func (sealArgs) Kind() string { return "seal" }
 
-func (s *Service) sealOptions() *river.InsertOpts {
-	return &river.InsertOpts{Queue: SealQueue, MaxAttempts: s.attempts}
+func (s *Service) sealOptions(queue string) *river.InsertOpts {
+	return &river.InsertOpts{Queue: queue, MaxAttempts: s.attempts}
 }
 
 // recipientArgs is the job that finds the recipient of an approved
@@ -91,7 +95,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	if j.Attempt < j.MaxAttempts {
 		log.WarnContext(ctx, "making a verified PDF failed and will be tried again")
-		return err
+		return errors.Join(err, s.feedBehind(context.WithoutCancel(ctx), c))
 	}
 	log.ErrorContext(ctx, "making a verified PDF failed for good")
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))

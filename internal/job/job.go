@@ -13,6 +13,7 @@ import (
 	"log/slog"
 	"math/rand/v2"
 	"runtime"
+	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -59,6 +60,8 @@ type Queue struct {
 	nodeID  string
 	workers *river.Workers
 	client  client
+	// nodes is how many nodes lived at the last heartbeat.
+	nodes atomic.Int64
 }
 
 // client is River's client, whose type depends on the driver.

@@ -26,22 +26,30 @@ type Rescued struct {
 	Args []byte
 }
 
-// Heartbeat says that this node lives, and forgets nodes long gone.
+// Heartbeat says that this node lives, forgets nodes long gone, and counts those
+// that live.
 func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
+	var alive int64
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ($1, $2, $2)
 			ON CONFLICT (id) DO UPDATE SET heartbeat_at = excluded.heartbeat_at`, q.nodeID, db.Micros(now)); err != nil {
 			return err
 		}
-		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE heartbeat_at < $1`, db.Micros(now.Add(-time.Hour)))
-		return err
+		if _, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE heartbeat_at < $1`, db.Micros(now.Add(-time.Hour))); err != nil {
+			return err
+		}
+		return tx.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE heartbeat_at >= $1`, db.Micros(now.Add(-DeadAfter))).Scan(&alive)
 	})
 	if err != nil {
 		return fmt.Errorf("writing the heartbeat: %w", err)
 	}
+	q.nodes.Store(alive)
 	return nil
 }
+
+// Nodes is how many nodes lived at the last heartbeat, this one among them.
+func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 
 // Leave says that this node has ended in good order.
 func (q *Queue) Leave(ctx context.Context) error {

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
@@ -22,12 +23,13 @@ import (
 
 // API serves /business/.
 type API struct {
-	Certs  *cert.Service
-	Tokens *token.Service
-	Links  *web.Links
-	Limit  *limit.Counter
-	Keys   *limit.Keys
-	Log    *slog.Logger
+	Certs   *cert.Service
+	Batches *batch.Service
+	Tokens  *token.Service
+	Links   *web.Links
+	Limit   *limit.Counter
+	Keys    *limit.Keys
+	Log     *slog.Logger
 }
 
 // call is an authenticated request.
@@ -62,8 +64,21 @@ func (a *API) Handler() http.Handler {
 	route("GET /business/certificate-vault/{uuid}/download", a.download, token.VaultDownload)
 	route("POST /business/certificate-vault/{uuid}/retry", a.retry, token.VaultUpdate)
 	route("POST /business/certificate-vault/{uuid}/revoke", a.revoke, token.VaultRevoke)
+	route("POST /business/certificate-vault/upload-file", a.uploadFile, token.VaultCreate)
+	route("POST /business/certificate-vault/bulk", a.bulk, token.VaultCreate)
+	route("GET /business/batches", a.batches, token.BatchList, token.VaultList)
+	route("GET /business/batches/{batch_id}", a.batch, token.BatchView, token.VaultView)
 	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.VaultList)
+	for _, path := range []string{"/business/certificate-vault/upload-file", "/business/certificate-vault/bulk"} {
+		// Not a certificate of that name.
+		mux.Handle("GET "+path, web.Handler(web.WriteJSONError, onlyPost))
+	}
 	return a.authenticate(web.Routes(mux, web.WriteJSONError))
+}
+
+func onlyPost(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Allow", http.MethodPost)
+	return fault.New(fault.NotAllowed, "The "+r.Method+" method is not supported for this route.")
 }
 
 type contextKey struct{}
@@ -119,14 +134,20 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(credential)
 }
 
-// pathUUID gives the record's id in the path; what is none is no record.
+// pathUUID gives the certificate's id in the path; what is none is no record.
 func (c *call) pathUUID() (string, error) {
-	raw := c.PathValue("uuid")
-	id, err := uuid.Parse(raw)
-	if err != nil || len(raw) != len(id.String()) {
+	id, ok := parseUUID(c.PathValue("uuid"))
+	if !ok {
 		return "", fault.New(fault.NotFound, "No such certificate.")
 	}
-	return id.String(), nil
+	return id, nil
+}
+
+// parseUUID reads an id in the one spelling that we give it.
+func parseUUID(raw string) (id string, ok bool) {
+	u, err := uuid.Parse(raw)
+	id = u.String()
+	return id, err == nil && len(raw) == len(id)
 }
 
 // templates lists certificate templates; there is none yet. The answer is a

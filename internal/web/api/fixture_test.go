@@ -113,7 +113,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	v := &vault{tb: tb, d: d, sealer: &sealer{done: make(chan struct{}, 100)}, blobs: blobs, log: &lockedBuffer{}}
 	log := slog.New(slog.NewJSONHandler(v.log, nil))
 	v.queue, err = job.New(d, job.Config{
-		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 1, batch.Queue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
 	})
 	if err != nil {
 		tb.Fatal(err)
@@ -134,6 +134,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 			Now: time.Now, Log: log,
 		}),
 	}
+	v.api.Batches = batch.New(batch.Config{DB: d, Certs: v.api.Certs, Queue: v.queue, Quota: quota, Now: v.clock.now, Log: log})
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())
 	v.server = httptest.NewTLSServer(web.Wrap(web.Options{Log: log, Now: time.Now}, mux))

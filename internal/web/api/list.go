@@ -58,7 +58,7 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 			return err
 		}
 	}
-	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter, list, data))
+	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter, list, len(data), data))
 }
 
 func readFilter(query url.Values) (cert.Filter, error) {
@@ -112,8 +112,8 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 	return n
 }
 
-// paged puts a list in its envelope.
-func paged(path string, query url.Values, f cert.Filter, l *cert.List, data []*certificate) page {
+// paged puts a list, of which n are on this page, in its envelope.
+func paged(path string, query url.Values, f cert.Filter, l *cert.List, n int, data any) page {
 	to := func(n int) *string {
 		q := maps.Clone(query)
 		q.Set("page", strconv.Itoa(n))
@@ -128,9 +128,9 @@ func paged(path string, query url.Values, f cert.Filter, l *cert.List, data []*c
 	if l.More {
 		p.Links.Next = to(f.Page + 1)
 	}
-	if len(data) > 0 {
+	if n > 0 {
 		from := (f.Page-1)*f.PerPage + 1
-		last := from + len(data) - 1
+		last := from + n - 1
 		p.Meta.From, p.Meta.To = &from, &last
 	}
 	if l.Total != nil {

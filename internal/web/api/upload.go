@@ -4,12 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
@@ -18,24 +16,16 @@ import (
 const (
 	// maxBody is the largest body of an upload in bytes.
 	maxBody = 24 << 20
-	// maxDrain is how much of a body over the limit is read all the same: a
-	// client that is still writing would see a reset connection in place of the
-	// answer.
-	maxDrain = 64 << 20
 	// maxParts bounds the parts of a form.
 	maxParts = 100
 	// maxValue bounds one text field in bytes, well above the longest that is
 	// valid, so that a field that is too long is told as such.
 	maxValue = 64 << 10
-	// maxPartHead bounds what is read for the head of one part.
-	maxPartHead = 64 << 10
-	// uploadTime bounds how long a body may take to come.
-	uploadTime = 10 * time.Minute
 )
 
 // upload takes one certificate with its file.
 func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
-	form := &uploadForm{api: a, call: c, values: map[string]string{}}
+	form := &uploadForm{api: a, call: c, fileField: "certificate_file", fields: textFields, values: map[string]string{}}
 	if form.boundary, err = formBoundary(c.Request); err != nil {
 		return err
 	}
@@ -70,14 +60,15 @@ type message struct {
 // textFields are the fields of an upload that are text.
 var textFields = []string{"certificate_title", "full_name", "applicant_email", "issue_date", "details"}
 
-const fileField = "certificate_file"
-
 // uploadForm is the multipart body of an upload, read part by part so that the
 // file goes straight to the store.
 type uploadForm struct {
 	api      *API
 	call     *call
 	boundary string
+	// fileField names the field of the file, fields those that are text.
+	fileField string
+	fields    []string
 
 	print  *fingerprint
 	values map[string]string
@@ -88,79 +79,29 @@ type uploadForm struct {
 	fileError string
 }
 
-// formBoundary gives what parts the request's form (RFC 7578, 4.1).
-func formBoundary(r *http.Request) (string, error) {
-	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	if err != nil || mediaType != "multipart/form-data" {
-		return "", fault.New(fault.Unsupported, "The request must be multipart/form-data.")
-	}
-	if params["boundary"] == "" {
-		return "", fault.New(fault.Unsupported, "The multipart/form-data request names no boundary.")
-	}
-	return params["boundary"], checkEncoding(r)
-}
-
 func (f *uploadForm) read(p *fingerprint) error {
 	f.print = p
-	f.call.body.allow(uploadTime)
-	body := &countedBody{r: f.call.Body, left: maxBody}
-	if f.call.ContentLength > maxBody {
-		if f.call.Header.Get("Expect") != "" {
-			return errBodyTooLarge // and need not be sent
-		}
-		body.left = 0
-	}
-	err := f.parts(body)
-	if body.over || err == nil {
-		// What follows the closing boundary is read too, and counts.
-		if _, drainErr := io.Copy(io.Discard, body); drainErr != nil {
-			err = errors.Join(err, malformed(drainErr))
-		}
-	}
-	if body.over {
-		_, _ = io.Copy(io.Discard, io.LimitReader(f.call.Body, maxDrain))
-		return errBodyTooLarge
-	}
-	if err != nil {
+	if err := readBody(f.call, maxBody, malformed, f.parts); err != nil {
 		return err
 	}
 	p.end()
 	return f.bad.Err()
 }
 
-var errBodyTooLarge = fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d MiB.", maxBody>>20))
-
 func (f *uploadForm) parts(body io.Reader) error {
-	head := &headReader{r: body}
-	mr := multipart.NewReader(head, f.boundary)
-	for n := 0; ; n++ {
-		head.bound(maxPartHead)
-		part, err := mr.NextPart()
-		head.free()
-		// Wrapped, it would be the end of a body that does not end.
-		if err == io.EOF {
-			return nil
-		}
-		if err != nil {
-			return malformed(err)
-		}
-		if n >= maxParts {
+	n := 0
+	return eachPart(body, f.boundary, func(part *multipart.Part) error {
+		if n++; n > maxParts {
 			return fault.New(fault.Invalid, fmt.Sprintf("The form has more than %d parts.", maxParts))
 		}
-		if err := f.part(part); err != nil {
-			return err
-		}
-	}
-}
-
-func malformed(err error) error {
-	return unread("The multipart/form-data body is malformed or incomplete.", err)
+		return f.part(part)
+	})
 }
 
 // part takes one part, to its end.
 func (f *uploadForm) part(part *multipart.Part) error {
 	name := part.FormName()
-	if name == fileField && part.FileName() != "" {
+	if name == f.fileField && part.FileName() != "" {
 		return f.filePart(part)
 	}
 	content, end := f.print.entry(ofField, name)
@@ -184,11 +125,11 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 	switch {
 	case name == "":
 		f.bad.Add("form", "Each part of the form must have a name.")
-	case name == fileField:
+	case name == f.fileField:
 		f.fileError = label + "must be a file."
-	case isList && field == fileField:
+	case isList && field == f.fileField:
 		f.bad.Add(field, label+"must be one file, not a list.")
-	case !slices.Contains(textFields, field):
+	case !slices.Contains(f.fields, field):
 	case isList:
 		f.bad.Add(field, label+"must be text, not a list.")
 	case isFile:
@@ -201,7 +142,7 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 }
 
 func (f *uploadForm) filePart(part *multipart.Part) error {
-	content, end := f.print.entry(ofFile, fileField)
+	content, end := f.print.entry(ofFile, f.fileField)
 	body := &partReader{r: io.TeeReader(part, content)}
 	if err := f.receive(part.FileName(), body); err != nil {
 		if body.err != nil {
@@ -222,7 +163,7 @@ func (f *uploadForm) receive(name string, body io.Reader) error {
 	case f.print.isKnown():
 		return nil
 	case f.file != nil || f.fileError != "":
-		f.bad.Add(fileField, "Only one file can be uploaded.")
+		f.bad.Add(f.fileField, "Only one file can be uploaded.")
 		return nil
 	}
 	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, name, body)
@@ -250,36 +191,4 @@ func (p *partReader) Read(b []byte) (int, error) {
 		p.err = err
 	}
 	return n, err
-}
-
-// countedBody ends with an error after maxBody bytes and remembers that it did.
-type countedBody struct {
-	r    io.Reader
-	left int64
-	over bool
-}
-
-var errBody = errors.New("the body is over the limit")
-
-func (b *countedBody) Read(p []byte) (int, error) {
-	if b.over || b.left == 0 && b.more() {
-		b.over = true
-		return 0, errBody
-	}
-	if b.left == 0 {
-		return 0, io.EOF
-	}
-	if int64(len(p)) > b.left {
-		p = p[:b.left]
-	}
-	n, err := b.r.Read(p)
-	b.left -= int64(n)
-	return n, err
-}
-
-// more tells whether there is a byte beyond the limit.
-func (b *countedBody) more() bool {
-	var one [1]byte
-	n, _ := io.ReadFull(b.r, one[:])
-	return n > 0
 }

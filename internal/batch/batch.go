@@ -1,0 +1,73 @@
+// Package batch owns bulk uploads: files that are stored ahead of the entries
+// which refer to them, the entries and how they become certificates, and how far
+// a batch is. What a certificate may say and what happens to it is package
+// cert's. It knows neither HTTP nor how its values are shown.
+package batch
+
+import (
+	"log/slog"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/job"
+)
+
+const (
+	// MaxEntries is how many entries a batch can have.
+	MaxEntries = 5000
+	// MaxIndex is the largest number that an entry can have.
+	MaxIndex = 999_999
+	// rowsAtOnce bounds one statement with many rows, below the 32,766 parameters
+	// that SQLite takes.
+	rowsAtOnce = 500
+)
+
+// Config is what a Service is made from.
+type Config struct {
+	DB    *db.DB
+	Certs *cert.Service
+	Queue *job.Queue
+	// Quota is how many bytes of staged files an institution may have.
+	Quota int64
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// Service works on batches.
+type Service struct {
+	db    *db.DB
+	certs *cert.Service
+	queue *job.Queue
+	quota int64
+	now   func() time.Time
+	log   *slog.Logger
+	// held is how many bytes all drafts hold.
+	held atomic.Int64
+}
+
+// New makes a service and registers its worker with the queue.
+func New(c Config) *Service {
+	s := &Service{db: c.DB, certs: c.Certs, queue: c.Queue, quota: c.Quota, now: c.Now, log: c.Log}
+	job.Add(c.Queue, &expandWorker{service: s})
+	return s
+}
+
+var errNotFound = fault.New(fault.NotFound, "No such batch.")
+
+// parameters lists n placeholders, the first of which is $from.
+func parameters(from, n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(from + i))
+	}
+	return b.String()
+}

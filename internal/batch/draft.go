@@ -1,0 +1,245 @@
+package batch
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	// FileField is the field of an entry that names its staged file.
+	FileField = "file_id"
+	// fileAt is that field's place, behind the texts.
+	fileAt = len(cert.Fields)
+	// fields is how many fields an entry has.
+	fields = fileAt + 1
+	// maxStrays bounds what is kept of names that belong to no entry.
+	maxStrays = 1000
+	// entryCost is about what an entry takes in memory beside its texts, in bytes.
+	entryCost = 512
+	// maxHeld bounds what all drafts of a process hold at once, in bytes: some
+	// dozens of usual batches of the largest size, or one of the longest texts.
+	maxHeld = 64 << 20
+	// busyRetry is when a batch may be sent again that found too many others.
+	busyRetry = 5 * time.Second
+)
+
+// Draft collects the entries of a batch as they come in, field by field and in
+// any order. Each value is checked when it comes, so that what is held is what
+// can be kept. Close it when done.
+type Draft struct {
+	service *Service
+	held    int64
+	entries map[int]*entry
+	strays  []fault.Field
+	strayed map[string]bool
+}
+
+// entry is an entry as far as it is known.
+type entry struct {
+	index  int
+	text   cert.Text
+	fileID string
+	// given says which fields came, problems what is wrong with them, and problem
+	// what is wrong with the entry as a whole.
+	given    [fields]bool
+	problems [fields]string
+	problem  string
+}
+
+// NewDraft begins a draft.
+func (s *Service) NewDraft() *Draft {
+	return &Draft{service: s, entries: map[int]*entry{}, strayed: map[string]bool{}}
+}
+
+// Close gives back what the draft held.
+func (d *Draft) Close() {
+	d.service.held.Add(-d.held)
+	d.held = 0
+}
+
+// hold counts bytes that the draft is about to hold.
+func (d *Draft) hold(n int) error {
+	d.held += int64(n)
+	if d.service.held.Add(int64(n)) > maxHeld {
+		return &fault.Error{Kind: fault.Unavailable, Message: "Too many bulk uploads are coming in at once.", RetryAfter: busyRetry}
+	}
+	return nil
+}
+
+// Known tells whether entries have a field of this name; others are ignored.
+func Known(field string) bool { return placeOf(field) >= 0 }
+
+func placeOf(field string) int {
+	if field == FileField {
+		return fileAt
+	}
+	return slices.IndexFunc(cert.Fields[:], func(f cert.Field) bool { return f.Name == field })
+}
+
+// Entry notes that there is an entry of this number, from 0 to MaxIndex. The
+// error, if any, is about the batch, and the draft is of no more use.
+func (d *Draft) Entry(index int) error {
+	_, err := d.entry(index)
+	return err
+}
+
+func (d *Draft) entry(index int) (*entry, error) {
+	if e := d.entries[index]; e != nil {
+		return e, nil
+	}
+	if len(d.entries) == MaxEntries {
+		return nil, fault.OfField("entries", fmt.Sprintf("The entries field must not have more than %d entries.", MaxEntries))
+	}
+	if err := d.hold(entryCost); err != nil {
+		return nil, err
+	}
+	e := &entry{index: index}
+	d.entries[index] = e
+	return e, nil
+}
+
+// Set gives a field of an entry its value; a second value is one too many.
+// Fields that no entry has are ignored. The error is as of Entry.
+func (d *Draft) Set(index int, field, value string) error {
+	e, err := d.entry(index)
+	at := placeOf(field)
+	if err != nil || at < 0 {
+		return err
+	}
+	if e.given[at] {
+		e.problems[at] = "The " + label(field) + " field is given more than once."
+		return nil
+	}
+	e.given[at] = true
+	if at == fileAt {
+		e.fileID, e.problems[at] = checkFileID(value)
+		return d.hold(len(e.fileID))
+	}
+	f := &cert.Fields[at]
+	kept, problem := f.Check(value)
+	if problem != "" {
+		e.problems[at] = problem
+		return nil
+	}
+	// A copy, so that the buffer in which the value came is not held with it.
+	*f.Of(&e.text) = strings.Clone(kept)
+	return d.hold(len(kept))
+}
+
+// refuse says why a field of an entry has no value that could be set.
+func (d *Draft) refuse(index int, field, problem string) error {
+	e, err := d.entry(index)
+	at := placeOf(field)
+	if err != nil || at < 0 {
+		return err
+	}
+	e.given[at], e.problems[at] = true, problem
+	return nil
+}
+
+// TooLong notes that a field's value was too long to be read. The error is as of
+// Entry.
+func (d *Draft) TooLong(index int, field string) error {
+	at := placeOf(field)
+	if at < 0 || at == fileAt {
+		return d.refuse(index, field, invalidFile)
+	}
+	return d.refuse(index, field, cert.Fields[at].TooLong())
+}
+
+// NotText notes that a field's value was something else than text. The error is
+// as of Entry.
+func (d *Draft) NotText(index int, field string) error {
+	return d.refuse(index, field, "The "+label(field)+" field must be text.")
+}
+
+// NotEntry says why an entry is none. The error is as of Entry.
+func (d *Draft) NotEntry(index int, problem string) error {
+	e, err := d.entry(index)
+	if err != nil {
+		return err
+	}
+	e.problem = problem
+	return nil
+}
+
+// Stray notes what is wrong with a name that belongs to no entry.
+func (d *Draft) Stray(name, problem string) {
+	if len(d.strays) < maxStrays && !d.strayed[name] {
+		d.strayed[name] = true
+		d.strays = append(d.strays, fault.Field{Name: name, Messages: []string{problem}})
+	}
+}
+
+const invalidFile = "The selected file id is invalid: upload the file first; it can be referred to for 24 hours."
+
+// checkFileID gives a file id in the form in which it is stored.
+func checkFileID(value string) (id, problem string) {
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return "", "The file id field is required."
+	}
+	u, err := uuid.Parse(value)
+	if id = u.String(); err != nil || len(value) != len(id) {
+		return "", invalidFile
+	}
+	return id, ""
+}
+
+func label(field string) string { return strings.ReplaceAll(field, "_", " ") }
+
+// sorted gives the entries by their numbers, each with what it lacks noted.
+func (d *Draft) sorted() []*entry {
+	list := make([]*entry, 0, len(d.entries))
+	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
+		e := d.entries[index]
+		for at := range fields {
+			switch {
+			case e.given[at] || e.problem != "":
+			case at == fileAt:
+				_, e.problems[at] = checkFileID("")
+			default:
+				_, e.problems[at] = cert.Fields[at].Check("")
+			}
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// problemsOf gives all that is wrong, in the order of names and entries; nil if
+// nothing is.
+func (d *Draft) problemsOf(entries []*entry) error {
+	list := slices.Clone(d.strays)
+	for _, e := range entries {
+		if e.problem != "" {
+			list = append(list, fault.Field{Name: fmt.Sprintf("entries.%d", e.index), Messages: []string{e.problem}})
+		}
+		for at, problem := range e.problems {
+			if problem == "" {
+				continue
+			}
+			name := FileField
+			if at < fileAt {
+				name = cert.Fields[at].Name
+			}
+			list = append(list, fault.Field{Name: fmt.Sprintf("entries.%d.%s", e.index, name), Messages: []string{problem}})
+		}
+	}
+	switch {
+	case len(list) > 0:
+		return &fault.Error{Kind: fault.Invalid, Fields: list}
+	case len(entries) == 0:
+		return fault.OfField("entries", "The entries field is required.")
+	default:
+		return nil
+	}
+}

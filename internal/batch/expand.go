@@ -1,0 +1,253 @@
+package batch
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+const (
+	// Queue holds the jobs that make certificates of entries.
+	Queue = "batch"
+	// slice is how many entries one transaction makes certificates of: long enough
+	// to be worth its commit, short enough that nobody waits for it.
+	slice = 50
+	// slicesOfJob is how many a job does before it goes to the end of the queue, which
+	// lets a process that wants to stop do so.
+	slicesOfJob = 20
+)
+
+// expandArgs is the job that makes certificates of entries. It belongs to no
+// batch: of whatever is there it takes what is next in turn, until nothing is
+// left.
+type expandArgs struct{}
+
+// Kind names the job.
+func (expandArgs) Kind() string { return "batch_expand" }
+
+func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx) error {
+	_, err := s.queue.InsertTx(ctx, tx, expandArgs{}, &river.InsertOpts{Queue: Queue})
+	return err
+}
+
+type expandWorker struct {
+	river.WorkerDefaults[expandArgs]
+
+	service *Service
+}
+
+// Work makes certificates of entries, a slice of one institution's after a slice
+// of another's. It may run more than once, and at the same time as another: a
+// slice is one transaction, and whoever holds an institution's turn has it alone.
+func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error {
+	s := w.service
+	var failed error
+	var skip []int64
+	for range slicesOfJob {
+		institution, err := s.expand(ctx, skip)
+		switch {
+		case ctx.Err() != nil:
+			// This process is stopping, or the time is over: the next one goes on.
+			return river.JobSnooze(0)
+		case err != nil && institution == 0:
+			return errors.Join(failed, err)
+		case err != nil:
+			// The fault of one institution's slice holds up no other's.
+			s.log.WarnContext(ctx, "entries could not be made certificates and will be tried again",
+				slog.Int64("institution", institution), slog.Any("error", err))
+			skip, failed = append(skip, institution), errors.Join(failed, err)
+		case institution == 0:
+			return failed
+		}
+	}
+	if failed != nil {
+		return failed
+	}
+	return river.JobSnooze(0)
+}
+
+// expand makes certificates of one slice of entries of the institution that
+// waited longest. It gives the institution, 0 when there is nothing left.
+func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, err error) {
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if institution, err = s.turnTx(ctx, tx, skip); err != nil || institution == 0 {
+			return err
+		}
+		if err := s.expandTx(ctx, tx, institution); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `UPDATE batch_turns SET served_at = $1 WHERE institution_id = $2`, db.Micros(s.now()), institution)
+		return err
+	})
+	if err != nil {
+		return institution, fmt.Errorf("making certificates of entries: %w", err)
+	}
+	return institution, nil
+}
+
+// turnTx takes the turn of the institution that waited longest and has entries
+// left, and holds it until the transaction ends.
+func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institution int64, err error) {
+	query := `SELECT t.institution_id FROM batch_turns t
+		WHERE EXISTS (SELECT 1 FROM batches b WHERE b.institution_id = t.institution_id AND NOT b.expanded)`
+	args := make([]any, 0, len(skip))
+	for _, id := range skip {
+		args = append(args, id)
+	}
+	if len(skip) > 0 {
+		query += ` AND t.institution_id NOT IN (` + parameters(1, len(skip)) + `)`
+	}
+	query += ` ORDER BY t.served_at, t.institution_id LIMIT 1`
+	if tx.Dialect() == db.PostgreSQL {
+		query += ` FOR UPDATE OF t`
+	}
+	err = tx.QueryRowContext(ctx, query, args...).Scan(&institution)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	return institution, err
+}
+
+// open is a batch with entries left, and what its certificates have from it.
+type open struct {
+	id     int64
+	upload cert.Upload
+}
+
+func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) error {
+	b := open{upload: cert.Upload{Institution: &account.Institution{ID: institution}}}
+	u := &b.upload
+	err := tx.QueryRowContext(ctx, `
+		SELECT b.id, b.uuid, b.trigger_context, b.creator_type, b.creator_id, b.creator_name, i.uuid, i.prefix
+		FROM batches b JOIN institutions i ON i.id = b.institution_id
+		WHERE b.institution_id = $1 AND NOT b.expanded ORDER BY b.id LIMIT 1`, institution).
+		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &u.Institution.UUID, &u.Institution.Prefix)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // another node was faster while this one waited for the turn
+	}
+	if err != nil {
+		return err
+	}
+	waiting, err := waitingTx(ctx, tx, b.id)
+	if err != nil {
+		return err
+	}
+	for _, w := range waiting[:min(len(waiting), slice)] {
+		if err := s.makeTx(ctx, tx, &b, w); err != nil {
+			return err
+		}
+	}
+	if len(waiting) <= slice {
+		if _, err := tx.ExecContext(ctx, `UPDATE batches SET expanded = true WHERE id = $1`, b.id); err != nil {
+			return err
+		}
+	}
+	return s.certs.FeedTx(ctx, tx, institution)
+}
+
+// waitingEntry is an entry that is queued, with its file.
+type waitingEntry struct {
+	index int
+	input string
+	file  *cert.File
+}
+
+// waitingTx gives a batch's next entries in their order, one more than a slice.
+func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEntry, err error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT e.entry_index, e.input, f.file_name, f.mime_type, f.size, f.sha256, f.sha256_state, f.original_key, f.notices
+		FROM batch_entries e JOIN staged_files f ON f.id = e.staged_id
+		WHERE e.batch_id = $1 AND e.status = 'queued' AND e.status <> 'made' ORDER BY e.entry_index LIMIT $2`, batchID, slice+1)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		w := waitingEntry{file: &cert.File{}}
+		var digest []byte
+		var notices string
+		if err := rows.Scan(&w.index, &w.input, &w.file.Name, &w.file.Type, &w.file.Size, &digest, &w.file.State, &w.file.Key, &notices); err != nil {
+			return nil, err
+		}
+		copy(w.file.SHA256[:], digest)
+		w.file.Notices = []seal.Notice{}
+		if err := json.Unmarshal([]byte(notices), &w.file.Notices); err != nil {
+			return nil, fmt.Errorf("reading notices: %w", err)
+		}
+		list = append(list, w)
+	}
+	return list, rows.Err()
+}
+
+// makeTx makes a certificate of an entry, or rejects it: of the same ones in a
+// batch the first, by its number, becomes one.
+func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry) error {
+	text, err := readInput(w.input)
+	if err != nil {
+		return err
+	}
+	u := b.upload
+	u.Title, u.FullName, u.Email, u.IssueDate, u.Details, u.File = text.Title, text.FullName, text.Email, text.IssueDate, text.Details, w.file
+	c, err := s.certs.CreateTx(ctx, tx, u)
+	done := `UPDATE batch_entries SET input = NULL, staged_id = NULL, done_at = $1, `
+	now := db.Micros(s.now())
+	switch refusal, ok := errors.AsType[*fault.Error](err); {
+	case err == nil:
+		_, err = tx.ExecContext(ctx, done+`status = $2, certificate_id = $3 WHERE batch_id = $4 AND entry_index = $5`,
+			now, string(made), c.ID, b.id, w.index)
+	case ok && refusal.Kind == fault.Invalid:
+		r := reject(refusal)
+		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, existing_uuid = $5 WHERE batch_id = $6 AND entry_index = $7`,
+			now, string(rejected), r.code, r.message, r.existing, b.id, w.index)
+	}
+	return err
+}
+
+// rejection is why an entry becomes no certificate.
+type rejection struct {
+	code, message string
+	// existing is the certificate that there is already, null for another reason.
+	existing sql.NullString
+}
+
+func reject(refusal *fault.Error) rejection {
+	if d, ok := errors.AsType[*cert.DuplicateError](refusal); ok {
+		return rejection{code: "duplicate", message: refusal.Message + ": " + d.UUID, existing: sql.NullString{String: d.UUID, Valid: true}}
+	}
+	// A rule that was made stricter since the batch was accepted.
+	return rejection{code: "invalid", message: refusal.Error()}
+}
+
+// Sweep gives the queue a job where entries wait and none is there: whatever the
+// queue lost comes back by this. It forgets staged files whose time is over.
+func (s *Service) Sweep(ctx context.Context) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		var lost bool
+		if err := tx.QueryRowContext(ctx, `
+			SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)
+			   AND NOT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, expandArgs{}.Kind()).Scan(&lost); err != nil {
+			return err
+		}
+		if !lost {
+			return nil
+		}
+		s.log.WarnContext(ctx, "the job that makes certificates of entries was lost and is made anew")
+		return s.enqueueTx(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("sweeping batches: %w", err)
+	}
+	return s.SweepStaged(ctx)
+}

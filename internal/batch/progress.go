@@ -1,0 +1,226 @@
+package batch
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Status is how far a batch is.
+type Status string
+
+const (
+	// Processing batches have entries that are not at their end.
+	Processing Status = "processing"
+	// Completed batches are done, and so is each of their entries.
+	Completed Status = "completed"
+	// CompletedWithErrors batches are done, and some entries failed or were
+	// rejected.
+	CompletedWithErrors Status = "completed_with_errors"
+)
+
+// Batch is a bulk upload and how far it is. Its numbers are counted, of the
+// certificates and of the entries that have none; nothing keeps them up to date,
+// and so nothing can leave them wrong.
+type Batch struct {
+	UUID   string
+	Name   string
+	Source cert.Source
+	// Total is the sum of the numbers that follow it.
+	Total, Processing, Approved, Failed, Rejected, Revoked int
+	CreatedAt                                              time.Time
+	// CompletedAt is when the last entry came to its end; nil while one is
+	// processing, and again after a retry.
+	CompletedAt *time.Time
+
+	id, institutionID int64
+}
+
+// Status gives how far the batch is.
+func (b *Batch) Status() Status {
+	switch {
+	case b.Processing > 0:
+		return Processing
+	case b.Failed+b.Rejected > 0:
+		return CompletedWithErrors
+	default:
+		return Completed
+	}
+}
+
+// Progress is the part of the entries that are at their end, in whole percent.
+func (b *Batch) Progress() int {
+	if b.Total == 0 {
+		return 100
+	}
+	return 100 * (b.Total - b.Processing) / b.Total
+}
+
+// Filter says which batches to list.
+type Filter struct {
+	// Source is where they come from, "" for anywhere.
+	Source cert.Source
+	// Page counts from 1.
+	Page, PerPage int
+}
+
+const batchColumns = `id, uuid, institution_id, name, source, total, created_at`
+
+func scanBatch(row interface{ Scan(dest ...any) error }) (*Batch, error) {
+	var b Batch
+	var created int64
+	if err := row.Scan(&b.id, &b.UUID, &b.institutionID, &b.Name, &b.Source, &b.Total, &created); err != nil {
+		return nil, err
+	}
+	b.CreatedAt = db.Time(created)
+	return &b, nil
+}
+
+// List gives a page of an institution's batches, newest first, and how many
+// there are.
+func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (list []*Batch, total int, err error) {
+	const where = ` FROM batches WHERE institution_id = $1 AND (source = $2 OR $2 = '')`
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, institutionID, string(f.Source)).Scan(&total); err != nil {
+		return nil, 0, fmt.Errorf("counting batches: %w", err)
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+where+` ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`,
+		institutionID, string(f.Source), f.PerPage, (f.Page-1)*f.PerPage)
+	if err != nil {
+		return nil, 0, fmt.Errorf("listing batches: %w", err)
+	}
+	if list, err = scanBatches(rows); err != nil {
+		return nil, 0, fmt.Errorf("listing batches: %w", err)
+	}
+	return list, total, s.count(ctx, list)
+}
+
+func scanBatches(rows *sql.Rows) (list []*Batch, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		b, err := scanBatch(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, b)
+	}
+	return list, rows.Err()
+}
+
+// ByUUID gives a batch of an institution, of a source where one is given;
+// another institution's is not found.
+func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {
+	b, err := scanBatch(s.db.QueryRowContext(ctx,
+		`SELECT `+batchColumns+` FROM batches WHERE uuid = $1 AND institution_id = $2 AND (source = $3 OR $3 = '')`,
+		uuid, institutionID, string(source)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a batch: %w", err)
+	}
+	return b, s.count(ctx, []*Batch{b})
+}
+
+// count finds out how far batches are. One statement sees one moment: an entry
+// that becomes a certificate is counted as one or the other, never as both or
+// neither.
+func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
+	if len(list) == 0 {
+		return nil
+	}
+	byUUID := map[string]*Batch{}
+	var uuids, ids []any
+	for _, b := range list {
+		byUUID[b.UUID] = b
+		uuids, ids = append(uuids, b.UUID), append(ids, b.id)
+	}
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT batch_id, status, count(*), max(coalesce(approved_at, updated_at)) FROM certificates
+		WHERE batch_id IN (`+parameters(1, len(uuids))+`) GROUP BY batch_id, status
+		UNION ALL
+		SELECT b.uuid, e.status, count(*), max(coalesce(e.done_at, 0)) FROM batch_entries e JOIN batches b ON b.id = e.batch_id
+		WHERE e.batch_id IN (`+parameters(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
+		append(uuids, ids...)...)
+	if err != nil {
+		return fmt.Errorf("counting entries: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	ends := map[*Batch]int64{}
+	for _, b := range list {
+		b.Processing = 0
+	}
+	for rows.Next() {
+		var uuid, status string
+		var n int
+		var at int64
+		if err := rows.Scan(&uuid, &status, &n, &at); err != nil {
+			return fmt.Errorf("counting entries: %w", err)
+		}
+		b := byUUID[uuid]
+		*b.number(status) += n
+		ends[b] = max(ends[b], at)
+	}
+	for b, at := range ends {
+		if b.Processing == 0 {
+			end := db.Time(at)
+			b.CompletedAt = &end
+		}
+	}
+	return rows.Err()
+}
+
+// number gives the number that a status of certificates or entries is counted
+// in. Entries that wait to become certificates are processing.
+func (b *Batch) number(status string) *int {
+	switch status {
+	case string(cert.Approved):
+		return &b.Approved
+	case string(cert.Failed):
+		return &b.Failed
+	case string(cert.Revoked):
+		return &b.Revoked
+	case string(rejected):
+		return &b.Rejected
+	default:
+		return &b.Processing
+	}
+}
+
+// Entry is an entry of a batch and what became of it.
+type Entry struct {
+	// Index is its number, as it was sent.
+	Index int
+	// Status is queued, rejected or the status of its certificate.
+	Status string
+	// UUID and ReferenceID are its certificate's, "" without one.
+	UUID, ReferenceID string
+	// ErrorCode and Error say why it failed or was rejected; ExistingUUID is the
+	// certificate that it would have doubled.
+	ErrorCode, Error, ExistingUUID string
+}
+
+// Entries gives a page of a batch's entries by their numbers.
+func (s *Service) Entries(ctx context.Context, b *Batch, page, perPage int) (list []Entry, err error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
+			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, '')
+		FROM batch_entries e LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
+		WHERE e.batch_id = $1 ORDER BY e.entry_index LIMIT $3 OFFSET $4`, b.id, b.institutionID, perPage, (page-1)*perPage)
+	if err != nil {
+		return nil, fmt.Errorf("reading entries: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var e Entry
+		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID); err != nil {
+			return nil, fmt.Errorf("reading entries: %w", err)
+		}
+		list = append(list, e)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,213 @@
+package batch
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// entryStatus is how far an entry is before its certificate tells the rest.
+type entryStatus string
+
+const (
+	// queued entries wait to become certificates.
+	queued entryStatus = "queued"
+	// made entries have become one.
+	made entryStatus = "made"
+	// rejected entries never will.
+	rejected entryStatus = "rejected"
+)
+
+// Submission is a bulk upload.
+type Submission struct {
+	Institution *account.Institution
+	Creator     cert.Actor
+	Context     cert.TriggerContext
+	Draft       *Draft
+	// Then, which may be nil, is done in the transaction that accepts the batch.
+	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
+}
+
+// Submit accepts a batch, whole or not at all: one field that breaks a rule, or
+// one file that is not there, refuses it with all that is wrong, as Invalid. What
+// the duplicate rule says of an entry is found out later, and concerns that entry
+// alone.
+func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
+	now := s.now().UTC().Truncate(time.Microsecond)
+	entries := u.Draft.sorted()
+	files, err := s.findFiles(ctx, u.Institution.ID, entries, now)
+	if err != nil {
+		return nil, err
+	}
+	if err := u.Draft.problemsOf(entries); err != nil {
+		return nil, err
+	}
+	b := &Batch{
+		UUID: uuid.Must(uuid.NewV7()).String(), Name: "Bulk upload of " + now.Format("2006-01-02 15:04") + " UTC", Source: cert.Vault,
+		Total: len(entries), Processing: len(entries), CreatedAt: now, institutionID: u.Institution.ID,
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.insertTx(ctx, tx, b, &u); err != nil {
+			return err
+		}
+		if err := insertEntriesTx(ctx, tx, b.id, entries, files, cert.Today(now)); err != nil {
+			return err
+		}
+		if err := keepFilesTx(ctx, tx, u.Institution.ID, files); err != nil {
+			return err
+		}
+		if err := s.enqueueTx(ctx, tx); err != nil || u.Then == nil {
+			return err
+		}
+		return u.Then(ctx, tx, b)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accepting a batch: %w", err)
+	}
+	return b, nil
+}
+
+// findFiles gives the staged files that entries refer to, and notes those that
+// are not the institution's, or not any more.
+func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []*entry, now time.Time) (map[string]int64, error) {
+	var uuids []string
+	seen := map[string]bool{}
+	for _, e := range entries {
+		if e.fileID != "" && !seen[e.fileID] {
+			seen[e.fileID] = true
+			uuids = append(uuids, e.fileID)
+		}
+	}
+	files, err := s.find(ctx, institutionID, uuids, now)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range entries {
+		if _, ok := files[e.fileID]; !ok && e.fileID != "" {
+			e.problems[fileAt] = invalidFile
+		}
+	}
+	return files, nil
+}
+
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submission) error {
+	// The turn comes first and is held to the end: what happens to one
+	// institution's batches happens one after the other.
+	if _, err := tx.ExecContext(ctx, `
+		INSERT INTO batch_turns (institution_id, served_at) VALUES ($1, 0)
+		ON CONFLICT (institution_id) DO UPDATE SET served_at = batch_turns.served_at`, b.institutionID); err != nil {
+		return err
+	}
+	return tx.QueryRowContext(ctx, `
+		INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_id, creator_name, total, created_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10) RETURNING id`,
+		b.UUID, b.institutionID, b.Name, string(b.Source), string(u.Context), u.Creator.Type, u.Creator.ID, u.Creator.Name, b.Total,
+		db.Micros(b.CreatedAt)).Scan(&b.id)
+}
+
+// insertEntriesTx stores entries, many in one statement.
+func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*entry, files map[string]int64, today string) error {
+	for len(entries) > 0 {
+		some := entries[:min(len(entries), rowsAtOnce)]
+		entries = entries[len(some):]
+		var query strings.Builder
+		query.WriteString(`INSERT INTO batch_entries (batch_id, entry_index, status, input, staged_id) VALUES `)
+		const columns = 5
+		args := make([]any, 0, columns*len(some))
+		for i, e := range some {
+			if i > 0 {
+				query.WriteString(", ")
+			}
+			query.WriteString("(" + parameters(columns*i+1, columns) + ")")
+			input, err := e.input(today)
+			if err != nil {
+				return err
+			}
+			args = append(args, batchID, e.index, string(queued), input, files[e.fileID])
+		}
+		if _, err := tx.ExecContext(ctx, query.String(), args...); err != nil {
+			return fmt.Errorf("storing entries: %w", err)
+		}
+	}
+	return nil
+}
+
+// input gives an entry's texts as they are stored until its certificate is
+// made: by the names of their fields. What is issued today is so whenever that
+// comes to be.
+func (e *entry) input(today string) (string, error) {
+	if e.text.IssueDate == "" {
+		e.text.IssueDate = today
+	}
+	texts := map[string]string{}
+	for i := range cert.Fields {
+		if text := *cert.Fields[i].Of(&e.text); text != "" {
+			texts[cert.Fields[i].Name] = text
+		}
+	}
+	b, err := json.Marshal(texts)
+	if err != nil {
+		return "", fmt.Errorf("writing an entry: %w", err)
+	}
+	return string(b), nil
+}
+
+// readInput is the reverse of input.
+func readInput(input string) (t cert.Text, err error) {
+	var texts map[string]string
+	if err := json.Unmarshal([]byte(input), &texts); err != nil {
+		return t, fmt.Errorf("reading an entry: %w", err)
+	}
+	for i := range cert.Fields {
+		*cert.Fields[i].Of(&t) = texts[cert.Fields[i].Name]
+	}
+	return t, nil
+}
+
+// keepFilesTx takes files out of what the institution has staged: they are the
+// batch's now, and can be referred to by others all the same until their time is
+// over.
+func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[string]int64) error {
+	ids := make([]any, 0, len(files))
+	for _, id := range files {
+		ids = append(ids, id)
+	}
+	var freed int64
+	for len(ids) > 0 {
+		some := ids[:min(len(ids), rowsAtOnce)]
+		ids = ids[len(some):]
+		sum, err := keepSomeTx(ctx, tx, some)
+		if err != nil {
+			return fmt.Errorf("keeping files: %w", err)
+		}
+		freed += sum
+	}
+	return freeRoomTx(ctx, tx, institutionID, freed)
+}
+
+func keepSomeTx(ctx context.Context, tx *db.Tx, ids []any) (freed int64, err error) {
+	var rows *sql.Rows
+	rows, err = tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+parameters(1, len(ids))+`) RETURNING size`, ids...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var size int64
+		if err := rows.Scan(&size); err != nil {
+			return 0, err
+		}
+		freed += size
+	}
+	return freed, rows.Err()
+}

@@ -1,0 +1,260 @@
+package api
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// maxToken bounds one name or value of a JSON body in bytes as it is encoded:
+// each byte of the longest value may take six.
+const maxToken = 8 * maxBulkValue
+
+func badJSON(err error) error {
+	if errors.Is(err, errToken) {
+		return fault.Wrap(fault.Invalid, fmt.Sprintf("A value in the JSON body is longer than %d bytes.", maxToken), err)
+	}
+	return fault.Wrap(fault.Invalid, "The request body is not a JSON object, or incomplete.", err)
+}
+
+// json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}} a field
+// at a time. Members that bulk uploads do not have are ignored.
+func (in *bulkInput) json(body io.Reader) error {
+	guard := &tokenGuard{r: body, left: maxToken}
+	d := &jsonInput{bulkInput: in, guard: guard, dec: json.NewDecoder(guard)}
+	if err := d.document(); err != nil {
+		if _, ok := errors.AsType[*fault.Error](err); ok {
+			return err
+		}
+		return badJSON(err)
+	}
+	return nil
+}
+
+// jsonInput is the JSON body of a bulk upload.
+type jsonInput struct {
+	*bulkInput
+
+	guard *tokenGuard
+	dec   *json.Decoder
+	seen  bool
+}
+
+var errShape = errors.New("the document is not an object")
+
+func (d *jsonInput) document() error {
+	open, err := d.token()
+	if err != nil {
+		return err
+	}
+	if open != json.Delim('{') {
+		return errShape
+	}
+	for d.dec.More() {
+		name, err := d.name()
+		if err != nil {
+			return err
+		}
+		if err := d.member(name); err != nil {
+			return err
+		}
+	}
+	if _, err := d.token(); err != nil {
+		return err
+	}
+	if _, err := d.token(); !errors.Is(err, io.EOF) {
+		return errors.Join(errShape, err)
+	}
+	return nil
+}
+
+// token reads what comes next. Its size is bounded by the guard.
+func (d *jsonInput) token() (json.Token, error) {
+	d.guard.left = maxToken
+	return d.dec.Token()
+}
+
+// name reads the name of a member.
+func (d *jsonInput) name() (string, error) {
+	token, err := d.token()
+	if err != nil {
+		return "", err
+	}
+	name, ok := token.(string)
+	if !ok {
+		return "", errShape
+	}
+	return name, nil
+}
+
+func (d *jsonInput) member(name string) error {
+	if name != "entries" {
+		return d.skip()
+	}
+	if d.seen {
+		return fault.OfField(name, "The entries field is given more than once.")
+	}
+	d.seen = true
+	open, err := d.token()
+	if err != nil {
+		return err
+	}
+	switch open {
+	case json.Delim('['):
+		for i := 0; d.dec.More(); i++ {
+			if err := d.entry(i); err != nil {
+				return err
+			}
+		}
+	case json.Delim('{'):
+		indexes := map[int]bool{}
+		for d.dec.More() {
+			if err := d.numbered(indexes); err != nil {
+				return err
+			}
+		}
+	default:
+		return fault.OfField(name, "The entries field must be an array, or an object by the numbers of entries.")
+	}
+	_, err = d.token()
+	return err
+}
+
+// numbered reads an entry behind its number.
+func (d *jsonInput) numbered(indexes map[int]bool) error {
+	name, err := d.name()
+	if err != nil {
+		return err
+	}
+	index, ok := readIndex(name)
+	if !ok {
+		if err := d.next(); err != nil {
+			return err
+		}
+		d.draft.Stray(shorten("entries."+name), badIndex)
+		return d.skip()
+	}
+	if indexes[index] {
+		if err := d.draft.NotEntry(index, "The entry is given more than once."); err != nil {
+			return err
+		}
+		return d.skip()
+	}
+	indexes[index] = true
+	return d.entry(index)
+}
+
+func (d *jsonInput) entry(index int) error {
+	if err := d.draft.Entry(index); err != nil {
+		return err
+	}
+	open, err := d.token()
+	if err != nil {
+		return err
+	}
+	if open != json.Delim('{') {
+		if err := d.draft.NotEntry(index, notEntry); err != nil {
+			return err
+		}
+		return d.rest(open)
+	}
+	for d.dec.More() {
+		if err := d.next(); err != nil {
+			return err
+		}
+		field, err := d.name()
+		if err != nil {
+			return err
+		}
+		if !batch.Known(field) {
+			err = d.skip()
+		} else {
+			err = d.field(index, field)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	_, err = d.token()
+	return err
+}
+
+// field reads the value of an entry's field: text, or null for none.
+func (d *jsonInput) field(index int, field string) error {
+	// As it stands in the body: decoded, half a surrogate pair could not be told
+	// from the character that stands for it.
+	raw, err := d.value()
+	switch {
+	case err != nil:
+		return err
+	case raw[0] == 'n':
+		return nil
+	case raw[0] != '"':
+		d.note(index, field, raw)
+		return d.draft.NotText(index, field)
+	case !utf8.Valid(raw) || loneSurrogate(raw):
+		return d.draft.Set(index, field, "\xff") // as text that is not UTF-8
+	}
+	var value string
+	if err := json.Unmarshal(raw, &value); err != nil {
+		return err
+	}
+	return d.set(fieldName{index: index, field: field}, []byte(value))
+}
+
+// value reads a value of whatever kind. Its size is bounded by the guard.
+func (d *jsonInput) value() (raw json.RawMessage, err error) {
+	d.guard.left = maxToken
+	if err := d.dec.Decode(&raw); err != nil {
+		return nil, err
+	}
+	return raw, nil
+}
+
+func (d *jsonInput) skip() error {
+	_, err := d.value()
+	return err
+}
+
+// rest reads what follows the beginning of a value.
+func (d *jsonInput) rest(open json.Token) error {
+	depth := 0
+	for token := open; ; {
+		switch token {
+		case json.Delim('['), json.Delim('{'):
+			depth++
+		case json.Delim(']'), json.Delim('}'):
+			depth--
+		}
+		if depth == 0 {
+			return nil
+		}
+		var err error
+		if token, err = d.token(); err != nil {
+			return err
+		}
+	}
+}
+
+var errToken = errors.New("a value is too long")
+
+// tokenGuard ends the reading of a value that is too long to be held: who reads a
+// value sets how much more of the body it may take.
+type tokenGuard struct {
+	r    io.Reader
+	left int
+}
+
+func (g *tokenGuard) Read(p []byte) (int, error) {
+	if g.left <= 0 {
+		return 0, errToken
+	}
+	n, err := g.r.Read(p[:min(len(p), g.left)])
+	g.left -= n
+	return n, err
+}

@@ -1,0 +1,105 @@
+package api
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/batch"
+)
+
+// nameKind is what a form's name of a field stands for.
+type nameKind int
+
+const (
+	// otherName is a field that bulk uploads do not have; it is ignored.
+	otherName nameKind = iota
+	// entryField is entries[n][field].
+	entryField
+	// nestedField is entries[n][field][...], where text belongs.
+	nestedField
+	// wholeEntry is entries[n], where fields belong.
+	wholeEntry
+	// strayName begins as an entry's and is none's.
+	strayName
+)
+
+const (
+	// maxNameShown bounds in bytes what is repeated of a name in an answer.
+	maxNameShown   = 100
+	notEntry = "The entry must be an object with its fields."
+	badName  = "The field must be named entries[<n>][<field>]."
+)
+
+var badIndex = fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex)
+
+// fieldName is a form's name of a field, taken apart.
+type fieldName struct {
+	kind  nameKind
+	index int
+	field string
+	// key and problem are a stray name's.
+	key, problem string
+}
+
+// text tells whether the name is that of a text that entries have.
+func (n *fieldName) text() bool { return n.kind == entryField && batch.Known(n.field) }
+
+// readName takes entries[<n>][<field>] apart.
+func readName(name string) fieldName {
+	rest, ok := strings.CutPrefix(name, "entries")
+	if !ok || rest != "" && rest[0] != '[' && rest[0] != '.' {
+		return fieldName{}
+	}
+	if rest == "" {
+		return fieldName{kind: strayName, key: name, problem: "The entries field must be an array."}
+	}
+	keys, ok := brackets(rest)
+	if !ok || keys[0] == "" {
+		return fieldName{kind: strayName, key: shorten(name), problem: badName}
+	}
+	index, ok := readIndex(keys[0])
+	switch {
+	case !ok:
+		return fieldName{kind: strayName, key: shorten("entries." + strings.Join(keys, ".")), problem: badIndex}
+	case len(keys) == 1:
+		return fieldName{kind: wholeEntry, index: index}
+	case len(keys) == 2:
+		return fieldName{kind: entryField, index: index, field: keys[1]}
+	case batch.Known(keys[1]):
+		return fieldName{kind: nestedField, index: index, field: keys[1]}
+	default:
+		return fieldName{kind: entryField, index: index}
+	}
+}
+
+// brackets takes [a][b] apart.
+func brackets(s string) (keys []string, ok bool) {
+	for s != "" {
+		rest, opened := strings.CutPrefix(s, "[")
+		key, after, closed := strings.Cut(rest, "]")
+		if !opened || !closed || strings.Contains(key, "[") {
+			return nil, false
+		}
+		keys, s = append(keys, key), after
+	}
+	return keys, true
+}
+
+// readIndex reads the number of an entry, which has one spelling alone.
+func readIndex(s string) (int, bool) {
+	n, err := strconv.Atoi(s)
+	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
+}
+
+// shorten gives text that can be repeated in an answer.
+func shorten(s string) string {
+	if len(s) > maxNameShown {
+		s = s[:maxNameShown]
+		for !utf8.ValidString(s[max(0, len(s)-utf8.UTFMax):]) && len(s) > maxNameShown-utf8.UTFMax {
+			s = s[:len(s)-1]
+		}
+	}
+	return strings.ToValidUTF8(s, "\uFFFD")
+}
