@@ -140,6 +140,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
 		NodeID: node, Queues: map[string]int{cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1},
+		Patient:     []string{cert.BulkQueue, batch.Queue},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err

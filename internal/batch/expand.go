@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"time"
 
 	"github.com/riverqueue/river"
 
@@ -56,6 +57,7 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 	var failed error
 	var skip []int64
 	for range slicesOfJob {
+		began := s.now()
 		institution, err := s.expand(ctx, skip)
 		switch {
 		case ctx.Err() != nil:
@@ -71,11 +73,22 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		case institution == 0:
 			return failed
 		}
+		// Sealing and uploads have as much of the database as this has.
+		rest(ctx, s.now().Sub(began))
 	}
 	if failed != nil {
 		return failed
 	}
 	return river.JobSnooze(0)
+}
+
+func rest(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
 }
 
 // expand makes certificates of one slice of entries of the institution that

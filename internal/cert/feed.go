@@ -9,11 +9,16 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// feedAhead is how many jobs of an institution's batches are in the queue for
-// each worker: one that is worked and one to follow it. What waits behind them
-// has no job yet, so that of another institution's batch the first certificates
-// stand behind these few and not behind all, and from then on in turn with them.
-const feedAhead = 2
+const (
+	// feedAhead is how many jobs of an institution's batches are under way for each
+	// worker. What waits behind them has no job yet, so that of another
+	// institution's batch the first certificate stands behind these few and not
+	// behind all, and from then on in turn with them.
+	feedAhead = 1
+	// feedFew is how many certificates are so few that an institution with no more
+	// has a double share: it is soon done, and who has many hardly feels it.
+	feedFew = 50
+)
 
 // FeedTx gives certificates of an institution's batches their jobs, the oldest
 // first, until as many are under way as may be. Each that is done makes room for
@@ -27,15 +32,21 @@ func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) er
 // way.
 func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides int64) error {
 	// Jobs that wait for another try hold up nobody.
-	var busy int
+	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
-		SELECT count(*) FROM certificates c JOIN river_job j ON j.id = c.job_id
-		WHERE c.institution_id = $1 AND c.status = 'processing' AND c.batch_id IS NOT NULL AND c.job_id IS NOT NULL AND c.id <> $2
-		  AND j.state IN ('available', 'running')`, institutionID, besides).Scan(&busy); err != nil {
+		SELECT (SELECT count(*) FROM certificates c JOIN river_job j ON j.id = c.job_id
+			WHERE c.institution_id = $1 AND c.status = 'processing' AND c.batch_id IS NOT NULL AND c.job_id IS NOT NULL AND c.id <> $2
+			  AND j.state IN ('available', 'running')),
+			(SELECT count(*) FROM (SELECT 1 FROM certificates
+				WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $3) AS few)`,
+		institutionID, besides, feedFew+1).Scan(&busy, &left); err != nil {
 		return fmt.Errorf("counting the jobs of batches: %w", err)
 	}
-	room := s.ahead*s.queue.Nodes() - busy
-	if room <= 0 {
+	room := s.ahead * s.queue.Nodes()
+	if left <= feedFew {
+		room *= 2
+	}
+	if room -= busy; room <= 0 || left == 0 {
 		return nil
 	}
 	waiting := `SELECT uuid FROM certificates

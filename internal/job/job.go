@@ -47,6 +47,9 @@ type Config struct {
 	// Queues gives the number of workers of each queue; none means this
 	// process only enqueues.
 	Queues map[string]int
+	// Patient are those of the queues whose jobs need not start at once. On
+	// SQLite, where each queue costs the asking, they are asked less often.
+	Patient []string
 	// MaxAttempts is how often a job is tried.
 	MaxAttempts int
 	// Timeout ends one attempt.
@@ -105,6 +108,12 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		q.client = postgresClient{c}
 	case db.SQLite:
 		rc.FetchPollInterval = sqlitePollInterval
+		for _, name := range cfg.Patient {
+			if c, ok := rc.Queues[name]; ok {
+				c.FetchPollInterval = pollInterval
+				rc.Queues[name] = c
+			}
+		}
 		c, err := river.NewClient(quietSQLite{riversqlite.New(d.Writer())}, rc)
 		if err != nil {
 			return nil, fmt.Errorf("making the queue: %w", err)
