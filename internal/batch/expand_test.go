@@ -1,0 +1,281 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// work works a job as the queue would.
+func (v *vault) work(ctx context.Context) error { return v.worker.Work(ctx, &river.Job[expandArgs]{}) }
+
+func TestEntriesBecomeCertificates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		staged := v.stage(v.inst)
+		u := v.submission(v.inst, staged.UUID, "Ada Obi", "Bo Li")
+		for field, value := range map[string]string{"issue_date": "2024-02-29", "details": " with honours "} {
+			if err := u.Draft.Set(1, field, value); err != nil {
+				t.Fatal(err)
+			}
+		}
+		accepted := v.clock.now().UTC()
+		b := v.submit(u)
+		if b.Total != 2 || b.Processing != 2 || b.Status() != Processing {
+			t.Errorf("accepted %+v", b)
+		}
+		// What is issued today is so when the certificate is made tomorrow.
+		v.clock.advance(30 * time.Hour)
+		if err := v.work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, entries := v.get(v.inst, b.UUID)
+		for i, want := range []cert.Certificate{
+			{Title: "BSc Physics", FullName: "Ada Obi", Email: "ada.obi@example.org", IssueDate: accepted.Format(time.DateOnly)},
+			{Title: "BSc Physics", FullName: "Bo Li", Email: "bo.li@example.org", IssueDate: "2024-02-29", Details: "with honours"},
+		} {
+			c, err := v.certs.ByUUID(t.Context(), v.inst.ID, entries[i].UUID)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if c.Title != want.Title || c.FullName != want.FullName || c.Email != want.Email || c.IssueDate != want.IssueDate || c.Details != want.Details {
+				t.Errorf("certificate %+v, want %+v", c, want)
+			}
+			if c.BatchID != b.UUID || c.Status != cert.Processing || c.TriggerContext != cert.BulkUpload || c.Source != cert.Vault ||
+				c.Creator != (cert.Actor{Type: "token", ID: 7, Name: "Registry"}) || c.ReferenceID != entries[i].ReferenceID ||
+				!strings.HasPrefix(c.ReferenceID, "NWU-") || entries[i].Index != i || entries[i].Status != "processing" {
+				t.Errorf("certificate %+v of entry %+v", c, entries[i])
+			}
+			if c.File.Key != staged.File.Key || c.File.SHA256 != staged.File.SHA256 || c.File.Name != "diploma.pdf" || c.File.Size != staged.File.Size {
+				t.Errorf("file %+v, want %+v", c.File, staged.File)
+			}
+			if n := one[int](v, `SELECT count(*) FROM webhook_events WHERE certificate_id = $1 AND name = 'certificate_application.created'
+				AND payload LIKE '%"trigger_context":"bulk_upload"%'`, c.ID); n != 1 {
+				t.Errorf("%d events of its creation", n)
+			}
+		}
+		// The names and addresses of people are kept once.
+		if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE input IS NOT NULL OR staged_id IS NOT NULL`); n != 0 {
+			t.Errorf("%d entries keep what they were made from", n)
+		}
+	})
+}
+
+// Of the same certificates one is made: that which was there, or the first of the
+// batch. The same batch sent again makes what is missing.
+func TestDuplicatesAreRejectedAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		staged := v.stage(v.inst)
+		first := v.submit(v.submission(v.inst, staged.UUID, "Ada Obi"))
+		v.expandAll()
+		_, entries := v.get(v.inst, first.UUID)
+		ada := entries[0].UUID
+		// Another institution's certificate is no duplicate.
+		other := v.institution("OTH")
+		v.submit(v.submission(other, v.stage(other).UUID, "Bo Li"))
+		v.expandAll()
+
+		again := v.submit(v.submission(v.inst, staged.UUID, "Bo Li", "ADA OBI", "Cy Ito", "Bo Li", "Di Roy"))
+		v.expandAll()
+		b, entries := v.get(v.inst, again.UUID)
+		if b.Total != 5 || b.Processing != 3 || b.Rejected != 2 || b.Approved+b.Failed+b.Revoked != 0 {
+			t.Errorf("counts %+v", b)
+		}
+		bo := entries[0].UUID
+		for i, existing := range map[int]string{1: ada, 3: bo} {
+			e := entries[i]
+			if e.Index != i || e.Status != "rejected" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "duplicate" || e.ExistingUUID != existing ||
+				!strings.HasPrefix(e.Error, "A vault certificate with this email, title, and issue date already exists") {
+				t.Errorf("entry %+v, want a duplicate of %s", e, existing)
+			}
+		}
+		for _, i := range []int{0, 2, 4} {
+			if e := entries[i]; e.Status != "processing" || e.UUID == "" || e.Error != "" || e.ExistingUUID != "" {
+				t.Errorf("entry %+v", e)
+			}
+		}
+		if n := one[int](v, `SELECT count(*) FROM certificates WHERE institution_id = $1`, v.inst.ID); n != 4 {
+			t.Errorf("%d certificates, want one of each", n)
+		}
+		// All of it once more, with one that is new.
+		last := v.submit(v.submission(v.inst, staged.UUID, "Ada Obi", "Bo Li", "Cy Ito", "Di Roy", "Eva Kim"))
+		v.expandAll()
+		b, entries = v.get(v.inst, last.UUID)
+		if b.Rejected != 4 || b.Processing != 1 || entries[4].Status != "processing" {
+			t.Errorf("sent again: %+v %+v", b, entries)
+		}
+	})
+}
+
+// Slices are of 50, and institutions take turns however much each has sent.
+func TestExpansionTakesTurns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		insts := map[int64]string{v.inst.ID: "a"}
+		large := v.stage(v.inst).UUID
+		v.submit(v.submission(v.inst, large, people("Large", 120)...))
+		v.submit(v.submission(v.inst, large, people("Next", 60)...))
+		for _, prefix := range []string{"B", "C"} {
+			inst := v.institution(prefix + "X")
+			insts[inst.ID] = strings.ToLower(prefix)
+			v.submit(v.submission(inst, v.stage(inst).UUID, people("Small", 51)...))
+		}
+		var order []string
+		for {
+			before := one[int](v, `SELECT count(*) FROM certificates`)
+			inst, err := v.expand(t.Context(), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if inst == 0 {
+				break
+			}
+			v.clock.advance(time.Millisecond)
+			order = append(order, fmt.Sprintf("%s%d", insts[inst], one[int](v, `SELECT count(*) FROM certificates`)-before))
+		}
+		want := []string{"a50", "b50", "c50", "a50", "b1", "c1", "a20", "a50", "a10"}
+		if !slices.Equal(order, want) {
+			t.Errorf("slices %v, want %v", order, want)
+		}
+	})
+}
+
+// A slice that cannot be made holds up no other institution, and is made once it
+// can.
+func TestFaultOfOneInstitutionHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		other := v.institution("OTH")
+		bad := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, "Ada Obi", "Bo Li"))
+		good := v.submit(v.submission(other, v.stage(other).UUID, "Cy Ito", "Di Roy"))
+		input := one[string](v, `SELECT input FROM batch_entries WHERE batch_id = $1 AND entry_index = 1`, bad.id)
+		v.exec(`UPDATE batch_entries SET input = 'no JSON' WHERE batch_id = $1 AND entry_index = 1`, bad.id)
+		if err := v.work(t.Context()); err == nil {
+			t.Fatal("the fault was not told")
+		}
+		queuedOf := func(b *Batch) int {
+			return one[int](v, `SELECT count(*) FROM batch_entries WHERE batch_id = $1 AND status = 'queued'`, b.id)
+		}
+		if queuedOf(bad) != 2 || queuedOf(good) != 0 {
+			t.Errorf("queued: %d of the faulty, %d of the other", queuedOf(bad), queuedOf(good))
+		}
+		v.exec(`UPDATE batch_entries SET input = $1 WHERE batch_id = $2 AND entry_index = 1`, input, bad.id)
+		if err := v.work(t.Context()); err != nil || queuedOf(bad) != 0 {
+			t.Errorf("mended: %d queued, %v", queuedOf(bad), err)
+		}
+	})
+}
+
+// Several workers at once, as several nodes have, make each certificate once.
+func TestWorkersAtOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		other := v.institution("OTH")
+		same := people("Same", 150)
+		file, otherFile := v.stage(v.inst).UUID, v.stage(other).UUID
+		for range 2 {
+			v.submit(v.submission(v.inst, file, same...))
+			v.submit(v.submission(other, otherFile, same...))
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if _, snoozed := errors.AsType[*river.JobSnoozeError](v.work(t.Context())); snoozed {
+					t.Error("a job had more than its part to do")
+				}
+			})
+		}
+		wg.Wait()
+		if err := v.work(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if made := one[int](v, `SELECT count(*) FROM certificates`); made != 300 {
+			t.Errorf("%d certificates, want 300", made)
+		}
+		for status, want := range map[entryStatus]int{queued: 0, made: 300, rejected: 300} {
+			if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE status = $1`, string(status)); n != want {
+				t.Errorf("%d entries are %s, want %d", n, status, want)
+			}
+		}
+	})
+}
+
+// A long job goes back to the queue now and then, and one whose process stops does
+// so at once.
+func TestWorkGoesBackToTheQueue(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Many", slice*slicesOfJob+1)...))
+	snoozed := func(err error) bool {
+		_, ok := errors.AsType[*river.JobSnoozeError](err)
+		return ok
+	}
+	stopped, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := v.work(stopped); !snoozed(err) {
+		t.Errorf("stopped: %v", err)
+	}
+	if err := v.work(t.Context()); !snoozed(err) {
+		t.Errorf("after its slices: %v", err)
+	}
+	if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE status = 'queued'`); n != 1 {
+		t.Errorf("%d entries are left", n)
+	}
+	if err := v.work(t.Context()); err != nil {
+		t.Errorf("the last: %v", err)
+	}
+}
+
+func TestSweepGivesBackALostJob(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		jobs := func() int {
+			return one[int](v, `SELECT count(*) FROM river_job WHERE kind = 'batch_expand' AND queue = 'batch' AND state = 'available'`)
+		}
+		sweep := func() {
+			t.Helper()
+			if err := v.Sweep(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep()
+		if jobs() != 0 {
+			t.Errorf("%d jobs for nothing", jobs())
+		}
+		v.submit(v.submission(v.inst, v.stage(v.inst).UUID, "Ada Obi"))
+		sweep()
+		if jobs() != 1 {
+			t.Errorf("%d jobs, want that of the batch", jobs())
+		}
+		v.exec(`UPDATE river_job SET state = 'discarded', finalized_at = scheduled_at`)
+		sweep()
+		sweep()
+		if jobs() != 1 {
+			t.Errorf("%d jobs, want one in place of the lost", jobs())
+		}
+		v.expandAll()
+		v.exec(`DELETE FROM river_job`)
+		sweep()
+		if jobs() != 0 {
+			t.Errorf("%d jobs when all is done", jobs())
+		}
+	})
+}

@@ -1,0 +1,272 @@
+package batch
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// clock is a clock that stands still until it is told to go on.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) advance(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// sealer adds a tail, or refuses, and notes what it sealed in its order.
+type sealer struct {
+	mu     sync.Mutex
+	sealed []string
+	// refuse says whether to refuse a certificate.
+	refuse func(referenceID string) bool
+}
+
+func (s *sealer) Seal(_ context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+	s.mu.Lock()
+	s.sealed = append(s.sealed, stamp.ReferenceID)
+	refused := s.refuse != nil && s.refuse(stamp.ReferenceID)
+	s.mu.Unlock()
+	if refused {
+		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+	}
+	const tail = "\n% a tail that makes it verified\n"
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
+		return nil, err
+	}
+	hash.Write([]byte(tail))
+	return &seal.Verified{
+		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
+		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1},
+	}, nil
+}
+
+func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, nil }
+
+// vault is a service with all that it stands on.
+type vault struct {
+	*Service
+
+	tb     testing.TB
+	d      *db.DB
+	clock  *clock
+	sealer *sealer
+	folder *blob.Folder
+	root   string
+	worker *expandWorker
+	inst   *account.Institution
+}
+
+func newVault(tb testing.TB, d *db.DB) *vault {
+	tb.Helper()
+	v := &vault{tb: tb, d: d, clock: &clock{at: time.Now()}, sealer: &sealer{}, root: tb.TempDir()}
+	var err error
+	if v.folder, err = blob.NewFolder(v.root); err != nil {
+		tb.Fatal(err)
+	}
+	ring, err := keyring.Open(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	queue, err := job.New(d, job.Config{
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 1, Queue: 1}, MaxAttempts: 8, Timeout: time.Minute, Logger: log,
+	})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	certs := cert.New(cert.Config{
+		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer,
+		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.now, Log: log,
+	})
+	v.Service = New(Config{DB: d, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.now, Log: log})
+	v.worker = &expandWorker{service: v.Service}
+	v.inst = v.institution("NWU")
+	return v
+}
+
+func (v *vault) institution(prefix string) *account.Institution {
+	v.tb.Helper()
+	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix}
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
+			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+	return i
+}
+
+func (v *vault) exec(query string, args ...any) {
+	v.tb.Helper()
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(v.tb.Context(), query, args...)
+		return err
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+// one reads a single value.
+func one[T any](v *vault, query string, args ...any) (value T) {
+	v.tb.Helper()
+	if err := v.d.QueryRowContext(v.tb.Context(), query, args...).Scan(&value); err != nil {
+		v.tb.Fatalf("%s: %v", query, err)
+	}
+	return value
+}
+
+// samplePDF is a PDF of one page.
+func samplePDF() []byte {
+	var b bytes.Buffer
+	var at []int
+	b.WriteString("%PDF-1.7\n")
+	for _, body := range []string{
+		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
+	} {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+	for _, offset := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
+	return b.Bytes()
+}
+
+// stage stages a file of an institution.
+func (v *vault) stage(inst *account.Institution) *StagedFile {
+	v.tb.Helper()
+	f, err := v.certs.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(samplePDF()))
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	staged, err := v.Stage(v.tb.Context(), inst, f)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return staged
+}
+
+// person is an entry in order: a diploma of a person.
+func person(d *Draft, index int, name, fileID string) error {
+	for field, value := range map[string]string{
+		"certificate_title": "BSc Physics", "full_name": name, "applicant_email": strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", FileField: fileID,
+	} {
+		if err := d.Set(index, field, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// submission is a batch of people, numbered from 0.
+func (v *vault) submission(inst *account.Institution, fileID string, names ...string) Submission {
+	v.tb.Helper()
+	d := v.NewDraft()
+	v.tb.Cleanup(d.Close)
+	for i, name := range names {
+		if err := person(d, i, name, fileID); err != nil {
+			v.tb.Fatal(err)
+		}
+	}
+	return Submission{Institution: inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.BulkUpload, Draft: d}
+}
+
+// submit submits a batch that must be accepted.
+func (v *vault) submit(u Submission) *Batch {
+	v.tb.Helper()
+	b, err := v.Submit(v.tb.Context(), u)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return b
+}
+
+func people(prefix string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s %d", prefix, i)
+	}
+	return list
+}
+
+// expandAll makes certificates of all entries that wait.
+func (v *vault) expandAll() {
+	v.tb.Helper()
+	for {
+		institution, err := v.expand(v.tb.Context(), nil)
+		if err != nil {
+			v.tb.Fatal(err)
+		}
+		if institution == 0 {
+			return
+		}
+	}
+}
+
+// get gives a batch with all its entries.
+func (v *vault) get(inst *account.Institution, uuid string) (*Batch, []Entry) {
+	v.tb.Helper()
+	b, err := v.ByUUID(v.tb.Context(), inst.ID, uuid, "")
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	entries, err := v.Entries(v.tb.Context(), b, 1, MaxEntries)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return b, entries
+}
+
+// process lets the queue work until a condition holds, and stops it.
+func (v *vault) process(what string, holds func() bool) {
+	v.tb.Helper()
+	if err := v.queue.Start(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			v.tb.Fatalf("after a minute still not: %s", what)
+		}
+	}
+	if err := v.queue.Stop(v.tb.Context()); err != nil {
+		v.tb.Fatal(err)
+	}
+}

@@ -1,0 +1,194 @@
+package batch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func (b *Batch) sum() int { return b.Processing + b.Approved + b.Failed + b.Rejected + b.Revoked }
+
+// From acceptance to a retry, the counts are what the entries are, and each entry
+// is counted once.
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		b := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, append(people("Person", 58), "Person 1", "Person 2")...))
+		check := func(when string, want Batch, status Status, progress int) []Entry {
+			t.Helper()
+			got, entries := v.get(v.inst, b.UUID)
+			want.UUID, want.Name, want.Source, want.Total, want.CreatedAt, want.id, want.institutionID = b.UUID, b.Name, cert.Vault, 60, b.CreatedAt, b.id, v.inst.ID
+			if (got.CompletedAt == nil) != (status == Processing) {
+				t.Errorf("%s: completed at %v", when, got.CompletedAt)
+			}
+			if got.CompletedAt != nil && !got.CompletedAt.Equal(db.Time(db.Micros(v.clock.now()))) {
+				t.Errorf("%s: completed at %v, want %v", when, got.CompletedAt, v.clock.now())
+			}
+			want.CompletedAt = got.CompletedAt
+			if *got != want || got.sum() != got.Total || got.Status() != status || got.Progress() != progress {
+				t.Errorf("%s: %+v %s %d %%, want %+v %s %d %%", when, got, got.Status(), got.Progress(), want, status, progress)
+			}
+			counted := map[string]int{}
+			for _, e := range entries {
+				if e.Status == "queued" {
+					e.Status = "processing"
+				}
+				counted[e.Status]++
+			}
+			if len(entries) != 60 || counted["processing"] != want.Processing || counted["approved"] != want.Approved || counted["failed"] != want.Failed ||
+				counted["rejected"] != want.Rejected || counted["revoked"] != want.Revoked {
+				t.Errorf("%s: entries %v, counts %+v", when, counted, want)
+			}
+			return entries
+		}
+		entries := check("accepted", Batch{Processing: 60}, Processing, 0)
+		if e := entries[0]; e != (Entry{Index: 0, Status: "queued"}) {
+			t.Errorf("entry %+v", e)
+		}
+		if _, err := v.expand(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		check("after a slice", Batch{Processing: 60}, Processing, 0)
+		v.clock.advance(time.Second)
+		v.expandAll()
+		entries = check("expanded", Batch{Processing: 58, Rejected: 2}, Processing, 3)
+		failing := []string{entries[3].ReferenceID, entries[4].ReferenceID}
+		v.sealer.refuse = func(id string) bool { return slices.Contains(failing, id) }
+		v.clock.advance(time.Second)
+		v.process("all are sealed", func() bool {
+			got, _ := v.get(v.inst, b.UUID)
+			if got.sum() != got.Total {
+				t.Errorf("in between: %+v", got)
+			}
+			return got.Processing == 0
+		})
+		entries = check("done", Batch{Approved: 56, Failed: 2, Rejected: 2}, CompletedWithErrors, 100)
+		if e := entries[3]; e.ErrorCode != "no_room" || e.Error != "There is no room for the stamp." || e.UUID == "" {
+			t.Errorf("a failed entry: %+v", e)
+		}
+		// A retry opens the batch again, and a later end is a later end.
+		v.sealer.refuse = nil
+		v.clock.advance(time.Hour)
+		if _, err := v.certs.Retry(ctx, v.inst.ID, entries[3].UUID); err != nil {
+			t.Fatal(err)
+		}
+		if entries := check("retried", Batch{Processing: 1, Approved: 56, Failed: 1, Rejected: 2}, Processing, 98); entries[3].Error != "" {
+			t.Errorf("a retried entry: %+v", entries[3])
+		}
+		v.process("the retried one is sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
+		check("done again", Batch{Approved: 57, Failed: 1, Rejected: 2}, CompletedWithErrors, 100)
+		v.clock.advance(time.Hour)
+		if _, err := v.certs.Revoke(ctx, v.inst.ID, entries[4].UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.certs.Revoke(ctx, v.inst.ID, entries[5].UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
+			t.Fatal(err)
+		}
+		check("revoked", Batch{Approved: 56, Revoked: 2, Rejected: 2}, CompletedWithErrors, 100)
+	})
+}
+
+func TestBatchWithoutErrors(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	b := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Person", 3)...))
+	v.process("all are approved", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Approved == 3 })
+	if got, _ := v.get(v.inst, b.UUID); got.Status() != Completed || got.CompletedAt == nil || got.Progress() != 100 {
+		t.Errorf("%+v is %s", got, got.Status())
+	}
+}
+
+// The largest batch is accepted, and each of its entries made once.
+func TestLargestBatch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		file := v.stage(v.inst).UUID
+		draft := v.NewDraft()
+		defer draft.Close()
+		for i := range MaxEntries {
+			if err := person(draft, MaxIndex-i*199, fmt.Sprintf("Person %d", i), file); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b := v.submit(Submission{Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7}, Context: cert.BulkUpload, Draft: draft})
+		v.expandAll()
+		got, entries := v.get(v.inst, b.UUID)
+		if got.Total != MaxEntries || got.Processing != MaxEntries {
+			t.Errorf("%+v", got)
+		}
+		if n := one[int](v, `SELECT count(DISTINCT certificate_id) FROM batch_entries WHERE status = 'made'`); n != MaxEntries {
+			t.Errorf("%d certificates", n)
+		}
+		if entries[0].Index != MaxIndex-199*(MaxEntries-1) || entries[MaxEntries-1].Index != MaxIndex {
+			t.Errorf("entries from %d to %d", entries[0].Index, entries[MaxEntries-1].Index)
+		}
+		// What waits for its turn is in no queue: the sealing of another's few does
+		// not stand behind it.
+		if n := one[int](v, `SELECT count(*) FROM river_job WHERE queue = 'seal_bulk'`); n != 2 {
+			t.Errorf("%d jobs in the queue", n)
+		}
+	})
+}
+
+func TestBatchesAreListedByInstitution(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		other := v.institution("OTH")
+		file := v.stage(v.inst).UUID
+		var want []string
+		for i := range 5 {
+			want = append(want, v.submit(v.submission(v.inst, file, people(fmt.Sprintf("Batch %d", i), i+1)...)).UUID)
+			if i != 2 { // two at the same time keep their order
+				v.clock.advance(time.Minute)
+			}
+		}
+		theirs := v.submit(v.submission(other, v.stage(other).UUID, "Ada Obi"))
+		slices.Reverse(want)
+		var got []string
+		for page := 1; page <= 3; page++ {
+			list, total, err := v.List(ctx, v.inst.ID, Filter{Source: cert.Vault, Page: page, PerPage: 2})
+			if err != nil || total != 5 {
+				t.Fatalf("page %d: total %d, %v", page, total, err)
+			}
+			for _, b := range list {
+				if b.sum() != b.Total || b.Total != 5-len(got) || !strings.HasPrefix(b.Name, "Bulk upload of ") {
+					t.Errorf("page %d: %+v", page, b)
+				}
+				got = append(got, b.UUID)
+			}
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("listed %v, want %v", got, want)
+		}
+		if list, total, err := v.List(ctx, v.inst.ID, Filter{Source: "customer", Page: 1, PerPage: 10}); err != nil || total != 0 || len(list) != 0 {
+			t.Errorf("of another source: %d of %d, %v", len(list), total, err)
+		}
+		if list, total, err := v.List(ctx, v.inst.ID, Filter{Page: 9, PerPage: 10}); err != nil || total != 5 || len(list) != 0 {
+			t.Errorf("past the end: %d of %d, %v", len(list), total, err)
+		}
+		for name, tc := range map[string]struct {
+			inst   int64
+			uuid   string
+			source cert.Source
+		}{
+			"another institution's": {v.inst.ID, theirs.UUID, ""}, "of another source": {v.inst.ID, want[0], "customer"},
+			"unknown": {v.inst.ID, "00000000-0000-0000-0000-000000000000", ""},
+		} {
+			if _, err := v.ByUUID(ctx, tc.inst, tc.uuid, tc.source); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
