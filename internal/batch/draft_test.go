@@ -34,8 +34,10 @@ func TestSubmitTellsAllThatIsWrong(t *testing.T) {
 		change func(d *Draft) error
 		want   string
 	}{
-		"in order":                  {func(*Draft) error { return nil }, ""},
-		"with date and details":     {func(d *Draft) error { return errors.Join(d.Set(7, "issue_date", "2024-02-29"), d.Set(7, "details", "x")) }, ""},
+		"in order": {func(*Draft) error { return nil }, ""},
+		"with date and details": {func(d *Draft) error {
+			return errors.Join(d.Set(7, "issue_date", "2024-02-29"), d.Set(7, "details", "x"))
+		}, ""},
 		"empty date and details":    {func(d *Draft) error { return errors.Join(d.Set(7, "issue_date", ""), d.Set(7, "details", " ")) }, ""},
 		"a field that nobody knows": {func(d *Draft) error { return d.Set(7, "colour", "blue") }, ""},
 		"an entry of nothing":       {func(d *Draft) error { return d.Entry(0) }, "entries.0.applicant_email entries.0.certificate_title entries.0.file_id entries.0.full_name"},

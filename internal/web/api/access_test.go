@@ -95,6 +95,11 @@ func TestPermissionMatrix(t *testing.T) {
 		"GET /business/certificate-vault/" + nobody + "/download":  {"certificate-vault:download"},
 		"POST /business/certificate-vault/" + nobody + "/retry":    {"certificate-vault:update"},
 		"POST /business/certificate-vault/" + nobody + "/revoke":   {"certificate-vault:revoke"},
+		"POST /business/certificate-vault/upload-file":             {"certificate-vault:create"},
+		"POST /business/certificate-vault/bulk":                    {"certificate-vault:create"},
+		"GET /business/batches":                                    {"batch:list", "certificate-vault:list"},
+		"GET /business/batches/" + nobody:                          {"batch:view", "certificate-vault:view"},
+		"GET /business/batches/not-a-uuid":                         {"batch:view", "certificate-vault:view"},
 		"GET /business/certificate-templates":                      {"certificate-template:list", "certificate-vault:list"},
 		"GET /business/certificate-vault?page=0&no_such_filter=on": {"certificate-vault:list"},
 	} {
@@ -130,6 +135,11 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"PUT", "/business/certificate-vault/" + nobody, 405, "GET, HEAD"},
 		{"GET", "/business/certificate-vault/" + nobody + "/retry", 405, "POST"},
 		{"POST", "/business/certificate-templates", 405, "GET, HEAD"},
+		{"GET", "/business/certificate-vault/bulk", 405, "POST"},
+		{"GET", "/business/certificate-vault/upload-file", 405, "POST"},
+		{"POST", "/business/batches", 405, "GET, HEAD"},
+		{"DELETE", "/business/batches/" + nobody, 405, "GET, HEAD"},
+		{"GET", "/business/batches/" + nobody + "/entries", 404, ""},
 	} {
 		a := v.do(v.request(tc.method, tc.path, http.NoBody))
 		if a.Status != tc.status || a.Header.Get("Allow") != tc.allow || a.refusal(t).Message == "" {

@@ -1,0 +1,306 @@
+package cert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// batch makes n certificates of a batch, and feeds them.
+func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
+	v.tb.Helper()
+	u := v.input(inst)
+	u.BatchID, u.Context = "b-"+inst.Prefix, BulkUpload
+	v.tx(func(tx *db.Tx) error {
+		for range n {
+			u.Title = fmt.Sprintf("BSc %d", len(list))
+			c, err := v.CreateTx(v.tb.Context(), tx, u)
+			if err != nil {
+				return err
+			}
+			list = append(list, c)
+		}
+		return v.FeedTx(v.tb.Context(), tx, inst.ID)
+	})
+	return list
+}
+
+// fed gives the certificates whose jobs came into the queue of batches, in the
+// order in which they did.
+func (v *vault) fed() []string {
+	v.tb.Helper()
+	rows, err := v.d.QueryContext(v.tb.Context(),
+		`SELECT c.uuid FROM river_job j JOIN certificates c ON c.job_id = j.id WHERE j.queue = 'seal_bulk' ORDER BY j.id`)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	list, err := scanTexts(rows)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return list
+}
+
+func uuids(list []*Certificate) (all []string) {
+	for _, c := range list {
+		all = append(all, c.UUID)
+	}
+	return all
+}
+
+// However many certificates wait, only as many have jobs as are worked; each that
+// is done makes room for the next.
+func TestFeedKeepsFewUnderWay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, func(c *Config) { c.BulkWorkers = 2 })
+		all := v.batch(v.inst, feedFew+4)
+		want := uuids(all)
+		for i := range all {
+			// Two are under way, and four when so few are left that they have a double
+			// share.
+			if have := []int{2, 3, 4, 7, 8}; i < len(have) {
+				if got := v.fed(); !slices.Equal(got, want[:have[i]]) {
+					t.Fatalf("after %d: %d have or had jobs, want %d, the oldest first", i, len(got), have[i])
+				}
+			}
+			v.approved(all[i])
+		}
+		if got := v.fed(); !slices.Equal(got, want) {
+			t.Errorf("%d of %d had jobs", len(got), len(want))
+		}
+		if single := v.upload(titled("single")); v.get(single.UUID).jobID == 0 || slices.ContainsFunc(v.jobs(), func(j jobRow) bool {
+			return j.ID == v.get(single.UUID).jobID && j.Queue != SealQueue
+		}) {
+			t.Error("a single upload is not in its own queue")
+		}
+	})
+}
+
+// The queue goes round the institutions, and one with few certificates has a
+// double share.
+func TestFeedTakesTurns(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		names := map[string]string{}
+		name := func(letter string, list []*Certificate) {
+			for _, c := range list {
+				names[c.UUID] = letter
+			}
+		}
+		name("a", v.batch(v.inst, 100))
+		name("b", v.batch(v.institution("BB"), 100))
+		done := 0
+		work := func(n int) string {
+			var order strings.Builder
+			for range n {
+				next := v.fed()[done]
+				done++
+				order.WriteString(names[next])
+				v.approved(v.get(next))
+			}
+			return order.String()
+		}
+		if got := work(8); got != "abababab" {
+			t.Errorf("two with many: %s", got)
+		}
+		name("c", v.batch(v.institution("CC"), 5))
+		if got := work(13); got != "abccabccabcab" {
+			t.Errorf("one with few beside them: %s", got)
+		}
+	})
+}
+
+// A certificate that waits for another try gives its place away.
+func TestFeedGoesOnAfterAPassingFault(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		all := v.batch(v.inst, feedFew+10)
+		fine := v.sealer.seal
+		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) {
+			return nil, errors.New("a passing fault")
+		}
+		if err := v.work(t.Context(), all[0], 1); err == nil {
+			t.Fatal("no error")
+		}
+		v.exec(`UPDATE river_job SET state = 'retryable' WHERE id = $1`, v.get(all[0].UUID).jobID)
+		if got := v.fed(); !slices.Equal(got, uuids(all[:2])) {
+			t.Fatalf("%d have jobs, want the second beside the first", len(got))
+		}
+		v.sealer.seal = fine
+		v.approved(all[1])
+		v.exec(`UPDATE river_job SET state = 'available' WHERE id = $1`, v.get(all[0].UUID).jobID)
+		if got := v.fed(); len(got) != 3 {
+			t.Errorf("%d have jobs", len(got))
+		}
+		// Back again, it takes a place until it is done.
+		v.approved(all[0])
+		if got := v.fed(); len(got) != 3 {
+			t.Errorf("%d have jobs, want none more", len(got))
+		}
+		v.approved(all[2])
+		if got := v.fed(); len(got) != 4 {
+			t.Errorf("%d have jobs", len(got))
+		}
+	})
+}
+
+// What leaves processing in another way makes room as well, and what comes back
+// by a retry waits for its turn.
+func TestFeedAfterRevocationAndRetry(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		all := v.batch(v.inst, feedFew+10)
+		revoke := func(c *Certificate) {
+			t.Helper()
+			if _, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "A mistake"}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		revoke(all[1]) // before its turn
+		revoke(all[0]) // in its turn
+		if got := v.fed(); !slices.Equal(got, []string{all[0].UUID, all[2].UUID}) {
+			t.Errorf("%d have jobs, want the third in place of the first", len(got))
+		}
+		if err := v.work(ctx, all[0], 1); err != nil || v.get(all[0].UUID).Status != Revoked {
+			t.Errorf("the job of a revoked one: %v", err)
+		}
+		if err := v.fail(ctx, all[2], Failure{Code: "x", Message: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		retried, err := v.Retry(ctx, v.inst.ID, all[2].UUID)
+		if err != nil || retried.Status != Processing {
+			t.Fatal(err)
+		}
+		if v.get(all[2].UUID).jobID != 0 {
+			t.Error("a retried one does not wait for its turn")
+		}
+		v.approved(all[3])
+		if last := v.fed(); last[len(last)-1] != all[2].UUID {
+			t.Error("the oldest that waits is not the next")
+		}
+	})
+}
+
+// Whatever the queue lost comes back, in its turn.
+func TestSweepFeeds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		all := v.batch(v.inst, feedFew+10)
+		sweep := func() {
+			t.Helper()
+			v.clock.advance(lostAfter + time.Second)
+			if err := v.SweepJobs(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep()
+		if got := v.fed(); len(got) != 1 {
+			t.Errorf("%d have jobs after a sweep that finds nothing lost", len(got))
+		}
+		v.exec(`DELETE FROM river_job`)
+		sweep()
+		if got := v.fed(); !slices.Equal(got, uuids(all[:1])) {
+			t.Errorf("%d have jobs, want the oldest", len(got))
+		}
+		// A certificate of which nobody knows that it waits.
+		v.exec(`UPDATE certificates SET job_id = NULL`)
+		sweep()
+		if got := v.fed(); !slices.Equal(got, uuids(all[:1])) {
+			t.Errorf("%d have jobs, want the oldest", len(got))
+		}
+	})
+}
+
+// Each node that lives takes part.
+func TestFeedCountsNodes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		second, err := job.New(d, job.Config{NodeID: "second", MaxAttempts: 1, Timeout: time.Minute, Logger: v.log})
+		if err != nil {
+			t.Fatal(err)
+		}
+		now := time.Now()
+		for i, step := range []struct {
+			beat func() error
+			want int
+		}{
+			{func() error { return v.queue.Heartbeat(ctx, now) }, 1},
+			{func() error { return errors.Join(second.Heartbeat(ctx, now), v.queue.Heartbeat(ctx, now)) }, 2},
+			{func() error { return v.queue.Heartbeat(ctx, now.Add(time.Minute)) }, 1},
+		} {
+			if err := step.beat(); err != nil || v.queue.Nodes() != step.want {
+				t.Errorf("step %d: %d nodes, %v, want %d", i, v.queue.Nodes(), err, step.want)
+			}
+			if i == 1 {
+				if v.batch(v.inst, feedFew+10); len(v.fed()) != 2 {
+					t.Errorf("%d have jobs, want one for each node", len(v.fed()))
+				}
+			}
+		}
+	})
+}
+
+// Workers that end at the same time feed different certificates: each gets one
+// job, and none is left.
+func TestFeedOfManyWorkers(t *testing.T) {
+	t.Parallel()
+	const n = 150
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, func(c *Config) { c.BulkWorkers = 4 })
+		queue, err := job.New(d, job.Config{
+			NodeID: "many", Queues: map[string]int{BulkQueue: 4}, MaxAttempts: 8, Timeout: time.Minute, Logger: v.log,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		job.Add(queue, v.worker)
+		v.batch(v.inst, n)
+		v.batch(v.institution("BB"), n)
+		if err := queue.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		deadline := time.After(time.Minute)
+		tick := time.NewTicker(10 * time.Millisecond)
+		defer tick.Stop()
+		for waiting := 1; waiting > 0; {
+			select {
+			case <-tick.C:
+			case <-deadline:
+				t.Fatalf("%d are still waiting", waiting)
+			}
+			if waiting, err = v.Waiting(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := queue.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		jobs := 0
+		for _, j := range v.jobs() {
+			if j.Queue == BulkQueue {
+				jobs++
+			}
+		}
+		if jobs != 2*n {
+			t.Errorf("%d jobs for %d certificates", jobs, 2*n)
+		}
+	})
+}

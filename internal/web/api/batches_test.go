@@ -1,0 +1,209 @@
+package api
+
+import (
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/token"
+)
+
+// checkBatch checks a batch's fields, and that each entry is counted once.
+func checkBatch(t *testing.T, record map[string]any, id, status string, counts map[string]float64) {
+	t.Helper()
+	names := []string{
+		"id", "batch_id", "name", "source", "status", "progress", "total", "processing", "approved", "failed", "rejected", "revoked", "created_at", "completed_at",
+	}
+	if _, detail := record["entries"]; detail {
+		names = append(names, "entries")
+	}
+	slices.Sort(names)
+	if got := slices.Sorted(maps.Keys(record)); !slices.Equal(got, names) {
+		t.Errorf("fields %v, want %v", got, names)
+	}
+	if record["id"] != id || record["batch_id"] != id || record["source"] != "vault" || record["status"] != status || record["name"] == "" {
+		t.Errorf("%v, want %s %s", record, id, status)
+	}
+	sum := 0.0
+	for _, name := range []string{"processing", "approved", "failed", "rejected", "revoked"} {
+		sum += record[name].(float64)
+		if record[name] != counts[name] {
+			t.Errorf("%s: %v %s, want %v", status, record[name], name, counts[name])
+		}
+	}
+	if record["total"] != sum {
+		t.Errorf("%v in all, and the sum is %v", record["total"], sum)
+	}
+	if (record["completed_at"] == nil) != (status == "processing") {
+		t.Errorf("%s: completed at %v", status, record["completed_at"])
+	}
+	for _, name := range []string{"created_at", "completed_at"} {
+		s, ok := record[name].(string)
+		if at, err := time.Parse(time.RFC3339Nano, s); ok && (err != nil || !strings.HasSuffix(s, "Z") || time.Since(at) > time.Hour) {
+			t.Errorf("%s is %q", name, s)
+		}
+	}
+}
+
+func TestBatchFromAcceptanceToEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		fine, refused := v.stage("diploma.pdf"), v.stage("refuse.pdf")
+		fields := slices.Concat(entry(0, fine), entry(10, fine), entry(20, refused), entry(30, fine))
+		// The last is the first once more.
+		fields[len(fields)-2] = field{"entries[30][applicant_email]", "Person.0@EXAMPLE.org"}
+		id := v.accept(v.postBulk(multipartType, multipartOf(t, fields)), 4)
+		path := "/business/batches/" + id
+		record := data(t, v.get(path))
+		checkBatch(t, record, id, "processing", map[string]float64{"processing": 4})
+		if record["progress"] != 0.0 {
+			t.Errorf("progress %v", record["progress"])
+		}
+		v.process(3)
+		record = data(t, v.get(path))
+		checkBatch(t, record, id, "completed_with_errors", map[string]float64{"approved": 2, "failed": 1, "rejected": 1})
+		if record["progress"] != 100.0 {
+			t.Errorf("progress %v", record["progress"])
+		}
+		entries := record["entries"].([]any)
+		first := entries[0].(map[string]any)["uuid"].(string)
+		for i, want := range []map[string]any{
+			{"index": 0.0, "status": "approved", "error": nil, "error_code": nil, "existing_uuid": nil},
+			{"index": 10.0, "status": "approved", "error": nil, "error_code": nil, "existing_uuid": nil},
+			{"index": 20.0, "status": "failed", "error": "There is no room for the stamp.", "error_code": "no_room", "existing_uuid": nil},
+			{
+				"index": 30.0, "status": "rejected", "error_code": "duplicate", "existing_uuid": first, "uuid": nil, "reference_id": nil,
+				"error": "A vault certificate with this email, title, and issue date already exists: " + first,
+			},
+		} {
+			got := entries[i].(map[string]any)
+			if len(got) != 7 || (i < 3) != (got["uuid"] != nil && got["reference_id"] != nil) {
+				t.Errorf("entry %v", got)
+			}
+			for name, value := range want {
+				if got[name] != value {
+					t.Errorf("entry %d: %s is %v, want %v", i, name, got[name], value)
+				}
+			}
+		}
+		certificate := data(t, v.get("/business/certificate-vault/"+first))
+		if certificate["batch_id"] != id || certificate["trigger_context"] != "bulk_upload" || certificate["full_name"] != "Person 0" {
+			t.Errorf("certificate %v", certificate)
+		}
+		if a := v.get("/business/certificate-vault/" + first + "/download"); a.Status != http.StatusOK {
+			t.Errorf("download: %d", a.Status)
+		}
+		// A retry opens it again.
+		failed := entries[2].(map[string]any)["uuid"].(string)
+		if a := v.do(v.request(http.MethodPost, "/business/certificate-vault/"+failed+"/retry", http.NoBody)); a.Status != http.StatusOK {
+			t.Fatalf("retry: %d %s", a.Status, a.Body)
+		}
+		checkBatch(t, data(t, v.get(path)), id, "processing", map[string]float64{"approved": 2, "processing": 1, "rejected": 1})
+	})
+}
+
+func TestBatchPages(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	file := v.stage("diploma.pdf")
+	var fields []field
+	for i := range 23 {
+		fields = append(fields, entry(i*3, file)...)
+	}
+	id := v.accept(v.postBulk(multipartType, multipartOf(t, fields)), 23)
+	path := "/business/batches/" + id
+	for query, want := range map[string]struct {
+		n, first int
+		next     bool
+	}{
+		"": {15, 0, true}, "?page=2": {8, 45, false}, "?page=3": {0, 0, false}, "?per_page=100": {23, 0, false}, "?page=3&per_page=10": {3, 60, false},
+		"?page=2&per_page=10": {10, 30, true},
+	} {
+		a := v.get(path + query)
+		if a.Status != http.StatusOK {
+			t.Fatalf("%q: %d %s", query, a.Status, a.Body)
+		}
+		body := a.json(t)
+		list := body["data"].(map[string]any)["entries"].([]any)
+		if len(list) != want.n || want.n > 0 && list[0].(map[string]any)["index"] != float64(want.first) {
+			t.Errorf("%q: %v", query, list)
+		}
+		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
+		if meta["total"] != 23.0 || meta["path"] != base+path || (links["next"] != nil) != want.next {
+			t.Errorf("%q: %v %v", query, meta, links)
+		}
+	}
+	for _, query := range []string{"?page=0", "?per_page=101", "?page=x", "?status=failed", "?page=1&page=2", "?page=2000&per_page=100", "?%zz"} {
+		for _, path := range []string{path, "/business/batches"} {
+			if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity {
+				t.Errorf("%s%s: %d", path, query, a.Status)
+			}
+		}
+	}
+	for _, wrong := range []string{nobody, "x", strings.ToUpper(nobody) + "0", "%7B" + id + "%7D"} {
+		if a := v.get("/business/batches/" + wrong + "?page=0"); a.Status != http.StatusNotFound || a.refusal(t).Message != "No such batch." {
+			t.Errorf("%s: %d %s", wrong, a.Status, a.Body)
+		}
+	}
+	if a := v.get("/business/batches/" + strings.ToUpper(id)); a.Status != http.StatusOK {
+		t.Errorf("in upper case: %d", a.Status)
+	}
+}
+
+func TestBatchesOfAnInstitution(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		file := v.stage("diploma.pdf")
+		var ids []string
+		for i := range 3 {
+			ids = append(ids, v.accept(v.postBulk(multipartType, multipartOf(t, entry(i, file))), 1))
+		}
+		own := v.secret
+		v.secret = v.token(v.institution("OTH"), nil, token.All...)
+		for _, id := range ids {
+			if a := v.get("/business/batches/" + id); a.Status != http.StatusNotFound {
+				t.Errorf("another's batch: %d", a.Status)
+			}
+		}
+		if a := v.get("/business/batches"); len(a.json(t)["data"].([]any)) != 0 || a.json(t)["meta"].(map[string]any)["total"] != 0.0 {
+			t.Errorf("another's list: %s", a.Body)
+		}
+		for what, secret := range map[string]string{
+			"everything": own, "batch:list": v.token(v.inst, nil, token.BatchList), "certificate-vault:list": v.token(v.inst, nil, token.VaultList),
+		} {
+			v.secret = secret
+			a := v.get("/business/batches?per_page=2")
+			body := a.json(t)
+			list, _ := body["data"].([]any)
+			if a.Status != http.StatusOK || len(list) != 2 || list[0].(map[string]any)["id"] != ids[2] || list[1].(map[string]any)["id"] != ids[1] {
+				t.Fatalf("with %s: %d %s", what, a.Status, a.Body)
+			}
+			checkBatch(t, list[0].(map[string]any), ids[2], "processing", map[string]float64{"processing": 1})
+			links := body["links"].(map[string]any)
+			if next := fmt.Sprint(links["next"]); !strings.HasPrefix(next, base+"/business/batches?") || !strings.Contains(next, "page=2") {
+				t.Errorf("links %v", links)
+			}
+		}
+		// Batches of another source are not a vault token's.
+		v.exec(`UPDATE batches SET source = 'template' WHERE uuid = $1`, ids[2])
+		v.secret = v.token(v.inst, nil, token.VaultList, token.VaultView)
+		if a := v.get("/business/batches"); len(a.json(t)["data"].([]any)) != 2 {
+			t.Errorf("list: %s", a.Body)
+		}
+		if a := v.get("/business/batches/" + ids[2]); a.Status != http.StatusNotFound {
+			t.Errorf("view: %d", a.Status)
+		}
+		v.secret = v.token(v.inst, nil, token.BatchList, token.BatchView)
+		if a := v.get("/business/batches/" + ids[2]); a.Status != http.StatusOK {
+			t.Errorf("view with batch:view: %d", a.Status)
+		}
+	})
+}

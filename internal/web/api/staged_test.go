@@ -1,0 +1,151 @@
+package api
+
+import (
+	"bytes"
+	"net/http"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// postFile uploads a form of upload-file.
+func (v *vault) postFile(parts ...part) *answer {
+	v.tb.Helper()
+	r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(form(v.tb, parts...)))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	return v.do(r)
+}
+
+// stage uploads a file and gives its id.
+func (v *vault) stage(name string) string {
+	v.tb.Helper()
+	a := v.postFile(part{name: "file", file: name, content: samplePDF(0)})
+	id, _ := data(v.tb, a)["file_id"].(string)
+	if a.Status != http.StatusCreated || id == "" {
+		v.tb.Fatalf("%d %s", a.Status, a.Body)
+	}
+	return id
+}
+
+func (v *vault) exec(query string, args ...any) {
+	v.tb.Helper()
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(v.tb.Context(), query, args...)
+		return err
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+// files counts the stored files.
+func (v *vault) files() (n int) {
+	v.tb.Helper()
+	if err := v.blobs.Walk(v.tb.Context(), func(blob.Info) error { n++; return nil }); err != nil {
+		v.tb.Fatal(err)
+	}
+	return n
+}
+
+func TestUploadFile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		content := samplePDF(0)
+		file := func(name string, content []byte) part { return part{name: "file", file: name, content: content} }
+		a := v.postFile(file("../diploma 1.pdf", content))
+		record := data(t, a)
+		if a.Status != http.StatusCreated || a.json(t)["message"] == "" {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		if record["file_name"] != "diploma 1.pdf" || record["mime_type"] != "application/pdf" || record["size"] != float64(len(content)) {
+			t.Errorf("record %v", record)
+		}
+		if id, ok := parseUUID(record["file_id"].(string)); !ok || id != record["file_id"] {
+			t.Errorf("file id %v", record["file_id"])
+		}
+		end, err := time.Parse(time.RFC3339Nano, record["expires_at"].(string))
+		if left := time.Until(end); err != nil || left < 23*time.Hour || left > 24*time.Hour {
+			t.Errorf("expires at %v: %v", record["expires_at"], err)
+		}
+		if len(record) != 5 {
+			t.Errorf("record %v", record)
+		}
+		kept := v.files()
+		for name, tc := range map[string]struct {
+			parts  []part
+			fields string
+		}{
+			"nothing":        {nil, "file"},
+			"another field":  {[]part{text("title", "x")}, "file"},
+			"text":           {[]part{text("file", string(content))}, "file"},
+			"empty":          {[]part{file("a.pdf", nil)}, "file"},
+			"truncated":      {[]part{file("a.pdf", content[:20])}, "file"},
+			"another type":   {[]part{file("a.docx", content)}, "file"},
+			"not its type":   {[]part{file("a.png", content)}, "file"},
+			"two":            {[]part{file("a.pdf", content), file("b.pdf", content)}, "file"},
+			"too large":      {[]part{file("a.pdf", append(samplePDF(20_971_520), '\n'))}, "file"},
+			"the wrong name": {[]part{{name: "certificate_file", file: "a.pdf", content: content}}, "file"},
+		} {
+			a := v.postFile(tc.parts...)
+			if a.Status != http.StatusUnprocessableEntity || a.fields(t) != tc.fields {
+				t.Errorf("%s: %d %s", name, a.Status, a.Body)
+			}
+			if n := v.files(); n != kept {
+				t.Errorf("%s: %d files are left", name, n-kept)
+			}
+		}
+		if a := v.postFile(file("a.pdf", samplePDF(20_971_520))); a.Status != http.StatusCreated || data(t, a)["size"] != float64(20_971_520) {
+			t.Errorf("a file of the limit: %d %s", a.Status, a.Body)
+		}
+	})
+}
+
+func TestStagedQuota(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	v.stage("first.pdf")
+	kept := v.files()
+	// What is left is less than a file, and then nothing: the first is found out
+	// when the file is there, the second before.
+	for _, left := range []int{10, 0} {
+		v.exec(`UPDATE staged_usage SET bytes = $1`, 20<<30-left)
+		a := v.postFile(part{name: "file", file: "a.pdf", content: samplePDF(0)})
+		wait, err := strconv.Atoi(a.Header.Get("Retry-After"))
+		if a.Status != http.StatusTooManyRequests || err != nil || wait < 23*3600 || wait > 25*3600 || a.refusal(t).Message == "" {
+			t.Errorf("%d left: %d, Retry-After %q, %s", left, a.Status, a.Header.Get("Retry-After"), a.Body)
+		}
+		if n := v.files(); n != kept {
+			t.Errorf("%d left: %d files are left", left, n-kept)
+		}
+	}
+	// It is the institution's own.
+	v.secret = v.token(v.institution("OTH"), nil, "certificate-vault:create")
+	v.stage("other.pdf")
+}
+
+func TestUploadFileBody(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	body := form(t, part{name: "file", file: "a.pdf", content: samplePDF(0)})
+	for contentType, status := range map[string]int{
+		"": 415, "application/json": 415, "multipart/form-data": 415, "multipart/form-data; boundary=another": 422,
+	} {
+		r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(body))
+		r.Header.Set("Content-Type", contentType)
+		if a := v.do(r); a.Status != status {
+			t.Errorf("%q: %d %s", contentType, a.Status, a.Body)
+		}
+	}
+	r := v.request(http.MethodPost, "/business/certificate-vault/upload-file", bytes.NewReader(append(body, make([]byte, 24<<20)...)))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	if a := v.do(r); a.Status != http.StatusRequestEntityTooLarge {
+		t.Errorf("a body over the limit: %d %s", a.Status, a.Body)
+	}
+	if n := v.files(); n != 0 {
+		t.Errorf("%d files are left", n)
+	}
+}
