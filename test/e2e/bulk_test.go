@@ -1,0 +1,226 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// batchTime is within how long a batch must be done, on a machine that is busy.
+const batchTime = 3 * time.Minute
+
+// entries are people with diplomas, numbered by hundreds.
+func entries(fileID string, names ...string) []vault.Entry {
+	list := make([]vault.Entry, len(names))
+	for i, name := range names {
+		list[i] = vault.Entry{Index: 100 * i, Title: "Diploma", FullName: name, Email: mailbox(name), FileID: fileID}
+	}
+	return list
+}
+
+func people(prefix string, n int) []string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("%s %d", prefix, i)
+	}
+	return list
+}
+
+// stage stages the sample of a person.
+func (f *fixture) stage(t *testing.T, name string) string {
+	t.Helper()
+	id, err := f.client.Stage(t.Context(), "diploma.pdf", sample(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// submit submits a batch that must be accepted.
+func (f *fixture) submit(t *testing.T, list []vault.Entry) string {
+	t.Helper()
+	a, err := f.client.Bulk(t.Context(), list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want(t, a, 202)
+	b, err := a.Batch()
+	if err != nil || b.Total != len(list) || b.Status != "processing" {
+		t.Fatalf("accepted with %s, %v", a.Body, err)
+	}
+	return b.BatchID
+}
+
+// batch gives a batch whose counts must add up.
+func (f *fixture) batch(t *testing.T, id string) *vault.Batch {
+	t.Helper()
+	b, err := f.client.Batch(t.Context(), id, 1, 100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Processing+b.Approved+b.Failed+b.Rejected+b.Revoked != b.Total {
+		t.Errorf("the counts do not add up: %+v", b)
+	}
+	return b
+}
+
+// TestBulk goes the whole way of a bulk upload.
+func TestBulk(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		single := f.upload(t, form("Known Already"))
+		first, second := f.stage(t, "One"), f.stage(t, "Two")
+		list := append(entries(first, "Ada Obi", "Known Already"), vault.Entry{
+			Index: 999_999, Title: "Diploma", FullName: "名前", Email: "na@example.org", FileID: second, IssueDate: "2024-02-29", Details: "with honours",
+		})
+		id := f.submit(t, list)
+		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
+		b := f.batch(t, id)
+		if b.Status != "completed_with_errors" || b.Approved != 2 || b.Rejected != 1 || b.CompletedAt == nil || b.Progress != 100 || len(b.Entries) != 3 {
+			t.Fatalf("%+v", b)
+		}
+		if e := b.Entries[1]; e.Index != 100 || e.Status != "rejected" || e.ExistingUUID == nil || *e.ExistingUUID != single.UUID {
+			t.Errorf("the duplicate: %+v", e)
+		}
+		e := b.Entries[2]
+		if e.Index != 999_999 || e.Status != "approved" || e.UUID == nil || e.ReferenceID == nil {
+			t.Fatalf("%+v", e)
+		}
+		c := f.await(t, *e.UUID, "approved")
+		if c.FullName != "名前" || c.IssueDate != "2024-02-29" || c.Details == nil || *c.Details != "with honours" || c.TriggerContext != "bulk_upload" || c.ReferenceID != *e.ReferenceID {
+			t.Errorf("%+v", c)
+		}
+		a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
+		if sum := sha256.Sum256(a.Body); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(a.Body, sample("Two")) {
+			t.Error("the verified PDF is not made from the entry's file")
+		}
+		// Sent again with one that is new, the batch makes that one alone.
+		again := f.submit(t, append(list, vault.Entry{Index: 7, Title: "Diploma", FullName: "Eva Kim", Email: "eva@example.org", FileID: first}))
+		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, again).Status != "processing" })
+		if b := f.batch(t, again); b.Approved != 1 || b.Rejected != 3 || b.Entries[0].Index != 0 || b.Entries[1].Index != 7 || b.Entries[1].Status != "approved" {
+			t.Errorf("sent again: %+v", b)
+		}
+		a = get(t, f.client, vault.BatchesPath, 200)
+		if !strings.Contains(string(a.Body), id) || !strings.Contains(string(a.Body), again) {
+			t.Errorf("the list of batches: %s", a.Body)
+		}
+	})
+}
+
+// TestBulkKill kills the vault just after it accepted a batch, while it makes
+// certificates of the entries, and while it seals them. Nothing is lost and nothing
+// is there twice.
+func TestBulkKill(t *testing.T) {
+	t.Parallel()
+	const n, same = 400, 20
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		names := people("Survivor", n)
+		id := f.submit(t, entries(f.stage(t, "Somebody"), append(names, names[:same]...)...))
+		d := f.database(t)
+		for i, moment := range []string{
+			`SELECT count(*) FROM batches`,
+			`SELECT count(*) FROM certificates WHERE id > 60`,
+			`SELECT count(*) FROM certificates WHERE id > 300`,
+			`SELECT count(*) / 200 FROM certificates WHERE status = 'approved'`,
+		} {
+			eventually(t, batchTime, moment, func() bool { return count(t, d, moment) > 0 })
+			f.Kill()
+			waiting := count(t, d, `SELECT count(*) FROM batch_entries WHERE status = 'queued'`)
+			t.Logf("kill %d: %d entries queued, %d certificates, %d approved", i, waiting,
+				count(t, d, `SELECT count(*) FROM certificates`), count(t, d, `SELECT count(*) FROM certificates WHERE status = 'approved'`))
+			f.restart(t)
+			f.batch(t, id)
+		}
+		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
+		if b := f.batch(t, id); b.Approved != n || b.Rejected != same || b.Total != n+same {
+			t.Errorf("%+v", b)
+		}
+		for what, query := range map[string]string{
+			"certificates that are not approved": `SELECT count(*) FROM certificates WHERE status <> 'approved' OR batch_id IS NULL`,
+			"people with more than one":          `SELECT count(*) FROM (SELECT email FROM certificates GROUP BY email HAVING count(*) > 1) AS doubled`,
+			"entries without their certificate": `SELECT count(*) FROM batch_entries e LEFT JOIN certificates c ON c.id = e.certificate_id
+				WHERE e.status = 'made' AND c.id IS NULL OR e.status NOT IN ('made', 'rejected')`,
+			"certificates not told of once": `SELECT count(*) FROM certificates c WHERE
+				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.created') <> 1 OR
+				(SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
+		} {
+			if got := count(t, d, query); got != 0 {
+				t.Errorf("%d %s", got, what)
+			}
+		}
+		if got := count(t, d, `SELECT count(*) FROM certificates`); got != n {
+			t.Errorf("%d certificates, want %d", got, n)
+		}
+	})
+}
+
+// TestBulkTerminate tells the vault to end in the middle of a batch: it ends in
+// time, and the next one goes on.
+func TestBulkTerminate(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		id := f.submit(t, entries(f.stage(t, "Somebody"), people("Finisher", 300)...))
+		d := f.database(t)
+		eventually(t, batchTime, "the batch is under way", func() bool { return count(t, d, `SELECT count(*) FROM certificates`) > 50 })
+		if code, err := f.Stop(); code != 0 || err != nil {
+			t.Errorf("ended with %d, %v", code, err)
+		}
+		f.restart(t)
+		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
+		if b := f.batch(t, id); b.Approved != 300 {
+			t.Errorf("%+v", b)
+		}
+	})
+}
+
+// TestBulkMemory sends bodies of the largest size and of the longest texts, several
+// at once.
+func TestBulkMemory(t *testing.T) {
+	f := start(t, "")
+	file := f.stage(t, "Somebody")
+	before := peak(t, f.PID())
+	long := strings.Repeat("🎓", 250)
+	list := make([]vault.Entry, 5000)
+	for i := range list {
+		list[i] = vault.Entry{Index: i, Title: long, FullName: long, Email: fmt.Sprintf("p%d@example.org", i), FileID: file, Details: strings.Repeat("é", 1000)}
+	}
+	contentType, body, err := vault.EncodeEntries(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body = append(body, bytes.Repeat([]byte{' '}, 64<<20-len(body))...)
+	var wg sync.WaitGroup
+	for range 3 {
+		wg.Go(func() {
+			req, err := f.client.Request(t.Context(), "POST", vault.BulkPath, bytes.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			req.Header.Set("Content-Type", contentType)
+			a, err := f.client.Send(req)
+			// What does not fit beside the others is put off.
+			if err != nil || a.Status != 202 && (a.Status != 503 || a.Header.Get("Retry-After") == "") {
+				t.Errorf("%+v, %v", a, err)
+			}
+		})
+	}
+	wg.Wait()
+	after := peak(t, f.PID())
+	t.Logf("peak resident memory: %d MB before, %d MB after", before>>10, after>>10)
+	if after > maxResident {
+		t.Errorf("the process held %d MB, more than %d MB", after>>10, maxResident>>10)
+	}
+}
