@@ -102,10 +102,11 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		if err != nil {
 			return err
 		}
-		web.SetRoute(r, "")
+		web.SetRoute(r, "/business/ (throttled)")
 		if err := web.Throttle(w, a.Limit, strconv.FormatInt(t.ID, 10)); err != nil {
 			return err
 		}
+		web.SetRoute(r, "")
 		if err := a.Tokens.Touch(ctx, t); err != nil {
 			// The answer does not depend on it.
 			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
