@@ -15,11 +15,13 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -74,6 +76,7 @@ func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return
 
 // vault is a service with all that it stands on.
 type vault struct {
+	keys *authority.Authority
 	*Service
 
 	tb     testing.TB
@@ -104,8 +107,15 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
+	v.keys = authority.New(tb.TempDir(), authority.Options{Now: v.clock.now})
+	if err := v.keys.MakeRoot(); err != nil {
+		tb.Fatal(err)
+	}
 	certs := cert.New(cert.Config{
-		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer,
+		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer, Keys: v.keys,
+		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
+			return &pades.Report{Verdict: pades.Valid}, nil
+		},
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.now, Log: log,
 	})
 	v.Service = New(Config{DB: d, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.now, Log: log})
@@ -121,6 +131,9 @@ func (v *vault) institution(prefix string) *account.Institution {
 		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
 			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
 	}); err != nil {
+		v.tb.Fatal(err)
+	}
+	if err := v.keys.Create(i.UUID, i.Name); err != nil {
 		v.tb.Fatal(err)
 	}
 	return i
@@ -172,7 +185,7 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 	if err != nil {
 		v.tb.Fatal(err)
 	}
-	staged, err := v.Stage(v.tb.Context(), inst, f)
+	staged, err := v.Stage(v.tb.Context(), inst, f, nil)
 	if err != nil {
 		v.tb.Fatal(err)
 	}

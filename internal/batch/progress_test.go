@@ -78,7 +78,7 @@ func TestProgress(t *testing.T) {
 		// A retry opens the batch again, and a later end is a later end.
 		v.sealer.refuse = nil
 		v.clock.advance(time.Hour)
-		if _, err := v.certs.Retry(ctx, v.inst.ID, entries[3].UUID); err != nil {
+		if _, err := v.certs.Retry(ctx, v.inst.ID, entries[3].UUID, nil); err != nil {
 			t.Fatal(err)
 		}
 		if entries := check("retried", Batch{Processing: 1, Approved: 56, Failed: 1, Rejected: 2}, Processing, 98); entries[3].Error != "" {

@@ -25,7 +25,7 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		other := v.institution("OTH")
-		stage := func(size int64) (*StagedFile, error) { return v.Stage(ctx, v.inst, received("a", size)) }
+		stage := func(size int64) (*StagedFile, error) { return v.Stage(ctx, v.inst, received("a", size), nil) }
 		refused := func(what string, err error, wait time.Duration) {
 			t.Helper()
 			e, ok := errors.AsType[*fault.Error](err)

@@ -182,7 +182,7 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 		if err := v.fail(ctx, all[2], Failure{Code: "x", Message: "x"}); err != nil {
 			t.Fatal(err)
 		}
-		retried, err := v.Retry(ctx, v.inst.ID, all[2].UUID)
+		retried, err := v.Retry(ctx, v.inst.ID, all[2].UUID, nil)
 		if err != nil || retried.Status != Processing {
 			t.Fatal(err)
 		}

@@ -122,6 +122,10 @@ func (in *bulkInput) part(part *multipart.Part) error {
 		return in.draft.NotText(n.index, n.field)
 	}
 	value, err := io.ReadAll(io.LimitReader(part, maxBulkValue+1))
+	if err == nil {
+		// What is left of it must not count as the head of the next.
+		_, err = io.Copy(io.Discard, part)
+	}
 	if err != nil {
 		return malformed(err)
 	}

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -328,9 +327,9 @@ func TestBulkBodies(t *testing.T) {
 		"another type":               {"text/csv", whole, 415, ""},
 		"no boundary":                {"multipart/form-data", whole, 415, ""},
 		"multipart mixed":            {"multipart/mixed; boundary=" + boundary, whole, 415, ""},
-		"another boundary":           {"multipart/form-data; boundary=x", whole, 422, "entries"},
+		"another boundary":           {"multipart/form-data; boundary=x", whole, 422, ""},
 		"broken off":                 {multipartType, whole[:len(whole)-30], 422, ""},
-		"empty multipart":            {multipartType, nil, 422, "entries"},
+		"empty multipart":            {multipartType, nil, 422, ""},
 		"no parts":                   {multipartType, form(t), 422, "entries"},
 		"empty form":                 {"application/x-www-form-urlencoded", nil, 422, "entries"},
 		"only separators":            {"application/x-www-form-urlencoded", []byte("&&&"), 422, "entries"},
@@ -453,7 +452,7 @@ func FuzzBulk(f *testing.F) {
 		defer in.draft.Close()
 		switch kind % 3 {
 		case 0:
-			_ = in.multipart(multipart.NewReader(strings.NewReader(body), boundary))
+			_ = in.multipart(strings.NewReader(body), boundary)
 		case 1:
 			_ = in.urlencoded(strings.NewReader(body))
 		case 2:
@@ -474,7 +473,7 @@ func FuzzReadName(f *testing.F) {
 		if n.kind == entryField && len(n.field) > 0 && fmt.Sprintf("entries[%d][%s]", n.index, n.field) != name {
 			t.Errorf("%q is read as %+v", name, n)
 		}
-		if n.kind == strayName && (n.key == "" || len(n.key) > 3*maxKey || !utf8.ValidString(n.key)) {
+		if n.kind == strayName && (n.key == "" || len(n.key) > 3*maxNameShown || !utf8.ValidString(n.key)) {
 			t.Errorf("%q gives the key %q", name, n.key)
 		}
 	})
