@@ -158,7 +158,7 @@ func TestDraftIsBounded(t *testing.T) {
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
 		other := v.NewDraft()
-		defer other.Close()
+		t.Cleanup(other.Close)
 		for i := 0; i < MaxEntries && err == nil; i++ {
 			err = errors.Join(other.Set(i, "certificate_title", long), other.Set(i, "full_name", long), other.Set(i, "details", long+long+long))
 		}

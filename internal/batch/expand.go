@@ -174,30 +174,34 @@ func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) er
 type waitingEntry struct {
 	index int
 	input string
-	file  *cert.File
+	// file is nil when its record is gone, which nothing of ours lets happen.
+	file *cert.File
 }
 
 // waitingTx gives a batch's next entries in their order, one more than a slice.
 func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEntry, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT e.entry_index, e.input, f.file_name, f.mime_type, f.size, f.sha256, f.sha256_state, f.original_key, f.notices
-		FROM batch_entries e JOIN staged_files f ON f.id = e.staged_id
+		FROM batch_entries e LEFT JOIN staged_files f ON f.id = e.staged_id
 		WHERE e.batch_id = $1 AND e.status = 'queued' AND e.status <> 'made' ORDER BY e.entry_index LIMIT $2`, batchID, slice+1)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		w := waitingEntry{file: &cert.File{}}
-		var digest []byte
-		var notices string
-		if err := rows.Scan(&w.index, &w.input, &w.file.Name, &w.file.Type, &w.file.Size, &digest, &w.file.State, &w.file.Key, &notices); err != nil {
+		var w waitingEntry
+		var name, mediaType, key, notices sql.NullString
+		var size sql.NullInt64
+		var digest, state []byte
+		if err := rows.Scan(&w.index, &w.input, &name, &mediaType, &size, &digest, &state, &key, &notices); err != nil {
 			return nil, err
 		}
-		copy(w.file.SHA256[:], digest)
-		w.file.Notices = []seal.Notice{}
-		if err := json.Unmarshal([]byte(notices), &w.file.Notices); err != nil {
-			return nil, fmt.Errorf("reading notices: %w", err)
+		if key.Valid {
+			w.file = &cert.File{Name: name.String, Type: seal.MediaType(mediaType.String), Size: size.Int64, State: state, Key: key.String}
+			copy(w.file.SHA256[:], digest)
+			if err := json.Unmarshal([]byte(notices.String), &w.file.Notices); err != nil {
+				return nil, fmt.Errorf("reading notices: %w", err)
+			}
 		}
 		list = append(list, w)
 	}
@@ -239,8 +243,9 @@ func reject(refusal *fault.Error) rejection {
 	if d, ok := errors.AsType[*cert.DuplicateError](refusal); ok {
 		return rejection{code: "duplicate", message: refusal.Message + ": " + d.UUID, existing: sql.NullString{String: d.UUID, Valid: true}}
 	}
-	// A rule that was made stricter since the batch was accepted.
-	return rejection{code: "invalid", message: refusal.Error()}
+	// A rule that was made stricter since the batch was accepted, or a file that is
+	// gone.
+	return rejection{code: "invalid", message: refusal.Fields[0].Messages[0]}
 }
 
 // Sweep gives the queue a job where entries wait and none is there: whatever the

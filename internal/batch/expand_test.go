@@ -182,6 +182,25 @@ func TestFaultOfOneInstitutionHoldsUpNoOther(t *testing.T) {
 	})
 }
 
+// An entry whose file is gone is rejected, and the batch comes to its end.
+func TestEntryWithoutItsFile(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		u := v.submission(v.inst, v.stage(v.inst).UUID, "Ada Obi")
+		if err := person(u.Draft, 1, "Bo Li", v.stage(v.inst).UUID); err != nil {
+			t.Fatal(err)
+		}
+		b := v.submit(u)
+		v.exec(`DELETE FROM staged_files WHERE id = (SELECT max(id) FROM staged_files)`)
+		v.expandAll()
+		got, entries := v.get(v.inst, b.UUID)
+		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Error == "" {
+			t.Errorf("%+v %+v", got, entries)
+		}
+	})
+}
+
 // Several workers at once, as several nodes have, make each certificate once.
 func TestWorkersAtOnce(t *testing.T) {
 	t.Parallel()

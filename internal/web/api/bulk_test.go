@@ -470,7 +470,7 @@ func FuzzReadName(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, name string) {
 		n := readName(name)
-		if n.kind == entryField && len(n.field) > 0 && fmt.Sprintf("entries[%d][%s]", n.index, n.field) != name {
+		if n.kind == entryField && n.field != "" && fmt.Sprintf("entries[%d][%s]", n.index, n.field) != name {
 			t.Errorf("%q is read as %+v", name, n)
 		}
 		if n.kind == strayName && (n.key == "" || len(n.key) > 3*maxNameShown || !utf8.ValidString(n.key)) {
