@@ -209,8 +209,10 @@ func (s *Service) Entries(ctx context.Context, b *Batch, page, perPage int) (lis
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
 			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, '')
-		FROM batch_entries e LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
-		WHERE e.batch_id = $1 ORDER BY e.entry_index LIMIT $3 OFFSET $4`, b.id, b.institutionID, perPage, (page-1)*perPage)
+		FROM (SELECT entry_index, status, certificate_id, error_code, error, existing_uuid FROM batch_entries
+				WHERE batch_id = $1 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
+			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
+		ORDER BY e.entry_index`, b.id, b.institutionID, perPage, (page-1)*perPage)
 	if err != nil {
 		return nil, fmt.Errorf("reading entries: %w", err)
 	}
