@@ -42,7 +42,6 @@ func BenchmarkBulk(b *testing.B) {
 			id := submit(b, c, files, bulkSize)
 			acked := time.Since(began)
 			beside, smallBeside := probe(b, c, other, small)
-			b.Logf("%v\n%v\n%v\n%v", alone, beside, smallAlone, smallBeside)
 			if now, err := c.Batch(b.Context(), id, 1, 1); err != nil || now.Status != "processing" {
 				b.Fatalf("the large batch was over before the others were measured: %+v, %v", now, err)
 			}
