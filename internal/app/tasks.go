@@ -25,6 +25,7 @@ const (
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
+	a.every(ctx, "sweep of counts", cert.FoldEvery, a.certs.SweepCounts)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.batches.RefersTo) })
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)

@@ -111,6 +111,32 @@ func scanBatches(rows *sql.Rows) (list []*Batch, err error) {
 	return list, rows.Err()
 }
 
+// Names gives the names of an institution's batches by their UUIDs, of which there
+// are at most a page's.
+func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {
+	names = map[string]string{}
+	if len(uuids) == 0 {
+		return names, nil
+	}
+	args := []any{institutionID}
+	for _, u := range uuids {
+		args = append(args, u)
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+parameters(2, len(uuids))+`)`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the names of batches: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id, name string
+		if err := rows.Scan(&id, &name); err != nil {
+			return nil, fmt.Errorf("reading the names of batches: %w", err)
+		}
+		names[id] = name
+	}
+	return names, rows.Err()
+}
+
 // ByUUID gives a batch of an institution, of a source where one is given;
 // another institution's is not found.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {

@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
@@ -121,6 +122,7 @@ type Verified struct {
 // Config is what a Service is made from.
 type Config struct {
 	DB     *db.DB
+	Ring   *keyring.Ring
 	Blobs  blob.Store
 	Queue  *job.Queue
 	Hooks  *webhook.Service
@@ -145,6 +147,7 @@ type Config struct {
 // Service works on certificates.
 type Service struct {
 	db         *db.DB
+	ring       *keyring.Ring
 	blobs      blob.Store
 	queue      *job.Queue
 	hooks      *webhook.Service
@@ -155,6 +158,8 @@ type Service struct {
 	verifyURL  func(string) string
 	attempts   int
 	ahead      int
+	listTime   time.Duration
+	bounds     bounds
 	now        func() time.Time
 	log        *slog.Logger
 	images     singleflight.Group
@@ -163,8 +168,9 @@ type Service struct {
 // New makes a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
-		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers), now: c.Now, log: c.Log,
+		db: c.DB, ring: c.Ring, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
+		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
+		listTime: listTime, bounds: usualBounds, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

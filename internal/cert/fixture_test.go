@@ -130,7 +130,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
 	}
 	cfg := Config{
-		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer, Keys: v.ring,
+		DB: d, Ring: ring, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer, Keys: v.ring,
 		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 			return &pades.Report{Verdict: pades.Valid}, nil
 		},

@@ -2,17 +2,14 @@ package cert
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
-	"unicode"
+	"time"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
+	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
@@ -23,63 +20,215 @@ const (
 	MaxPage = 100
 	// MaxDepth is the last record that can be reached by page number.
 	MaxDepth = 100_000
-	// countUpTo is how far records are counted under a filter.
-	countUpTo = 10_000
-	// minTrigram is from how many letters and digits on a search looks within
-	// words and not at their beginnings alone.
-	minTrigram = 3
 	// maxFilter bounds the text of the filters in bytes: escaped and in a
 	// pattern it stays below the 50,000 that SQLite takes.
 	maxFilter = 4096
+	// listTime bounds the statements of one list, and listRetry is when a client
+	// that met the bound may ask again.
+	listTime  = 5 * time.Second
+	listRetry = 5 * time.Second
 )
 
-// Filter says which certificates to list.
+// Sort is what a list is ordered by; records that are equal in it stand by
+// their creation, and by their id.
+type Sort string
+
+// What a list can be ordered by.
+const (
+	// ByCreated is the order of creation.
+	ByCreated Sort = "created_at"
+	// ByUpdated is the order of the last change.
+	ByUpdated Sort = "updated_at"
+	// ByGenerated is the order in which verified PDFs were made; certificates
+	// without one come before all others.
+	ByGenerated Sort = "generated_at"
+	// ByIssueDate is the order of the dates of issue.
+	ByIssueDate Sort = "issue_date"
+	// ByName is the order of the names without case, code point by code point.
+	ByName Sort = "name"
+	// ByEmail is that order of the addresses.
+	ByEmail Sort = "email"
+	// ByStatus is the order of statuses that the filter gives.
+	ByStatus Sort = "status"
+)
+
+// Sorts are all that a list can be ordered by.
+var Sorts = []Sort{ByName, ByEmail, ByStatus, ByIssueDate, ByGenerated, ByCreated, ByUpdated}
+
+// Filter says which certificates to list, in which order, and which part of
+// them. What is left empty does not narrow the list.
 type Filter struct {
-	Status Status
-	Email  string
-	Search string
-	// Page counts from 1.
-	Page, PerPage int
+	Sources  []Source
+	Statuses []Status
+	Email    string
+	Search   string
+	BatchID  string
+	// CustomerID is the recipient's number.
+	CustomerID int64
+	// The bounds of both dates are days, YYYY-MM-DD, and belong to the range;
+	// those of the generation are UTC.
+	IssuedFrom, IssuedTo       string
+	GeneratedFrom, GeneratedTo string
+
+	// Sort is ByCreated when it is empty.
+	Sort      Sort
+	Ascending bool
+	// StatusOrder is the order of ByStatus, that of Statuses when it is empty.
+	StatusOrder []Status
+
+	PerPage int
+	// Page counts from 1, where Cursor is nil.
+	Page int
+	// Cursor walks the list without a bound: empty it starts, then each part
+	// gives the cursor of the next.
+	Cursor *string
 }
 
-// List is one page of certificates.
+// List is one part of a list of certificates.
 type List struct {
 	Items []*Certificate
 	// Total is nil when there are more than are counted; then there are at
-	// least AtLeast.
+	// least AtLeast. A list that is walked by cursor has neither.
 	Total   *int
 	AtLeast int
-	// More says that there is a next page.
+	// More says that something follows, and Next is its cursor; empty at the end.
 	More bool
+	Next string
 }
 
-// List gives the vault certificates of an institution, newest first.
+// List gives the certificates of an institution that a filter selects, newest
+// first when it names no order.
 func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
-	if f.Page < 1 || f.PerPage < 1 || f.PerPage > MaxPage {
-		return nil, fault.OfField("page", "The page must be 1 or more, and have 1 to 100 records.")
-	}
-	if !account.CleanText(f.Search+f.Email) || len(f.Search)+len(f.Email) > maxFilter {
-		return nil, fault.OfField("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
-	}
-	where, args, filtered := f.where(institutionID)
-	l := &List{}
-	if err := s.count(ctx, l, where, args, filtered); err != nil {
+	v, err := f.read(institutionID)
+	if err != nil {
 		return nil, err
 	}
-	// One more than asked for tells whether there is a next page.
-	query := fmt.Sprintf(`SELECT %s FROM certificates WHERE %s ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`,
-		columns, where, len(args)+1, len(args)+2)
-	rows, err := s.db.QueryContext(ctx, query, append(args, f.PerPage+1, (f.Page-1)*f.PerPage)...)
+	if f.Cursor != nil && *f.Cursor != "" {
+		if v.after, err = s.openCursor(v, *f.Cursor); err != nil {
+			return nil, err
+		}
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
+	defer cancel()
+	l, err := s.list(ctx, v, f.Cursor != nil)
+	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
+		return nil, &fault.Error{
+			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
+		}
+	}
 	if err != nil {
 		return nil, fmt.Errorf("listing certificates: %w", err)
 	}
-	if l.Items, err = scanAll(rows); err != nil {
-		return nil, fmt.Errorf("listing certificates: %w", err)
+	return l, nil
+}
+
+var errSlow = errors.New("the list took longer than it may")
+
+func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error) {
+	size, err := s.size(ctx, v)
+	if err != nil {
+		return nil, err
 	}
-	if len(l.Items) > f.PerPage {
-		l.Items, l.More = l.Items[:f.PerPage], true
+	l := &List{}
+	if v.narrowed() {
+		v.few = size <= s.bounds.few
+		if size, err = s.count(ctx, v); err != nil {
+			return nil, err
+		}
+	}
+	switch {
+	case walking:
+	case v.narrowed() && size > s.bounds.count:
+		l.AtLeast = s.bounds.count
+	default:
+		l.Total = &size
+	}
+	items, err := s.part(ctx, v, size)
+	if err != nil {
+		return nil, err
+	}
+	if len(items) > v.limit {
+		items = items[:v.limit]
+		l.More = true
+		if l.Next, err = s.cursor(v, items[v.limit-1].at); err != nil {
+			return nil, err
+		}
+	}
+	for _, item := range items {
+		l.Items = append(l.Items, item.Certificate)
 	}
 	return l, nil
+}
+
+// read checks a filter and gives it the form in which it is asked for.
+func (f *Filter) read(institutionID int64) (*view, error) {
+	var bad fault.Fields
+	v := &view{
+		InstitutionID: institutionID, Sources: f.Sources, Statuses: f.Statuses, CustomerID: f.CustomerID,
+		IssuedFrom: f.IssuedFrom, IssuedTo: f.IssuedTo, Sort: f.Sort, Ascending: f.Ascending, StatusOrder: f.StatusOrder, limit: f.PerPage,
+	}
+	if f.PerPage < 1 || f.PerPage > MaxPage {
+		bad.Add("per_page", fmt.Sprintf("A page has 1 to %d records.", MaxPage))
+	}
+	switch {
+	case f.Cursor != nil:
+	case f.Page < 1:
+		bad.Add("page", "Pages count from 1.")
+	case f.Page > MaxDepth || f.Page*f.PerPage > MaxDepth:
+		bad.Add("page", fmt.Sprintf("Pages reach the first %d records only. To go on, walk the list with cursor: begin with cursor= and follow links.next.", MaxDepth))
+	default:
+		v.offset = (f.Page - 1) * f.PerPage
+	}
+	if !account.CleanText(f.Search) || !account.CleanText(f.Email) || len(f.Search)+len(f.Email) > maxFilter {
+		bad.Add("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
+		return nil, bad.Err()
+	}
+	v.Search = foldText(f.Search)
+	if v.Email = foldText(f.Email); v.Email != "" {
+		if e, err := account.ParseEmail(f.Email); err == nil {
+			v.Email = e.Folded
+		}
+	}
+	if f.BatchID != "" {
+		id, err := uuid.Parse(f.BatchID)
+		if err != nil || len(f.BatchID) != len(id.String()) {
+			bad.Add("batch_id", "The batch id must be a UUID.")
+		}
+		v.BatchID = id.String()
+	}
+	if f.CustomerID < 0 {
+		bad.Add("customer_id", "The customer id must be a number from 1.")
+	}
+	day(&bad, "issue_date_from", f.IssuedFrom)
+	day(&bad, "issue_date_to", f.IssuedTo)
+	if at := day(&bad, "generated_at_from", f.GeneratedFrom); f.GeneratedFrom != "" {
+		// A certificate that has no verified PDF yet is at 0.
+		v.GeneratedFrom = max(1, db.Micros(at))
+	}
+	if at := day(&bad, "generated_at_to", f.GeneratedTo); f.GeneratedTo != "" {
+		v.GeneratedFrom, v.GeneratedBefore = max(1, v.GeneratedFrom), max(1, db.Micros(at.AddDate(0, 0, 1)))
+	}
+	if v.Sort == "" {
+		v.Sort = ByCreated
+	}
+	if v.Sort != ByStatus {
+		v.StatusOrder = nil
+	} else if len(v.StatusOrder) == 0 {
+		v.StatusOrder = Statuses
+	}
+	return v, bad.Err()
+}
+
+// day reads a date that may be missing.
+func day(bad *fault.Fields, field, text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	at, err := time.Parse(dateLayout, text)
+	if err != nil {
+		bad.Add(field, "The date must be one that exists, as YYYY-MM-DD.")
+	}
+	return at
 }
 
 // Waiting counts the certificates of all institutions that are in processing.
@@ -88,95 +237,4 @@ func (s *Service) Waiting(ctx context.Context) (n int, err error) {
 		return 0, fmt.Errorf("counting certificates in processing: %w", err)
 	}
 	return n, nil
-}
-
-func scanAll(rows *sql.Rows) (list []*Certificate, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		c, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, rows.Err()
-}
-
-// count counts exactly without a filter or by status alone, where an index
-// does it, and otherwise up to countUpTo.
-func (s *Service) count(ctx context.Context, l *List, where string, args []any, filtered bool) error {
-	query := `SELECT count(*) FROM certificates WHERE ` + where
-	if filtered {
-		query = fmt.Sprintf(`SELECT count(*) FROM (SELECT 1 FROM certificates WHERE %s LIMIT %d) AS counted`, where, countUpTo+1)
-	}
-	var n int
-	if err := s.db.QueryRowContext(ctx, query, args...).Scan(&n); err != nil {
-		return fmt.Errorf("counting certificates: %w", err)
-	}
-	if filtered && n > countUpTo {
-		l.AtLeast = countUpTo
-		return nil
-	}
-	l.Total = &n
-	return nil
-}
-
-func (f *Filter) where(institutionID int64) (where string, args []any, filtered bool) {
-	terms := []string{"institution_id = $1", "source = 'vault'"}
-	args = []any{institutionID}
-	add := func(term string, arg any) {
-		args = append(args, arg)
-		terms = append(terms, fmt.Sprintf(term, len(args)))
-	}
-	if f.Status != "" {
-		add("status = $%d", string(f.Status))
-	}
-	if f.Email != "" {
-		folded := foldText(f.Email)
-		if e, err := account.ParseEmail(f.Email); err == nil {
-			folded = e.Folded
-		}
-		add("email_folded = $%d", folded)
-		filtered = true
-	}
-	if q := foldText(f.Search); q != "" {
-		pattern := "%" + escapeLike(q) + "%"
-		if letters(q) < minTrigram {
-			// The search text begins each word with a space.
-			pattern = "% " + escapeLike(q) + "%"
-		}
-		add(`search_text LIKE $%d ESCAPE '\'`, pattern)
-		filtered = true
-	}
-	return strings.Join(terms, " AND "), args, filtered
-}
-
-// searchText is what a search looks in: name, title, e-mail and reference id,
-// folded in Go since SQLite folds ASCII alone. Each stands on a line of its
-// own, which no search crosses, and after a space, as every word does.
-func searchText(c *Certificate, email account.Email) string {
-	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
-	for i, p := range parts {
-		parts[i] = " " + strings.Join(strings.FieldsFunc(foldText(p), unicode.IsSpace), " ")
-	}
-	return strings.Join(slices.Compact(parts), "\n") + "\n"
-}
-
-// foldText gives text in the form in which it is compared: composed, without
-// case, white space collapsed.
-func foldText(s string) string {
-	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
-}
-
-func letters(s string) (n int) {
-	for _, r := range s {
-		if unicode.IsLetter(r) || unicode.IsDigit(r) {
-			n++
-		}
-	}
-	return n
-}
-
-func escapeLike(s string) string {
-	return strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(s)
 }

@@ -55,8 +55,8 @@ func TestListPages(t *testing.T) {
 			{2, 4, newest[4:], false}, {4, 3, nil, false}, {1000, 100, nil, false}, {8, 1, newest[7:], false}, {7, 1, newest[6:7], true},
 		} {
 			l := v.list(Filter{Page: tc.page, PerPage: tc.per})
-			if got := titles(l); !slices.Equal(got, tc.want) || l.More != tc.more || l.Total == nil || *l.Total != len(newest) {
-				t.Errorf("page %d of %d: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.More, l.Total, tc.want, tc.more)
+			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
+				t.Errorf("page %d of %d: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
 			}
 		}
 		for _, f := range []Filter{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
@@ -77,11 +77,11 @@ func TestListByStatus(t *testing.T) {
 			}
 		}
 		for _, s := range Statuses {
-			l := v.list(Filter{Status: s})
+			l := v.list(Filter{Statuses: []Status{s}})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1), fmt.Sprint(s, 0)}) || *l.Total != 2 {
 				t.Errorf("%s: %q of %d", s, got, *l.Total)
 			}
-			l = v.list(Filter{Status: s, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
+			l = v.list(Filter{Statuses: []Status{s}, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1)}) || *l.Total != 1 {
 				t.Errorf("%s, searched: %q of %d", s, got, *l.Total)
 			}

@@ -164,7 +164,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source = 'vault' DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),
-		searchText(c, email), string(c.Source), string(c.TriggerContext), string(c.EventContext), string(c.Status), optional(c.BatchID),
+		SearchText(c, email), string(c.Source), string(c.TriggerContext), string(c.EventContext), string(c.Status), optional(c.BatchID),
 		c.Creator.Type, c.Creator.ID, c.Creator.Name,
 		c.File.Name, string(c.File.Type), c.File.Size, c.File.SHA256[:], c.File.State, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt)).Scan(&c.ID)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -239,7 +239,7 @@ func TestTenantsAreApart(t *testing.T) {
 			t.Error("another institution changed the certificate")
 		}
 		for _, f := range []Filter{
-			{}, {Status: Failed}, {Email: "ada@example.org"}, {Search: "Physics"}, {Search: c.ReferenceID}, {Search: "%"}, {Search: "a"},
+			{}, {Statuses: []Status{Failed}}, {Email: "ada@example.org"}, {Search: "Physics"}, {Search: c.ReferenceID}, {Search: "%"}, {Search: "a"},
 		} {
 			f.Page, f.PerPage = 1, 100
 			l, err := v.List(ctx, other.ID, f)

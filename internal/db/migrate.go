@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
 	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivermigrate"
@@ -49,11 +50,31 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 			_, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
 			err = errors.Join(err, e)
 		}()
+		if err := extend(ctx, conn); err != nil {
+			return err
+		}
 	}
 	if err := d.migrateOwn(ctx); err != nil {
 		return err
 	}
 	return d.migrateQueue(ctx)
+}
+
+// extensions are what the schema needs of PostgreSQL's own contributions: text
+// and the institution in one index of trigrams.
+var extensions = []string{"pg_trgm", "btree_gin"}
+
+// extend makes the extensions that are not there yet, which the database's
+// owner may do.
+func extend(ctx context.Context, conn *pgxpool.Conn) error {
+	for _, name := range extensions {
+		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
+			return fmt.Errorf("migrating: the database needs the PostgreSQL extension %[1]s, which could not be made here: "+
+				"see that the server has it (package postgresql-contrib), then let the database's owner or a superuser run "+
+				"CREATE EXTENSION %[1]s; in this database, and start again: %[2]w", name, err)
+		}
+	}
+	return nil
 }
 
 func (d *DB) migrateOwn(ctx context.Context) error {

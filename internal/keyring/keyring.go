@@ -30,6 +30,8 @@ const (
 	CapabilityURL Use = "capability url"
 	// WebhookSecret encrypts the signing secrets of webhook endpoints.
 	WebhookSecret Use = "webhook secret"
+	// ListCursor signs where a list goes on.
+	ListCursor Use = "list cursor"
 	// Check tells one master key from another.
 	Check Use = "check"
 )

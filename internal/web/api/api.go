@@ -68,6 +68,9 @@ func (a *API) Handler() http.Handler {
 	route("POST /business/certificate-vault/bulk", a.bulk, token.VaultCreate)
 	route("GET /business/batches", a.batches, token.BatchList, token.VaultList)
 	route("GET /business/batches/{batch_id}", a.batch, token.BatchView, token.VaultView)
+	route("GET /business/certificates", a.generalList, token.CertificateList, token.VaultList)
+	route("GET /business/certificates/{uuid}", a.generalView, token.CertificateView, token.VaultView)
+	route("GET /business/certificates/{uuid}/download", a.generalDownload, token.CertificateDownload, token.VaultDownload)
 	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.VaultList)
 	for _, path := range []string{"/business/certificate-vault/upload-file", "/business/certificate-vault/bulk"} {
 		// Not a certificate of that name.

@@ -1,6 +1,7 @@
 package api
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 
@@ -111,22 +112,16 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 
 // readPage reads the query of a list that has pages and no filter.
 func readPage(c *call) (url.Values, cert.Filter, error) {
-	f := cert.Filter{Page: 1, PerPage: cert.DefaultPage}
-	query, err := url.ParseQuery(c.URL.RawQuery)
-	if err != nil {
-		return nil, f, fault.Wrap(fault.Invalid, "The query string is malformed.", err)
-	}
-	var bad fault.Fields
-	for _, name := range sortedKeys(query) {
-		if name != "page" && name != "per_page" {
-			bad.Add(name, "There is no such filter.")
-		}
-	}
-	if err := bad.Err(); err != nil {
+	f, query, err := readFilter(c, nil, cert.Filter{})
+	switch {
+	case err != nil:
 		return nil, f, err
+	case f.Cursor != nil:
+		return nil, f, fault.OfField("cursor", "This list has pages and no cursor.")
+	case f.Page*f.PerPage > cert.MaxDepth:
+		return nil, f, fault.OfField("page", fmt.Sprintf("Pages reach the first %d records only.", cert.MaxDepth))
 	}
-	f, err = readFilter(query)
-	return query, f, err
+	return query, f, nil
 }
 
 // pageOf is a page of a list whose length is known.

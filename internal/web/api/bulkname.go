@@ -27,9 +27,9 @@ const (
 
 const (
 	// maxNameShown bounds in bytes what is repeated of a name in an answer.
-	maxNameShown   = 100
-	notEntry = "The entry must be an object with its fields."
-	badName  = "The field must be named entries[<n>][<field>]."
+	maxNameShown = 100
+	notEntry     = "The entry must be an object with its fields."
+	badName      = "The field must be named entries[<n>][<field>]."
 )
 
 var badIndex = fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex)

@@ -107,18 +107,22 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 	if c.Verified != nil {
 		out.VerifiedSHA256 = optional(hex.EncodeToString(c.Verified.SHA256[:]))
 	}
-	if c.Status == cert.Approved {
-		pdf, err := a.Links.File(c.UUID, web.PDFFile)
-		if err != nil {
-			return nil, err
-		}
-		image, err := a.Links.File(c.UUID, web.ImageFile)
-		if err != nil {
-			return nil, err
-		}
-		out.PDFPath, out.ImagePath = &pdf, &image
+	var err error
+	out.PDFPath, out.ImagePath, err = a.assets(c)
+	return out, err
+}
+
+// assets gives the links to a certificate's files, null unless it is valid.
+func (a *API) assets(c *cert.Certificate) (pdf, image *string, err error) {
+	if c.Status != cert.Approved {
+		return nil, nil, nil
 	}
-	return out, nil
+	p, err := a.Links.File(c.UUID, web.PDFFile)
+	if err != nil {
+		return nil, nil, err
+	}
+	i, err := a.Links.File(c.UUID, web.ImageFile)
+	return &p, &i, err
 }
 
 // optional is null for the zero value.

@@ -127,7 +127,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	v.api = &API{
 		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Keys: limit.NewKeys(d, "test", time.Now), Log: log,
 		Certs: cert.New(cert.Config{
-			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
+			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
 			Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 				return &pades.Report{Verdict: pades.Valid}, nil
 			},

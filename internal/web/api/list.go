@@ -39,12 +39,30 @@ type meta struct {
 	NextCursor   *string `json:"next_cursor"`
 }
 
-func (a *API) list(w http.ResponseWriter, c *call) error {
-	query, err := url.ParseQuery(c.URL.RawQuery)
-	if err != nil {
-		return fault.Wrap(fault.Invalid, "The query string is malformed.", err)
+// parameter reads the value of one query parameter into a filter and says what
+// is wrong with it, if something is.
+type parameter func(f *cert.Filter, value string) string
+
+// vaultParameters are those of the list of vault certificates.
+var vaultParameters = map[string]parameter{
+	"status": func(f *cert.Filter, value string) string {
+		f.Statuses = []cert.Status{cert.Status(value)}
+		return oneOf(cert.Statuses, cert.Status(value))
+	},
+	"applicant_email": func(f *cert.Filter, value string) string { f.Email = value; return "" },
+	"search":          func(f *cert.Filter, value string) string { f.Search = value; return "" },
+}
+
+// oneOf says which values there are when value is none of them.
+func oneOf[T ~string](list []T, value T) string {
+	if slices.Contains(list, value) {
+		return ""
 	}
-	filter, err := readFilter(query)
+	return fmt.Sprintf("The value is invalid; it must be one of %v.", list)
+}
+
+func (a *API) list(w http.ResponseWriter, c *call) error {
+	filter, query, err := readFilter(c, vaultParameters, cert.Filter{Sources: []cert.Source{cert.Vault}})
 	if err != nil {
 		return err
 	}
@@ -61,46 +79,39 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter, list, len(data), data))
 }
 
-func readFilter(query url.Values) (cert.Filter, error) {
+// readFilter reads a query of those parameters and of what every list has. An
+// empty value is as good as none but for the cursor, which it starts.
+func readFilter(c *call, parameters map[string]parameter, f cert.Filter) (cert.Filter, url.Values, error) {
+	query, err := url.ParseQuery(c.URL.RawQuery)
+	if err != nil {
+		return f, nil, fault.Wrap(fault.Invalid, "The query string is malformed.", err)
+	}
 	var bad fault.Fields
-	f := cert.Filter{Page: 1, PerPage: cert.DefaultPage}
-	for _, name := range sortedKeys(query) {
+	f.Page, f.PerPage = 1, cert.DefaultPage
+	for _, name := range slices.Sorted(maps.Keys(query)) {
 		values := query[name]
-		if len(values) > 1 {
+		read, known := parameters[name]
+		switch value := values[0]; {
+		case len(values) > 1:
 			bad.Add(name, "The parameter is given more than once.")
-			continue
-		}
-		switch value := values[0]; name {
-		case "status":
-			f.Status = cert.Status(value)
-			if value != "" && !slices.Contains(cert.Statuses, f.Status) {
-				bad.Add(name, fmt.Sprintf("The selected status is invalid; it must be one of %v.", cert.Statuses))
-			}
-		case "applicant_email":
-			f.Email = value
-		case "search":
-			f.Search = value
-		case "page":
+		case name == "page":
 			f.Page = number(&bad, name, value, cert.MaxDepth)
-		case "per_page":
+		case name == "per_page":
 			f.PerPage = number(&bad, name, value, cert.MaxPage)
-		default:
+		case name == "cursor":
+			f.Cursor = &value
+		case !known:
 			bad.Add(name, "There is no such filter.")
+		case value != "":
+			if message := read(&f, value); message != "" {
+				bad.Add(name, message)
+			}
 		}
 	}
-	if bad.Len() == 0 && f.Page*f.PerPage > cert.MaxDepth {
-		bad.Add("page", fmt.Sprintf("Pages reach the first %d records only.", cert.MaxDepth))
+	if f.Cursor != nil && query.Has("page") {
+		bad.Add("page", "A list has pages or a cursor, not both.")
 	}
-	return f, bad.Err()
-}
-
-func sortedKeys(query url.Values) []string {
-	keys := make([]string, 0, len(query))
-	for k := range query {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
+	return f, query, bad.Err()
 }
 
 func number(bad *fault.Fields, name, value string, limit int) int {
@@ -114,30 +125,50 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 
 // paged puts a list, of which n are on this page, in its envelope.
 func paged(path string, query url.Values, f cert.Filter, l *cert.List, n int, data any) page {
-	to := func(n int) *string {
+	link := func(name, value string) *string {
 		q := maps.Clone(query)
-		q.Set("page", strconv.Itoa(n))
-		link := path + "?" + q.Encode()
-		return &link
+		q.Del("page")
+		q.Del("cursor")
+		q.Set(name, value)
+		s := path + "?" + q.Encode()
+		return &s
 	}
-	p := page{Data: data, Meta: meta{CurrentPage: &f.Page, Path: path, PerPage: f.PerPage, Total: l.Total}}
-	p.Links.First = *to(1)
+	to := func(n int) *string { return link("page", strconv.Itoa(n)) }
+	p := page{Data: data, Meta: meta{Path: path, PerPage: f.PerPage}}
+	follow := func() { p.Meta.NextCursor, p.Links.Next = &l.Next, link("cursor", l.Next) }
+	if f.Cursor != nil {
+		p.Links.First = *link("cursor", "")
+		if l.Next != "" {
+			follow()
+		}
+		return p
+	}
+	p.Links.First, p.Meta.CurrentPage = *to(1), &f.Page
 	if f.Page > 1 {
 		p.Links.Prev = to(f.Page - 1)
 	}
-	if l.More {
+	switch {
+	case !l.More:
+	case (f.Page+1)*f.PerPage <= cert.MaxDepth:
 		p.Links.Next = to(f.Page + 1)
+	case l.Next != "":
+		// Where pages end, the cursor goes on.
+		follow()
 	}
 	if n > 0 {
 		from := (f.Page-1)*f.PerPage + 1
 		last := from + n - 1
 		p.Meta.From, p.Meta.To = &from, &last
 	}
-	if l.Total != nil {
-		last := max(1, (*l.Total+f.PerPage-1)/f.PerPage)
-		p.Meta.LastPage, p.Links.Last = &last, to(last)
-	} else {
+	p.Meta.Total = l.Total
+	if l.Total == nil {
 		p.Meta.TotalAtLeast = &l.AtLeast
+		return p
+	}
+	last := max(1, (*l.Total+f.PerPage-1)/f.PerPage)
+	p.Meta.LastPage = &last
+	if last*f.PerPage <= cert.MaxDepth {
+		p.Links.Last = to(last)
 	}
 	return p
 }

@@ -2,9 +2,6 @@ package api
 
 import (
 	"context"
-	"encoding/hex"
-	"errors"
-	"mime"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/cert"
@@ -37,20 +34,12 @@ func (a *API) view(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, one{Data: data})
 }
 
-func (a *API) download(w http.ResponseWriter, c *call) (err error) {
+func (a *API) download(w http.ResponseWriter, c *call) error {
 	found, err := a.find(c)
 	if err != nil {
 		return err
 	}
-	content, err := a.Certs.OpenVerified(c.Context(), found)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, content.Close()) }()
-	h := w.Header()
-	h.Set("Content-Type", "application/pdf")
-	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": found.ReferenceID + ".pdf"}))
-	return web.ServeContent(w, c.Request, content, hex.EncodeToString(found.Verified.SHA256[:]))
+	return a.sendVerified(w, c, found)
 }
 
 // answerWith answers a deed with the certificate that it was done to.

@@ -105,7 +105,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	v.pages = &Pages{
 		Accounts: account.New(d, now), Links: links, Limit: limit.NewCounter(0, now), Now: now, Keys: v.ring,
 		Certs: cert.New(cert.Config{
-			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
+			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
 			Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 				return &pades.Report{Verdict: pades.Valid}, nil
 			},

@@ -1,0 +1,47 @@
+package cert
+
+// byDays says that the list is that of a range of dates of issue in the order
+// of creation, and that nothing else narrows it.
+func (v *view) byDays() bool { return v.covers(wayIssued) && v.Sort == ByCreated }
+
+// days writes the part of the list that is asked for by way of the days in the
+// range, of which there are few even where there are very many certificates:
+// want days whose first record comes first have, between them, as many records
+// that come no later than the last of those; so all that come before are of
+// these days.
+func (v *view) days(q *statement, want int) string {
+	pick, from := "max", " >= "
+	if v.Ascending {
+		pick, from = "min", " <= "
+	}
+	entry := and([]string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())})
+	ranged := and(v.issuedTerms(q, "c.issue_date"))
+	behind := ""
+	if v.after != nil {
+		behind = " AND " + and(v.behind(q))
+	}
+	return `WITH RECURSIVE dated (issued) AS (
+			SELECT max(c.issue_date) FROM certificates c WHERE ` + entry + ` AND ` + ranged + `
+			UNION ALL
+			SELECT (SELECT max(c.issue_date) FROM certificates c WHERE ` + entry + ` AND ` + ranged + ` AND c.issue_date < dated.issued)
+			FROM dated WHERE dated.issued IS NOT NULL
+		), heads (issued, at) AS (
+			SELECT issued, (SELECT ` + pick + `(c.created_at) FROM certificates c WHERE ` + entry + ` AND c.issue_date = dated.issued` + behind + `)
+			FROM dated WHERE issued IS NOT NULL
+		), nearest (at) AS (
+			SELECT at FROM heads WHERE at IS NOT NULL` + v.order("at") + ` LIMIT ` + q.arg(want) + `
+		), edge (at) AS (
+			SELECT CASE WHEN count(*) = ` + q.arg(want) + ` THEN ` + opposite(pick) + `(at) END FROM nearest
+		)
+		SELECT c.id, c.created_at AS k, c.created_at FROM edge CROSS JOIN heads CROSS JOIN certificates c
+		WHERE (edge.at IS NULL OR heads.at` + from + `edge.at) AND ` + entry + ` AND c.issue_date = heads.issued` + behind + `
+			AND (edge.at IS NULL OR c.created_at` + from + `edge.at)` +
+		v.order("c.created_at", "c.id") + ` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
+}
+
+func opposite(pick string) string {
+	if pick == "max" {
+		return "min"
+	}
+	return "max"
+}

@@ -1,0 +1,151 @@
+package cert
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/cases"
+	"golang.org/x/text/unicode/norm"
+
+	"github.com/certvault/certvault/internal/account"
+)
+
+const (
+	// minSubstring is from how many letters and digits on a search looks within
+	// words and not at their beginnings alone.
+	minSubstring = 3
+	// maxTrigrams is how many trigrams of a search are looked up in SQLite's
+	// index; the text itself decides, so that a few are enough.
+	maxTrigrams = 24
+	// blockIDs is how many ids one block of certificates_block_idx spans.
+	blockIDs = 4096
+)
+
+// SearchText is what a search looks in: name, title, e-mail and reference id,
+// folded in Go since SQLite folds ASCII alone. Each stands on a line of its
+// own, which no search crosses, the name on the first, and after a space, as
+// every word does.
+func SearchText(c *Certificate, email account.Email) string {
+	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
+	for i, p := range parts {
+		parts[i] = " " + strings.Join(strings.FieldsFunc(foldText(p), unicode.IsSpace), " ")
+	}
+	return strings.Join(slices.Compact(parts), "\n") + "\n"
+}
+
+// foldText gives text in the form in which it is compared: composed, without
+// case, white space collapsed.
+func foldText(s string) string {
+	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
+}
+
+func letters(s string) (n int) {
+	for _, r := range s {
+		if unicode.IsLetter(r) || unicode.IsDigit(r) {
+			n++
+		}
+	}
+	return n
+}
+
+// sought is the text that a search looks for: where it is short, with the space
+// that begins a word.
+func sought(search string) string {
+	if letters(search) < minSubstring {
+		return " " + search
+	}
+	return search
+}
+
+// like compares a column with what is sought; % and _ are plain characters.
+func like(column string, q *statement, search string) string {
+	escaped := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(sought(search))
+	return column + ` LIKE ` + q.arg("%"+escaped+"%") + ` ESCAPE '\'`
+}
+
+// foundPostgres writes FROM and WHERE of what is selected by the trigrams that
+// PostgreSQL takes out of the pattern itself.
+func (v *view) foundPostgres(q *statement) string {
+	rest := *v
+	rest.Search = ""
+	entry := func(table string) []string {
+		return []string{table + ".institution_id = " + q.arg(v.InstitutionID), like(table+".text", q, v.Search)}
+	}
+	if !rest.narrowed() && v.Sort == ByCreated && len(v.Statuses) == 0 {
+		return `certificate_search c WHERE ` + and(entry("c"), []string{in(q, "c.source", v.ofSources())}, v.behind(q))
+	}
+	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(entry("d")) + ` AND c.id = d.id AND ` + and(v.base(q), rest.filters(q), v.behind(q))
+}
+
+// foundSQLite writes the same by the index of trigrams, which knows which
+// records have them all, and by the text of those.
+func (v *view) foundSQLite(q *statement) string {
+	return `certificate_search CROSS JOIN certificates c WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.Search)) +
+		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.behind(q))
+}
+
+// match is the query for SQLite's index of trigrams: the institution's own
+// three letters, as the migration that made the index writes them, and
+// trigrams of what is sought, its white space doubled.
+func match(institutionID int64, search string) string {
+	letter := func(n int64) rune { return rune(0xA000 + n%1000) }
+	terms := []string{string([]rune{letter(institutionID / 1_000_000), letter(institutionID / 1000), letter(institutionID)})}
+	text := []rune(strings.ReplaceAll(sought(search), " ", "  "))
+	last := len(text) - 3
+	step := max(1, (last+maxTrigrams)/maxTrigrams)
+	for i := 0; i <= last; i += step {
+		terms = append(terms, string(text[i:i+3]))
+	}
+	for i, t := range terms {
+		terms[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
+	}
+	return strings.Join(terms, " AND ")
+}
+
+// newest gives a part of the records that SQLite's index of trigrams finds, in
+// the order of their creation. The index gives them by id, which is nearly the
+// same: so the ids beyond which none can belong to the part are worked out from
+// the newest and oldest of each block of ids, and what lies within is sorted.
+func (s *Service) newest(ctx context.Context, v *view, want int) ([]item, error) {
+	pick, direction := "min", "DESC"
+	if v.Ascending {
+		pick, direction = "max", "ASC"
+	}
+	q := &statement{}
+	var n int
+	var id, created int64
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*), coalesce(`+pick+`(id), 0), coalesce(`+pick+`(created_at), 0) FROM (SELECT c.id, c.created_at FROM `+
+		v.foundSQLite(q)+` ORDER BY certificate_search.rowid `+direction+` LIMIT `+q.arg(want)+`) AS first`, q.args...).Scan(&n, &id, &created); err != nil {
+		return nil, err
+	}
+	q = &statement{}
+	from := v.foundSQLite(q)
+	if n == want {
+		block, err := s.lastBlock(ctx, v.Ascending, id/blockIDs, created)
+		if err != nil {
+			return nil, err
+		}
+		if v.Ascending {
+			from += ` AND certificate_search.rowid < ` + q.arg((block+1)*blockIDs) + ` AND c.created_at <= ` + q.arg(created)
+		} else {
+			from += ` AND certificate_search.rowid >= ` + q.arg(block*blockIDs) + ` AND c.created_at >= ` + q.arg(created)
+		}
+	}
+	return s.fetch(ctx, v, q, v.sorted(q, from))
+}
+
+// lastBlock gives the block of ids farthest from where a list begins that still
+// has a record as new as created, or as old when the oldest come first. Near is
+// a block of which that is known.
+func (s *Service) lastBlock(ctx context.Context, ascending bool, near, created int64) (block int64, err error) {
+	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
+		SELECT coalesce(min(n), $1) FROM block WHERE (SELECT max(created_at) FROM certificates WHERE id / 4096 = n) >= $2`
+	if ascending {
+		query = `WITH RECURSIVE block (n) AS (SELECT $1 UNION ALL SELECT n + 1 FROM block WHERE n < (SELECT max(id) / 4096 FROM certificates))
+			SELECT coalesce(max(n), $1) FROM block WHERE (SELECT min(created_at) FROM certificates WHERE id / 4096 = n) <= $2`
+	}
+	err = s.db.QueryRowContext(ctx, query, near, created).Scan(&block)
+	return block, err
+}

@@ -1,0 +1,206 @@
+package cert
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// view is a filter in the form in which it is asked for. Its exported fields
+// say which list it is, and a cursor holds for that list alone.
+type view struct {
+	InstitutionID                  int64
+	Sources                        []Source
+	Statuses                       []Status
+	Email, Search, BatchID         string
+	CustomerID                     int64
+	IssuedFrom, IssuedTo           string
+	GeneratedFrom, GeneratedBefore int64 // microseconds, 0 is no bound
+	Sort                           Sort
+	Ascending                      bool
+	StatusOrder                    []Status
+
+	limit, offset int
+	after         *place
+	// few says that the institution has no more records of these sources and
+	// statuses than can all be looked at.
+	few bool
+}
+
+// place is where a record stands in a list: what it is sorted by, a text or a
+// number, then its creation and its id.
+type place struct {
+	Text    string `json:"t,omitempty"`
+	Number  int64  `json:"n,omitempty"`
+	Created int64  `json:"c"`
+	ID      int64  `json:"i"`
+}
+
+// sources are what a certificate can come from.
+var sources = []Source{Vault}
+
+// sortColumns are the columns that give a record its place. The status has
+// none: its order is the filter's.
+var sortColumns = map[Sort]string{
+	ByCreated: "created_at", ByUpdated: "updated_at", ByGenerated: "generated_at", ByIssueDate: "issue_date", ByName: "name_folded", ByEmail: "email_folded",
+}
+
+func (v *view) ofSources() []Source {
+	if len(v.Sources) == 0 {
+		return sources
+	}
+	return v.Sources
+}
+
+// ofStatuses are the statuses listed, in the order in which ByStatus has them.
+func (v *view) ofStatuses() []Status {
+	order := v.StatusOrder
+	if len(order) == 0 {
+		order = Statuses
+	}
+	if len(v.Statuses) == 0 {
+		return order
+	}
+	listed := slices.DeleteFunc(slices.Clone(order), func(s Status) bool { return !slices.Contains(v.Statuses, s) })
+	for _, s := range v.Statuses {
+		if !slices.Contains(listed, s) {
+			listed = append(listed, s)
+		}
+	}
+	return listed
+}
+
+// textual says that the list is sorted by a text.
+func (v *view) textual() bool { return v.Sort == ByName || v.Sort == ByEmail || v.Sort == ByIssueDate }
+
+func (v *view) issued() bool    { return v.IssuedFrom != "" || v.IssuedTo != "" }
+func (v *view) generated() bool { return v.GeneratedFrom != 0 }
+
+// narrowed says that the list is by more than source and status, of which the
+// counts are kept.
+func (v *view) narrowed() bool {
+	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.CustomerID != 0 || v.issued() || v.generated()
+}
+
+// statement is SQL with its arguments, which may be written in any order.
+type statement struct{ args []any }
+
+// arg adds an argument and gives its placeholder.
+func (q *statement) arg(value any) string {
+	q.args = append(q.args, value)
+	return "$" + strconv.Itoa(len(q.args))
+}
+
+// in compares a column with one of a list.
+func in[T ~string](q *statement, column string, list []T) string {
+	marks := make([]string, len(list))
+	for i, value := range list {
+		marks[i] = q.arg(string(value))
+	}
+	if len(marks) == 1 {
+		return column + " = " + marks[0]
+	}
+	return column + " IN (" + strings.Join(marks, ", ") + ")"
+}
+
+func (v *view) direction() string {
+	if v.Ascending {
+		return " ASC"
+	}
+	return " DESC"
+}
+
+// beyond compares what stands behind a place in the order of the list.
+func (v *view) beyond() string {
+	if v.Ascending {
+		return " > "
+	}
+	return " < "
+}
+
+// order is ORDER BY over the columns that give a place.
+func (v *view) order(columns ...string) string {
+	return " ORDER BY " + strings.Join(columns, v.direction()+", ") + v.direction()
+}
+
+// key is what a record of table c is sorted by.
+func (v *view) key(q *statement) string {
+	if v.Sort != ByStatus {
+		return "c." + sortColumns[v.Sort]
+	}
+	var b strings.Builder
+	b.WriteString("CASE c.status")
+	for rank, status := range v.ofStatuses() {
+		fmt.Fprintf(&b, " WHEN %s THEN %d", q.arg(string(status)), rank)
+	}
+	b.WriteString(" END")
+	return b.String()
+}
+
+// base selects the records of table c that belong to the institution and to
+// the sources and statuses asked for.
+func (v *view) base(q *statement) []string {
+	terms := []string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())}
+	if len(v.Statuses) > 0 {
+		terms = append(terms, in(q, "c.status", v.Statuses))
+	}
+	return terms
+}
+
+// ranged selects between two bounds, either of which may be missing.
+func (v *view) issuedTerms(q *statement, column string) (terms []string) {
+	if v.IssuedFrom != "" {
+		terms = append(terms, column+" >= "+q.arg(v.IssuedFrom))
+	}
+	if v.IssuedTo != "" {
+		terms = append(terms, column+" <= "+q.arg(v.IssuedTo))
+	}
+	return terms
+}
+
+func (v *view) generatedTerms(q *statement, column string) (terms []string) {
+	if v.GeneratedFrom != 0 {
+		terms = append(terms, column+" >= "+q.arg(v.GeneratedFrom))
+	}
+	if v.GeneratedBefore != 0 {
+		terms = append(terms, column+" < "+q.arg(v.GeneratedBefore))
+	}
+	return terms
+}
+
+// filters selects the records of table c that the filters let through.
+func (v *view) filters(q *statement) (terms []string) {
+	if v.BatchID != "" {
+		terms = append(terms, "c.batch_id = "+q.arg(v.BatchID))
+	}
+	if v.CustomerID != 0 {
+		terms = append(terms, "c.customer_id = "+q.arg(v.CustomerID))
+	}
+	if v.Email != "" {
+		terms = append(terms, "c.email_folded = "+q.arg(v.Email))
+	}
+	if v.Search != "" {
+		terms = append(terms, like("c.search_text", q, v.Search))
+	}
+	terms = append(terms, v.issuedTerms(q, "c.issue_date")...)
+	return append(terms, v.generatedTerms(q, "c.generated_at")...)
+}
+
+// behind selects the records of table c that stand behind the cursor's place.
+func (v *view) behind(q *statement) []string {
+	switch {
+	case v.after == nil:
+		return nil
+	case v.Sort == ByCreated:
+		return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
+	default:
+		var key any = v.after.Number
+		if v.textual() {
+			key = v.after.Text
+		}
+		return []string{"(" + v.key(q) + ", c.created_at, c.id)" + v.beyond() + "(" + q.arg(key) + ", " + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
+	}
+}
+
+func and(lists ...[]string) string { return strings.Join(slices.Concat(lists...), " AND ") }

@@ -1,0 +1,173 @@
+package api
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"maps"
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// general is a certificate of any source as clients see it.
+type general struct {
+	ID               string     `json:"id"`
+	ReferenceID      string     `json:"reference_id"`
+	CertificateTitle string     `json:"certificate_title"`
+	Name             string     `json:"name"`
+	Email            string     `json:"email"`
+	Status           status     `json:"status"`
+	Source           labelled   `json:"source"`
+	IssueDate        string     `json:"issue_date"`
+	GeneratedAt      *string    `json:"generated_at"`
+	BatchID          *string    `json:"batch_id"`
+	Batch            *batchName `json:"batch"`
+	CustomerID       *int64     `json:"customer_id"`
+	Creator          creator    `json:"creator"`
+	PDFPath          *string    `json:"pdf_path"`
+	ImagePath        *string    `json:"image_path"`
+	QRCodePath       string     `json:"qrcode_path"`
+	BarcodePath      string     `json:"barcode_path"`
+	// Signatures is empty: vault certificates were signed before they came.
+	Signatures []struct{} `json:"signatures"`
+	CreatedAt  string     `json:"created_at"`
+	UpdatedAt  string     `json:"updated_at"`
+}
+
+type batchName struct {
+	ID   string `json:"id"`
+	Name string `json:"name"`
+}
+
+type creator struct {
+	Type string `json:"type"`
+	ID   *int64 `json:"id"`
+	Name string `json:"name"`
+}
+
+// generalStatus is a status in the words of the general interface, and what it
+// stands for. Nothing but this table knows them.
+type generalStatus struct {
+	status
+
+	of []cert.Status
+}
+
+// generalStatuses stand in the order in which a list sorts them: that of the
+// values. No vault certificate is pending; those that customers submit are.
+var generalStatuses = []generalStatus{
+	{status{"failed", "Failed", "The certificate could not be generated. It can be retried."}, []cert.Status{cert.Failed}},
+	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
+	{status{"pending", "Pending", "The certificate waits for the institution's approval."}, []cert.Status{"in_review", "pending"}},
+	{status{"processing", "Processing", "The certificate is being generated."}, []cert.Status{cert.Processing}},
+	{status{"revoked", "Revoked", "The institution has taken the certificate back."}, []cert.Status{cert.Revoked}},
+}
+
+// allows tells whether a token has a permission for certificates of every
+// source, or that of the vault for this one.
+func allows(t *token.Token, p token.Permission, c *cert.Certificate) bool {
+	return t.Has(p) || c.Source == cert.Vault
+}
+
+// findGeneral gives the certificate in the path. The route has seen to it that
+// the token has p or the vault's permission; with the latter alone there are
+// only the vault's.
+func (a *API) findGeneral(c *call, p token.Permission) (*cert.Certificate, error) {
+	found, err := a.find(c)
+	if err != nil {
+		return nil, err
+	}
+	if !allows(c.token, p, found) {
+		return nil, fault.New(fault.NotFound, "No such certificate.")
+	}
+	return found, nil
+}
+
+func (a *API) generalView(w http.ResponseWriter, c *call) error {
+	found, err := a.findGeneral(c, token.CertificateView)
+	if err != nil {
+		return err
+	}
+	data, err := a.wireGeneral(c, []*cert.Certificate{found})
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, one{Data: data[0]})
+}
+
+func (a *API) generalDownload(w http.ResponseWriter, c *call) error {
+	found, err := a.findGeneral(c, token.CertificateDownload)
+	if err != nil {
+		return err
+	}
+	return a.sendVerified(w, c, found)
+}
+
+// sendVerified answers with the verified PDF.
+func (a *API) sendVerified(w http.ResponseWriter, c *call, found *cert.Certificate) (err error) {
+	content, err := a.Certs.OpenVerified(c.Context(), found)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	h := w.Header()
+	h.Set("Content-Type", "application/pdf")
+	h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": found.ReferenceID + ".pdf"}))
+	return web.ServeContent(w, c.Request, content, hex.EncodeToString(found.Verified.SHA256[:]))
+}
+
+// wireGeneral gives certificates their form for clients.
+func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error) {
+	names, err := a.batchNames(c.Context(), c.institution.ID, list)
+	if err != nil {
+		return nil, err
+	}
+	out := make([]*general, len(list))
+	for i, item := range list {
+		g := &general{
+			ID: item.UUID, ReferenceID: item.ReferenceID, CertificateTitle: item.Title, Name: item.FullName, Email: item.Email,
+			Status: generalStatusOf(item.Status), Source: labelled{Value: string(item.Source), Label: "Vault"}, IssueDate: item.IssueDate,
+			GeneratedAt: web.Timestamp(item.ApprovedAt), BatchID: optional(item.BatchID), CustomerID: optional(item.CustomerID),
+			Creator:    creator{Type: item.Creator.Type, ID: optional(item.Creator.ID), Name: item.Creator.Name},
+			QRCodePath: a.Links.QRCode(item.ReferenceID), BarcodePath: a.Links.Barcode(item.ReferenceID), Signatures: []struct{}{},
+			CreatedAt: *web.Timestamp(&item.CreatedAt), UpdatedAt: *web.Timestamp(&item.UpdatedAt),
+		}
+		if name, ok := names[item.BatchID]; ok {
+			g.Batch = &batchName{ID: item.BatchID, Name: name}
+		}
+		if g.PDFPath, g.ImagePath, err = a.assets(item); err != nil {
+			return nil, err
+		}
+		out[i] = g
+	}
+	return out, nil
+}
+
+func generalStatusOf(s cert.Status) status {
+	for _, g := range generalStatuses {
+		for _, of := range g.of {
+			if of == s {
+				return g.status
+			}
+		}
+	}
+	return status{Value: string(s)}
+}
+
+// batchNames gives the names of the batches that certificates belong to, by the
+// batches' ids.
+func (a *API) batchNames(ctx context.Context, institutionID int64, list []*cert.Certificate) (map[string]string, error) {
+	ids := map[string]bool{}
+	for _, c := range list {
+		if c.BatchID != "" {
+			ids[c.BatchID] = true
+		}
+	}
+	return a.Batches.Names(ctx, institutionID, slices.Collect(maps.Keys(ids)))
+}

@@ -1,0 +1,76 @@
+package api
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// generalParameters are those of the list of certificates of every source.
+var generalParameters = map[string]parameter{
+	"search": func(f *cert.Filter, value string) string { f.Search = value; return "" },
+	"status": func(f *cert.Filter, value string) string {
+		i := slices.IndexFunc(generalStatuses, func(g generalStatus) bool { return g.Value == value })
+		if i < 0 {
+			return oneOf(generalValues(), value)
+		}
+		f.Statuses = generalStatuses[i].of
+		return ""
+	},
+	"issue_date_from":   func(f *cert.Filter, value string) string { f.IssuedFrom = value; return "" },
+	"issue_date_to":     func(f *cert.Filter, value string) string { f.IssuedTo = value; return "" },
+	"generated_at_from": func(f *cert.Filter, value string) string { f.GeneratedFrom = value; return "" },
+	"generated_at_to":   func(f *cert.Filter, value string) string { f.GeneratedTo = value; return "" },
+	"batch_id":          func(f *cert.Filter, value string) string { f.BatchID = value; return "" },
+	"customer_id": func(f *cert.Filter, value string) string {
+		id, err := strconv.ParseInt(value, 10, 64)
+		if err != nil || id < 1 {
+			return "The customer id must be a number from 1."
+		}
+		f.CustomerID = id
+		return ""
+	},
+	"sort_field": func(f *cert.Filter, value string) string {
+		f.Sort = cert.Sort(value)
+		return oneOf(cert.Sorts, f.Sort)
+	},
+	"sort_order": func(f *cert.Filter, value string) string {
+		f.Ascending = value == "asc"
+		return oneOf([]string{"asc", "desc"}, value)
+	},
+}
+
+func generalValues() []string {
+	values := make([]string, len(generalStatuses))
+	for i, g := range generalStatuses {
+		values[i] = g.Value
+	}
+	return values
+}
+
+func (a *API) generalList(w http.ResponseWriter, c *call) error {
+	var base cert.Filter
+	if !c.token.Has(token.CertificateList) {
+		base.Sources = []cert.Source{cert.Vault}
+	}
+	for _, g := range generalStatuses {
+		base.StatusOrder = append(base.StatusOrder, g.of...)
+	}
+	filter, query, err := readFilter(c, generalParameters, base)
+	if err != nil {
+		return err
+	}
+	list, err := a.Certs.List(c.Context(), c.institution.ID, filter)
+	if err != nil {
+		return err
+	}
+	data, err := a.wireGeneral(c, list.Items)
+	if err != nil {
+		return err
+	}
+	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter, list, len(data), data))
+}

@@ -1,0 +1,227 @@
+// Package scale fills a vault's database with very many certificates, as fast
+// as the database takes them, so that lists can be measured at the size that a
+// large institution has after years. The records are as uploads leave them,
+// but there is no file behind them.
+package scale
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/binary"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// years is over how long a time the certificates were made.
+	years = 6
+	// chunk is how many are stored in one transaction.
+	chunk = 20_000
+	// batchSize is how many certificates a batch has, and single how many of a
+	// hundred are in none.
+	batchSize = 2500
+	single    = 30
+)
+
+// Fill stores count certificates of an institution, made evenly over the last
+// years, the same for the same seed. It begins where an earlier call ended.
+type Fill struct {
+	InstitutionID int64
+	Count         int
+	Seed          uint64
+	// Progress is called now and then, when it is set.
+	Progress func(done int)
+}
+
+// columns are what an upload and its processing fill in.
+var columns = []string{
+	"uuid", "institution_id", "reference_id", "reference_folded", "title", "full_name", "email", "email_folded", "issue_date", "search_text", "source",
+	"trigger_context", "event_context", "status", "failure_code", "failure_message", "batch_id", "customer_id", "creator_type", "creator_id", "creator_name",
+	"file_name", "mime_type", "size", "sha256", "sha256_state", "original_key", "tail_key", "verified_sha256", "verified_size", "placement", "placement_page",
+	"placement_box", "created_at", "updated_at", "approved_at", "revoked_at", "revocation_reason",
+}
+
+// Run fills the database.
+func (f Fill) Run(ctx context.Context, d *db.DB) error {
+	var prefix string
+	if err := d.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, f.InstitutionID).Scan(&prefix); err != nil {
+		return fmt.Errorf("reading the institution: %w", err)
+	}
+	m := &maker{fill: f, prefix: prefix, random: rand.New(rand.NewPCG(f.Seed, 1)), now: time.Now().UTC(), taken: map[[3]string]bool{}} //nolint:gosec // test data, the same each time
+	for done := 0; done < f.Count; {
+		n := min(chunk, f.Count-done)
+		rows := make([][]any, n)
+		for i := range rows {
+			var err error
+			if rows[i], err = m.row(done + i); err != nil {
+				return err
+			}
+		}
+		if err := store(ctx, d, rows); err != nil {
+			return fmt.Errorf("storing certificates: %w", err)
+		}
+		done += n
+		if f.Progress != nil {
+			f.Progress(done)
+		}
+	}
+	return cert.Fold(ctx, d)
+}
+
+func store(ctx context.Context, d *db.DB, rows [][]any) error {
+	if d.Dialect == db.PostgreSQL {
+		_, err := d.Pool().CopyFrom(ctx, pgx.Identifier{"certificates"}, columns, pgx.CopyFromRows(rows))
+		return err
+	}
+	return d.Tx(ctx, func(tx *db.Tx) (err error) {
+		marks := strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ")
+		var insert *sql.Stmt
+		if insert, err = tx.PrepareContext(ctx, `INSERT INTO certificates (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`); err != nil {
+			return err
+		}
+		defer func() { _ = insert.Close() }()
+		for _, row := range rows {
+			if _, err := insert.ExecContext(ctx, row...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// maker makes rows, one after the other in the order of time.
+type maker struct {
+	fill   Fill
+	prefix string
+	random *rand.Rand
+	now    time.Time
+	batch  string
+	taken  map[[3]string]bool
+}
+
+func (m *maker) row(i int) ([]any, error) {
+	r := m.random
+	age := time.Duration(float64(years*365*24*time.Hour) * (1 - float64(i)/float64(m.fill.Count)))
+	created := m.now.Add(-age).Truncate(time.Microsecond)
+	name := person(r)
+	title := fmt.Sprintf("%s %d", pick(r, titles), created.Year())
+	issued := created.AddDate(0, 0, -r.IntN(45)).Format(time.DateOnly)
+	mail := address(r, name, i, r.IntN(3) == 0)
+	if m.taken[[3]string{mail, title, issued}] {
+		mail = address(r, name, i, false)
+	}
+	m.taken[[3]string{mail, title, issued}] = true
+	email, err := account.ParseEmail(mail)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", mail, err)
+	}
+	c := &cert.Certificate{
+		FullName: name, Title: title, Email: mail, ReferenceID: m.prefix + "-" + letters(r, "0123456789ABCDEFGHJKMNPQRSTVWXYZ", 16),
+	}
+	if i%batchSize == 0 || m.batch == "" {
+		m.batch = m.id().String()
+	}
+	var batch, customer, failureCode, failureMessage, tail, approvedDigest, verifiedSize, placement, page, box, approved, revoked, reason any
+	trigger := "single_upload"
+	if r.IntN(100) >= single {
+		batch, trigger = m.batch, "bulk_upload"
+	}
+	if r.IntN(10) < 7 {
+		customer = int64(1 + r.IntN(1+m.fill.Count/3))
+	}
+	updated := created
+	digest := sha256.Sum256(binary.BigEndian.AppendUint64(nil, r.Uint64()))
+	status := statusOf(r.IntN(1000))
+	if status == cert.Approved || status == cert.Revoked {
+		at := created.Add(time.Duration(r.IntN(20_000)) * time.Millisecond)
+		if r.IntN(200) == 0 {
+			at = at.Add(time.Duration(r.IntN(240)) * time.Hour) // after a retry
+		}
+		approved, updated = db.Micros(at), at
+		tail, approvedDigest, verifiedSize = fmt.Sprintf("scale/%d.verified", i), digest[:], int64(112_000)
+		placement, page, box = "bottom-right", int64(1), "[0.82,0.86,0.97,0.97]"
+	}
+	switch status {
+	case cert.Revoked:
+		if updated = updated.Add(time.Duration(r.IntN(8000)) * time.Hour); updated.After(m.now) {
+			updated = m.now
+		}
+		revoked, reason = db.Micros(updated), "Issued in error."
+	case cert.Failed:
+		updated = updated.Add(time.Minute)
+		failureCode, failureMessage = "no_room", "There is no room for the stamp."
+	default:
+	}
+	return []any{
+		m.id().String(), m.fill.InstitutionID, c.ReferenceID, cert.FoldReference(c.ReferenceID), c.Title, name, mail, email.Folded, issued, cert.SearchText(c, email), string(cert.Vault),
+		trigger, trigger, string(status), failureCode, failureMessage, batch, customer, "token", int64(1), "Registry",
+		fmt.Sprintf("certificate-%d.pdf", i), "application/pdf", int64(100_000 + r.IntN(50_000)), digest[:], make([]byte, 108), fmt.Sprintf("scale/%d.original", i), tail,
+		approvedDigest, verifiedSize, placement, page,
+		box, db.Micros(created), db.Micros(updated), approved, revoked, reason,
+	}, nil
+}
+
+// id makes a UUID from the maker's own source, so that runs are alike.
+func (m *maker) id() (u uuid.UUID) {
+	binary.BigEndian.PutUint64(u[:8], m.random.Uint64())
+	binary.BigEndian.PutUint64(u[8:], m.random.Uint64())
+	u[6], u[8] = u[6]&0x0f|0x70, u[8]&0x3f|0x80
+	return u
+}
+
+func statusOf(n int) cert.Status {
+	switch {
+	case n < 5:
+		return cert.Processing
+	case n < 15:
+		return cert.Failed
+	case n < 40:
+		return cert.Revoked
+	default:
+		return cert.Approved
+	}
+}
+
+// address makes an address: from the name where it is written in ASCII, else
+// from a number, as student mail is. One that is not new may have been given
+// before, to somebody with several certificates.
+func address(r *rand.Rand, name string, i int, again bool) string {
+	domain := pick(r, []string{"northwind.example", "students.northwind.example", "mail.example", "例え.jp", "post.example.org"})
+	who := i
+	if again {
+		who = r.IntN(i + 1)
+	}
+	var b strings.Builder
+	for _, c := range strings.ToLower(name) {
+		switch {
+		case c == ' ':
+			b.WriteByte('.')
+		case c >= 'a' && c <= 'z':
+			b.WriteRune(c)
+		default:
+		}
+	}
+	local := strings.Trim(b.String(), ".")
+	if len(local) < 5 {
+		local = "s"
+	}
+	return fmt.Sprintf("%s%d@%s", local, who, domain)
+}
+
+func letters(r *rand.Rand, alphabet string, n int) string {
+	b := make([]byte, n)
+	for i := range b {
+		b[i] = alphabet[r.IntN(len(alphabet))]
+	}
+	return string(b)
+}
