@@ -1,0 +1,151 @@
+package cert
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+func (v *vault) miscounted() int {
+	v.tb.Helper()
+	n, err := Miscounted(v.tb.Context(), v.d)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return n
+}
+
+// rowsOfCounts is how many rows the counts take.
+func (v *vault) rowsOfCounts() (n int) {
+	v.tb.Helper()
+	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificate_counts`).Scan(&n); err != nil {
+		v.tb.Fatal(err)
+	}
+	return n
+}
+
+// While certificates come and move from many sides and sweeps add up, the
+// counts are right in every snapshot, and a transaction that is undone leaves
+// nothing in them.
+func TestCountsAreRightAtEveryMoment(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		const writers, each = 4, 12
+		file := v.receive(v.inst, samplePDF("a diploma", 0))
+		undone := errors.New("undone")
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					u := Upload{
+						Institution: v.inst, Creator: Actor{Type: "token", ID: 7, Name: "Registry"}, Context: SingleUpload,
+						Title: fmt.Sprintf("%d %d", w, i), FullName: "Ada Obi", Email: "ada@example.org", File: file,
+					}
+					c, err := v.Upload(ctx, u)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := v.d.Tx(ctx, func(tx *db.Tx) error {
+						_, err := v.moveTx(ctx, tx, TriggerSealed, c.UUID)
+						return errors.Join(err, undone)
+					}); !errors.Is(err, undone) {
+						t.Error(err)
+					}
+					for _, trigger := range []Trigger{TriggerError, TriggerRetry, TriggerSealed, TriggerRevoke}[:1+i%4] {
+						if err := v.d.Tx(ctx, func(tx *db.Tx) error {
+							_, err := v.moveTx(ctx, tx, trigger, c.UUID)
+							return err
+						}); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		var done atomic.Bool
+		var looking sync.WaitGroup
+		for range 2 {
+			looking.Go(func() {
+				for !done.Load() {
+					if err := v.SweepCounts(ctx); err != nil {
+						t.Error(err)
+					}
+					if n, err := Miscounted(ctx, v.d); err != nil || n != 0 {
+						t.Errorf("off by %d, %v", n, err)
+					}
+				}
+			})
+		}
+		writing.Wait()
+		done.Store(true)
+		looking.Wait()
+		for status, want := range map[Status]int{Failed: writers * each / 4, Processing: writers * each / 4, Approved: writers * each / 4, Revoked: writers * each / 4} {
+			if l := v.list(Filter{Statuses: []Status{status}}); l.Total == nil || *l.Total != want || len(l.Items) != want {
+				t.Errorf("%s: %d listed, total %v, want %d", status, len(l.Items), l.Total, want)
+			}
+		}
+		if err := v.SweepCounts(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := v.rowsOfCounts(); n != len(Statuses) {
+			t.Errorf("the counts of one institution take %d rows after a sweep", n)
+		}
+	})
+}
+
+func TestFoldTakesManyTransactions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.insert(crowd(3, v.inst.ID))
+		// Changes that cancel out, more than one transaction takes.
+		v.exec(`INSERT INTO certificate_counts (institution_id, source, status, n)
+			WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) SELECT $1, 'vault', 'approved', CASE i % 2 WHEN 0 THEN 1 ELSE -1 END FROM n WHERE i > 0`, v.inst.ID)
+		if n := v.miscounted(); n != 0 {
+			t.Fatalf("off by %d", n)
+		}
+		if err := v.SweepCounts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := v.miscounted(); n != 0 || v.rowsOfCounts() > 3 {
+			t.Errorf("off by %d in %d rows", n, v.rowsOfCounts())
+		}
+		v.exec(`UPDATE certificate_counts SET n = n + 5 WHERE id = (SELECT min(id) FROM certificate_counts)`)
+		if n := v.miscounted(); n != 5 {
+			t.Errorf("counts that are wrong by 5 pass for wrong by %d", n)
+		}
+	})
+}
+
+// The counts follow the row, whoever changes it.
+func TestCountsFollowRemovals(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.insert(crowd(10, v.inst.ID))
+		v.exec(`DELETE FROM certificates WHERE title IN ('Diploma 2', 'Diploma 7')`)
+		v.exec(`UPDATE certificates SET status = 'revoked' WHERE title = 'Diploma 3'`)
+		if n := v.miscounted(); n != 0 {
+			t.Errorf("off by %d", n)
+		}
+		v.bounds = bounds{}
+		if got := titles(v.list(Filter{Search: "diploma 7"})); len(got) != 0 {
+			t.Errorf("a search finds the removed %q", got)
+		}
+		v.exec(`UPDATE certificates SET search_text = $1 WHERE title = 'Diploma 3'`, " another name\n diploma 3\n")
+		if got := titles(v.list(Filter{Search: "another name"})); len(got) != 1 {
+			t.Errorf("a search does not find what a record was changed to: %q", got)
+		}
+		if got := titles(v.list(Filter{Search: "person"})); len(got) != 7 {
+			t.Errorf("a search finds what a record was changed from: %q", got)
+		}
+	})
+}

@@ -1,0 +1,161 @@
+package cert
+
+import (
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func TestCursorIsOfOneList(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		other := v.institution("OTHER")
+		v.insert(crowd(30, v.inst.ID, other.ID))
+		start := ""
+		base := Filter{Sort: ByName, Search: "diploma", Statuses: []Status{Approved, Failed, Revoked}, PerPage: 2, Cursor: &start}
+		l := v.list(withPage(base))
+		if l.Next == "" || len(l.Items) != 2 {
+			t.Fatalf("%+v", l)
+		}
+		ask := func(institution int64, f Filter, cursor string) error {
+			f.Cursor = &cursor
+			_, err := v.List(t.Context(), institution, f)
+			return err
+		}
+		if err := ask(v.inst.ID, base, l.Next); err != nil {
+			t.Fatal(err)
+		}
+		larger := base
+		larger.PerPage = 3
+		if err := ask(v.inst.ID, larger, l.Next); err != nil {
+			t.Errorf("another size of page: %v", err)
+		}
+		refused := func(name string, err error) {
+			t.Helper()
+			e, ok := errors.AsType[*fault.Error](err)
+			if !ok || e.Kind != fault.Invalid || len(e.Fields) != 1 || e.Fields[0].Name != "cursor" {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		refused("another institution", ask(other.ID, base, l.Next))
+		for name, change := range map[string]func(f *Filter){
+			"another search": func(f *Filter) { f.Search = "diplom" }, "another status": func(f *Filter) { f.Statuses = []Status{Approved} },
+			"another order": func(f *Filter) { f.Sort = ByEmail }, "the other direction": func(f *Filter) { f.Ascending = true },
+			"a filter more": func(f *Filter) { f.CustomerID = 1 }, "other sources": func(f *Filter) { f.Sources = []Source{Vault} },
+		} {
+			f := base
+			change(&f)
+			refused(name, ask(v.inst.ID, f, l.Next))
+		}
+		raw, err := base64.RawURLEncoding.DecodeString(l.Next)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range raw {
+			changed := slices.Clone(raw)
+			changed[i] ^= 1
+			refused(fmt.Sprintf("byte %d changed", i), ask(v.inst.ID, base, base64.RawURLEncoding.EncodeToString(changed)))
+		}
+		for _, cursor := range []string{"x", "0", "page2", l.Next + "A", l.Next[1:], "====", strings.Repeat("A", 100_000), "\x00", "\xff", "é"} {
+			refused(fmt.Sprintf("%.20q", cursor), ask(v.inst.ID, base, cursor))
+		}
+	})
+}
+
+func withPage(f Filter) Filter {
+	f.Page = 1
+	return f
+}
+
+// A place with the longest name that can be stored, in letters that grow when
+// folded, makes a cursor that is taken.
+func TestCursorAfterALongName(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		for i := range 3 {
+			v.upload(func(u *Upload) { u.Title, u.FullName = fmt.Sprint(i), strings.Repeat("ΐ", 255) })
+		}
+		if got := v.byCursor(Filter{Sort: ByName, PerPage: 1}); !slices.Equal(got, v.byCursor(Filter{PerPage: 3})) || len(got) != 3 {
+			t.Errorf("%v", got)
+		}
+	})
+}
+
+// Whatever comes and moves while a list is walked, what stays put is met once.
+func TestWalkWhileRecordsMove(t *testing.T) {
+	t.Parallel()
+	for _, by := range []Sort{ByUpdated, ByCreated, ByStatus} {
+		for _, ascending := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s %v", by, ascending), func(t *testing.T) {
+				t.Parallel()
+				dbtest.Each(t, func(t *testing.T, d *db.DB) {
+					v := newVault(t, d)
+					all := crowd(40, v.inst.ID)
+					v.insert(all)
+					stay := map[int64]int{}
+					for i, r := range all {
+						if i%3 != 0 {
+							stay[r.id] = 0
+						}
+					}
+					next, turn := "", 0
+					for first := true; first || next != ""; first = false {
+						l := v.list(Filter{Page: 1, PerPage: 3, Cursor: &next, Sort: by, Ascending: ascending})
+						for _, c := range l.Items {
+							if _, ok := stay[c.ID]; ok {
+								stay[c.ID]++
+							}
+						}
+						next = l.Next
+						if turn++; turn > 40 {
+							t.Fatal("the walk has no end")
+						}
+						moved := all[(turn*3)%39]
+						moved = all[slices.Index(all, moved)/3*3]
+						v.exec(`UPDATE certificates SET status = $1, updated_at = $2 WHERE id = $3`,
+							string(Statuses[turn%4]), db.Micros(v.clock.now().Add(time.Duration(turn*7%11)*time.Hour)), moved.id)
+						if turn < 15 {
+							fresh := crowd(1, v.inst.ID)[0]
+							fresh.id, fresh.title, fresh.reference = int64(900_000+turn), fmt.Sprint("new ", turn), fmt.Sprintf("NEW-%016d", turn)
+							fresh.created += int64(turn*7%11) * int64(24*time.Hour/time.Microsecond)
+							v.insert([]*record{fresh})
+						}
+					}
+					for id, n := range stay {
+						if n != 1 {
+							t.Errorf("%d stayed put and was met %d times", id, n)
+						}
+					}
+				})
+			})
+		}
+	}
+}
+
+func TestListThatTakesTooLong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.upload(nil)
+		v.listTime = time.Nanosecond
+		_, err := v.List(t.Context(), v.inst.ID, Filter{Page: 1, PerPage: 15})
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
+			t.Errorf("%v", err)
+		}
+		v.listTime = listTime
+		if l := v.list(Filter{}); len(l.Items) != 1 {
+			t.Errorf("after it, the list has %d records", len(l.Items))
+		}
+	})
+}
