@@ -102,6 +102,11 @@ func TestPermissionMatrix(t *testing.T) {
 		"GET /business/batches/not-a-uuid":                         {"batch:view", "certificate-vault:view"},
 		"GET /business/certificate-templates":                      {"certificate-template:list", "certificate-vault:list"},
 		"GET /business/certificate-vault?page=0&no_such_filter=on": {"certificate-vault:list"},
+		"GET /business/certificates":                               {"certificate:list", "certificate-vault:list"},
+		"GET /business/certificates?no_such_filter=on":             {"certificate:list", "certificate-vault:list"},
+		"GET /business/certificates/" + nobody:                     {"certificate:view", "certificate-vault:view"},
+		"GET /business/certificates/not-a-uuid":                    {"certificate:view", "certificate-vault:view"},
+		"GET /business/certificates/" + nobody + "/download":       {"certificate:download", "certificate-vault:download"},
 	} {
 		method, path, _ := strings.Cut(target, " ")
 		for permission, secret := range secrets {

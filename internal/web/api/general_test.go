@@ -1,0 +1,308 @@
+package api
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/token"
+)
+
+// generalFields is every field of a general certificate, as the contract names
+// them, and in which statuses it is null, as in recordFields.
+var generalFields = map[string]string{
+	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf",
+	"batch_id": "pafr", "batch": "pafr", "customer_id": "pafr", "creator": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
+	"signatures": "", "created_at": "", "updated_at": "",
+}
+
+func checkGeneral(t *testing.T, status string, record map[string]any) {
+	t.Helper()
+	if got, want := slices.Sorted(maps.Keys(record)), slices.Sorted(maps.Keys(generalFields)); !slices.Equal(got, want) {
+		t.Errorf("%s: fields %v, want %v", status, got, want)
+	}
+	for name, null := range generalFields {
+		if (record[name] == nil) != strings.Contains(null, status[:1]) {
+			t.Errorf("%s: %s is %v", status, name, record[name])
+		}
+	}
+	shown := map[string]string{"processing": "processing", "approved": "generated", "failed": "failed", "revoked": "revoked"}[status]
+	state, _ := record["status"].(map[string]any)
+	if len(state) != 3 || state["value"] != shown || state["label"] == "" || state["description"] == "" {
+		t.Errorf("%s: status %v, want %s", status, state, shown)
+	}
+}
+
+func (v *vault) exec(query string, args ...any) {
+	v.tb.Helper()
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(v.tb.Context(), query, args...)
+		return err
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+// general lists general certificates and gives their ids.
+func (v *vault) general(query string) (list []string) {
+	v.tb.Helper()
+	a := v.get("/business/certificates" + query)
+	if a.Status != http.StatusOK {
+		v.tb.Fatalf("%s: %d %s", query, a.Status, a.Body)
+	}
+	list = []string{}
+	for _, record := range a.json(v.tb)["data"].([]any) {
+		list = append(list, record.(map[string]any)["id"].(string))
+	}
+	return list
+}
+
+func TestGeneralRecordInEachStatus(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		made := v.upload("diploma.pdf")
+		id, reference := made["uuid"].(string), made["reference_id"].(string)
+		view := func(id string) map[string]any { return data(t, v.get("/business/certificates/"+id)) }
+		processing := view(id)
+		checkGeneral(t, "processing", processing)
+		for name, want := range map[string]any{
+			"id": id, "reference_id": reference, "certificate_title": made["certificate_title"], "name": "Ada Obi", "email": "ada@example.org",
+			"source": made["source"], "issue_date": made["issue_date"], "qrcode_path": made["qrcode_path"], "barcode_path": made["barcode_path"],
+			"signatures": []any{}, "created_at": made["created_at"],
+		} {
+			if !reflect.DeepEqual(processing[name], want) {
+				t.Errorf("%s is %v, want %v", name, processing[name], want)
+			}
+		}
+		creator, _ := processing["creator"].(map[string]any)
+		if len(creator) != 3 || creator["type"] != "token" || creator["name"] != "Registry" || creator["id"] == nil {
+			t.Errorf("creator %v", creator)
+		}
+		failing := v.upload("refuse.pdf")["uuid"].(string)
+		v.process(2)
+		checkGeneral(t, "failed", view(failing))
+		approved := view(id)
+		checkGeneral(t, "approved", approved)
+		if vault := data(t, v.get("/business/certificate-vault/"+id)); approved["generated_at"] != vault["approved_at"] || approved["updated_at"] != vault["updated_at"] {
+			t.Errorf("generated %v, updated %v; the vault says %v", approved["generated_at"], approved["updated_at"], vault)
+		}
+		if a := v.get("/business/certificates/" + id + "/download"); a.Status != http.StatusOK || !bytes.Equal(a.Body, append(samplePDF(0), tail...)) ||
+			a.Header.Get("Content-Type") != "application/pdf" {
+			t.Errorf("download: %d, %d bytes", a.Status, len(a.Body))
+		}
+		if a := v.get("/business/certificates/" + failing + "/download"); a.Status != http.StatusNotFound {
+			t.Errorf("download of a failed one: %d", a.Status)
+		}
+		if a := v.postJSON("/business/certificate-vault/"+id+"/revoke", `{"reason": "x"}`); a.Status != http.StatusOK {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		revoked := view(id)
+		checkGeneral(t, "revoked", revoked)
+		list := v.get("/business/certificates").json(t)["data"].([]any)
+		if len(list) != 2 || !reflect.DeepEqual(list[1], any(revoked)) {
+			t.Errorf("the list has %v, the view %v", list, revoked)
+		}
+	})
+}
+
+func TestGeneralBatch(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	named, unnamed, alone := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
+	first, second := uuid.NewString(), uuid.NewString()
+	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, first, named)
+	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, second, unnamed)
+	v.api.BatchNames = func(_ context.Context, institutionID int64, ids map[string]bool) (map[string]string, error) {
+		if institutionID != v.inst.ID || !maps.Equal(ids, map[string]bool{first: true, second: true}) && len(ids) != 1 {
+			return nil, fmt.Errorf("asked for %v of %d", ids, institutionID)
+		}
+		return map[string]string{first: "Class of 2026"}, nil
+	}
+	for id, want := range map[string]any{named: map[string]any{"id": first, "name": "Class of 2026"}, unnamed: nil, alone: nil} {
+		if got := data(t, v.get("/business/certificates/"+id))["batch"]; !reflect.DeepEqual(got, want) {
+			t.Errorf("batch %v, want %v", got, want)
+		}
+	}
+	if got := v.general("?batch_id=" + strings.ToUpper(first)); !slices.Equal(got, []string{named}) {
+		t.Errorf("of the batch: %v", got)
+	}
+	if got := v.general("?batch_id=" + uuid.NewString()); len(got) != 0 {
+		t.Errorf("of no batch: %v", got)
+	}
+	if got := v.general(""); len(got) != 3 {
+		t.Errorf("all: %v", got)
+	}
+}
+
+// What a token with the vault's permission alone sees ends at the vault's
+// certificates.
+func TestGeneralForVaultTokens(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	vaults, others := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string)
+	v.process(2)
+	v.exec(`UPDATE certificates SET source = 'elsewhere' WHERE uuid = $1`, others)
+	for _, tc := range []struct {
+		permission token.Permission
+		path       string
+		other      int
+	}{
+		{token.CertificateView, "", http.StatusOK},
+		{token.VaultView, "", http.StatusNotFound},
+		{token.CertificateDownload, "/download", http.StatusOK},
+		{token.VaultDownload, "/download", http.StatusNotFound},
+	} {
+		v.secret = v.token(v.inst, nil, tc.permission)
+		if a := v.get("/business/certificates/" + vaults + tc.path); a.Status != http.StatusOK {
+			t.Errorf("%s, the vault's own: %d %s", tc.permission, a.Status, a.Body)
+		}
+		if a := v.get("/business/certificates/" + others + tc.path); a.Status != tc.other {
+			t.Errorf("%s, another source: %d %s", tc.permission, a.Status, a.Body)
+		}
+	}
+	v.secret = v.token(v.inst, nil, token.VaultList)
+	if got := v.general(""); !slices.Equal(got, []string{vaults}) {
+		t.Errorf("the list for the vault's permission has %v", got)
+	}
+}
+
+func TestGeneralListFilters(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t), 0)
+	approved, failed := v.upload("a.pdf"), v.upload("refuse.pdf")
+	v.process(2)
+	processing := v.upload("c.pdf")
+	id := func(m map[string]any) string { return m["uuid"].(string) }
+	v.exec(`UPDATE certificates SET issue_date = '2024-02-29', full_name = 'Zoë', customer_id = 41 WHERE uuid = $1`, id(failed))
+	today := time.Now().UTC().Format(time.DateOnly)
+	all := []string{id(processing), id(failed), id(approved)}
+	for query, want := range map[string][]string{
+		"": all, "?status=": all, "?sort_field=&sort_order=&cursor=": all, "?search=ada+obi": all, "?search=ad": all,
+		"?status=generated": {id(approved)}, "?status=failed": {id(failed)}, "?status=processing": {id(processing)}, "?status=revoked": {}, "?status=pending": {},
+		"?issue_date_to=2024-02-29": {id(failed)}, "?issue_date_from=2024-02-29&issue_date_to=2024-02-29": {id(failed)}, "?issue_date_to=2024-02-28": {},
+		"?issue_date_from=2024-03-01": {id(processing), id(approved)}, "?generated_at_from=" + today: {id(approved)}, "?generated_at_to=" + today: {id(approved)},
+		"?generated_at_to=2020-01-01": {}, "?generated_at_from=2020-01-01&status=failed": {}, "?customer_id=41": {id(failed)}, "?customer_id=42": {},
+		"?sort_field=created_at&sort_order=asc": {id(approved), id(failed), id(processing)}, "?sort_order=asc": {id(approved), id(failed), id(processing)},
+		"?sort_field=status&sort_order=asc": {id(failed), id(approved), id(processing)}, "?sort_field=status": {id(processing), id(approved), id(failed)},
+		"?sort_field=issue_date&sort_order=asc&search=" + failed["reference_id"].(string): {id(failed)},
+		"?sort_field=generated_at":                {id(approved), id(processing), id(failed)},
+		"?sort_field=generated_at&sort_order=asc": {id(failed), id(processing), id(approved)},
+		"?search=" + url.QueryEscape("Ada") + "&status=generated&issue_date_from=2024-01-01&generated_at_to=" + today + "&sort_field=email": {id(approved)},
+	} {
+		if got := v.general(query); !slices.Equal(got, want) {
+			t.Errorf("%q: %v, want %v", query, got, want)
+		}
+	}
+	for query, fields := range map[string]string{
+		"?applicant_email=ada@example.org": "applicant_email", "?status=approved": "status", "?status=in_review": "status", "?sort_field=title": "sort_field", "?sort_order=up": "sort_order",
+		"?sort_order=DESC": "sort_order", "?issue_date_from=2024-02-30": "issue_date_from", "?issue_date_to=29.02.2024": "issue_date_to", "?generated_at_from=yesterday": "generated_at_from",
+		"?generated_at_to=2024-02-29T00:00:00Z": "generated_at_to", "?batch_id=7": "batch_id", "?batch_id=%7B" + nobody + "%7D": "batch_id", "?customer_id=x": "customer_id",
+		"?customer_id=0": "customer_id", "?customer_id=-1": "customer_id", "?customer_id=9223372036854775808": "customer_id", "?page=1&cursor=": "page", "?cursor=x": "cursor",
+		"?search=a&search=b": "search", "?search[]=a": "search[]", "?search=%00": "search", "?page=1001&per_page=100": "page", "?per_page=101": "per_page",
+		"?status=x&sort_field=y&batch_id=z": "batch_id sort_field status",
+	} {
+		a := v.get("/business/certificates" + query)
+		if query == "?status=x&sort_field=y&batch_id=z" {
+			fields = "sort_field status" // what a filter holds is looked at when all are known
+		}
+		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
+			t.Errorf("%q: %d %s", query, a.Status, a.Body)
+		}
+	}
+	for query, fields := range map[string]string{"?sort_field=name": "sort_field", "?sort_order=asc": "sort_order", "?batch_id=" + nobody: "batch_id", "?status=generated": "status"} {
+		if a := v.get("/business/certificate-vault" + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
+			t.Errorf("the vault's list, %q: %d %s", query, a.Status, a.Body)
+		}
+	}
+}
+
+func TestWalkByCursor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		var newest []any
+		for range 5 {
+			newest = append([]any{v.upload("diploma.pdf")["uuid"]}, newest...)
+		}
+		for path, key := range map[string]string{"/business/certificate-vault": "uuid", "/business/certificates": "id"} {
+			var met []any
+			last := ""
+			for next := any(base + path + "?cursor=&per_page=2&search=ada+obi"); next != nil; {
+				to, err := url.Parse(next.(string))
+				if err != nil {
+					t.Fatal(err)
+				}
+				a := v.get(to.RequestURI())
+				got := a.json(t)
+				for _, record := range got["data"].([]any) {
+					met = append(met, record.(map[string]any)[key])
+				}
+				links, meta := got["links"].(map[string]any), got["meta"].(map[string]any)
+				next = links["next"]
+				wantMeta := map[string]any{
+					"current_page": nil, "from": nil, "last_page": nil, "path": base + path, "per_page": 2.0, "to": nil, "total": nil, "next_cursor": meta["next_cursor"],
+				}
+				if !reflect.DeepEqual(meta, wantMeta) || links["first"] != base+path+"?cursor=&per_page=2&search=ada+obi" || links["last"] != nil || links["prev"] != nil {
+					t.Errorf("%s", a.Body)
+				}
+				if next != nil {
+					last = meta["next_cursor"].(string)
+					if next != base+path+"?cursor="+last+"&per_page=2&search=ada+obi" {
+						t.Errorf("next is %v, the cursor %s", next, last)
+					}
+				}
+			}
+			if !slices.Equal(met, newest) {
+				t.Errorf("%s: met %v, want %v", path, met, newest)
+			}
+			for query, fields := range map[string]string{
+				"?cursor=" + last + "&search=ada": "cursor", "?cursor=" + last: "cursor", "?cursor=" + last[1:] + "&search=ada+obi": "cursor", "?cursor=&cursor=": "cursor",
+				"?page=1&cursor=" + last + "&search=ada+obi": "page",
+			} {
+				if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
+					t.Errorf("%q: %d %s", query, a.Status, a.Body)
+				}
+			}
+			if a := v.get(path + "?page=1001&per_page=100"); !strings.Contains(a.refusal(t).Message, "cursor") {
+				t.Errorf("who asks for too deep a page is told %s", a.Body)
+			}
+		}
+	})
+}
+
+// Where pages end and the list does not, its next part is a cursor away.
+func TestNextBeyondThePages(t *testing.T) {
+	t.Parallel()
+	total := 1_000_000
+	query := url.Values{"page": {"1000"}, "per_page": {"100"}, "search": {"x"}}
+	f := cert.Filter{Page: 1000, PerPage: 100}
+	p := paged("/list", query, f, &cert.List{Total: &total, Next: "abc"}, make([]int, 100))
+	if p.Links.Next == nil || *p.Links.Next != "/list?cursor=abc&per_page=100&search=x" || p.Meta.NextCursor == nil || *p.Meta.NextCursor != "abc" {
+		t.Errorf("next %v, next cursor %v", p.Links.Next, p.Meta.NextCursor)
+	}
+	if p.Meta.LastPage == nil || *p.Meta.LastPage != 10_000 || *p.Meta.Total != total || p.Links.Last != nil {
+		t.Errorf("last page %v, link to it %v", p.Meta.LastPage, p.Links.Last)
+	}
+	f.Page = 999
+	p = paged("/list", query, f, &cert.List{AtLeast: 10_000, Next: "abc"}, make([]int, 100))
+	if p.Links.Next == nil || *p.Links.Next != "/list?page=1000&per_page=100&search=x" || p.Meta.NextCursor != nil {
+		t.Errorf("next %v", p.Links.Next)
+	}
+	if p.Meta.Total != nil || p.Meta.LastPage != nil || p.Links.Last != nil || p.Meta.TotalAtLeast == nil || *p.Meta.TotalAtLeast != 10_000 {
+		t.Errorf("meta %+v", p.Meta)
+	}
+}
