@@ -2,8 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
-	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -43,16 +41,6 @@ func checkGeneral(t *testing.T, status string, record map[string]any) {
 	state, _ := record["status"].(map[string]any)
 	if len(state) != 3 || state["value"] != shown || state["label"] == "" || state["description"] == "" {
 		t.Errorf("%s: status %v, want %s", status, state, shown)
-	}
-}
-
-func (v *vault) exec(query string, args ...any) {
-	v.tb.Helper()
-	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
-		_, err := tx.ExecContext(v.tb.Context(), query, args...)
-		return err
-	}); err != nil {
-		v.tb.Fatal(err)
 	}
 }
 
@@ -122,17 +110,16 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 func TestGeneralBatch(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t), 0)
-	named, unnamed, alone := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
+	named, foreign, alone := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
 	first, second := uuid.NewString(), uuid.NewString()
 	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, first, named)
-	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, second, unnamed)
-	v.api.BatchNames = func(_ context.Context, institutionID int64, ids map[string]bool) (map[string]string, error) {
-		if institutionID != v.inst.ID || !maps.Equal(ids, map[string]bool{first: true, second: true}) && len(ids) != 1 {
-			return nil, fmt.Errorf("asked for %v of %d", ids, institutionID)
-		}
-		return map[string]string{first: "Class of 2026"}, nil
+	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, second, foreign)
+	other := v.institution("OTHER")
+	for id, owner := range map[string]int64{first: v.inst.ID, second: other.ID} {
+		v.exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_id, creator_name, total, created_at)
+			VALUES ($1, $2, 'Class of 2026', 'vault', 'bulk_upload', 'token', 1, 'x', 1, 0)`, id, owner)
 	}
-	for id, want := range map[string]any{named: map[string]any{"id": first, "name": "Class of 2026"}, unnamed: nil, alone: nil} {
+	for id, want := range map[string]any{named: map[string]any{"id": first, "name": "Class of 2026"}, foreign: nil, alone: nil} {
 		if got := data(t, v.get("/business/certificates/"+id))["batch"]; !reflect.DeepEqual(got, want) {
 			t.Errorf("batch %v, want %v", got, want)
 		}
@@ -290,7 +277,7 @@ func TestNextBeyondThePages(t *testing.T) {
 	total := 1_000_000
 	query := url.Values{"page": {"1000"}, "per_page": {"100"}, "search": {"x"}}
 	f := cert.Filter{Page: 1000, PerPage: 100}
-	p := paged("/list", query, f, &cert.List{Total: &total, Next: "abc"}, make([]int, 100))
+	p := paged("/list", query, f, &cert.List{Total: &total, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?cursor=abc&per_page=100&search=x" || p.Meta.NextCursor == nil || *p.Meta.NextCursor != "abc" {
 		t.Errorf("next %v, next cursor %v", p.Links.Next, p.Meta.NextCursor)
 	}
@@ -298,7 +285,7 @@ func TestNextBeyondThePages(t *testing.T) {
 		t.Errorf("last page %v, link to it %v", p.Meta.LastPage, p.Links.Last)
 	}
 	f.Page = 999
-	p = paged("/list", query, f, &cert.List{AtLeast: 10_000, Next: "abc"}, make([]int, 100))
+	p = paged("/list", query, f, &cert.List{AtLeast: 10_000, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?page=1000&per_page=100&search=x" || p.Meta.NextCursor != nil {
 		t.Errorf("next %v", p.Links.Next)
 	}

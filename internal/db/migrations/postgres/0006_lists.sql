@@ -20,7 +20,6 @@ CREATE INDEX certificates_status_issue_date_idx ON certificates (institution_id,
 CREATE INDEX certificates_issue_date_idx ON certificates (institution_id, source, issue_date, created_at, id);
 CREATE INDEX certificates_generated_at_idx ON certificates (institution_id, source, status, generated_at, created_at, id, issue_date);
 CREATE INDEX certificates_updated_at_idx ON certificates (institution_id, source, status, updated_at, created_at, id);
-CREATE INDEX certificates_batch_id_idx ON certificates (batch_id, status) WHERE batch_id IS NOT NULL;
 CREATE INDEX certificates_customer_id_idx ON certificates (institution_id, customer_id) WHERE customer_id IS NOT NULL;
 
 -- How many certificates there are is the sum of n. Each change appends what it

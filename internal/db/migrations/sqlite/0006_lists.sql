@@ -17,7 +17,6 @@ CREATE INDEX certificates_status_issue_date_idx ON certificates (institution_id,
 CREATE INDEX certificates_issue_date_idx ON certificates (institution_id, source, issue_date, created_at, id);
 CREATE INDEX certificates_generated_at_idx ON certificates (institution_id, source, status, generated_at, created_at, id, issue_date);
 CREATE INDEX certificates_updated_at_idx ON certificates (institution_id, source, status, updated_at, created_at, id);
-CREATE INDEX certificates_batch_id_idx ON certificates (batch_id, status) WHERE batch_id IS NOT NULL;
 CREATE INDEX certificates_customer_id_idx ON certificates (institution_id, customer_id) WHERE customer_id IS NOT NULL;
 -- The newest and the oldest of each block of ids, for searches in the order of
 -- time: ids follow time but for clocks that were set back.
