@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
+	"github.com/certvault/certvault/internal/web/openapi"
 	"github.com/certvault/certvault/internal/web/public"
 )
 
@@ -84,8 +85,13 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	publicLimit := limit.NewCounter(a.cfg.PublicRateLimit, time.Now)
+	docs, err := openapi.New(a.cfg.BaseURL, publicLimit)
+	if err != nil {
+		return nil, err
+	}
 	pages := &public.Pages{
-		Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: limit.NewCounter(a.cfg.PublicRateLimit, time.Now), Now: time.Now,
+		Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys, SetupRemote: a.cfg.SetupRemote,
 	}
 	pagesHandler, err := pages.Handler()
@@ -110,19 +116,21 @@ func (a *App) handler() (http.Handler, error) {
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
-	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(business.Handler())), web.Routes(mux, web.WriteJSONError), compress(pagesHandler))), nil
+	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(business.Handler())), web.Routes(mux, web.WriteJSONError), compress(docs.Handler()), compress(pagesHandler))), nil
 }
 
 // surfaces gives each request to its surface. Not by a mux: that would answer
 // paths it finds unclean by itself, with a redirect, before anyone asked for a
 // token.
-func surfaces(business, health, pages http.Handler) http.Handler {
+func surfaces(business, health, docs, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
 		case p == "/business" || strings.HasPrefix(p, "/business/"):
 			business.ServeHTTP(w, r)
 		case p == "/healthz" || p == "/readyz":
 			health.ServeHTTP(w, r)
+		case p == "/openapi.json" || p == "/docs" || strings.HasPrefix(p, "/docs/"):
+			docs.ServeHTTP(w, r)
 		default:
 			pages.ServeHTTP(w, r)
 		}

@@ -1,0 +1,125 @@
+// Package openapi owns the description of the vault's interface: one OpenAPI
+// document, kept by hand in openapi.yaml, served at /openapi.json and shown as
+// pages under /docs. It knows no route itself; a test holds the document against
+// the routes that the other surfaces serve.
+package openapi
+
+import (
+	"bytes"
+	"crypto/sha256"
+	_ "embed" // the document
+	"encoding/base64"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+)
+
+//go:embed openapi.yaml
+var source []byte
+
+// policy lets a page load our own style and picture, and nothing else.
+const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+
+var errNoPage = fault.New(fault.NotFound, "There is no such page.")
+
+// Docs serves the document and its pages, which are made once.
+type Docs struct {
+	counter *limit.Counter
+	json    *content
+	pages   map[string]*content
+	assets  map[string]*content
+	view    *view
+}
+
+// content is what a route answers.
+type content struct {
+	body []byte
+	tag  string
+	kind string
+}
+
+func newContent(kind string, body []byte) *content {
+	sum := sha256.Sum256(body)
+	return &content{body: body, kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12])}
+}
+
+// New makes the document and its pages for a vault at a base address; counter
+// limits who asks too often.
+func New(base string, counter *limit.Counter) (*Docs, error) {
+	doc, err := read(source, base)
+	if err != nil {
+		return nil, fmt.Errorf("reading the interface's document: %w", err)
+	}
+	d := &Docs{counter: counter, json: newContent("application/json", doc.json), pages: map[string]*content{}, assets: map[string]*content{}}
+	if d.view, err = newView(d.assets); err != nil {
+		return nil, err
+	}
+	for name, p := range pagesOf(doc) {
+		body, err := d.view.draw(p)
+		if err != nil {
+			return nil, err
+		}
+		d.pages[name] = newContent("text/html; charset=utf-8", body)
+	}
+	return d, nil
+}
+
+// Handler gives the routes.
+func (d *Docs) Handler() http.Handler {
+	mux := http.NewServeMux()
+	route := func(pattern string, f web.Func) {
+		mux.Handle(pattern, web.Handler(d.render, func(w http.ResponseWriter, r *http.Request) error {
+			if err := d.throttle(w, r); err != nil {
+				return err
+			}
+			return f(w, r)
+		}))
+	}
+	route("GET /openapi.json", func(w http.ResponseWriter, r *http.Request) error { return d.json.serve(w, r) })
+	route("GET /docs", d.page)
+	route("GET /docs/{page}", d.page)
+	mux.Handle("GET /docs/assets/{file}", web.Handler(d.render, d.asset))
+	return web.Routes(mux, d.render)
+}
+
+func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
+	p, ok := d.pages[r.PathValue("page")]
+	if !ok {
+		return errNoPage
+	}
+	pageHeaders(w)
+	return p.serve(w, r)
+}
+
+// asset serves a style or picture, whose name has its digest, so that it can be
+// kept for good.
+func (d *Docs) asset(w http.ResponseWriter, r *http.Request) error {
+	a, ok := d.assets[r.PathValue("file")]
+	if !ok {
+		return errNoPage
+	}
+	h := w.Header()
+	h.Set("Content-Type", a.kind)
+	h.Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(a.body))
+	return nil
+}
+
+func (c *content) serve(w http.ResponseWriter, r *http.Request) error {
+	w.Header().Set("Content-Type", c.kind)
+	return web.ServeContent(w, r, bytes.NewReader(c.body), c.tag)
+}
+
+func pageHeaders(w http.ResponseWriter) {
+	h := w.Header()
+	h.Set("Content-Security-Policy", policy)
+	h.Set("Referrer-Policy", "no-referrer")
+}
+
+func tooMany(wait time.Duration) error {
+	return &fault.Error{Kind: fault.TooMany, Message: "Too many requests from this address. Please wait a moment.", RetryAfter: wait}
+}

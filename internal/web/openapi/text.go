@@ -1,0 +1,55 @@
+package openapi
+
+import "strings"
+
+// block is a paragraph, a heading or a list of a description.
+type block struct {
+	Heading string
+	// ID names a heading, for links to it.
+	ID    string
+	Text  []span
+	Items [][]span
+}
+
+// span is text, or code.
+type span struct {
+	Text string
+	Code bool
+}
+
+// blocks reads a description: paragraphs with blank lines between them, "## "
+// headings, "- " lists, and `code`. It is all of Markdown that the document
+// uses.
+func blocks(description string) []block {
+	var list []block
+	for part := range strings.SplitSeq(strings.TrimSpace(description), "\n\n") {
+		part = strings.TrimSpace(part)
+		switch heading, isHeading := strings.CutPrefix(part, "## "); {
+		case part == "":
+		case isHeading:
+			list = append(list, block{Heading: heading, ID: strings.ReplaceAll(strings.ToLower(heading), " ", "-")})
+		case strings.HasPrefix(part, "- "):
+			var b block
+			for item := range strings.SplitSeq(strings.TrimPrefix(part, "- "), "\n- ") {
+				b.Items = append(b.Items, spans(item))
+			}
+			list = append(list, b)
+		default:
+			list = append(list, block{Text: spans(part)})
+		}
+	}
+	return list
+}
+
+// spans tells code, which stands between backticks, from text.
+func spans(text string) []span {
+	var list []span
+	isCode := false
+	for piece := range strings.SplitSeq(strings.Join(strings.Fields(text), " "), "`") {
+		if piece != "" {
+			list = append(list, span{Text: piece, Code: isCode})
+		}
+		isCode = !isCode
+	}
+	return list
+}
