@@ -1,0 +1,216 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"iter"
+	"maps"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// MaxEntries is how many entries a batch may have.
+const MaxEntries = 5000
+
+// UploadedFile is a file that waits for a batch, for 24 hours.
+type UploadedFile struct {
+	FileID   string `json:"file_id"`
+	FileName string `json:"file_name"`
+	MIMEType string `json:"mime_type"`
+	Size     int64  `json:"size"`
+}
+
+// UploadFile stores a file for entries of batches.
+func (c *Client) UploadFile(ctx context.Context, f *File, options ...Option) (*UploadedFile, error) {
+	b, err := newFileBody(nil, "file", f)
+	if err != nil {
+		return nil, err
+	}
+	return one[UploadedFile](ctx, c, post(vaultPath+"/upload-file", b, options))
+}
+
+// Entry is one certificate of a batch.
+type Entry struct {
+	// Index is the number under which the vault reports the entry: 0 to 999,999,
+	// each once in a batch, in any order and with gaps.
+	Index                                      int
+	CertificateTitle, FullName, ApplicantEmail string
+	// FileID is from UploadFile; several entries may share one.
+	FileID string
+	// IssueDate is YYYY-MM-DD; empty is today in UTC.
+	IssueDate string
+	Details   string
+}
+
+// BatchAccepted says that a batch is being processed.
+type BatchAccepted struct {
+	BatchID string `json:"batch_id"`
+	Total   int    `json:"total"`
+	Status  string `json:"status"`
+}
+
+// SubmitBatch submits up to MaxEntries entries. A field that breaks a rule
+// refuses the whole batch with ErrInvalid; Error.Fields names it as
+// entries.3.applicant_email, by the entry's Index. An entry that there is a
+// certificate of already is rejected alone, which BatchEntries tells.
+func (c *Client) SubmitBatch(ctx context.Context, entries []Entry, options ...Option) (*BatchAccepted, error) {
+	b, err := entriesBody(entries)
+	if err != nil {
+		return nil, err
+	}
+	return one[BatchAccepted](ctx, c, post(vaultPath+"/bulk", b, options))
+}
+
+func entriesBody(entries []Entry) (*bytesBody, error) {
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for i := range entries {
+		e := &entries[i]
+		for _, f := range []formField{
+			{"certificate_title", e.CertificateTitle}, {"full_name", e.FullName}, {"applicant_email", e.ApplicantEmail}, {"file_id", e.FileID},
+			{"issue_date", e.IssueDate}, {"details", e.Details},
+		} {
+			if f.value == "" {
+				continue
+			}
+			if err := w.WriteField(fmt.Sprintf("entries[%d][%s]", e.Index, f.name), f.value); err != nil {
+				return nil, fmt.Errorf("writing the entries: %w", err)
+			}
+		}
+	}
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("writing the entries: %w", err)
+	}
+	return &bytesBody{kind: w.FormDataContentType(), content: b.Bytes()}, nil
+}
+
+// BatchStatus is how far a batch is.
+type BatchStatus string
+
+const (
+	// BatchProcessing batches have entries that are not done.
+	BatchProcessing BatchStatus = "processing"
+	// BatchCompleted batches have every entry approved.
+	BatchCompleted BatchStatus = "completed"
+	// BatchCompletedWithErrors batches have entries that failed or were rejected.
+	BatchCompletedWithErrors BatchStatus = "completed_with_errors"
+)
+
+// Batch is a batch and how far it is.
+type Batch struct {
+	ID          string        `json:"id"`
+	Name        *string       `json:"name"`
+	Source      Label[string] `json:"source"`
+	Status      BatchStatus   `json:"status"`
+	Progress    int           `json:"progress"` // of a hundred
+	Total       int           `json:"total"`
+	Processing  int           `json:"processing"`
+	Approved    int           `json:"approved"`
+	Failed      int           `json:"failed"`
+	Rejected    int           `json:"rejected"`
+	CreatedAt   time.Time     `json:"created_at"`
+	CompletedAt *time.Time    `json:"completed_at"`
+}
+
+// EntryStatus is how far an entry of a batch is.
+type EntryStatus string
+
+const (
+	// EntryQueued entries have no certificate yet.
+	EntryQueued EntryStatus = "queued"
+	// EntryProcessing entries have a certificate that is being processed.
+	EntryProcessing EntryStatus = "processing"
+	// EntryApproved entries have an approved certificate.
+	EntryApproved EntryStatus = "approved"
+	// EntryFailed entries have a certificate that failed.
+	EntryFailed EntryStatus = "failed"
+	// EntryRejected entries have none, for there was one already.
+	EntryRejected EntryStatus = "rejected"
+)
+
+// BatchEntry is what came of an entry.
+type BatchEntry struct {
+	Index       int         `json:"index"`
+	Status      EntryStatus `json:"status"`
+	UUID        *string     `json:"uuid"`
+	ReferenceID *string     `json:"reference_id"`
+	Error       *string     `json:"error"`
+}
+
+const batchesPath = "/business/batches"
+
+// Batches gives all batches, newest first. An error ends the sequence.
+func (c *Client) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
+	return every[Batch](ctx, c, batchesPath, url.Values{})
+}
+
+// BatchPage gives one page of the list; pages count from 1.
+func (c *Client) BatchPage(ctx context.Context, number, perPage int) (*Page[Batch], error) {
+	return numbered[Batch](ctx, c, batchesPath, url.Values{}, number, perPage)
+}
+
+// Batch gives one batch, with its counts.
+func (c *Client) Batch(ctx context.Context, id string) (*Batch, error) {
+	return one[Batch](ctx, c, &call{method: http.MethodGet, path: batchesPath + "/" + url.PathEscape(id), query: url.Values{"per_page": {"1"}}})
+}
+
+// BatchEntries gives the entries of a batch in the order of their index. An error
+// ends the sequence.
+func (c *Client) BatchEntries(ctx context.Context, id string) iter.Seq2[*BatchEntry, error] {
+	return func(yield func(*BatchEntry, error) bool) {
+		q := url.Values{"per_page": {strconv.Itoa(perPage)}}
+		for number := 1; ; number++ {
+			q := maps.Clone(q)
+			q.Set("page", strconv.Itoa(number))
+			var p struct {
+				Data struct {
+					Entries []*BatchEntry `json:"entries"`
+				} `json:"data"`
+				Links struct {
+					Next *string `json:"next"`
+				} `json:"links"`
+			}
+			if err := c.do(ctx, &call{method: http.MethodGet, path: batchesPath + "/" + url.PathEscape(id), query: q}, &p); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, e := range p.Data.Entries {
+				if !yield(e, nil) {
+					return
+				}
+			}
+			if p.Links.Next == nil {
+				return
+			}
+			if len(p.Data.Entries) == 0 {
+				yield(nil, errors.New("the vault promises more entries and gives none"))
+				return
+			}
+		}
+	}
+}
+
+// AwaitBatch waits until a batch is done, or ctx ends; report, which may be nil,
+// is told how far it is.
+func (c *Client) AwaitBatch(ctx context.Context, id string, report func(*Batch)) (*Batch, error) {
+	for wait := awaitFirst; ; wait = min(2*wait, awaitMost) {
+		b, err := c.Batch(ctx, id)
+		if err != nil {
+			return nil, err
+		}
+		if report != nil {
+			report(b)
+		}
+		if b.Status != BatchProcessing {
+			return b, nil
+		}
+		if err := c.sleep(ctx, wait); err != nil {
+			return b, fmt.Errorf("waiting for batch %s: %w", id, err)
+		}
+	}
+}

@@ -1,0 +1,174 @@
+package client
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+const (
+	// maxAnswer bounds an answer that is read into memory, in bytes.
+	maxAnswer = 64 << 20
+	// maxProblem bounds the body of an error.
+	maxProblem = 4 << 20
+)
+
+// call is a request that may be sent several times.
+type call struct {
+	method, path string
+	query        url.Values
+	// body is nil where there is none.
+	body body
+	// key makes it safe to send a call that changes something again.
+	key    string
+	accept string
+	// public calls carry no token.
+	public bool
+	// prepare changes the request of each attempt.
+	prepare func(*http.Request)
+}
+
+// body makes the body of each attempt anew.
+type body interface {
+	open() (io.ReadCloser, error)
+	size() int64 // -1 when it is not known
+	contentType() string
+}
+
+// bytesBody is a body in memory.
+type bytesBody struct {
+	kind    string
+	content []byte
+}
+
+func (b *bytesBody) open() (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader(b.content)), nil
+}
+func (b *bytesBody) size() int64         { return int64(len(b.content)) }
+func (b *bytesBody) contentType() string { return b.kind }
+
+func jsonBody(v any) (*bytesBody, error) {
+	b, err := json.Marshal(v)
+	if err != nil {
+		return nil, fmt.Errorf("writing the request: %w", err)
+	}
+	return &bytesBody{kind: "application/json", content: b}, nil
+}
+
+// post makes a call that changes something, with a key.
+func post(path string, b body, options []Option) *call {
+	c := &call{method: http.MethodPost, path: path, body: b, key: rand.Text()}
+	for _, o := range options {
+		o(c)
+	}
+	return c
+}
+
+// do sends a call, again where that helps, and reads the JSON of its answer into
+// out, which may be nil.
+func (c *Client) do(ctx context.Context, k *call, out any) error {
+	return c.answer(ctx, k, func(res *http.Response) error {
+		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+		switch {
+		case err != nil:
+			return &passing{fmt.Errorf("reading the answer: %w", err)}
+		case len(b) > maxAnswer:
+			return fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
+		case out == nil:
+			return nil
+		}
+		if err := json.Unmarshal(b, out); err != nil {
+			return fmt.Errorf("reading the answer: %w", err)
+		}
+		return nil
+	})
+}
+
+// answer sends a call until its answer is good, hopeless, or there were enough
+// attempts, and gives the good one to read.
+func (c *Client) answer(ctx context.Context, k *call, read func(*http.Response) error) error {
+	for attempt := 1; ; attempt++ {
+		err := c.once(ctx, k, read)
+		if err == nil {
+			return nil
+		}
+		wait, again := c.retry.after(err, attempt)
+		if !again || ctx.Err() != nil {
+			return fmt.Errorf("%s %s: %w", k.method, k.path, unpassing(err))
+		}
+		if e := c.sleep(ctx, wait); e != nil {
+			return fmt.Errorf("%s %s: %w", k.method, k.path, errors.Join(e, unpassing(err)))
+		}
+	}
+}
+
+func (c *Client) once(ctx context.Context, k *call, read func(*http.Response) error) (err error) {
+	req, err := c.request(ctx, k)
+	if err != nil {
+		return err
+	}
+	res, err := c.http.Do(req)
+	if err != nil {
+		if own, ok := errors.AsType[*sourceError](err); ok {
+			return own // the file could not be read: sending again does not help
+		}
+		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
+			return err
+		}
+		return &passing{err}
+	}
+	// What is left of a short body is read, so that the connection can be used
+	// again.
+	defer func() {
+		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxProblem))
+		err = errors.Join(err, res.Body.Close())
+	}()
+	if res.StatusCode < 200 || res.StatusCode > 299 {
+		return problem(res)
+	}
+	return read(res)
+}
+
+func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
+	target := k.path
+	if strings.HasPrefix(target, "/") {
+		target = c.base + target
+	}
+	if len(k.query) > 0 {
+		target += "?" + k.query.Encode()
+	}
+	req, err := http.NewRequestWithContext(ctx, k.method, target, http.NoBody)
+	if err != nil {
+		return nil, fmt.Errorf("making the request: %w", err)
+	}
+	if k.body != nil {
+		if req.Body, err = k.body.open(); err != nil {
+			return nil, err
+		}
+		req.GetBody, req.ContentLength = k.body.open, k.body.size()
+		req.Header.Set("Content-Type", k.body.contentType())
+	}
+	req.Header.Set("Accept", "application/json")
+	if k.accept != "" {
+		req.Header.Set("Accept", k.accept)
+	}
+	req.Header.Set("User-Agent", c.userAgent)
+	if k.key != "" {
+		req.Header.Set("Idempotency-Key", k.key)
+	}
+	if c.token != "" && !k.public {
+		req.Header.Set("Authorization", "Bearer "+c.token)
+	}
+	if k.prepare != nil {
+		k.prepare(req)
+	}
+	return req, nil
+}

@@ -1,0 +1,218 @@
+package client
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"time"
+)
+
+// Status is a status of a vault certificate.
+type Status string
+
+const (
+	// Processing is the status until the verified PDF is made.
+	Processing Status = "processing"
+	// Approved certificates are valid and have a verified PDF.
+	Approved Status = "approved"
+	// Failed certificates have no verified PDF; Failure says why. They can be
+	// retried.
+	Failed Status = "failed"
+	// Revoked certificates were taken back.
+	Revoked Status = "revoked"
+)
+
+// Label is a value with words for people.
+type Label[T ~string] struct {
+	Value T      `json:"value"`
+	Label string `json:"label"`
+	// Description is a sentence; a source has none.
+	Description string `json:"description,omitempty"`
+}
+
+// VaultCertificate is a certificate that an institution uploaded.
+type VaultCertificate struct {
+	ID               int64         `json:"id"`
+	UUID             string        `json:"uuid"`
+	ReferenceID      string        `json:"reference_id"`
+	CertificateTitle string        `json:"certificate_title"`
+	FullName         string        `json:"full_name"`
+	ApplicantEmail   string        `json:"applicant_email"`
+	Source           Label[string] `json:"source"`
+	Status           Label[Status] `json:"status"`
+	IssueDate        string        `json:"issue_date"` // YYYY-MM-DD
+	Details          *string       `json:"details"`
+	TriggerContext   string        `json:"trigger_context"`
+	BatchID          *string       `json:"batch_id"`
+	CustomerID       *int64        `json:"customer_id"`
+	Institution      Institution   `json:"institution"`
+	Failure          *Failure      `json:"failure"`
+	File             StoredFile    `json:"file"`
+	VerifiedSHA256   *string       `json:"verified_sha256"`
+	Placement        *string       `json:"placement"`
+	PlacementPage    *int          `json:"placement_page"`
+	PlacementBox     *[4]float64   `json:"placement_box"`
+	Notices          []Notice      `json:"notices"`
+	VerificationURL  string        `json:"verification_url"`
+	PDFPath          *string       `json:"pdf_path"`
+	ImagePath        *string       `json:"image_path"`
+	QRCodePath       string        `json:"qrcode_path"`
+	BarcodePath      string        `json:"barcode_path"`
+	CreatedAt        time.Time     `json:"created_at"`
+	UpdatedAt        time.Time     `json:"updated_at"`
+	ApprovedAt       *time.Time    `json:"approved_at"`
+	RevokedAt        *time.Time    `json:"revoked_at"`
+	RevocationReason *string       `json:"revocation_reason"`
+}
+
+// Institution is whose certificate it is.
+type Institution struct {
+	UUID string `json:"uuid"`
+	Name string `json:"name"`
+	Slug string `json:"slug"`
+}
+
+// Failure is why processing failed.
+type Failure struct {
+	// Code is a stable word, Message a sentence for people.
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+// StoredFile is the file that was uploaded.
+type StoredFile struct {
+	Name     string `json:"name"`
+	MIMEType string `json:"mime_type"`
+	Size     int64  `json:"size"`
+	SHA256   string `json:"sha256"`
+}
+
+// Notice is something in the file that its institution should know of.
+type Notice struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+}
+
+const vaultPath = "/business/certificate-vault"
+
+// NewCertificate is what a certificate is made from.
+type NewCertificate struct {
+	CertificateTitle, FullName, ApplicantEmail string
+	// IssueDate is YYYY-MM-DD; empty is today in UTC.
+	IssueDate string
+	// Details are for the institution; they may be empty.
+	Details string
+	File    *File
+}
+
+// Upload uploads one certificate, which is in Processing then; Await waits for
+// it. A certificate that there is already is ErrDuplicate.
+func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
+	b, err := newFileBody([]formField{
+		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
+		{"issue_date", n.IssueDate}, {"details", n.Details},
+	}, "certificate_file", n.File)
+	if err != nil {
+		return nil, err
+	}
+	return one[VaultCertificate](ctx, c, post(vaultPath, b, options))
+}
+
+// VaultFilter narrows a list of vault certificates; its zero value does not.
+type VaultFilter struct {
+	Status         Status
+	ApplicantEmail string
+	// Search is part of a name, an e-mail address, a title or a reference id.
+	Search string
+}
+
+func (f VaultFilter) query() url.Values {
+	q := url.Values{}
+	set(q, "status", string(f.Status))
+	set(q, "applicant_email", f.ApplicantEmail)
+	set(q, "search", f.Search)
+	return q
+}
+
+// VaultCertificates gives all vault certificates of a filter, newest first. An
+// error ends the sequence.
+func (c *Client) VaultCertificates(ctx context.Context, f VaultFilter) iter.Seq2[*VaultCertificate, error] {
+	return every[VaultCertificate](ctx, c, vaultPath, f.query())
+}
+
+// VaultCertificatePage gives one page of the list; pages count from 1.
+func (c *Client) VaultCertificatePage(ctx context.Context, f VaultFilter, number, perPage int) (*Page[VaultCertificate], error) {
+	return numbered[VaultCertificate](ctx, c, vaultPath, f.query(), number, perPage)
+}
+
+// VaultCertificate gives one certificate by its UUID.
+func (c *Client) VaultCertificate(ctx context.Context, uuid string) (*VaultCertificate, error) {
+	return one[VaultCertificate](ctx, c, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid)})
+}
+
+// Download writes a certificate's verified PDF. As long as there is none, that is
+// ErrNotFound. A download that breaks off goes on from where it did.
+func (c *Client) Download(ctx context.Context, uuid string, w io.Writer) error {
+	return c.download(ctx, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid) + "/download", accept: "application/pdf"}, w)
+}
+
+// RetryProcessing has a failed certificate processed again. One that did not fail
+// is ErrInvalidOperation.
+func (c *Client) RetryProcessing(ctx context.Context, uuid string, options ...Option) (*VaultCertificate, error) {
+	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/retry", nil, options))
+}
+
+// Revoke takes a certificate back. The public is shown the reason, never the
+// note, which may be empty.
+func (c *Client) Revoke(ctx context.Context, uuid, reason, note string, options ...Option) (*VaultCertificate, error) {
+	b, err := jsonBody(struct {
+		Reason string `json:"reason"`
+		Note   string `json:"note,omitempty"`
+	}{reason, note})
+	if err != nil {
+		return nil, err
+	}
+	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/revoke", b, options))
+}
+
+// awaitFirst and awaitMost are the first and longest wait between two looks.
+const (
+	awaitFirst = 100 * time.Millisecond
+	awaitMost  = 5 * time.Second
+)
+
+// Await waits until a certificate has left Processing, or ctx ends.
+func (c *Client) Await(ctx context.Context, uuid string) (*VaultCertificate, error) {
+	for wait := awaitFirst; ; wait = min(2*wait, awaitMost) {
+		found, err := c.VaultCertificate(ctx, uuid)
+		if err != nil || found.Status.Value != Processing {
+			return found, err
+		}
+		if err := c.sleep(ctx, wait); err != nil {
+			return found, fmt.Errorf("waiting for certificate %s: %w", uuid, err)
+		}
+	}
+}
+
+// one sends a call whose answer is one record.
+func one[T any](ctx context.Context, c *Client, k *call) (*T, error) {
+	var answer struct {
+		Data *T `json:"data"`
+	}
+	if err := c.do(ctx, k, &answer); err != nil {
+		return nil, err
+	}
+	if answer.Data == nil {
+		return nil, fmt.Errorf("%s %s: the answer has no record", k.method, k.path)
+	}
+	return answer.Data, nil
+}
+
+func set(q url.Values, name, value string) {
+	if value != "" {
+		q.Set(name, value)
+	}
+}

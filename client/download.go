@@ -1,0 +1,74 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+)
+
+// Fetch writes what a link of a record leads to: PDFPath, ImagePath, QRCodePath,
+// BarcodePath. No token is sent, for none is needed.
+func (c *Client) Fetch(ctx context.Context, link string, w io.Writer) error {
+	if !strings.HasPrefix(link, "https://") {
+		return fmt.Errorf("%q is not a link of a vault", link)
+	}
+	return c.download(ctx, &call{method: http.MethodGet, path: link, accept: "*/*", public: true}, w)
+}
+
+// download writes a file. After a fault it asks for the rest, as long as the file
+// is the same (RFC 9110, 13.1.5 and 14.2).
+func (c *Client) download(ctx context.Context, k *call, w io.Writer) error {
+	d := &partial{w: w}
+	k.prepare = d.prepare
+	return c.answer(ctx, k, d.read)
+}
+
+// partial is a download under way.
+type partial struct {
+	w       io.Writer
+	written int64
+	tag     string
+}
+
+func (d *partial) prepare(req *http.Request) {
+	// Compressed, a part could not be told.
+	req.Header.Set("Accept-Encoding", "identity")
+	if d.written > 0 {
+		req.Header.Set("Range", fmt.Sprintf("bytes=%d-", d.written))
+		req.Header.Set("If-Range", d.tag)
+	}
+}
+
+func (d *partial) read(res *http.Response) error {
+	switch tag := res.Header.Get("ETag"); {
+	case d.written == 0:
+		d.tag = tag
+	case tag != d.tag:
+		return errors.New("the file changed while it was downloaded")
+	case res.StatusCode != http.StatusPartialContent || !strings.HasPrefix(res.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.written)):
+		return errors.New("the download broke off, and the vault does not send its rest")
+	}
+	n, err := io.Copy(d.w, &networkReader{res.Body})
+	d.written += n
+	if _, network := errors.AsType[*passing](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
+		// Without a strong validator nobody can say whether the rest is that of
+		// the same file.
+		return fmt.Errorf("the download broke off: %w", unpassing(err))
+	}
+	return err
+}
+
+// networkReader marks the errors of reading, which may pass, from those of
+// writing, which do not.
+type networkReader struct{ r io.Reader }
+
+func (n *networkReader) Read(p []byte) (int, error) {
+	count, err := n.r.Read(p)
+	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = &passing{fmt.Errorf("reading the answer: %w", err)}
+	}
+	return count, err
+}

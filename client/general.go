@@ -1,0 +1,118 @@
+package client
+
+import (
+	"context"
+	"io"
+	"iter"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Certificate is a certificate of any source.
+type Certificate struct {
+	ID                 string        `json:"id"`
+	ReferenceID        string        `json:"reference_id"`
+	CertificateTitle   string        `json:"certificate_title"`
+	Name               string        `json:"name"`
+	Email              string        `json:"email"`
+	Status             Label[string] `json:"status"` // pending, processing, generated, failed, revoked
+	Source             Label[string] `json:"source"`
+	IssueDate          string        `json:"issue_date"` // YYYY-MM-DD
+	GeneratedAt        *time.Time    `json:"generated_at"`
+	BatchID            *string       `json:"batch_id"`
+	Batch              *BatchName    `json:"batch"`
+	CustomerID         *int64        `json:"customer_id"`
+	Creator            Creator       `json:"creator"`
+	PDFPath            *string       `json:"pdf_path"`
+	ImagePath          *string       `json:"image_path"`
+	QRCodePath         string        `json:"qrcode_path"`
+	BarcodePath        string        `json:"barcode_path"`
+	TotalSignatures    *int          `json:"total_signatures"` // nil where none are required
+	ApprovedSignatures *int          `json:"approved_signatures"`
+	Signatures         []Signature   `json:"signatures"`
+	CreatedAt          time.Time     `json:"created_at"`
+	UpdatedAt          time.Time     `json:"updated_at"`
+}
+
+// BatchName is the batch that a certificate came in.
+type BatchName struct {
+	ID   string  `json:"id"`
+	Name *string `json:"name"`
+}
+
+// Creator is who made a certificate's record.
+type Creator struct {
+	Type string `json:"type"` // token or user
+	ID   int64  `json:"id"`
+	Name string `json:"name"`
+}
+
+// Signature is that of a signatory.
+type Signature struct {
+	ID                int64      `json:"id"`
+	InstitutionUserID int64      `json:"institution_user_id"`
+	DisplayName       *string    `json:"display_name"`
+	Designation       *string    `json:"designation"`
+	SignatoryIndex    int        `json:"signatory_index"` // from 1
+	Status            string     `json:"status"`          // approved or pending
+	ApprovedAt        *time.Time `json:"approved_at"`
+}
+
+// CertificateFilter narrows and orders a list of certificates; its zero value
+// does neither.
+type CertificateFilter struct {
+	// Search is part of a name, an e-mail address or a reference id.
+	Search string
+	// Status is pending, processing, generated, failed or revoked.
+	Status string
+	// Dates are YYYY-MM-DD and inclusive.
+	IssueDateFrom, IssueDateTo, GeneratedFrom, GeneratedTo string
+
+	BatchID    string
+	CustomerID int64
+	// SortField is name, email, status, issue_date, generated_at, created_at or
+	// updated_at; SortOrder is asc or desc.
+	SortField, SortOrder string
+}
+
+func (f CertificateFilter) query() url.Values {
+	q := url.Values{}
+	set(q, "search", f.Search)
+	set(q, "status", f.Status)
+	set(q, "issue_date_from", f.IssueDateFrom)
+	set(q, "issue_date_to", f.IssueDateTo)
+	set(q, "generated_at_from", f.GeneratedFrom)
+	set(q, "generated_at_to", f.GeneratedTo)
+	set(q, "batch_id", f.BatchID)
+	if f.CustomerID != 0 {
+		q.Set("customer_id", strconv.FormatInt(f.CustomerID, 10))
+	}
+	set(q, "sort_field", f.SortField)
+	set(q, "sort_order", f.SortOrder)
+	return q
+}
+
+const certificatesPath = "/business/certificates"
+
+// Certificates gives all certificates of a filter, of every source. An error ends
+// the sequence.
+func (c *Client) Certificates(ctx context.Context, f CertificateFilter) iter.Seq2[*Certificate, error] {
+	return every[Certificate](ctx, c, certificatesPath, f.query())
+}
+
+// CertificatePage gives one page of the list; pages count from 1.
+func (c *Client) CertificatePage(ctx context.Context, f CertificateFilter, number, perPage int) (*Page[Certificate], error) {
+	return numbered[Certificate](ctx, c, certificatesPath, f.query(), number, perPage)
+}
+
+// Certificate gives one certificate by its UUID.
+func (c *Client) Certificate(ctx context.Context, uuid string) (*Certificate, error) {
+	return one[Certificate](ctx, c, &call{method: http.MethodGet, path: certificatesPath + "/" + url.PathEscape(uuid)})
+}
+
+// DownloadCertificate writes a certificate's PDF, as Download does.
+func (c *Client) DownloadCertificate(ctx context.Context, uuid string, w io.Writer) error {
+	return c.download(ctx, &call{method: http.MethodGet, path: certificatesPath + "/" + url.PathEscape(uuid) + "/download", accept: "application/pdf"}, w)
+}

@@ -1,0 +1,90 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"maps"
+	"net/http"
+	"net/url"
+	"strconv"
+)
+
+// perPage is how many records an iterator asks for at a time, the most there are.
+const perPage = 100
+
+// Page is one page of a list.
+type Page[T any] struct {
+	Data []*T `json:"data"`
+	Meta Meta `json:"meta"`
+	// Links.Next is nil on the last page.
+	Links struct {
+		Next *string `json:"next"`
+	} `json:"links"`
+}
+
+// Meta says where in its list a page is. What a list does not know, or a cursor
+// does not count, is nil.
+type Meta struct {
+	CurrentPage  *int    `json:"current_page"`
+	From         *int    `json:"from"`
+	To           *int    `json:"to"`
+	LastPage     *int    `json:"last_page"`
+	PerPage      int     `json:"per_page"`
+	Total        *int    `json:"total"`
+	TotalAtLeast *int    `json:"total_at_least"`
+	NextCursor   *string `json:"next_cursor"`
+}
+
+// numbered gives one page by its number.
+func numbered[T any](ctx context.Context, c *Client, path string, q url.Values, number, perPage int) (*Page[T], error) {
+	q.Set("page", strconv.Itoa(number))
+	q.Set("per_page", strconv.Itoa(perPage))
+	p := &Page[T]{}
+	if err := c.do(ctx, &call{method: http.MethodGet, path: path, query: q}, p); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// every goes through a list by cursor, which stays right while the list grows.
+func every[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[*T, error] {
+	return func(yield func(*T, error) bool) {
+		q := maps.Clone(q)
+		q.Set("per_page", strconv.Itoa(perPage))
+		q.Set("cursor", "")
+		for {
+			var p Page[T]
+			if err := c.do(ctx, &call{method: http.MethodGet, path: path, query: q}, &p); err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, item := range p.Data {
+				if !yield(item, nil) {
+					return
+				}
+			}
+			next, err := nextCursor(p.Meta, p.Links.Next, q.Get("cursor"))
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			if next == "" {
+				return
+			}
+			q.Set("cursor", next)
+		}
+	}
+}
+
+// nextCursor gives where the list goes on; empty is its end.
+func nextCursor(m Meta, link *string, now string) (string, error) {
+	switch {
+	case m.NextCursor == nil && link == nil:
+		return "", nil
+	case m.NextCursor == nil || *m.NextCursor == "" || *m.NextCursor == now:
+		return "", errors.New("the list does not say where it goes on")
+	default:
+		return *m.NextCursor, nil
+	}
+}

@@ -1,0 +1,165 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"mime/multipart"
+	"os"
+	"path/filepath"
+	"sync"
+)
+
+// File is a file to upload. It is read once for each attempt, as a stream, and
+// never held in memory.
+type File struct {
+	// Name has the extension that tells the type: .pdf, .jpg, .jpeg or .png.
+	Name string
+	// Size is the length in bytes.
+	Size int64
+	// Open gives the content from its beginning. It is called again for each
+	// attempt, after the reader before was closed or while it still is being.
+	Open func() (io.ReadCloser, error)
+}
+
+// OpenFile gives a file of the file system, which must stay as it is until it is
+// uploaded.
+func OpenFile(path string) (*File, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, fmt.Errorf("the file to upload: %w", err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a file", path)
+	}
+	return &File{Name: filepath.Base(path), Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
+}
+
+// SeekFile gives a file that is read from r, which is rewound for each attempt
+// and must not be used by anybody else until the upload is done.
+func SeekFile(name string, r io.ReadSeeker) (*File, error) {
+	size, err := r.Seek(0, io.SeekEnd)
+	if err != nil {
+		return nil, fmt.Errorf("the size of %s: %w", name, err)
+	}
+	s := &seeker{r: r}
+	return &File{Name: name, Size: size, Open: s.open}, nil
+}
+
+// seeker hands one reader out at a time: net/http may go on reading a body for a
+// moment after its request has failed, until it closes it.
+type seeker struct {
+	r     io.ReadSeeker
+	taken sync.Mutex
+}
+
+func (s *seeker) open() (io.ReadCloser, error) {
+	s.taken.Lock()
+	if _, err := s.r.Seek(0, io.SeekStart); err != nil {
+		s.taken.Unlock()
+		return nil, fmt.Errorf("rewinding: %w", err)
+	}
+	return &seekReader{Reader: s.r, release: sync.OnceFunc(s.taken.Unlock)}, nil
+}
+
+type seekReader struct {
+	io.Reader
+
+	release func()
+}
+
+func (r *seekReader) Close() error {
+	r.release()
+	return nil
+}
+
+// Progress has f told how much of the file was sent so far. After a fault it
+// begins again from 0. It is called on another goroutine, one call at a time.
+func Progress(f func(sent, total int64)) Option {
+	return func(c *call) {
+		if b, ok := c.body.(*fileBody); ok {
+			b.progress = f
+		}
+	}
+}
+
+// fileBody is a form with a file behind its other fields.
+type fileBody struct {
+	kind       string
+	head, tail []byte
+	file       *File
+	progress   func(sent, total int64)
+}
+
+// formField is a field of a form.
+type formField struct{ name, value string }
+
+// newFileBody makes a form; fields without a value are left out.
+func newFileBody(fields []formField, fileField string, file *File) (*fileBody, error) {
+	if file == nil || file.Open == nil {
+		return nil, errors.New("there is no file to upload")
+	}
+	var b bytes.Buffer
+	w := multipart.NewWriter(&b)
+	for _, f := range fields {
+		if f.value == "" {
+			continue
+		}
+		if err := w.WriteField(f.name, f.value); err != nil {
+			return nil, fmt.Errorf("writing the form: %w", err)
+		}
+	}
+	if _, err := w.CreateFormFile(fileField, file.Name); err != nil {
+		return nil, fmt.Errorf("writing the form: %w", err)
+	}
+	split := b.Len()
+	if err := w.Close(); err != nil {
+		return nil, fmt.Errorf("writing the form: %w", err)
+	}
+	return &fileBody{kind: w.FormDataContentType(), head: b.Bytes()[:split], tail: b.Bytes()[split:], file: file}, nil
+}
+
+func (b *fileBody) contentType() string { return b.kind }
+func (b *fileBody) size() int64         { return int64(len(b.head)) + b.file.Size + int64(len(b.tail)) }
+
+func (b *fileBody) open() (io.ReadCloser, error) {
+	content, err := b.file.Open()
+	if err != nil {
+		return nil, &sourceError{fmt.Errorf("opening %s: %w", b.file.Name, err)}
+	}
+	r := &sourceReader{r: content, file: b.file, progress: b.progress}
+	return struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(b.head), r, bytes.NewReader(b.tail)), content}, nil
+}
+
+// sourceError is a file that cannot be read, or changed: no attempt mends it.
+type sourceError struct{ err error }
+
+func (s *sourceError) Error() string { return s.err.Error() }
+func (s *sourceError) Unwrap() error { return s.err }
+
+// sourceReader reads a file, which must have the length that was said.
+type sourceReader struct {
+	r        io.Reader
+	file     *File
+	sent     int64
+	progress func(sent, total int64)
+}
+
+func (s *sourceReader) Read(p []byte) (int, error) {
+	n, err := s.r.Read(p)
+	s.sent += int64(n)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return n, &sourceError{fmt.Errorf("reading %s: %w", s.file.Name, err)}
+	case s.sent > s.file.Size || err != nil && s.sent < s.file.Size:
+		return n, &sourceError{fmt.Errorf("%s changed while it was uploaded", s.file.Name)}
+	}
+	if n > 0 && s.progress != nil {
+		s.progress(s.sent, s.file.Size)
+	}
+	return n, err
+}

@@ -1,0 +1,146 @@
+package client
+
+import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Event is the payload of a webhook delivery.
+type Event struct {
+	Event            string    `json:"event"`
+	WebhookID        string    `json:"webhook_id"`
+	Timestamp        time.Time `json:"timestamp"`
+	ApplicationID    int64     `json:"application_id"`
+	UUID             string    `json:"uuid"`
+	CertificateTitle string    `json:"certificate_title"`
+	ApplicantEmail   string    `json:"applicant_email"`
+	Source           string    `json:"source"`
+	TriggerContext   string    `json:"trigger_context"`
+	// EventID is the same whenever the event is sent again.
+	EventID          string   `json:"event_id"`
+	ReferenceID      string   `json:"reference_id"`
+	Status           Status   `json:"status"`
+	FullName         string   `json:"full_name"`
+	IssueDate        string   `json:"issue_date"`
+	Failure          *Failure `json:"failure"`
+	RevocationReason string   `json:"revocation_reason"`
+}
+
+// ErrSignature is a delivery that was not signed with the secret, or too long
+// ago. Answer it with 401 and do nothing else.
+var ErrSignature = errors.New("the webhook's signature is not valid")
+
+// DefaultTolerance is how far the time of a delivery may be from ours.
+const DefaultTolerance = 5 * time.Minute
+
+// Verifier checks deliveries.
+type Verifier struct {
+	// Secrets are the endpoint's signing secrets, as the vault showed them: one,
+	// or two while one is being replaced.
+	Secrets []string
+	// Tolerance in place of DefaultTolerance.
+	Tolerance time.Duration
+	// Now in place of time.Now.
+	Now func() time.Time
+}
+
+// VerifyWebhook checks that a delivery was signed with the secret, and reads it.
+// The body must be the bytes as they came.
+//
+// The signature of Standard Webhooks decides, which holds the time of the
+// delivery too. Where a delivery has none of its headers, X-Webhook-Signature
+// does, which does not: an old delivery looks like a new one. A delivery may come
+// more than once in any case; Event.EventID tells.
+func VerifyWebhook(header http.Header, body []byte, secret string) (*Event, error) {
+	return (&Verifier{Secrets: []string{secret}}).Verify(header, body)
+}
+
+// Verify checks a delivery as VerifyWebhook does.
+func (v *Verifier) Verify(header http.Header, body []byte) (*Event, error) {
+	if len(v.Secrets) == 0 {
+		return nil, errors.New("there is no secret to check the webhook with")
+	}
+	check := v.standard
+	if header.Get("Webhook-Id") == "" && header.Get("Webhook-Timestamp") == "" && header.Get("Webhook-Signature") == "" {
+		check = v.plain
+	}
+	good := false
+	for _, secret := range v.Secrets {
+		ok, err := check(header, body, secret)
+		if err != nil {
+			return nil, err
+		}
+		good = good || ok
+	}
+	if !good {
+		return nil, ErrSignature
+	}
+	e := &Event{}
+	if err := json.Unmarshal(body, e); err != nil {
+		return nil, fmt.Errorf("reading the webhook's payload: %w", err)
+	}
+	return e, nil
+}
+
+// plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body, keyed
+// with the secret as text.
+func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, error) {
+	if secret == "" {
+		return false, errors.New("the webhook's secret is empty")
+	}
+	given, err := hex.DecodeString(header.Get("X-Webhook-Signature"))
+	if err != nil {
+		return false, nil //nolint:nilerr // what is no signature is a wrong one
+	}
+	mac := hmac.New(sha256.New, []byte(secret))
+	mac.Write(body)
+	return hmac.Equal(mac.Sum(nil), given), nil
+}
+
+// standard checks webhook-signature: a list of "v1," and the base64 of the
+// HMAC-SHA256 of id, time and body, keyed with the decoded secret, of which one
+// must fit.
+func (v *Verifier) standard(header http.Header, body []byte, secret string) (bool, error) {
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil || len(key) == 0 {
+		return false, errors.New("the webhook's secret is not whsec_ and base64")
+	}
+	id, sent := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
+	seconds, err := strconv.ParseInt(sent, 10, 64)
+	if err != nil || id == "" || !v.recent(time.Unix(seconds, 0)) {
+		return false, nil //nolint:nilerr // as above
+	}
+	mac := hmac.New(sha256.New, key)
+	mac.Write([]byte(id + "." + sent + "."))
+	mac.Write(body)
+	want := mac.Sum(nil)
+	good := false
+	for signature := range strings.FieldsSeq(header.Get("Webhook-Signature")) {
+		encoded, isV1 := strings.CutPrefix(signature, "v1,")
+		given, err := base64.StdEncoding.DecodeString(encoded)
+		if isV1 && err == nil && hmac.Equal(want, given) {
+			good = true
+		}
+	}
+	return good, nil
+}
+
+func (v *Verifier) recent(sent time.Time) bool {
+	now, tolerance := v.Now, v.Tolerance
+	if now == nil {
+		now = time.Now
+	}
+	if tolerance == 0 {
+		tolerance = DefaultTolerance
+	}
+	return now().Sub(sent).Abs() <= tolerance
+}
