@@ -99,6 +99,8 @@ type App struct {
 	onceKeys *limit.Keys
 	links    *web.Links
 	registry *prometheus.Registry
+	// patterns are all routes, which a test holds against the OpenAPI document.
+	patterns []string
 
 	public    *http.Server
 	listener  net.Listener

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"net/url"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -106,6 +107,8 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	businessHandler, docsHandler := business.Handler(), docs.Handler()
+	a.patterns = slices.Concat([]string{"GET /healthz", "GET /readyz"}, business.Patterns(), docs.Patterns(), pages.Patterns())
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
@@ -116,7 +119,7 @@ func (a *App) handler() (http.Handler, error) {
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
-	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(business.Handler())), web.Routes(mux, web.WriteJSONError), compress(docs.Handler()), compress(pagesHandler))), nil
+	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), web.Routes(mux, web.WriteJSONError), compress(docsHandler), compress(pagesHandler))), nil
 }
 
 // surfaces gives each request to its surface. Not by a mux: that would answer

@@ -30,6 +30,8 @@ type API struct {
 	Limit   *limit.Counter
 	Keys    *limit.Keys
 	Log     *slog.Logger
+
+	patterns []string
 }
 
 // call is an authenticated request.
@@ -49,6 +51,7 @@ type endpoint func(w http.ResponseWriter, c *call) error
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {
+		a.patterns = append(a.patterns, pattern)
 		mux.Handle(pattern, web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
 			c := callOf(r)
 			if !c.token.Has(allowed...) {
@@ -83,6 +86,9 @@ func onlyPost(w http.ResponseWriter, r *http.Request) error {
 	w.Header().Set("Allow", http.MethodPost)
 	return fault.New(fault.NotAllowed, "The "+r.Method+" method is not supported for this route.")
 }
+
+// Patterns lists the routes that Handler made.
+func (a *API) Patterns() []string { return a.patterns }
 
 type contextKey struct{}
 

@@ -33,6 +33,8 @@ type Docs struct {
 	pages   map[string]*content
 	assets  map[string]*content
 	view    *view
+
+	patterns []string
 }
 
 // content is what a route answers.
@@ -72,6 +74,7 @@ func New(base string, counter *limit.Counter) (*Docs, error) {
 func (d *Docs) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
+		d.patterns = append(d.patterns, pattern)
 		mux.Handle(pattern, web.Handler(d.render, func(w http.ResponseWriter, r *http.Request) error {
 			if err := d.throttle(w, r); err != nil {
 				return err
@@ -85,6 +88,9 @@ func (d *Docs) Handler() http.Handler {
 	mux.Handle("GET /docs/assets/{file}", web.Handler(d.render, d.asset))
 	return web.Routes(mux, d.render)
 }
+
+// Patterns lists the routes that Handler made, but for styles and pictures.
+func (d *Docs) Patterns() []string { return d.patterns }
 
 func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
 	p, ok := d.pages[r.PathValue("page")]

@@ -28,7 +28,8 @@ type Pages struct {
 	// SetupRemote lets the set-up link be used from other machines.
 	SetupRemote bool
 
-	view *view
+	view     *view
+	patterns []string
 }
 
 // Handler gives the routes.
@@ -39,6 +40,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
+		p.patterns = append(p.patterns, pattern)
 		mux.Handle(pattern, web.Handler(p.render, f))
 	}
 	route("GET /{$}", func(w http.ResponseWriter, r *http.Request) error {
@@ -56,6 +58,9 @@ func (p *Pages) Handler() (http.Handler, error) {
 	mux.Handle("GET /assets/{file}", web.Handler(p.render, p.view.asset))
 	return p.throttle(web.Routes(mux, p.render)), nil
 }
+
+// Patterns lists the routes that Handler made, but for styles and pictures.
+func (p *Pages) Patterns() []string { return p.patterns }
 
 // throttle counts the requests of an address, also those that lead nowhere. What
 // a page brings along, and is kept for good, does not count.

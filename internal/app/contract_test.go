@@ -1,0 +1,653 @@
+package app
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/webhook"
+	"github.com/certvault/certvault/test/contract"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// unserved are the operations of the document that no part of the vault serves
+// yet, and behaviours of others. An entry for what is served fails the test.
+var unserved = []string{
+	"uploadFile", "submitBatch", "listBatches", "getBatch",
+	"listCertificates", "getCertificate", "downloadCertificate", "cursor of lists",
+	"error of a range", "idempotency",
+	"verifyFile",
+	// Events of applications that customers submit.
+	"certificateProcessing", "certificateRejected",
+}
+
+// forPeople are the routes that answer with pages alone, or lead to one.
+var forPeople = []string{"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}"}
+
+// driver is a vault of the whole stack, and clients whose every exchange is held
+// against the OpenAPI document that the vault serves.
+type driver struct {
+	*testing.T
+
+	app     *App
+	inst    *account.Institution
+	checker *contract.Checker
+	client  *client.Client
+	// bare sends requests that the client would not; plain does, unchecked.
+	bare, plain *http.Client
+	// lost is a certificate whose file is gone, so that it fails.
+	lost *cert.Certificate
+
+	mu     sync.Mutex
+	titles int
+}
+
+func newDriver(t *testing.T) *driver {
+	t.Helper()
+	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{})}
+	ctx := t.Context()
+	var err error
+	if d.inst, err = d.app.Accounts.CreateInstitution(ctx, account.NewInstitution{
+		Name: "Northwest University", Prefix: "NWU", OwnerEmail: "owner@example.org", OwnerName: "Owner", OwnerPassword: "correct horse battery staple",
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := d.app.Hooks.Create(ctx, d.inst.ID, "https://hooks.example.org/", nil); err != nil {
+		t.Fatal(err)
+	}
+	d.loseFile()
+	if err := d.app.start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.app.close(context.WithoutCancel(ctx)); err != nil {
+			t.Error(err)
+		}
+	})
+	pem, err := os.ReadFile(filepath.Join(d.app.cfg.Data, "tls", "cert.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	plain, err := client.New(client.Config{URL: d.app.cfg.BaseURL, RootCAs: roots})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var document bytes.Buffer
+	if err := plain.Fetch(ctx, d.app.cfg.BaseURL+"/openapi.json", &document); err != nil {
+		t.Fatal(err)
+	}
+	if d.checker, err = contract.New(ctx, document.Bytes()); err != nil {
+		t.Fatal(err)
+	}
+	d.plain, d.bare = d.httpClients(roots)
+	d.client = d.as(d.token(token.All...))
+	return d
+}
+
+// loseFile makes a certificate before the vault works, and takes its file away.
+func (d *driver) loseFile() {
+	d.Helper()
+	ctx := d.Context()
+	file, err := d.app.certs.Receive(ctx, d.inst.UUID, "lost.pdf", bytes.NewReader(sample("Lost")))
+	if err != nil {
+		d.Fatal(err)
+	}
+	if d.lost, err = d.app.certs.Upload(ctx, cert.Upload{
+		Institution: d.inst, Creator: cert.Actor{Type: "token", ID: 1, Name: "Test"}, Context: cert.SingleUpload,
+		Title: "Lost", FullName: "Lost", Email: "lost@example.org", File: file,
+	}); err != nil {
+		d.Fatal(err)
+	}
+	if err := d.app.blobs.Delete(ctx, file.Key); err != nil {
+		d.Fatal(err)
+	}
+}
+
+func sample(name string) []byte {
+	return vault.Sample{Institution: "Northwest University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026"}.PDF()
+}
+
+// httpClients gives a client, and one whose exchanges are held against the
+// document.
+func (d *driver) httpClients(roots *x509.CertPool) (plain, checked *http.Client) {
+	d.Helper()
+	t, ok := http.DefaultTransport.(*http.Transport)
+	if !ok {
+		d.Fatal("there is no transport to copy")
+	}
+	t = t.Clone()
+	t.TLSClientConfig = &tls.Config{RootCAs: roots}
+	d.Cleanup(t.CloseIdleConnections)
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &http.Client{Transport: t, CheckRedirect: stay},
+		&http.Client{Transport: d.checker.Wrap(t, func(err error) { d.Error(err) }), CheckRedirect: stay}
+}
+
+func (d *driver) token(permissions ...token.Permission) string {
+	d.Helper()
+	_, secret, err := d.app.Tokens.Create(d.Context(), d.inst.ID, "Test", permissions, nil)
+	if err != nil {
+		d.Fatal(err)
+	}
+	return secret
+}
+
+func (d *driver) as(secret string) *client.Client {
+	d.Helper()
+	c, err := client.New(client.Config{URL: d.app.cfg.BaseURL, Token: secret, HTTP: d.bare, Retry: client.Retry{Attempts: 1}})
+	if err != nil {
+		d.Fatal(err)
+	}
+	return c
+}
+
+// must fails the test on an error.
+func (d *driver) must(err error) {
+	d.Helper()
+	if err != nil {
+		d.Fatal(err)
+	}
+}
+
+// send sends a request that the client would not, and gives the status.
+func (d *driver) send(method, target, secret string, header http.Header, body string) int {
+	d.Helper()
+	return d.exchange(d.bare, method, target, secret, header, body).StatusCode
+}
+
+// unchecked is send for what the document does not describe yet.
+func (d *driver) unchecked(method, target, secret string, header http.Header, body string) *http.Response {
+	d.Helper()
+	return d.exchange(d.plain, method, target, secret, header, body)
+}
+
+func (d *driver) exchange(by *http.Client, method, target, secret string, header http.Header, body string) *http.Response {
+	d.Helper()
+	if strings.HasPrefix(target, "/") {
+		target = d.app.cfg.BaseURL + target
+	}
+	req, err := http.NewRequestWithContext(d.Context(), method, target, strings.NewReader(body))
+	d.must(err)
+	req.Header.Set("Accept", "application/json")
+	if secret != "" {
+		req.Header.Set("Authorization", "Bearer "+secret)
+	}
+	for name := range header {
+		req.Header.Set(name, header.Get(name))
+	}
+	res, err := by.Do(req)
+	d.must(err)
+	_, err = io.Copy(io.Discard, res.Body)
+	d.must(errors.Join(err, res.Body.Close()))
+	return res
+}
+
+// upload makes a certificate of a title of its own.
+func (d *driver) upload() *client.VaultCertificate {
+	d.Helper()
+	d.mu.Lock()
+	d.titles++
+	title := "Bachelor of Science " + strings.Repeat("I", d.titles)
+	d.mu.Unlock()
+	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample("Ada Lovelace")))
+	d.must(err)
+	made, err := d.client.Upload(d.Context(), client.NewCertificate{
+		CertificateTitle: title, FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", IssueDate: "2026-06-30", Details: "With distinction", File: file,
+	})
+	d.must(err)
+	return made
+}
+
+// served tells whether an operation is, by what unserved says.
+func served(id string) bool { return !slices.Contains(unserved, id) }
+
+// TestDocumentIsWhatIsServed drives every operation of the OpenAPI document
+// against the whole stack.
+func TestDocumentIsWhatIsServed(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	d.answersAreClosed()
+	d.routes()
+	d.driveCertificates()
+	d.driveLists()
+	d.driveBatches()
+	d.drivePublic()
+	d.driveEvents()
+	driven := d.checker.Driven()
+	for _, o := range d.checker.Operations() {
+		if isDriven := slices.Contains(driven, o.ID); isDriven != served(o.ID) {
+			t.Errorf("operation %s: driven is %v, listed as unserved is %v", o.ID, isDriven, !served(o.ID))
+		}
+	}
+	d.driveErrors()
+}
+
+// answersAreClosed holds the document itself: an answer in which a field may be
+// that nobody wrote down would let the checks pass.
+func (d *driver) answersAreClosed() {
+	d.Helper()
+	seen := map[*openapi3.Schema]bool{}
+	var walk func(where string, s *openapi3.SchemaRef)
+	walk = func(where string, s *openapi3.SchemaRef) {
+		if s == nil || s.Value == nil || seen[s.Value] {
+			return
+		}
+		seen[s.Value] = true
+		isClosed := s.Value.AdditionalProperties.Has != nil && !*s.Value.AdditionalProperties.Has || s.Value.AdditionalProperties.Schema != nil
+		if s.Value.Type.Includes("object") && !isClosed {
+			d.Errorf("%s: an object that takes any field", where)
+		}
+		for name, p := range s.Value.Properties {
+			walk(where+"."+name, p)
+		}
+		walk(where+"[]", s.Value.Items)
+		for _, list := range []openapi3.SchemaRefs{s.Value.OneOf, s.Value.AnyOf, s.Value.AllOf} {
+			for _, one := range list {
+				walk(where, one)
+			}
+		}
+	}
+	for _, o := range d.checker.Operations() {
+		if o.Webhook {
+			walk(o.ID, o.RequestBody.Value.Content.Get("application/json").Schema)
+			continue
+		}
+		if o.ID == "getOpenAPI" {
+			continue // the form of the document is OpenAPI's
+		}
+		for status, r := range o.Responses.Map() {
+			for kind, content := range r.Value.Content {
+				walk(o.ID+" "+status+" "+kind, content.Schema)
+			}
+		}
+	}
+}
+
+// routes holds the routes of the vault against the document.
+func (d *driver) routes() {
+	d.Helper()
+	documented := map[string]string{}
+	for _, o := range d.checker.Operations() {
+		if !o.Webhook {
+			documented[o.Method+" "+o.Path] = o.ID
+		}
+	}
+	for _, p := range d.app.patterns {
+		if slices.Contains(forPeople, p) {
+			continue
+		}
+		id, ok := documented[p]
+		if !ok {
+			d.Errorf("the route %s is not in the document", p)
+		} else if !served(id) {
+			d.Errorf("%s is listed as unserved, and there is its route %s", id, p)
+		}
+	}
+	for route, id := range documented {
+		if served(id) && !slices.Contains(d.app.patterns, route) {
+			d.Errorf("the document has %s, and the vault has no such route", route)
+		}
+	}
+}
+
+func (d *driver) driveCertificates() {
+	d.Helper()
+	ctx := d.Context()
+	made := d.upload()
+	approved, err := d.client.Await(ctx, made.UUID)
+	d.must(err)
+	if approved.Status.Value != client.Approved {
+		d.Fatalf("the certificate is %+v", approved.Status)
+	}
+	var pdf bytes.Buffer
+	d.must(d.client.Download(ctx, made.UUID, &pdf))
+	if !bytes.HasPrefix(pdf.Bytes(), sample("Ada Lovelace")) {
+		d.Error("the verified PDF does not begin with the original")
+	}
+	d.must(d.client.Fetch(ctx, *approved.PDFPath, io.Discard))
+	d.must(d.client.Fetch(ctx, *approved.ImagePath, io.Discard))
+	d.must(d.client.Fetch(ctx, approved.QRCodePath, io.Discard))
+	d.must(d.client.Fetch(ctx, approved.BarcodePath, io.Discard))
+
+	failed, err := d.client.Await(ctx, d.lost.UUID)
+	d.must(err)
+	if failed.Failure == nil || failed.Failure.Code != "original_missing" {
+		d.Fatalf("the certificate without its file: %+v", failed)
+	}
+	if _, err := d.client.RetryProcessing(ctx, failed.UUID); err != nil {
+		d.Fatal(err)
+	}
+	if _, err := d.client.RetryProcessing(ctx, approved.UUID); !errors.Is(err, client.ErrInvalidOperation) {
+		d.Errorf("a retry of what did not fail: %v", err)
+	}
+	again, err := d.client.Await(ctx, failed.UUID)
+	d.must(err)
+	if again.Status.Value != client.Failed {
+		d.Errorf("after the retry: %+v", again.Status)
+	}
+
+	taken := d.upload()
+	if _, err := d.client.Await(ctx, taken.UUID); err != nil {
+		d.Fatal(err)
+	}
+	revoked, err := d.client.Revoke(ctx, taken.UUID, "Issued in error.", "A note.")
+	d.must(err)
+	if revoked.Status.Value != client.Revoked || *revoked.RevocationReason != "Issued in error." {
+		d.Errorf("revoked: %+v", revoked)
+	}
+	if _, err := d.client.Verify(ctx, taken.ReferenceID); err != nil {
+		d.Error(err)
+	}
+}
+
+func (d *driver) driveLists() {
+	d.Helper()
+	ctx := d.Context()
+	page, err := d.client.VaultCertificatePage(ctx, client.VaultFilter{Status: client.Approved, ApplicantEmail: "ADA@example.org", Search: "lovelace"}, 1, 10)
+	d.must(err)
+	if cursor := d.unchecked(http.MethodGet, "/business/certificate-vault?cursor=", d.token(token.All...), nil, ""); (cursor.StatusCode == http.StatusOK) != served("cursor of lists") {
+		d.Errorf("a list by cursor: %d, listed as unserved is %v", cursor.StatusCode, !served("cursor of lists"))
+	}
+	if len(page.Data) != 1 {
+		d.Errorf("the list has %d certificates", len(page.Data))
+	}
+	_, err = d.client.Templates(ctx)
+	d.must(err)
+	if served("cursor of lists") {
+		d.count("vault certificates", 3, func(yield func(error) bool) {
+			for _, err := range d.client.VaultCertificates(ctx, client.VaultFilter{}) {
+				if !yield(err) {
+					return
+				}
+			}
+		})
+	}
+	if !served("listCertificates") {
+		return
+	}
+	filter := client.CertificateFilter{
+		Search: "lovelace", Status: "generated", IssueDateFrom: "2026-01-01", IssueDateTo: "2026-12-31", GeneratedFrom: "2020-01-01", GeneratedTo: "2999-12-31",
+		SortField: "generated_at", SortOrder: "asc",
+	}
+	list, err := d.client.CertificatePage(ctx, filter, 1, 10)
+	d.must(err)
+	if len(list.Data) != 1 {
+		d.Fatalf("the list of all sources has %d certificates", len(list.Data))
+	}
+	found, err := d.client.Certificate(ctx, list.Data[0].ID)
+	d.must(err)
+	d.must(d.client.DownloadCertificate(ctx, found.ID, io.Discard))
+	d.count("certificates", 3, func(yield func(error) bool) {
+		for _, err := range d.client.Certificates(ctx, client.CertificateFilter{}) {
+			if !yield(err) {
+				return
+			}
+		}
+	})
+}
+
+// count goes through a list, which must have so many.
+func (d *driver) count(what string, want int, list func(yield func(error) bool)) {
+	d.Helper()
+	n := 0
+	for err := range list {
+		d.must(err)
+		n++
+	}
+	if n != want {
+		d.Errorf("there are %d %s, not %d", n, what, want)
+	}
+}
+
+func (d *driver) driveBatches() {
+	d.Helper()
+	if !served("uploadFile") {
+		return
+	}
+	ctx := d.Context()
+	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample("Grace Hopper")))
+	d.must(err)
+	stored, err := d.client.UploadFile(ctx, file)
+	d.must(err)
+	entry := client.Entry{Index: 7, CertificateTitle: "Of a batch", FullName: "Grace Hopper", ApplicantEmail: "grace@example.org", FileID: stored.FileID, IssueDate: "2026-06-30"}
+	duplicate := entry
+	duplicate.Index = 9
+	accepted, err := d.client.SubmitBatch(ctx, []client.Entry{entry, duplicate})
+	d.must(err)
+	batch, err := d.client.AwaitBatch(ctx, accepted.BatchID, nil)
+	d.must(err)
+	if batch.Status != client.BatchCompletedWithErrors || batch.Approved != 1 || batch.Rejected != 1 {
+		d.Errorf("the batch is %+v", batch)
+	}
+	var indexes []int
+	for e, err := range d.client.BatchEntries(ctx, accepted.BatchID) {
+		d.must(err)
+		indexes = append(indexes, e.Index)
+	}
+	if !slices.Equal(indexes, []int{7, 9}) {
+		d.Errorf("the batch has the entries %v", indexes)
+	}
+	d.count("batches", 1, func(yield func(error) bool) {
+		for _, err := range d.client.Batches(ctx) {
+			if !yield(err) {
+				return
+			}
+		}
+	})
+	entries, err := json.Marshal(map[string]any{"entries": []map[string]string{{
+		"certificate_title": "Of a JSON batch", "full_name": "Grace Hopper", "applicant_email": "grace@example.org", "file_id": stored.FileID,
+	}}})
+	d.must(err)
+	secret := d.token(token.VaultCreate)
+	if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {"application/json"}}, string(entries)); status != http.StatusAccepted {
+		d.Errorf("a batch as JSON: %d", status)
+	}
+}
+
+func (d *driver) drivePublic() {
+	d.Helper()
+	ctx := d.Context()
+	d.must(d.client.Ready(ctx))
+	for _, target := range []string{"/healthz", "/openapi.json"} {
+		if status := d.send(http.MethodGet, target, "", nil, ""); status != http.StatusOK {
+			d.Errorf("%s: %d", target, status)
+		}
+	}
+	made := d.upload()
+	if _, err := d.client.Await(ctx, made.UUID); err != nil {
+		d.Fatal(err)
+	}
+	public := d.as("")
+	valid, err := public.Verify(ctx, made.ReferenceID)
+	d.must(err)
+	if valid.Status != "valid" || *valid.FullName != "Ada Lovelace" {
+		d.Errorf("verified: %+v", valid)
+	}
+	if _, err := public.Verify(ctx, "NWU-0000000000000000"); !errors.Is(err, client.ErrNotFound) {
+		d.Errorf("an unknown reference id: %v", err)
+	}
+	var pdf bytes.Buffer
+	d.must(d.client.Download(ctx, made.UUID, &pdf))
+	if !served("verifyFile") {
+		return
+	}
+	for name, file := range map[string][]byte{"verified": pdf.Bytes(), "original": sample("Ada Lovelace")} {
+		if match, err := public.VerifyFile(ctx, bytes.NewReader(file)); err != nil || match.Match != name {
+			d.Errorf("the %s file: %+v, %v", name, match, err)
+		}
+	}
+	if _, err := public.VerifyFile(ctx, strings.NewReader("unknown")); !errors.Is(err, client.ErrNotFound) {
+		d.Errorf("an unknown file: %v", err)
+	}
+}
+
+// driveEvents holds every delivery that was written against the document.
+func (d *driver) driveEvents() {
+	d.Helper()
+	rows, err := d.app.DB.QueryContext(d.Context(), `SELECT body FROM webhook_deliveries ORDER BY id`)
+	d.must(err)
+	defer rows.Close()
+	n := 0
+	for rows.Next() {
+		var body string
+		d.must(rows.Scan(&body))
+		if err := d.checker.Delivery(nil, []byte(body)); err != nil {
+			d.Error(err)
+		}
+		n++
+	}
+	d.must(rows.Err())
+	if n == 0 {
+		d.Error("no event was delivered")
+	}
+	for _, name := range webhook.Names {
+		if d.checker.Document().Webhooks[string(name)] == nil {
+			d.Errorf("the event %s is not in the document", name)
+		}
+	}
+}
+
+// driveErrors asks for what every operation must refuse: without a token,
+// without the permission, of a record that is not there, with a parameter that is
+// not there, with a body of another type, by another method.
+func (d *driver) driveErrors() {
+	d.Helper()
+	all := d.token(token.All...)
+	fill := func(path string) string {
+		return strings.NewReplacer("{uuid}", uuid.NewString(), "{batch_id}", uuid.NewString()).Replace(path)
+	}
+	want := func(what string, o contract.Operation, got, want int) {
+		d.Helper()
+		if got != want {
+			d.Errorf("%s %s: %d, not %d", o.ID, what, got, want)
+		}
+	}
+	for _, o := range d.checker.Operations() {
+		if o.Webhook || !served(o.ID) || !strings.HasPrefix(o.Path, "/business/") {
+			continue
+		}
+		path := fill(o.Path)
+		want("without a token", o, d.send(o.Method, path, "", nil, ""), http.StatusUnauthorized)
+		permissions := permissionsOf(o)
+		others := slices.DeleteFunc(slices.Clone(token.All), func(p token.Permission) bool { return slices.Contains(permissions, p) })
+		want("without the permission", o, d.send(o.Method, path, d.token(others...), nil, ""), http.StatusForbidden)
+		for _, p := range permissions {
+			if status := d.send(o.Method, path, d.token(p), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
+				d.Errorf("%s with %s: %d", o.ID, p, status)
+			}
+		}
+		if path != o.Path {
+			want("of an unknown record", o, d.send(o.Method, path, all, nil, ""), http.StatusNotFound)
+			malformed := strings.NewReplacer("{uuid}", "1", "{batch_id}", "1").Replace(o.Path)
+			want("of a malformed id", o, d.send(o.Method, malformed, all, nil, ""), http.StatusNotFound)
+		}
+		if o.Parameters.GetByInAndName(openapi3.ParameterInQuery, "page") != nil && path == o.Path {
+			want("with an unknown parameter", o, d.send(o.Method, path+"?no_such=1", all, nil, ""), http.StatusUnprocessableEntity)
+			want("of page 0", o, d.send(o.Method, path+"?page=0", all, nil, ""), http.StatusUnprocessableEntity)
+		}
+		if o.RequestBody != nil && path == o.Path {
+			want("with a body of another type", o, d.send(o.Method, path, all, http.Header{"Content-Type": {"text/csv"}}, "a,b"), http.StatusUnsupportedMediaType)
+		}
+		want("by PUT", o, d.send(http.MethodPut, path, all, nil, ""), http.StatusMethodNotAllowed)
+	}
+	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
+}
+
+// permissionsOf are those of which an operation needs one.
+func permissionsOf(o contract.Operation) []token.Permission {
+	var list []token.Permission
+	for _, alternative := range *o.Security {
+		for _, p := range alternative["token"] {
+			list = append(list, token.Permission(p))
+		}
+	}
+	return list
+}
+
+// TestDocumentAnswersConditionsAndRanges asks for parts of the files, and for what
+// is known already.
+func TestDocumentAnswersConditionsAndRanges(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	made := d.upload()
+	approved, err := d.client.Await(t.Context(), made.UUID)
+	d.must(err)
+	secret := d.token(token.All...)
+	tag := `"` + *approved.VerifiedSHA256 + `"`
+	targets := []string{"/business/certificate-vault/" + made.UUID + "/download", *approved.PDFPath}
+	if served("downloadCertificate") {
+		targets = append(targets, "/business/certificates/"+made.UUID+"/download")
+	}
+	for _, target := range targets {
+		ranges := map[string]int{"": 200, "bytes=0-99": 206, "bytes=0-9,20-29": 206}
+		if served("error of a range") {
+			ranges["bytes=999999999-"] = http.StatusRequestedRangeNotSatisfiable
+		}
+		for name, want := range ranges {
+			header := http.Header{}
+			if name != "" {
+				header.Set("Range", name)
+			}
+			if got := d.send(http.MethodGet, target, secret, header, ""); got != want {
+				t.Errorf("%s, range %q: %d", target, name, got)
+			}
+		}
+		if got := d.send(http.MethodGet, target, secret, http.Header{"If-None-Match": {tag}}, ""); got != http.StatusNotModified {
+			t.Errorf("%s, known: %d", target, got)
+		}
+	}
+	if !served("error of a range") {
+		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
+		if res.Header.Get("Content-Type") == "application/json" {
+			t.Error("ranges outside of a file are errors now: they are listed as unserved")
+		}
+	}
+}
+
+// TestDocumentAnswersRepetitions sends the same request twice under one key.
+func TestDocumentAnswersRepetitions(t *testing.T) {
+	t.Parallel()
+	d := newDriver(t)
+	made := d.upload()
+	_, err := d.client.Await(t.Context(), made.UUID)
+	d.must(err)
+	secret := d.token(token.All...)
+	path := "/business/certificate-vault/" + made.UUID + "/revoke"
+	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"5f0c1c5e-4d0e-4d0b-9c39-0a6f1f4e7c1b"}}
+	const body = `{"reason": "Issued in error."}`
+	first := d.unchecked(http.MethodPost, path, secret, header, body)
+	again := d.unchecked(http.MethodPost, path, secret, header, body)
+	replayed := again.Header.Get("Idempotency-Replayed") == "true"
+	if first.StatusCode != http.StatusOK || again.StatusCode != http.StatusOK || replayed != served("idempotency") {
+		t.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.StatusCode, again.StatusCode, replayed, !served("idempotency"))
+	}
+	if !served("idempotency") {
+		return
+	}
+	if got := d.send(http.MethodPost, path, secret, header, body); got != http.StatusOK {
+		t.Errorf("the repetition: %d", got)
+	}
+	if got := d.send(http.MethodPost, path, secret, header, `{"reason": "Another."}`); got != http.StatusUnprocessableEntity {
+		t.Errorf("the key with other content: %d", got)
+	}
+}

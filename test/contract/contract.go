@@ -1,0 +1,263 @@
+// Package contract holds what a vault is asked and answers against its OpenAPI
+// document. It is for tests alone.
+package contract
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/getkin/kin-openapi/openapi3filter"
+	"github.com/getkin/kin-openapi/routers"
+	"github.com/getkin/kin-openapi/routers/gorillamux"
+)
+
+// maxBody is up to which size a request's body is held against the document.
+const maxBody = 1 << 20
+
+// general are headers of HTTP itself, and of what protects a browser; the
+// document need not name them.
+var general = []string{
+	"Accept-Ranges", "Alt-Svc", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
+	"Etag", "Last-Modified", "Referrer-Policy", "Refresh", "Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Robots-Tag",
+}
+
+// Checker knows the document and which of its operations were driven.
+type Checker struct {
+	doc    *openapi3.T
+	router routers.Router
+
+	mu     sync.Mutex
+	driven map[string]bool
+}
+
+// New reads a document, which must be valid, examples and all.
+func New(ctx context.Context, document []byte) (*Checker, error) {
+	doc, err := openapi3.NewLoader().LoadFromData(document)
+	if err != nil {
+		return nil, fmt.Errorf("reading the document: %w", err)
+	}
+	if err := doc.Validate(ctx, openapi3.EnableExamplesValidation(), openapi3.EnableSchemaFormatValidation(), openapi3.EnableSchemaPatternValidation()); err != nil {
+		return nil, fmt.Errorf("the document is not valid: %w", err)
+	}
+	router, err := gorillamux.NewRouter(doc)
+	if err != nil {
+		return nil, fmt.Errorf("reading the document's paths: %w", err)
+	}
+	return &Checker{doc: doc, router: router, driven: map[string]bool{}}, nil
+}
+
+// Operation is an operation of the document, or a webhook.
+type Operation struct {
+	ID, Method, Path string
+	Webhook          bool
+	*openapi3.Operation
+}
+
+// Operations are all of the document, in the order of their ids.
+func (c *Checker) Operations() []Operation {
+	var list []Operation
+	add := func(items map[string]*openapi3.PathItem, isWebhook bool) {
+		for path, item := range items {
+			for method, o := range item.Operations() {
+				list = append(list, Operation{ID: o.OperationID, Method: method, Path: path, Webhook: isWebhook, Operation: o})
+			}
+		}
+	}
+	add(c.doc.Paths.Map(), false)
+	add(c.doc.Webhooks, true)
+	slices.SortFunc(list, func(a, b Operation) int { return strings.Compare(a.ID, b.ID) })
+	return list
+}
+
+// Document is the document, read.
+func (c *Checker) Document() *openapi3.T { return c.doc }
+
+// Driven are the operations that succeeded at least once, all that was asked and
+// answered being as the document says.
+func (c *Checker) Driven() []string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Sorted(maps.Keys(c.driven))
+}
+
+func (c *Checker) drive(id string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.driven[id] = true
+}
+
+// Wrap gives a transport that holds each exchange against the document and tells
+// report what does not fit.
+func (c *Checker) Wrap(next http.RoundTripper, report func(error)) http.RoundTripper {
+	return roundTripper(func(req *http.Request) (*http.Response, error) {
+		sent := &bytes.Buffer{}
+		if req.Body != nil && req.Body != http.NoBody {
+			req = req.Clone(req.Context())
+			req.Body = &teeBody{ReadCloser: req.Body, copy: sent}
+		}
+		res, err := next.RoundTrip(req)
+		if err != nil {
+			return nil, err
+		}
+		received, err := io.ReadAll(res.Body)
+		if err = errors.Join(err, res.Body.Close()); err != nil {
+			return nil, fmt.Errorf("reading the answer: %w", err)
+		}
+		res.Body = io.NopCloser(bytes.NewReader(received))
+		if err := c.check(req, sent.Bytes(), res, received); err != nil {
+			report(fmt.Errorf("%s %s, answered %d: %w", req.Method, req.URL.Path, res.StatusCode, err))
+		}
+		return res, nil
+	})
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// teeBody keeps the beginning of a body that is sent.
+type teeBody struct {
+	io.ReadCloser
+
+	copy *bytes.Buffer
+}
+
+func (t *teeBody) Read(p []byte) (int, error) {
+	n, err := t.ReadCloser.Read(p)
+	t.copy.Write(p[:min(n, max(0, maxBody+1-t.copy.Len()))])
+	return n, err
+}
+
+// check holds one exchange against the document. A request is held against it
+// when it succeeded: tests send wrong ones on purpose.
+func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, received []byte) error {
+	route, params, err := c.router.FindRoute(req)
+	if err != nil {
+		return c.unknown(res, received)
+	}
+	if res.StatusCode == http.StatusMethodNotAllowed {
+		return c.unknown(res, received)
+	}
+	ctx := req.Context()
+	input := &openapi3filter.RequestValidationInput{
+		Request: req.Clone(ctx), PathParams: params, Route: route,
+		Options: &openapi3filter.Options{
+			AuthenticationFunc: openapi3filter.NoopAuthenticationFunc, IncludeResponseStatus: true, SkipSettingDefaults: true, RejectWhenRequestBodyNotSpecified: true,
+			ExcludeRequestBody: len(sent) > maxBody,
+		},
+	}
+	// The body is the one that was sent; another must not be opened.
+	input.Request.GetBody = nil
+	if res.StatusCode < http.StatusBadRequest {
+		input.Request.Body = io.NopCloser(bytes.NewReader(sent))
+		if err := openapi3filter.ValidateRequest(ctx, input); err != nil {
+			return fmt.Errorf("the request is not as the document says: %w", err)
+		}
+		if err := parameters(route, req); err != nil {
+			return err
+		}
+	}
+	answer := &openapi3filter.ResponseValidationInput{
+		RequestValidationInput: input, Status: res.StatusCode, Header: res.Header, Body: io.NopCloser(bytes.NewReader(received)), Options: input.Options,
+	}
+	if req.Method == http.MethodHead {
+		return nil
+	}
+	if err := openapi3filter.ValidateResponse(ctx, answer); err != nil {
+		return fmt.Errorf("the answer is not as the document says: %w\n%.2000s", err, received)
+	}
+	if err := headers(route.Operation, res); err != nil {
+		return err
+	}
+	if res.StatusCode < http.StatusBadRequest {
+		c.drive(route.Operation.OperationID)
+	}
+	return nil
+}
+
+// unknown is an answer to what the document does not have: only an error in its
+// form may come of it.
+func (c *Checker) unknown(res *http.Response, received []byte) error {
+	if res.StatusCode < http.StatusBadRequest {
+		return errors.New("the document does not have this route")
+	}
+	if res.StatusCode == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
+		return errors.New("405 without Allow")
+	}
+	if strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		return nil
+	}
+	return c.value("Error", received)
+}
+
+// value holds JSON against a schema of the document.
+func (c *Checker) value(schema string, text []byte) error {
+	var v any
+	if err := json.Unmarshal(text, &v); err != nil {
+		return fmt.Errorf("%.200q is no JSON: %w", text, err)
+	}
+	return c.doc.Components.Schemas[schema].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
+}
+
+// parameters fails on one that the document does not have.
+func parameters(route *routers.Route, req *http.Request) error {
+	for name := range req.URL.Query() {
+		if route.Operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) == nil {
+			return fmt.Errorf("the document does not have the parameter %s", name)
+		}
+	}
+	return nil
+}
+
+// headers fails on one that the document does not have.
+func headers(o *openapi3.Operation, res *http.Response) error {
+	documented := o.Responses.Status(res.StatusCode).Value.Headers
+	for name := range res.Header {
+		named := slices.ContainsFunc(slices.Collect(maps.Keys(documented)), func(s string) bool { return strings.EqualFold(s, name) })
+		if !named && !slices.Contains(general, name) && !strings.HasPrefix(name, "X-Ratelimit-") {
+			return fmt.Errorf("the document does not have the header %s of this answer", name)
+		}
+	}
+	return nil
+}
+
+// Delivery holds a webhook delivery against the document. Without headers only
+// the body is.
+func (c *Checker) Delivery(header http.Header, body []byte) error {
+	var event struct {
+		Event string `json:"event"`
+	}
+	if err := json.Unmarshal(body, &event); err != nil {
+		return fmt.Errorf("the delivery is no JSON: %w", err)
+	}
+	item := c.doc.Webhooks[event.Event]
+	if item == nil || item.Post == nil {
+		return fmt.Errorf("the document does not have the event %q", event.Event)
+	}
+	var v any
+	if err := json.Unmarshal(body, &v); err != nil {
+		return fmt.Errorf("the delivery is no JSON: %w", err)
+	}
+	if err := item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
+		return fmt.Errorf("the delivery is not as the document says: %w\n%s", err, body)
+	}
+	if header != nil {
+		for _, p := range item.Post.Parameters {
+			if header.Get(p.Value.Name) == "" && p.Value.Required {
+				return fmt.Errorf("the delivery has no header %s", p.Value.Name)
+			}
+		}
+	}
+	c.drive(item.Post.OperationID)
+	return nil
+}
