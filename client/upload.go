@@ -47,32 +47,36 @@ func SeekFile(name string, r io.ReadSeeker) (*File, error) {
 	return &File{Name: name, Size: size, Open: s.open}, nil
 }
 
-// seeker hands one reader out at a time: net/http may go on reading a body for a
-// moment after its request has failed, until it closes it.
+// seeker hands its reader to whoever opened it last: net/http may go on reading a
+// body for a moment after its request has failed.
 type seeker struct {
-	r     io.ReadSeeker
-	taken sync.Mutex
+	mu   sync.Mutex
+	r    io.ReadSeeker
+	last *seekReader
 }
 
 func (s *seeker) open() (io.ReadCloser, error) {
-	s.taken.Lock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	if _, err := s.r.Seek(0, io.SeekStart); err != nil {
-		s.taken.Unlock()
 		return nil, fmt.Errorf("rewinding: %w", err)
 	}
-	return &seekReader{Reader: s.r, release: sync.OnceFunc(s.taken.Unlock)}, nil
+	s.last = &seekReader{of: s}
+	return s.last, nil
 }
 
-type seekReader struct {
-	io.Reader
+type seekReader struct{ of *seeker }
 
-	release func()
+func (r *seekReader) Read(p []byte) (int, error) {
+	r.of.mu.Lock()
+	defer r.of.mu.Unlock()
+	if r.of.last != r {
+		return 0, errors.New("the file is being read from its beginning again")
+	}
+	return r.of.r.Read(p)
 }
 
-func (r *seekReader) Close() error {
-	r.release()
-	return nil
-}
+func (*seekReader) Close() error { return nil }
 
 // Progress has f told how much of the file was sent so far. After a fault it
 // begins again from 0. It is called on another goroutine, one call at a time.

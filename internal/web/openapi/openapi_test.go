@@ -1,0 +1,206 @@
+package openapi
+
+import (
+	"context"
+	"crypto/tls"
+	"encoding/json"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"reflect"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+)
+
+const base = "https://vault.example.org"
+
+func newDocs(t *testing.T, perMinute int) (*Docs, http.Handler) {
+	t.Helper()
+	d, err := New(base, limit.NewCounter(perMinute, time.Now))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d, web.Wrap(web.Options{Log: slog.New(slog.DiscardHandler), Now: time.Now}, d.Handler())
+}
+
+func get(h http.Handler, target string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), http.MethodGet, target, http.NoBody)
+	r.TLS = &tls.ConnectionState{}
+	r.RemoteAddr = "203.0.113.9:4711"
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w
+}
+
+func TestDocumentNamesThisVault(t *testing.T) {
+	t.Parallel()
+	_, h := newDocs(t, 0)
+	w := get(h, "/openapi.json")
+	var doc struct {
+		OpenAPI  string              `json:"openapi"`
+		Servers  []map[string]string `json:"servers"`
+		Paths    map[string]any      `json:"paths"`
+		Webhooks map[string]struct {
+			Post struct{ Parameters []any }
+		} `json:"webhooks"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	if doc.OpenAPI != "3.1.0" || !reflect.DeepEqual(doc.Servers, []map[string]string{{"url": base}}) || len(doc.Paths) == 0 {
+		t.Errorf("%s, servers %v, %d paths", doc.OpenAPI, doc.Servers, len(doc.Paths))
+	}
+	for name, hook := range doc.Webhooks {
+		if len(hook.Post.Parameters) == 0 {
+			t.Errorf("%s has lost its headers", name)
+		}
+	}
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/json" {
+		t.Errorf("%d %s", w.Code, w.Header().Get("Content-Type"))
+	}
+	if again := get(h, "/openapi.json", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
+		t.Errorf("what is known is sent again: %d", again.Code)
+	}
+}
+
+var (
+	address  = regexp.MustCompile(`(?:href|src|action)="([^"]*)"`)
+	foreign  = regexp.MustCompile(`(?i)<script|<style|\sstyle=|\son[a-z]+=|url\(|@import|<iframe`)
+	unfilled = regexp.MustCompile(`%!|<no value>|\{\{|ZgotmplZ`)
+)
+
+// TestPagesStandAlone goes through every page: it loads nothing but our own style
+// and picture, and every link on it leads somewhere.
+func TestPagesStandAlone(t *testing.T) {
+	t.Parallel()
+	d, h := newDocs(t, 0)
+	if len(d.pages) < 20 {
+		t.Fatalf("there are %d pages", len(d.pages))
+	}
+	for name := range d.pages {
+		target := strings.TrimSuffix("/docs/"+name, "/")
+		w := get(h, target)
+		body := w.Body.String()
+		if w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != policy || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/html") {
+			t.Errorf("%s: %d, %v", target, w.Code, w.Header())
+		}
+		if found := foreign.FindString(body); found != "" {
+			t.Errorf("%s has %s, which the policy forbids", target, found)
+		}
+		if found := unfilled.FindString(body); found != "" {
+			t.Errorf("%s has %s", target, found)
+		}
+		for _, m := range address.FindAllStringSubmatch(body, -1) {
+			path, fragment, _ := strings.Cut(m[1], "#")
+			if path != "" && !strings.HasPrefix(path, "/") {
+				t.Errorf("%s leads to %s", target, m[1])
+				continue
+			}
+			page := body
+			if path != "" {
+				linked := get(h, path)
+				if page = linked.Body.String(); linked.Code != http.StatusOK {
+					t.Errorf("%s leads to %s, which is %d", target, path, linked.Code)
+				}
+			}
+			if fragment != "" && !strings.Contains(page, `id="`+fragment+`"`) {
+				t.Errorf("%s leads to %s, which is not there", target, m[1])
+			}
+		}
+	}
+	for name, a := range d.assets {
+		if strings.Contains(string(a.body), "http") && !strings.HasSuffix(name, ".svg") || strings.Contains(string(a.body), "url(") {
+			t.Errorf("%s refers to another address", name)
+		}
+	}
+}
+
+func TestPageShowsWhatTheDocumentSays(t *testing.T) {
+	t.Parallel()
+	_, h := newDocs(t, 0)
+	for target, want := range map[string][]string{
+		"/docs": {"Certvault API", base, "Standard Webhooks", `<code>POST</code> <code>/business/certificate-vault/bulk</code>`},
+		"/docs/uploadCertificate": {
+			"Upload one certificate", "certificate-vault:create", "certificate_file", "up to 255 characters", `-F certificate_file=@diploma.pdf`, "Authorization: Bearer $TOKEN",
+			"data.status.value", "placement_box", "Idempotency-Key", "<code>422</code>", "&#34;reference_id&#34;: &#34;NWU-7Q4M2H9K3XBT05VC&#34;",
+		},
+		"/docs/listCertificates":      {"Any of these permissions", "certificate:list", "certificate-vault:list", "sort_field", "<code>generated_at</code>", "data[].signatures[].signatory_index"},
+		"/docs/submitBatch":           {"entries[&lt;n&gt;][file_id]", "application/json", "entries[].full_name"},
+		"/docs/getBatch":              {"data.entries[].reference_id"},
+		"/docs/verify":                {"No token is needed."},
+		"/docs/certificateFailed":     {"webhook-signature", "always <code>certificate_application.failed</code>", "failure.code", "What you answer"},
+		"/docs/certificateApproved":   {"always <code>certificate_application.approved</code>"},
+		"/docs/retryVaultCertificate": {"-X POST"},
+	} {
+		body := get(h, target).Body.String()
+		for _, text := range want {
+			if !strings.Contains(body, text) {
+				t.Errorf("%s does not show %s", target, text)
+			}
+		}
+	}
+}
+
+func TestUnknownPage(t *testing.T) {
+	t.Parallel()
+	_, h := newDocs(t, 0)
+	for _, target := range []string{"/docs/no-such-page", "/docs/assets/no-such-file", "/docs/a/b/c"} {
+		w := get(h, target)
+		if w.Code != http.StatusNotFound || !strings.Contains(w.Body.String(), "<h1>Not Found</h1>") || w.Header().Get("Content-Security-Policy") != policy {
+			t.Errorf("%s: %d %s", target, w.Code, w.Body)
+		}
+		w = get(h, target, "Accept", "application/json")
+		if w.Code != http.StatusNotFound || !json.Valid(w.Body.Bytes()) {
+			t.Errorf("%s as JSON: %d %s", target, w.Code, w.Body)
+		}
+	}
+}
+
+func TestPagesAreLimited(t *testing.T) {
+	t.Parallel()
+	_, h := newDocs(t, 2)
+	for i, want := range []int{200, 200, 429} {
+		if w := get(h, "/docs"); w.Code != want || w.Header().Get("X-RateLimit-Limit") != "2" {
+			t.Errorf("request %d: %d, limit %q", i, w.Code, w.Header().Get("X-RateLimit-Limit"))
+		}
+	}
+	if w := get(h, "/openapi.json"); w.Code != http.StatusTooManyRequests || w.Header().Get("Retry-After") == "" || !json.Valid(w.Body.Bytes()) {
+		t.Errorf("the document: %d %s", w.Code, w.Body)
+	}
+}
+
+func TestBlocks(t *testing.T) {
+	t.Parallel()
+	got := blocks("One `code`\nparagraph.\n\n## A heading here\n\n- first\n- `second` item\n  goes on\n")
+	want := []block{
+		{Text: []span{{Text: "One "}, {Text: "code", Code: true}, {Text: " paragraph."}}},
+		{Heading: "A heading here", ID: "a-heading-here"},
+		{Items: [][]span{{{Text: "first"}}, {{Text: "second", Code: true}, {Text: " item goes on"}}}},
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestReadRefuses(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{
+		"no YAML":                 "a: [",
+		"a list for a map":        "servers: []\npaths: [a]",
+		"an unknown component":    "servers: []\npaths: {/a: {get: {parameters: [{$ref: '#/components/parameters/None'}]}}}",
+		"a component of its kind": "servers: []\npaths: {/a: {get: {responses: {'200': {$ref: '#/components/schemas/None'}}}}}",
+		"no servers":              "paths: {}",
+	} {
+		if _, err := read([]byte(text), base); err == nil {
+			t.Errorf("%s is read", name)
+		}
+	}
+}
