@@ -41,6 +41,8 @@ type commands struct {
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Signing keys."`
 	Verify      verifyCommand      `cmd:"" help:"Judge a verified PDF, offline: 0 valid, 1 not, 2 could not tell."`
+	Upload      uploadCommand      `cmd:"" help:"Upload one certificate, through the API."`
+	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates, through the API."`
 	Doctor      doctorCommand      `cmd:"" help:"Look at the installation and say what is wrong."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }

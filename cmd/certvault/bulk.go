@@ -1,0 +1,130 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/certvault/certvault/internal/roster"
+)
+
+type bulkCommand struct {
+	remote
+
+	List    string `arg:""                                                                           help:"CSV with the columns title, full_name, email, file, and if you like issue_date and details." name:"FILE.csv" type:"path"`
+	Files   string `help:"Folder of the files that the list names. Default: that of the list."        placeholder:"DIR"  type:"path"`
+	Results string `help:"Where to write what came of each row. Default: beside the list."            placeholder:"FILE" type:"path"`
+}
+
+// Help tells what does not fit a line.
+func (*bulkCommand) Help() string {
+	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. Run the same command again after an interruption: it goes on where it ended, from the journal beside the list.
+What came of each row is in the results: approved, failed, rejected (there is a certificate already), refused (the row breaks a rule) or unfinished.`
+}
+
+// bulkAnswer is what came of a list.
+type bulkAnswer struct {
+	Rows       int    `json:"rows"`
+	Approved   int    `json:"approved"`
+	Failed     int    `json:"failed"`
+	Rejected   int    `json:"rejected"`
+	Refused    int    `json:"refused"`
+	Unfinished int    `json:"unfinished"`
+	Results    string `json:"results"`
+}
+
+// Run takes a list through the interface.
+func (b *bulkCommand) Run(c *console) error {
+	vault, err := b.connect()
+	if err != nil {
+		return err
+	}
+	list, err := b.read(c.stderr)
+	if err != nil {
+		return &usageError{err}
+	}
+	progress := newBar(c.stderr)
+	run := &roster.Run{
+		Client: vault, Vault: strings.TrimRight(b.URL, "/"), List: list, File: b.List, Dir: b.Files, Now: time.Now, Report: report(progress),
+	}
+	if run.Dir == "" {
+		run.Dir = filepath.Dir(b.List)
+	}
+	if info, err := os.Stat(run.Dir); err != nil || !info.IsDir() {
+		return &usageError{fmt.Errorf("--files: there is no folder %s", run.Dir)}
+	}
+	results, err := run.Do(c.ctx)
+	progress.end()
+	if results == nil {
+		return told(err)
+	}
+	path := b.Results
+	if path == "" {
+		path = strings.TrimSuffix(b.List, filepath.Ext(b.List)) + ".results.csv"
+	}
+	if e := roster.WriteResults(path, results); e != nil {
+		return errors.Join(told(err), e)
+	}
+	counts := roster.Count(results)
+	answer := bulkAnswer{
+		Rows: len(results), Approved: counts[roster.Approved], Failed: counts[roster.Failed], Rejected: counts[roster.Rejected],
+		Refused: counts[roster.Refused], Unfinished: counts[roster.Unfinished], Results: path,
+	}
+	if e := c.answer(answer, answer.tell); e != nil {
+		return e
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("%w; run the same command again to go on", told(err))
+	case answer.Approved != answer.Rows:
+		return fmt.Errorf("%d of %d rows have no certificate of this run; see %s", answer.Rows-answer.Approved, answer.Rows, path)
+	}
+	return nil
+}
+
+func (a *bulkAnswer) tell(w io.Writer) {
+	_, _ = fmt.Fprintf(w, "%d approved", a.Approved)
+	for _, other := range []struct {
+		n    int
+		word string
+	}{{a.Failed, "failed"}, {a.Rejected, "rejected"}, {a.Refused, "refused"}, {a.Unfinished, "unfinished"}} {
+		if other.n > 0 {
+			_, _ = fmt.Fprintf(w, ", %d %s", other.n, other.word)
+		}
+	}
+	_, _ = fmt.Fprintf(w, " of %d rows\n%s\n", a.Rows, a.Results)
+}
+
+func (b *bulkCommand) read(stderr io.Writer) (*roster.List, error) {
+	file, err := os.Open(b.List)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	list, err := roster.Read(file)
+	if err != nil {
+		return nil, err
+	}
+	if len(list.Unused) > 0 {
+		_, _ = fmt.Fprintf(stderr, "certvault: these columns are not used: %s\n", strings.Join(list.Unused, ", "))
+	}
+	return list, nil
+}
+
+// report shows a run as a bar, of which storing the files is the first half.
+func report(b *bar) func(roster.Progress) {
+	if b == nil {
+		return nil
+	}
+	var mu sync.Mutex
+	return func(p roster.Progress) {
+		mu.Lock()
+		defer mu.Unlock()
+		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d with their file, %d submitted, %d done", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
+	}
+}

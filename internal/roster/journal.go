@@ -1,0 +1,201 @@
+package roster
+
+import (
+	"bufio"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/gofrs/flock"
+)
+
+// fileLife is for how long a stored file is taken for good, within the 24 hours
+// that the vault keeps it.
+const fileLife = 23 * time.Hour
+
+// ErrBusy is another run on the same list.
+var ErrBusy = errors.New("another certvault bulk is at work on this list")
+
+// journal is what was done for a list, line by line in a file beside it, so that
+// the next run goes on.
+type journal struct {
+	mu   sync.Mutex
+	file *os.File
+	lock *flock.Flock
+
+	files   map[string]storedFile // by source.key
+	batches []*batch
+}
+
+// line is a line of the journal: one of its members.
+type line struct {
+	Vault    string      `json:"vault,omitempty"`
+	File     *storedFile `json:"file,omitempty"`
+	Batch    *batch      `json:"batch,omitempty"`
+	Accepted *accepted   `json:"accepted,omitempty"`
+	// Dropped is the key of a batch that the vault refused.
+	Dropped string `json:"dropped,omitempty"`
+}
+
+// storedFile is a file that the vault keeps for a batch.
+type storedFile struct {
+	Key string    `json:"key"`
+	ID  string    `json:"id"`
+	At  time.Time `json:"at"`
+}
+
+// batch is what was submitted, or is about to be, under an idempotency key.
+type batch struct {
+	Key  string     `json:"key"`
+	Rows []batchRow `json:"rows"`
+	// id is the vault's once it has accepted the batch.
+	id string
+}
+
+// batchRow is a row as it was submitted.
+type batchRow struct {
+	Hash   string `json:"hash"`
+	Index  int    `json:"index"`
+	FileID string `json:"file_id"`
+}
+
+type accepted struct {
+	Key string `json:"key"`
+	ID  string `json:"id"`
+}
+
+// openJournal reads what earlier runs did and holds the list for this one: its
+// file is locked, so that nothing is left behind.
+func openJournal(list, vault string) (_ *journal, err error) {
+	path := list + ".journal"
+	j := &journal{files: map[string]storedFile{}, lock: flock.New(list, flock.SetFlag(os.O_RDONLY))}
+	ok, err := j.lock.TryLock()
+	if err != nil {
+		return nil, fmt.Errorf("holding the list: %w", err)
+	}
+	if !ok {
+		return nil, ErrBusy
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, j.close())
+		}
+	}()
+	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
+		return nil, fmt.Errorf("opening the journal: %w", err)
+	}
+	return j, j.load(path, vault)
+}
+
+// load reads the journal. A last line that a crash cut off is taken away.
+func (j *journal) load(path, vault string) error {
+	in := bufio.NewReader(j.file)
+	var whole int64
+	for {
+		text, err := in.ReadBytes('\n')
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return fmt.Errorf("reading the journal: %w", err)
+		}
+		var l line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return fmt.Errorf("the journal %s is damaged; to begin anew, move it away: %w", path, err)
+		}
+		if l.Vault != "" && l.Vault != vault {
+			return fmt.Errorf("the list was begun for the vault %s; for another one, move %s away", l.Vault, path)
+		}
+		j.apply(&l)
+		whole += int64(len(text))
+	}
+	if err := j.file.Truncate(whole); err != nil {
+		return fmt.Errorf("mending the journal: %w", err)
+	}
+	if _, err := j.file.Seek(whole, io.SeekStart); err != nil {
+		return fmt.Errorf("mending the journal: %w", err)
+	}
+	if whole == 0 {
+		return j.write(&line{Vault: vault})
+	}
+	return nil
+}
+
+func (j *journal) apply(l *line) {
+	switch {
+	case l.File != nil:
+		j.files[l.File.Key] = *l.File
+	case l.Batch != nil:
+		j.batches = append(j.batches, l.Batch)
+	case l.Accepted != nil:
+		for _, b := range j.batches {
+			if b.Key == l.Accepted.Key {
+				b.id = l.Accepted.ID
+			}
+		}
+	case l.Dropped != "":
+		kept := j.batches[:0]
+		for _, b := range j.batches {
+			if b.Key != l.Dropped {
+				kept = append(kept, b)
+			}
+		}
+		j.batches = kept
+	}
+}
+
+// note writes a line and takes it in.
+func (j *journal) note(l *line) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.apply(l)
+	return j.write(l)
+}
+
+func (j *journal) write(l *line) error {
+	b, err := json.Marshal(l)
+	if err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	if _, err := j.file.Write(append(b, '\n')); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	if l.File != nil {
+		return nil // a file that is stored twice costs little; a sync for each would not
+	}
+	if err := j.file.Sync(); err != nil {
+		return fmt.Errorf("writing the journal: %w", err)
+	}
+	return nil
+}
+
+// stored gives the id under which the vault keeps a file.
+func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	f, ok := j.files[key]
+	return f.ID, ok && now.Sub(f.At) < fileLife
+}
+
+// forget makes files be stored again.
+func (j *journal) forget(id string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	for key, f := range j.files {
+		if f.ID == id {
+			delete(j.files, key)
+		}
+	}
+}
+
+func (j *journal) close() error {
+	var errs []error
+	if j.file != nil {
+		errs = append(errs, j.file.Close())
+	}
+	return errors.Join(append(errs, j.lock.Unlock())...)
+}

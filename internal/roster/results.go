@@ -1,0 +1,54 @@
+package roster
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// WriteResults writes what came of each row as CSV, whole or not at all.
+func WriteResults(path string, results []*Result) (err error) {
+	file, err := os.CreateTemp(filepath.Dir(path), ".results-*.csv")
+	if err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, os.Remove(file.Name()))
+		}
+	}()
+	w := csv.NewWriter(file)
+	rows := make([][]string, 0, len(results)+1)
+	rows = append(rows, []string{"row", "status", "uuid", "reference_id", "error"})
+	for _, r := range results {
+		rows = append(rows, []string{strconv.Itoa(r.Row), string(r.Status), r.UUID, r.ReferenceID, harmless(r.Error)})
+	}
+	if err := errors.Join(w.WriteAll(rows), file.Close()); err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("writing the results: %w", err)
+	}
+	return nil
+}
+
+// harmless keeps a spreadsheet from taking text for a formula.
+func harmless(text string) string {
+	if text != "" && strings.ContainsAny(text[:1], "=+-@\t\r") {
+		return "'" + text
+	}
+	return text
+}
+
+// Count gives the number of rows by what came of them.
+func Count(results []*Result) map[Status]int {
+	counts := map[Status]int{}
+	for _, r := range results {
+		counts[r.Status]++
+	}
+	return counts
+}
