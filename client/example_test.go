@@ -1,0 +1,150 @@
+package client_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/client"
+)
+
+// vault stands in for a vault in the examples.
+func vault(answers map[string]string) (address string, roots *x509.CertPool, end func()) {
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		answer, ok := answers[r.Method+" "+r.URL.Path]
+		if !ok {
+			w.WriteHeader(http.StatusNotFound)
+			answer = `{"message": "No such certificate."}`
+		}
+		_, _ = io.WriteString(w, answer)
+	}))
+	roots = x509.NewCertPool()
+	roots.AddCert(server.Certificate())
+	return server.URL, roots, server.Close
+}
+
+func Example() {
+	url, roots, end := vault(map[string]string{
+		"POST /business/certificate-vault":    `{"data": {"uuid": "u-1", "status": {"value": "processing"}}}`,
+		"GET /business/certificate-vault/u-1": `{"data": {"uuid": "u-1", "reference_id": "NWU-7Q4M2H9K3XBT05VC", "status": {"value": "approved"}}}`,
+	})
+	defer end()
+
+	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
+	if err != nil {
+		log.Fatal(err)
+	}
+	file, err := client.SeekFile("diploma.pdf", strings.NewReader("%PDF-1.7 ...")) // or client.OpenFile
+	if err != nil {
+		log.Fatal(err)
+	}
+	ctx := context.Background()
+	made, err := c.Upload(ctx, client.NewCertificate{
+		CertificateTitle: "Bachelor of Science", FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", File: file,
+	})
+	if err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(made.Status.Value)
+	if made, err = c.Await(ctx, made.UUID); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(made.Status.Value, made.ReferenceID)
+	// Output:
+	// processing
+	// approved NWU-7Q4M2H9K3XBT05VC
+}
+
+func ExampleClient_VaultCertificates() {
+	url, roots, end := vault(map[string]string{
+		"GET /business/certificate-vault": `{"data": [{"reference_id": "NWU-2"}, {"reference_id": "NWU-1"}], "links": {"next": null}, "meta": {"next_cursor": null}}`,
+	})
+	defer end()
+
+	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
+	if err != nil {
+		log.Fatal(err)
+	}
+	for certificate, err := range c.VaultCertificates(context.Background(), client.VaultFilter{Status: client.Failed}) {
+		if err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(certificate.ReferenceID)
+	}
+	// Output:
+	// NWU-2
+	// NWU-1
+}
+
+func ExampleClient_Download() {
+	url, roots, end := vault(map[string]string{"GET /business/certificate-vault/u-1/download": "%PDF-1.7 ..."})
+	defer end()
+
+	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
+	if err != nil {
+		log.Fatal(err)
+	}
+	var pdf bytes.Buffer // or a file
+	if err := c.Download(context.Background(), "u-1", &pdf); err != nil {
+		log.Fatal(err)
+	}
+	fmt.Println(pdf.String())
+	err = c.Download(context.Background(), "u-2", io.Discard)
+	fmt.Println(errors.Is(err, client.ErrNotFound))
+	// Output:
+	// %PDF-1.7 ...
+	// true
+}
+
+func ExampleVerifyWebhook() {
+	const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
+	receive := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, 1<<20))
+		if err != nil {
+			http.Error(w, "too large", http.StatusRequestEntityTooLarge)
+			return
+		}
+		event, err := client.VerifyWebhook(r.Header, body, secret)
+		if err != nil {
+			http.Error(w, "not signed", http.StatusUnauthorized)
+			return
+		}
+		fmt.Println(event.Event, event.ReferenceID)
+	})
+
+	body := `{"event": "certificate_application.approved", "reference_id": "NWU-7Q4M2H9K3XBT05VC"}`
+	deliver := func(signature string) {
+		r := httptest.NewRequestWithContext(context.Background(), http.MethodPost, "/hook", strings.NewReader(body))
+		r.Header.Set("webhook-id", "0197f2b4-6d91-7d0a-b3aa-2f6a1f0b7c11")
+		r.Header.Set("webhook-timestamp", fmt.Sprint(time.Now().Unix()))
+		if signature == "" {
+			key, _ := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+			mac := hmac.New(sha256.New, key)
+			fmt.Fprintf(mac, "%s.%s.%s", r.Header.Get("webhook-id"), r.Header.Get("webhook-timestamp"), body)
+			signature = base64.StdEncoding.EncodeToString(mac.Sum(nil))
+		}
+		r.Header.Set("webhook-signature", "v1,"+signature)
+		w := httptest.NewRecorder()
+		receive.ServeHTTP(w, r)
+		fmt.Println(w.Code)
+	}
+	deliver("")
+	deliver(hex.EncodeToString([]byte("forged")))
+	// Output:
+	// certificate_application.approved NWU-7Q4M2H9K3XBT05VC
+	// 200
+	// 401
+}
