@@ -11,7 +11,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"log"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -45,22 +44,26 @@ func Example() {
 
 	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	file, err := client.SeekFile("diploma.pdf", strings.NewReader("%PDF-1.7 ...")) // or client.OpenFile
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	ctx := context.Background()
 	made, err := c.Upload(ctx, client.NewCertificate{
 		CertificateTitle: "Bachelor of Science", FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", File: file,
 	})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(made.Status.Value)
 	if made, err = c.Await(ctx, made.UUID); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(made.Status.Value, made.ReferenceID)
 	// Output:
@@ -76,11 +79,13 @@ func ExampleClient_VaultCertificates() {
 
 	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	for certificate, err := range c.VaultCertificates(context.Background(), client.VaultFilter{Status: client.Failed}) {
 		if err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 		fmt.Println(certificate.ReferenceID)
 	}
@@ -95,11 +100,13 @@ func ExampleClient_Download() {
 
 	c, err := client.New(client.Config{URL: url, Token: "cvt_...", RootCAs: roots})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	var pdf bytes.Buffer // or a file
 	if err := c.Download(context.Background(), "u-1", &pdf); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(pdf.String())
 	err = c.Download(context.Background(), "u-2", io.Discard)

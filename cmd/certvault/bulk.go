@@ -16,15 +16,16 @@ import (
 type bulkCommand struct {
 	remote
 
-	List    string `arg:""                                                                           help:"CSV with the columns title, full_name, email, file, and if you like issue_date and details." name:"FILE.csv" type:"path"`
-	Files   string `help:"Folder of the files that the list names. Default: that of the list."        placeholder:"DIR"  type:"path"`
-	Results string `help:"Where to write what came of each row. Default: beside the list."            placeholder:"FILE" type:"path"`
+	List    string `arg:""                                                                     help:"CSV with title, full_name, email and file."                  name:"FILE.csv" type:"path"`
+	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR"  type:"path"`
+	Results string `help:"Where to write what came of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
 }
 
 // Help tells what does not fit a line.
 func (*bulkCommand) Help() string {
-	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16. Run the same command again after an interruption: it goes on where it ended, from the journal beside the list.
-What came of each row is in the results: approved, failed, rejected (there is a certificate already), refused (the row breaks a rule) or unfinished.`
+	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16; it may have the columns issue_date and details too. Run the same command
+again after an interruption: it goes on where it ended, from the journal beside the list. What came of each row is in the results: approved, failed,
+rejected (there is a certificate already), refused (the row breaks a rule) or unfinished.`
 }
 
 // bulkAnswer is what came of a list.
@@ -100,12 +101,12 @@ func (a *bulkAnswer) tell(w io.Writer) {
 	_, _ = fmt.Fprintf(w, " of %d rows\n%s\n", a.Rows, a.Results)
 }
 
-func (b *bulkCommand) read(stderr io.Writer) (*roster.List, error) {
+func (b *bulkCommand) read(stderr io.Writer) (_ *roster.List, err error) {
 	file, err := os.Open(b.List)
 	if err != nil {
 		return nil, err
 	}
-	defer file.Close()
+	defer func() { err = errors.Join(err, file.Close()) }()
 	list, err := roster.Read(file)
 	if err != nil {
 		return nil, err

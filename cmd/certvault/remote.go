@@ -16,9 +16,6 @@ import (
 // the list of processes.
 const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable, no token
 
-// maxToken bounds a file with a token in bytes.
-const maxToken = 4096
-
 // remote is a vault that is reached through its interface.
 type remote struct {
 	URL       string `default:"https://localhost:8443"                                                help:"Base address of the vault." name:"url"`
@@ -52,12 +49,7 @@ func (r *remote) connect() (*client.Client, error) {
 func (r *remote) token() (string, error) {
 	secret := os.Getenv(tokenVariable)
 	if r.TokenFile != "" {
-		file, err := os.Open(r.TokenFile)
-		if err != nil {
-			return "", &usageError{fmt.Errorf("--token-file: %w", err)}
-		}
-		defer file.Close()
-		text, err := io.ReadAll(io.LimitReader(file, maxToken))
+		text, err := os.ReadFile(r.TokenFile)
 		if err != nil {
 			return "", &usageError{fmt.Errorf("--token-file: %w", err)}
 		}

@@ -2,30 +2,21 @@ package app
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
-	"crypto/x509"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/client"
-	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
 	"github.com/certvault/certvault/test/contract"
-	"github.com/certvault/certvault/test/vault"
 )
 
 // unserved are the operations of the document that no part of the vault serves
@@ -41,182 +32,6 @@ var unserved = []string{
 
 // forPeople are the routes that answer with pages alone, or lead to one.
 var forPeople = []string{"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}"}
-
-// driver is a vault of the whole stack, and clients whose every exchange is held
-// against the OpenAPI document that the vault serves.
-type driver struct {
-	*testing.T
-
-	app     *App
-	inst    *account.Institution
-	checker *contract.Checker
-	client  *client.Client
-	// bare sends requests that the client would not; plain does, unchecked.
-	bare, plain *http.Client
-	// lost is a certificate whose file is gone, so that it fails.
-	lost *cert.Certificate
-
-	mu     sync.Mutex
-	titles int
-}
-
-func newDriver(t *testing.T) *driver {
-	t.Helper()
-	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{})}
-	ctx := t.Context()
-	var err error
-	if d.inst, err = d.app.Accounts.CreateInstitution(ctx, account.NewInstitution{
-		Name: "Northwest University", Prefix: "NWU", OwnerEmail: "owner@example.org", OwnerName: "Owner", OwnerPassword: "correct horse battery staple",
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if _, _, err := d.app.Hooks.Create(ctx, d.inst.ID, "https://hooks.example.org/", nil); err != nil {
-		t.Fatal(err)
-	}
-	d.loseFile()
-	if err := d.app.start(ctx); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		if err := d.app.close(context.WithoutCancel(ctx)); err != nil {
-			t.Error(err)
-		}
-	})
-	pem, err := os.ReadFile(filepath.Join(d.app.cfg.Data, "tls", "cert.pem"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	roots := x509.NewCertPool()
-	roots.AppendCertsFromPEM(pem)
-	plain, err := client.New(client.Config{URL: d.app.cfg.BaseURL, RootCAs: roots})
-	if err != nil {
-		t.Fatal(err)
-	}
-	var document bytes.Buffer
-	if err := plain.Fetch(ctx, d.app.cfg.BaseURL+"/openapi.json", &document); err != nil {
-		t.Fatal(err)
-	}
-	if d.checker, err = contract.New(ctx, document.Bytes()); err != nil {
-		t.Fatal(err)
-	}
-	d.plain, d.bare = d.httpClients(roots)
-	d.client = d.as(d.token(token.All...))
-	return d
-}
-
-// loseFile makes a certificate before the vault works, and takes its file away.
-func (d *driver) loseFile() {
-	d.Helper()
-	ctx := d.Context()
-	file, err := d.app.certs.Receive(ctx, d.inst.UUID, "lost.pdf", bytes.NewReader(sample("Lost")))
-	if err != nil {
-		d.Fatal(err)
-	}
-	if d.lost, err = d.app.certs.Upload(ctx, cert.Upload{
-		Institution: d.inst, Creator: cert.Actor{Type: "token", ID: 1, Name: "Test"}, Context: cert.SingleUpload,
-		Title: "Lost", FullName: "Lost", Email: "lost@example.org", File: file,
-	}); err != nil {
-		d.Fatal(err)
-	}
-	if err := d.app.blobs.Delete(ctx, file.Key); err != nil {
-		d.Fatal(err)
-	}
-}
-
-func sample(name string) []byte {
-	return vault.Sample{Institution: "Northwest University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026"}.PDF()
-}
-
-// httpClients gives a client, and one whose exchanges are held against the
-// document.
-func (d *driver) httpClients(roots *x509.CertPool) (plain, checked *http.Client) {
-	d.Helper()
-	t, ok := http.DefaultTransport.(*http.Transport)
-	if !ok {
-		d.Fatal("there is no transport to copy")
-	}
-	t = t.Clone()
-	t.TLSClientConfig = &tls.Config{RootCAs: roots}
-	d.Cleanup(t.CloseIdleConnections)
-	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &http.Client{Transport: t, CheckRedirect: stay},
-		&http.Client{Transport: d.checker.Wrap(t, func(err error) { d.Error(err) }), CheckRedirect: stay}
-}
-
-func (d *driver) token(permissions ...token.Permission) string {
-	d.Helper()
-	_, secret, err := d.app.Tokens.Create(d.Context(), d.inst.ID, "Test", permissions, nil)
-	if err != nil {
-		d.Fatal(err)
-	}
-	return secret
-}
-
-func (d *driver) as(secret string) *client.Client {
-	d.Helper()
-	c, err := client.New(client.Config{URL: d.app.cfg.BaseURL, Token: secret, HTTP: d.bare, Retry: client.Retry{Attempts: 1}})
-	if err != nil {
-		d.Fatal(err)
-	}
-	return c
-}
-
-// must fails the test on an error.
-func (d *driver) must(err error) {
-	d.Helper()
-	if err != nil {
-		d.Fatal(err)
-	}
-}
-
-// send sends a request that the client would not, and gives the status.
-func (d *driver) send(method, target, secret string, header http.Header, body string) int {
-	d.Helper()
-	return d.exchange(d.bare, method, target, secret, header, body).StatusCode
-}
-
-// unchecked is send for what the document does not describe yet.
-func (d *driver) unchecked(method, target, secret string, header http.Header, body string) *http.Response {
-	d.Helper()
-	return d.exchange(d.plain, method, target, secret, header, body)
-}
-
-func (d *driver) exchange(by *http.Client, method, target, secret string, header http.Header, body string) *http.Response {
-	d.Helper()
-	if strings.HasPrefix(target, "/") {
-		target = d.app.cfg.BaseURL + target
-	}
-	req, err := http.NewRequestWithContext(d.Context(), method, target, strings.NewReader(body))
-	d.must(err)
-	req.Header.Set("Accept", "application/json")
-	if secret != "" {
-		req.Header.Set("Authorization", "Bearer "+secret)
-	}
-	for name := range header {
-		req.Header.Set(name, header.Get(name))
-	}
-	res, err := by.Do(req)
-	d.must(err)
-	_, err = io.Copy(io.Discard, res.Body)
-	d.must(errors.Join(err, res.Body.Close()))
-	return res
-}
-
-// upload makes a certificate of a title of its own.
-func (d *driver) upload() *client.VaultCertificate {
-	d.Helper()
-	d.mu.Lock()
-	d.titles++
-	title := "Bachelor of Science " + strings.Repeat("I", d.titles)
-	d.mu.Unlock()
-	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample("Ada Lovelace")))
-	d.must(err)
-	made, err := d.client.Upload(d.Context(), client.NewCertificate{
-		CertificateTitle: title, FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", IssueDate: "2026-06-30", Details: "With distinction", File: file,
-	})
-	d.must(err)
-	return made
-}
 
 // served tells whether an operation is, by what unserved says.
 func served(id string) bool { return !slices.Contains(unserved, id) }
@@ -365,8 +180,8 @@ func (d *driver) driveLists() {
 	ctx := d.Context()
 	page, err := d.client.VaultCertificatePage(ctx, client.VaultFilter{Status: client.Approved, ApplicantEmail: "ADA@example.org", Search: "lovelace"}, 1, 10)
 	d.must(err)
-	if cursor := d.unchecked(http.MethodGet, "/business/certificate-vault?cursor=", d.token(token.All...), nil, ""); (cursor.StatusCode == http.StatusOK) != served("cursor of lists") {
-		d.Errorf("a list by cursor: %d, listed as unserved is %v", cursor.StatusCode, !served("cursor of lists"))
+	if cursor := d.unchecked(http.MethodGet, "/business/certificate-vault?cursor=", d.token(token.All...), nil, ""); (cursor.status == http.StatusOK) != served("cursor of lists") {
+		d.Errorf("a list by cursor: %d, listed as unserved is %v", cursor.status, !served("cursor of lists"))
 	}
 	if len(page.Data) != 1 {
 		d.Errorf("the list has %d certificates", len(page.Data))
@@ -618,7 +433,7 @@ func TestDocumentAnswersConditionsAndRanges(t *testing.T) {
 	}
 	if !served("error of a range") {
 		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
-		if res.Header.Get("Content-Type") == "application/json" {
+		if res.header.Get("Content-Type") == "application/json" {
 			t.Error("ranges outside of a file are errors now: they are listed as unserved")
 		}
 	}
@@ -637,9 +452,9 @@ func TestDocumentAnswersRepetitions(t *testing.T) {
 	const body = `{"reason": "Issued in error."}`
 	first := d.unchecked(http.MethodPost, path, secret, header, body)
 	again := d.unchecked(http.MethodPost, path, secret, header, body)
-	replayed := again.Header.Get("Idempotency-Replayed") == "true"
-	if first.StatusCode != http.StatusOK || again.StatusCode != http.StatusOK || replayed != served("idempotency") {
-		t.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.StatusCode, again.StatusCode, replayed, !served("idempotency"))
+	replayed := again.header.Get("Idempotency-Replayed") == "true"
+	if first.status != http.StatusOK || again.status != http.StatusOK || replayed != served("idempotency") {
+		t.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
 	}
 	if !served("idempotency") {
 		return

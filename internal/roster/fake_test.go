@@ -82,9 +82,9 @@ func (f *fake) deed(do func(form map[string]string, file []byte) (int, any)) htt
 		if key == "" || r.Header.Get("Authorization") != "Bearer cvt_test" {
 			f.t.Errorf("%s: key %q, authorization %q", r.URL.Path, key, r.Header.Get("Authorization"))
 		}
-		print := sha256.Sum256([]byte(fmt.Sprint(form, file)))
+		content := sha256.Sum256(fmt.Appendf(nil, "%v %x", form, file))
 		a, known := f.answers[key]
-		if known && a.print != print {
+		if known && a.print != content {
 			send(w, 422, map[string]string{"message": "The key was used with other content."})
 			return
 		}
@@ -94,7 +94,7 @@ func (f *fake) deed(do func(form map[string]string, file []byte) (int, any)) htt
 			if err != nil {
 				f.t.Error(err)
 			}
-			a = answered{status: status, body: text, print: print}
+			a = answered{status: status, body: text, print: content}
 			f.answers[key] = a
 		}
 		if f.loseAnswer != nil && f.loseAnswer(r) {
@@ -106,8 +106,12 @@ func (f *fake) deed(do func(form map[string]string, file []byte) (int, any)) htt
 }
 
 func send(w http.ResponseWriter, status int, body any) {
+	text, err := json.Marshal(body)
+	if err != nil {
+		status = http.StatusInternalServerError
+	}
 	w.WriteHeader(status)
-	_ = json.NewEncoder(w).Encode(body)
+	_, _ = w.Write(text)
 }
 
 func (f *fake) form(r *http.Request) (form map[string]string, file []byte) {
@@ -196,7 +200,7 @@ func (f *fake) bulk(form map[string]string, _ []byte) (int, any) {
 
 func (f *fake) entry(n int, e map[string]string) client.BatchEntry {
 	key := strings.ToLower(e["applicant_email"]) + "|" + e["certificate_title"] + "|" + e["issue_date"]
-	uuid, reference, why := fmt.Sprintf("20000000-0000-4000-8000-%012d", len(f.made)), "NWU-0000000000000000", "failed for a reason"
+	uuid, reference, why := fmt.Sprintf("20000000-0000-4000-8000-%012d", len(f.made)), "NWU-0000000000000000", "For a reason."
 	if _, there := f.made[key]; there {
 		why = "There is one already."
 		return client.BatchEntry{Index: n, Status: client.EntryRejected, Error: &why}

@@ -88,7 +88,10 @@ func openJournal(list, vault string) (_ *journal, err error) {
 	if j.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600); err != nil {
 		return nil, fmt.Errorf("opening the journal: %w", err)
 	}
-	return j, j.load(path, vault)
+	if err := j.load(path, vault); err != nil {
+		return nil, err
+	}
+	return j, nil
 }
 
 // load reads the journal. A last line that a crash cut off is taken away.

@@ -136,11 +136,11 @@ func decode(raw []byte) ([]byte, error) {
 // "sep=;", else what the header has most of, outside quotation marks.
 func separator(text []byte) (comma rune, rest []byte) {
 	first, rest, _ := bytes.Cut(text, []byte{'\n'})
-	if said, ok := strings.CutPrefix(strings.ToLower(strings.TrimSpace(string(first))), "sep="); ok && len(said) == 1 && strings.Contains(",;|", said) {
-		return rune(said[0]), rest
-	}
-	if strings.EqualFold(strings.TrimRight(string(first), "\r"), "sep=\t") {
-		return '\t', rest
+	if said, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
+		switch said {
+		case ",", ";", "\t", "|":
+			return rune(said[0]), rest
+		}
 	}
 	counts := map[rune]int{}
 	isQuoted := false

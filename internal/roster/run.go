@@ -333,8 +333,8 @@ func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	return group.Wait()
 }
 
-// storeFile stores a file for the rows that name it. One that the vault refuses
-// refuses them.
+// storeFile stores a file for the rows that name it. They are refused when the
+// vault refuses it.
 func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
 	stored, err := r.Client.UploadFile(ctx, s.file)
 	if refused, ok := errors.AsType[*client.Error](err); ok && (errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrTooLarge)) {

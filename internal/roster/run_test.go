@@ -95,7 +95,7 @@ func TestListGoesThrough(t *testing.T) {
 		"BSc,Late,l@example.org,a.pdf,2026-02-30\n")
 	want := `2 approved 
 3 approved 
-4 failed failed for a reason
+4 failed For a reason.
 5 rejected There is one already.
 6 refused The applicant email field must be a valid email address.
 7 refused The file is not a PDF.
@@ -163,7 +163,7 @@ func TestRunGoesOnAfterAnInterruption(t *testing.T) {
 		},
 		"when the token ends": func(b *bench, _ func()) {
 			n := 0
-			b.fake.before = func(r *http.Request) int {
+			b.fake.before = func(*http.Request) int {
 				if n++; n > 7 {
 					return 401
 				}

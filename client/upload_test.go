@@ -1,0 +1,152 @@
+package client
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// counting is a file whose reader notes how it is read.
+type counting struct {
+	io.ReadSeeker
+
+	most int
+}
+
+func (c *counting) Read(p []byte) (int, error) {
+	c.most = max(c.most, len(p))
+	return c.ReadSeeker.Read(p)
+}
+
+func TestUploadStreamsAndRewinds(t *testing.T) {
+	t.Parallel()
+	content := bytes.Repeat([]byte("0123456789abcdef"), 1<<19) // 8 MiB
+	s := newStub(t, func(w http.ResponseWriter, _ *seen, attempt int) {
+		if attempt < 3 {
+			panic(http.ErrAbortHandler)
+		}
+		say(w, 201, record)
+	})
+	source := &counting{ReadSeeker: bytes.NewReader(content)}
+	file, err := SeekFile("a \"quoted\" näme.pdf", source)
+	s.must(err)
+	var mu sync.Mutex
+	var told []int64
+	begun := 0
+	made, err := s.client.Upload(t.Context(), NewCertificate{CertificateTitle: "BSc", FullName: "Ada", ApplicantEmail: "ada@example.org", File: file}, Progress(func(sent, total int64) {
+		mu.Lock()
+		defer mu.Unlock()
+		if total != int64(len(content)) || sent > total {
+			t.Errorf("told %d of %d", sent, total)
+		}
+		if len(told) == 0 || sent < told[len(told)-1] {
+			begun++
+		}
+		told = append(told, sent)
+	}), IdempotencyKey("a-key"))
+	s.must(err)
+	if made.ID != 7 || made.Status.Value != Processing || made.CreatedAt.IsZero() {
+		t.Errorf("made %+v", made)
+	}
+	if len(s.seen) != 3 || told[len(told)-1] != int64(len(content)) || begun != 3 || source.most > 1<<20 {
+		t.Errorf("%d attempts, progress began %d times and ended at %d, read %d at once", len(s.seen), begun, told[len(told)-1], source.most)
+	}
+	last := s.seen[2]
+	last.Body = io.NopCloser(bytes.NewReader(last.body))
+	if err := last.ParseMultipartForm(16 << 20); err != nil {
+		t.Fatal(err)
+	}
+	if v := last.MultipartForm.Value; len(v) != 3 || v["certificate_title"][0] != "BSc" || last.Header.Get("Idempotency-Key") != "a-key" {
+		t.Errorf("fields %v, key %q", v, last.Header.Get("Idempotency-Key"))
+	}
+	part := last.MultipartForm.File["certificate_file"][0]
+	opened, err := part.Open()
+	s.must(err)
+	got, err := io.ReadAll(opened)
+	s.must(err)
+	if !bytes.Equal(got, content) || part.Filename != "a \"quoted\" näme.pdf" || last.ContentLength != int64(len(last.body)) {
+		t.Errorf("%d bytes of %q, length %d", len(got), part.Filename, last.ContentLength)
+	}
+}
+
+func TestUploadOfAFileThatFails(t *testing.T) {
+	t.Parallel()
+	content := bytes.Repeat([]byte("x"), 100_000)
+	broken := errors.New("the disk is gone")
+	for name, file := range map[string]*File{
+		"cannot be opened": {Name: "a.pdf", Size: 10, Open: func() (io.ReadCloser, error) { return nil, broken }},
+		"cannot be read": {Name: "a.pdf", Size: int64(len(content)), Open: func() (io.ReadCloser, error) {
+			return io.NopCloser(io.MultiReader(bytes.NewReader(content[:50_000]), errReader{broken})), nil
+		}},
+		"is shorter": {Name: "a.pdf", Size: int64(len(content)) + 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }},
+		"is longer":  {Name: "a.pdf", Size: int64(len(content)) - 1, Open: func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil }},
+	} {
+		s := newStub(t, func(w http.ResponseWriter, r *seen, _ int) {
+			if strings.Contains(string(r.body), "xx\r\n--") {
+				t.Errorf("%s: the vault was sent a whole form", name)
+			}
+			say(w, 201, record)
+		})
+		_, err := s.client.UploadFile(t.Context(), file)
+		if err == nil || len(s.waits) != 0 || strings.HasPrefix(name, "cannot") && !errors.Is(err, broken) {
+			t.Errorf("%s: %v after %d waits", name, err, len(s.waits))
+		}
+	}
+	s := newStub(t, func(http.ResponseWriter, *seen, int) {})
+	if _, err := s.client.UploadFile(t.Context(), nil); err == nil {
+		t.Error("no file is taken")
+	}
+	if _, err := OpenFile(t.TempDir()); err == nil {
+		t.Error("a folder is taken for a file")
+	}
+}
+
+type errReader struct{ err error }
+
+func (e errReader) Read([]byte) (int, error) { return 0, e.err }
+
+func TestOpenFile(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "diploma.pdf")
+	if err := os.WriteFile(path, []byte("%PDF"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenFile(path)
+	if err != nil || f.Name != "diploma.pdf" || f.Size != 4 {
+		t.Fatalf("%+v, %v", f, err)
+	}
+	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
+		say(w, 201, `{"data": {"file_id": "f", "file_name": "diploma.pdf", "mime_type": "application/pdf", "size": 4}}`)
+	})
+	stored, err := s.client.UploadFile(t.Context(), f)
+	if err != nil || *stored != (UploadedFile{"f", "diploma.pdf", "application/pdf", 4}) {
+		t.Errorf("%+v, %v", stored, err)
+	}
+}
+
+// TestUploadIsRefusedEarly has the vault answer before it has read the file.
+func TestUploadIsRefusedEarly(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		say(w, 401, `{"message": "Unauthorized - Invalid API token"}`)
+	}))
+	t.Cleanup(server.Close)
+	c, err := New(Config{URL: server.URL, HTTP: server.Client(), Retry: Retry{Attempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := SeekFile("a.pdf", bytes.NewReader(make([]byte, 100_000)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.UploadFile(t.Context(), file); !errors.Is(err, ErrUnauthorized) {
+		t.Errorf("%v", err)
+	}
+}
