@@ -23,6 +23,8 @@ type UploadedFile struct {
 	FileName string `json:"file_name"`
 	MIMEType string `json:"mime_type"`
 	Size     int64  `json:"size"`
+	// ExpiresAt is until when a batch may refer to the file.
+	ExpiresAt time.Time `json:"expires_at"`
 }
 
 // UploadFile stores a file for entries of batches.
@@ -103,18 +105,19 @@ const (
 
 // Batch is a batch and how far it is.
 type Batch struct {
-	ID          string        `json:"id"`
-	Name        *string       `json:"name"`
-	Source      Label[string] `json:"source"`
-	Status      BatchStatus   `json:"status"`
-	Progress    int           `json:"progress"` // of a hundred
-	Total       int           `json:"total"`
-	Processing  int           `json:"processing"`
-	Approved    int           `json:"approved"`
-	Failed      int           `json:"failed"`
-	Rejected    int           `json:"rejected"`
-	CreatedAt   time.Time     `json:"created_at"`
-	CompletedAt *time.Time    `json:"completed_at"`
+	ID          string      `json:"id"`
+	Name        string      `json:"name"`
+	Source      string      `json:"source"`
+	Status      BatchStatus `json:"status"`
+	Progress    int         `json:"progress"` // of a hundred
+	Total       int         `json:"total"`
+	Processing  int         `json:"processing"`
+	Approved    int         `json:"approved"`
+	Failed      int         `json:"failed"`
+	Rejected    int         `json:"rejected"`
+	Revoked     int         `json:"revoked"`
+	CreatedAt   time.Time   `json:"created_at"`
+	CompletedAt *time.Time  `json:"completed_at"`
 }
 
 // EntryStatus is how far an entry of a batch is.
@@ -131,6 +134,8 @@ const (
 	EntryFailed EntryStatus = "failed"
 	// EntryRejected entries have none, for there was one already.
 	EntryRejected EntryStatus = "rejected"
+	// EntryRevoked entries had a certificate that was revoked since.
+	EntryRevoked EntryStatus = "revoked"
 )
 
 // BatchEntry is what came of an entry.
@@ -140,13 +145,34 @@ type BatchEntry struct {
 	UUID        *string     `json:"uuid"`
 	ReferenceID *string     `json:"reference_id"`
 	Error       *string     `json:"error"`
+	// ErrorCode says the same as Error in a stable word.
+	ErrorCode *string `json:"error_code"`
+	// ExistingUUID is the certificate that there was already, of an entry that
+	// was rejected.
+	ExistingUUID *string `json:"existing_uuid"`
 }
 
 const batchesPath = "/business/batches"
 
 // Batches gives all batches, newest first. An error ends the sequence.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
-	return every[Batch](ctx, c, batchesPath, url.Values{})
+	return func(yield func(*Batch, error) bool) {
+		for number := 1; ; number++ {
+			p, err := c.BatchPage(ctx, number, perPage)
+			if err != nil {
+				yield(nil, err)
+				return
+			}
+			for _, b := range p.Data {
+				if !yield(b, nil) {
+					return
+				}
+			}
+			if p.Links.Next == nil || len(p.Data) == 0 {
+				return
+			}
+		}
+	}
 }
 
 // BatchPage gives one page of the list; pages count from 1.

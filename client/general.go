@@ -38,14 +38,14 @@ type Certificate struct {
 
 // BatchName is the batch that a certificate came in.
 type BatchName struct {
-	ID   string  `json:"id"`
-	Name *string `json:"name"`
+	ID   string `json:"id"`
+	Name string `json:"name"`
 }
 
 // Creator is who made a certificate's record.
 type Creator struct {
 	Type string `json:"type"` // token or user
-	ID   int64  `json:"id"`
+	ID   *int64 `json:"id"`
 	Name string `json:"name"`
 }
 

@@ -54,7 +54,7 @@ func TestListsGoByCursor(t *testing.T) {
 	for name, body := range map[string]string{"a cursor that stands still": page(0, 1, "same"), "no cursor and a next page": strings.Replace(page(0, 1, "x"), `"next_cursor": "x"`, `"next_cursor": null`, 1)} {
 		n, failed := 0, false
 		s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) { say(w, 200, body) })
-		for _, err := range s.client.Batches(t.Context()) {
+		for _, err := range s.client.VaultCertificates(t.Context(), VaultFilter{}) {
 			if n++; err != nil {
 				failed = true
 			}

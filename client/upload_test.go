@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // counting is a file whose reader notes how it is read.
@@ -123,10 +124,10 @@ func TestOpenFile(t *testing.T) {
 		t.Fatalf("%+v, %v", f, err)
 	}
 	s := newStub(t, func(w http.ResponseWriter, _ *seen, _ int) {
-		say(w, 201, `{"data": {"file_id": "f", "file_name": "diploma.pdf", "mime_type": "application/pdf", "size": 4}}`)
+		say(w, 201, `{"data": {"file_id": "f", "file_name": "diploma.pdf", "mime_type": "application/pdf", "size": 4, "expires_at": "2026-07-01T09:41:07Z"}}`)
 	})
 	stored, err := s.client.UploadFile(t.Context(), f)
-	if err != nil || *stored != (UploadedFile{"f", "diploma.pdf", "application/pdf", 4}) {
+	if err != nil || *stored != (UploadedFile{"f", "diploma.pdf", "application/pdf", 4, time.Date(2026, 7, 1, 9, 41, 7, 0, time.UTC)}) {
 		t.Errorf("%+v, %v", stored, err)
 	}
 }

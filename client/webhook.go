@@ -33,6 +33,9 @@ type Event struct {
 	IssueDate        string   `json:"issue_date"`
 	Failure          *Failure `json:"failure"`
 	RevocationReason string   `json:"revocation_reason"`
+	// Test says that the institution asked for a test: there is no such
+	// certificate.
+	Test bool `json:"test"`
 }
 
 // ErrSignature is a delivery that was not signed with the secret, or too long
@@ -64,10 +67,22 @@ func VerifyWebhook(header http.Header, body []byte, secret string) (*Event, erro
 	return (&Verifier{Secrets: []string{secret}}).Verify(header, body)
 }
 
-// Verify checks a delivery as VerifyWebhook does.
+// Verify checks a delivery as VerifyWebhook does, and reads it.
 func (v *Verifier) Verify(header http.Header, body []byte) (*Event, error) {
+	if err := v.Check(header, body); err != nil {
+		return nil, err
+	}
+	e := &Event{}
+	if err := json.Unmarshal(body, e); err != nil {
+		return nil, fmt.Errorf("reading the webhook's payload: %w", err)
+	}
+	return e, nil
+}
+
+// Check is Verify for who reads the payload in another way.
+func (v *Verifier) Check(header http.Header, body []byte) error {
 	if len(v.Secrets) == 0 {
-		return nil, errors.New("there is no secret to check the webhook with")
+		return errors.New("there is no secret to check the webhook with")
 	}
 	check := v.standard
 	if header.Get("Webhook-Id") == "" && header.Get("Webhook-Timestamp") == "" && header.Get("Webhook-Signature") == "" {
@@ -77,18 +92,14 @@ func (v *Verifier) Verify(header http.Header, body []byte) (*Event, error) {
 	for _, secret := range v.Secrets {
 		ok, err := check(header, body, secret)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		good = good || ok
 	}
 	if !good {
-		return nil, ErrSignature
+		return ErrSignature
 	}
-	e := &Event{}
-	if err := json.Unmarshal(body, e); err != nil {
-		return nil, fmt.Errorf("reading the webhook's payload: %w", err)
-	}
-	return e, nil
+	return nil
 }
 
 // plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body, keyed

@@ -34,6 +34,7 @@ type bulkAnswer struct {
 	Approved   int    `json:"approved"`
 	Failed     int    `json:"failed"`
 	Rejected   int    `json:"rejected"`
+	Revoked    int    `json:"revoked"`
 	Refused    int    `json:"refused"`
 	Unfinished int    `json:"unfinished"`
 	Results    string `json:"results"`
@@ -73,7 +74,7 @@ func (b *bulkCommand) Run(c *console) error {
 	}
 	counts := roster.Count(results)
 	answer := bulkAnswer{
-		Rows: len(results), Approved: counts[roster.Approved], Failed: counts[roster.Failed], Rejected: counts[roster.Rejected],
+		Rows: len(results), Approved: counts[roster.Approved], Failed: counts[roster.Failed], Rejected: counts[roster.Rejected], Revoked: counts[roster.Revoked],
 		Refused: counts[roster.Refused], Unfinished: counts[roster.Unfinished], Results: path,
 	}
 	if e := c.answer(answer, answer.tell); e != nil {
@@ -93,7 +94,7 @@ func (a *bulkAnswer) tell(w io.Writer) {
 	for _, other := range []struct {
 		n    int
 		word string
-	}{{a.Failed, "failed"}, {a.Rejected, "rejected"}, {a.Refused, "refused"}, {a.Unfinished, "unfinished"}} {
+	}{{a.Failed, "failed"}, {a.Rejected, "rejected"}, {a.Revoked, "revoked"}, {a.Refused, "refused"}, {a.Unfinished, "unfinished"}} {
 		if other.n > 0 {
 			_, _ = fmt.Fprintf(w, ", %d %s", other.n, other.word)
 		}

@@ -28,6 +28,8 @@ const (
 	Failed Status = "failed"
 	// Rejected rows have a certificate from before.
 	Rejected Status = "rejected"
+	// Revoked rows had a certificate that was revoked since.
+	Revoked Status = "revoked"
 	// Refused rows break a rule; they were not submitted.
 	Refused Status = "refused"
 	// Unfinished rows wait for the next run.
@@ -402,10 +404,15 @@ func (r *Run) entries(ctx context.Context, b *batch) error {
 			result.Status = Failed
 		case client.EntryRejected:
 			result.Status = Rejected
+		case client.EntryRevoked:
+			result.Status = Revoked
 		case client.EntryQueued, client.EntryProcessing:
 			result.Status = Unfinished
 		}
 		result.UUID, result.ReferenceID, result.Error = textOf(e.UUID), textOf(e.ReferenceID), textOf(e.Error)
+		if result.UUID == "" {
+			result.UUID = textOf(e.ExistingUUID)
+		}
 	}
 	return nil
 }
