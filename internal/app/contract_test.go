@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 	"testing"
@@ -269,13 +270,26 @@ func (d *driver) driveBatches() {
 			}
 		}
 	})
-	entries, err := json.Marshal(map[string]any{"entries": []map[string]string{{
-		"certificate_title": "Of a JSON batch", "full_name": "Grace Hopper", "applicant_email": "grace@example.org", "file_id": stored.FileID,
-	}}})
+	fields := map[string]string{"certificate_title": "Of another form", "full_name": "Grace Hopper", "applicant_email": "grace@example.org", "file_id": stored.FileID}
+	form := url.Values{}
+	for name, value := range fields {
+		form.Set("entries[3]["+name+"]", value)
+	}
+	list, err := json.Marshal(map[string]any{"entries": []map[string]string{fields}})
+	d.must(err)
+	object, err := json.Marshal(map[string]any{"entries": map[string]any{"999999": fields}})
 	d.must(err)
 	secret := d.token(token.VaultCreate)
-	if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {"application/json"}}, string(entries)); status != http.StatusAccepted {
-		d.Errorf("a batch as JSON: %d", status)
+	for _, body := range []struct{ kind, text string }{
+		{"application/x-www-form-urlencoded", form.Encode()}, {"application/json", string(list)}, {"application/json", string(object)},
+	} {
+		if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {body.kind}}, body.text); status != http.StatusAccepted {
+			d.Errorf("a batch as %s: %d", body.kind, status)
+		}
+	}
+	wrong := url.Values{"entries[3][full_name]": {""}, "entries[4][file_id]": {uuid.NewString()}}
+	if status := d.send(http.MethodPost, "/business/certificate-vault/bulk", secret, http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}, wrong.Encode()); status != http.StatusUnprocessableEntity {
+		d.Errorf("a wrong batch: %d", status)
 	}
 }
 

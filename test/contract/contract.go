@@ -42,6 +42,7 @@ type Checker struct {
 
 // New reads a document, which must be valid, examples and all.
 func New(ctx context.Context, document []byte) (*Checker, error) {
+	registerForms()
 	doc, err := openapi3.NewLoader().LoadFromData(document)
 	if err != nil {
 		return nil, fmt.Errorf("reading the document: %w", err)
