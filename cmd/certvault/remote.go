@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/x509"
 	"errors"
 	"fmt"
@@ -64,6 +65,9 @@ func (r *remote) token() (string, error) {
 // told gives an error of the vault in words for who typed the command: what is
 // wrong with which field, and nothing of how it was sent.
 func told(err error) error {
+	if errors.Is(err, context.Canceled) {
+		return errors.New("interrupted")
+	}
 	e, ok := errors.AsType[*client.Error](err)
 	if !ok {
 		return err

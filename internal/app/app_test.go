@@ -27,9 +27,13 @@ func settings(t *testing.T, dir string) *config.Serve {
 }
 
 // newApp makes a vault; without the renderer, which make brings in, it skips.
-func newApp(t *testing.T, dir string, stdout *bytes.Buffer) *App {
+func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
 	t.Helper()
-	a, err := New(t.Context(), settings(t, dir), slog.New(slog.DiscardHandler), stdout)
+	cfg := settings(t, dir)
+	for _, f := range change {
+		f(cfg)
+	}
+	a, err := New(t.Context(), cfg, slog.New(slog.DiscardHandler), stdout)
 	if errors.Is(err, pdfium.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skipf("%v", err)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/test/contract"
 	"github.com/certvault/certvault/test/vault"
@@ -33,6 +35,9 @@ type driver struct {
 	client  *client.Client
 	// bare sends requests that the client would not; plain does, unchecked.
 	bare, plain *http.Client
+	// deliveries are the webhooks that came, signed with secret.
+	deliveries chan delivery
+	secret     string
 	// lost is a certificate whose file is gone, so that it fails.
 	lost *cert.Certificate
 
@@ -42,7 +47,10 @@ type driver struct {
 
 func newDriver(t *testing.T) *driver {
 	t.Helper()
-	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{})}
+	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{}, func(c *config.Serve) { c.WebhookAllow = []string{"127.0.0.0/8", "::1"} })}
+	d.deliveries = make(chan delivery, 1000)
+	receiver := httptest.NewServer(http.HandlerFunc(d.receive))
+	t.Cleanup(receiver.Close)
 	ctx := t.Context()
 	var err error
 	if d.inst, err = d.app.Accounts.CreateInstitution(ctx, account.NewInstitution{
@@ -50,7 +58,7 @@ func newDriver(t *testing.T) *driver {
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err := d.app.Hooks.Create(ctx, d.inst.ID, "https://hooks.example.org/", nil); err != nil {
+	if _, d.secret, err = d.app.Hooks.Create(ctx, d.inst.ID, receiver.URL, nil); err != nil {
 		t.Fatal(err)
 	}
 	d.loseFile()
@@ -82,6 +90,22 @@ func newDriver(t *testing.T) *driver {
 	d.plain, d.bare = d.httpClients(roots)
 	d.client = d.as(d.token(token.All...))
 	return d
+}
+
+// delivery is a webhook as it came.
+type delivery struct {
+	header http.Header
+	body   []byte
+}
+
+// receive takes webhooks as an institution's server would.
+func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		d.Error(err)
+	}
+	d.deliveries <- delivery{r.Header, body}
+	w.WriteHeader(http.StatusNoContent)
 }
 
 // loseFile makes a certificate before the vault works, and takes its file away.

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/getkin/kin-openapi/openapi3"
 	"github.com/google/uuid"
@@ -25,7 +26,7 @@ import (
 var unserved = []string{
 	"uploadFile", "submitBatch", "listBatches", "getBatch",
 	"listCertificates", "getCertificate", "downloadCertificate", "cursor of lists",
-	"error of a range", "idempotency",
+	"error of a range", "idempotency", "delivery of events",
 	"verifyFile",
 	// Events of applications that customers submit.
 	"certificateProcessing", "certificateRejected",
@@ -330,7 +331,8 @@ func (d *driver) drivePublic() {
 	}
 }
 
-// driveEvents holds every delivery that was written against the document.
+// driveEvents holds every delivery against the document: its body as it was
+// written, and as it came with its headers.
 func (d *driver) driveEvents() {
 	d.Helper()
 	rows, err := d.app.DB.QueryContext(d.Context(), `SELECT body FROM webhook_deliveries ORDER BY id`)
@@ -347,14 +349,40 @@ func (d *driver) driveEvents() {
 	}
 	d.must(rows.Err())
 	if n == 0 {
-		d.Error("no event was delivered")
+		d.Error("no event was written")
 	}
 	for _, name := range webhook.Names {
 		if d.checker.Document().Webhooks[string(name)] == nil {
 			d.Errorf("the event %s is not in the document", name)
 		}
 	}
+	if !served("delivery of events") {
+		if len(d.deliveries) > 0 {
+			d.Error("events are delivered: they are listed as unserved")
+		}
+		return
+	}
+	for i := range n {
+		select {
+		case came := <-d.deliveries:
+			if _, err := client.VerifyWebhook(came.header, came.body, d.secret); err != nil {
+				d.Error(err)
+			}
+			plain := http.Header{"X-Webhook-Signature": {came.header.Get("X-Webhook-Signature")}}
+			if _, err := client.VerifyWebhook(plain, came.body, d.secret); err != nil {
+				d.Errorf("by X-Webhook-Signature: %v", err)
+			}
+			if err := d.checker.Delivery(came.header, came.body); err != nil {
+				d.Error(err)
+			}
+		case <-time.After(deliveryTime):
+			d.Fatalf("%d of %d events came", i, n)
+		}
+	}
 }
+
+// deliveryTime bounds the wait for an event that is due.
+const deliveryTime = 30 * time.Second
 
 // driveErrors asks for what every operation must refuse: without a token,
 // without the permission, of a record that is not there, with a parameter that is

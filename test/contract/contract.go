@@ -254,8 +254,15 @@ func (c *Checker) Delivery(header http.Header, body []byte) error {
 	}
 	if header != nil {
 		for _, p := range item.Post.Parameters {
-			if header.Get(p.Value.Name) == "" && p.Value.Required {
+			value := header.Get(p.Value.Name)
+			if value == "" && p.Value.Required {
 				return fmt.Errorf("the delivery has no header %s", p.Value.Name)
+			}
+			if !p.Value.Schema.Value.Type.Is("string") {
+				continue
+			}
+			if err := p.Value.Schema.Value.VisitJSON(value, openapi3.EnableJSONSchema2020()); err != nil {
+				return fmt.Errorf("the delivery's header %s is not as the document says: %w", p.Value.Name, err)
 			}
 		}
 	}

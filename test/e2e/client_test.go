@@ -1,0 +1,204 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/contract"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// program gives the client that a stranger would use, each of whose exchanges is
+// held against the document that the vault serves.
+func (f *fixture) program(t *testing.T, token string) *client.Client {
+	t.Helper()
+	transport, err := f.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(transport.CloseIdleConnections)
+	checker, err := contract.New(t.Context(), get(t, f.as(t, ""), "/openapi.json", http.StatusOK).Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := client.New(client.Config{URL: f.URL, Token: token, HTTP: &http.Client{Transport: checker.Wrap(transport, func(err error) { t.Error(err) })}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// TestClient goes the way of a certificate through package client.
+func TestClient(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		ctx := t.Context()
+		c := f.program(t, f.token(t, "", vault.Permissions...))
+		original := sample("Ada Lovelace")
+		file, err := client.SeekFile("diploma.pdf", bytes.NewReader(original))
+		if err != nil {
+			t.Fatal(err)
+		}
+		n := client.NewCertificate{CertificateTitle: "Diploma", FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", Details: "With distinction", File: file}
+		var sent int64
+		made, err := c.Upload(ctx, n, client.Progress(func(done, _ int64) { sent = done }))
+		if err != nil || sent != int64(len(original)) {
+			t.Fatalf("sent %d of %d bytes, %v", sent, len(original), err)
+		}
+		_, err = c.Upload(ctx, n)
+		if refused, ok := errors.AsType[*client.Error](err); !ok || !errors.Is(err, client.ErrDuplicate) || refused.Existing() != made.UUID || refused.RequestID == "" {
+			t.Errorf("the same again: %v", err)
+		}
+		approved, err := c.Await(ctx, made.UUID)
+		if err != nil || approved.Status.Value != client.Approved {
+			t.Fatalf("%+v, %v", approved, err)
+		}
+		var pdf bytes.Buffer
+		if err := c.Download(ctx, made.UUID, &pdf); err != nil || !bytes.HasPrefix(pdf.Bytes(), original) {
+			t.Errorf("%d bytes, %v", pdf.Len(), err)
+		}
+		run(t, "qpdf", "--check", keep(t, "verified.pdf", pdf.Bytes()))
+		page, err := c.VaultCertificatePage(ctx, client.VaultFilter{Search: "lovelace"}, 1, 10)
+		if err != nil || len(page.Data) != 1 || *page.Data[0].Details != "With distinction" {
+			t.Errorf("the list: %+v, %v", page, err)
+		}
+		if valid, err := c.Verify(ctx, made.ReferenceID); err != nil || valid.Status != "valid" {
+			t.Errorf("verified: %+v, %v", valid, err)
+		}
+		if _, err := c.Revoke(ctx, made.UUID, "Issued in error.", ""); err != nil {
+			t.Error(err)
+		}
+		if revoked, err := c.Verify(ctx, made.ReferenceID); err != nil || revoked.Status != "revoked" || *revoked.Reason != "Issued in error." {
+			t.Errorf("after the revocation: %+v, %v", revoked, err)
+		}
+	})
+}
+
+// command runs a command that reaches the vault through its interface.
+func (f *fixture) command(t *testing.T, token string, args ...string) vault.Result {
+	t.Helper()
+	dir := t.TempDir()
+	path := filepath.Join(dir, "token")
+	if err := os.WriteFile(path, []byte(token+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	res, err := vault.Run(t.Context(), vault.Options{}, "", append(args, "--url", f.URL, "--ca", filepath.Join(f.Data, "tls", "cert.pem"), "--token-file", path)...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return res
+}
+
+// TestUploadCommand uploads from the command line.
+func TestUploadCommand(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	token := f.token(t, "", "certificate-vault:create", "certificate-vault:view")
+	upload := []string{"upload", keep(t, "diploma.pdf", sample("Ada Lovelace")), "--title", "Diploma", "--name", "Ada Lovelace", "--email", "ada@example.org", "--wait"}
+	res := f.command(t, token, upload...)
+	if res.Code != 0 || !strings.Contains(res.Stdout, " approved\n"+f.URL+"/verify/NWU-") || res.Stderr != "" {
+		t.Fatalf("%+v", res)
+	}
+	if res = f.command(t, token, upload...); res.Code != 1 || !strings.Contains(res.Stderr, "already exists") {
+		t.Errorf("the same again: %+v", res)
+	}
+	if res = f.command(t, "cvt_wrong", upload...); res.Code != 1 || !strings.Contains(res.Stderr, "Unauthorized - Invalid API token") {
+		t.Errorf("a wrong token: %+v", res)
+	}
+	if res = f.command(t, token, upload[:2]...); res.Code != 2 {
+		t.Errorf("without a title: %+v", res)
+	}
+}
+
+// TestBulkCommand takes a list through the vault from the command line, twice.
+func TestBulkCommand(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		answer, err := f.client.Get(t.Context(), "/business/batches")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answer.Status == http.StatusNotFound {
+			t.Skip("this vault takes no batches yet")
+		}
+		dir := t.TempDir()
+		var list strings.Builder
+		list.WriteString("\uFEFFTitle;Full Name;E-Mail;File\r\n")
+		const rows = 40
+		for i := range rows {
+			if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.pdf", i)), sample(person(i)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(&list, "Diploma;%s;%s;%d.pdf\r\n", person(i), mailbox(person(i)), i)
+		}
+		list.WriteString("Diploma;Twin;" + mailbox(person(0)) + ";1.pdf\r\nDiploma;Nobody;n@example.org;none.pdf\r\n")
+		path := filepath.Join(dir, "class.csv")
+		if err := os.WriteFile(path, []byte(list.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		token := f.token(t, "", "certificate-vault:create", "certificate-vault:view")
+		for run := range 2 {
+			res := f.command(t, token, "bulk", path)
+			if res.Code != 1 || !strings.HasPrefix(res.Stdout, "40 approved, 1 rejected, 1 refused of 42 rows\n") {
+				t.Fatalf("run %d: %+v", run, res)
+			}
+		}
+		file, err := os.Open(filepath.Join(dir, "class.results.csv"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer file.Close()
+		results, err := csv.NewReader(file).ReadAll()
+		if err != nil || len(results) != rows+3 {
+			t.Fatalf("%d results, %v", len(results), err)
+		}
+		public := f.as(t, "")
+		for _, r := range results[1 : rows+1] {
+			if v, err := public.Verify(t.Context(), f.URL+"/verify/"+r[3]); err != nil || v.Status != "valid" {
+				t.Errorf("row %s, %s: %+v, %v", r[0], r[3], v, err)
+			}
+		}
+		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != rows {
+			t.Errorf("there are %d certificates", n)
+		}
+	})
+}
+
+// TestOwnCertificateMustBeGiven has the client refuse a vault that it was not told
+// to trust.
+func TestOwnCertificateMustBeGiven(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	c, err := client.New(client.Config{URL: f.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Verify(t.Context(), "NWU-0000000000000000"); err == nil || errors.Is(err, client.ErrNotFound) {
+		t.Errorf("a stranger's certificate is trusted: %v", err)
+	}
+	pem, err := os.ReadFile(filepath.Join(f.Data, "tls", "cert.pem"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(pem)
+	if c, err = client.New(client.Config{URL: f.URL, RootCAs: roots}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Verify(t.Context(), "NWU-0000000000000000"); !errors.Is(err, client.ErrNotFound) {
+		t.Errorf("%v", err)
+	}
+}
