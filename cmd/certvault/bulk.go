@@ -16,7 +16,7 @@ import (
 type bulkCommand struct {
 	remote
 
-	List    string `arg:""                                                                     help:"CSV with title, full_name, email and file."                  name:"FILE.csv" type:"path"`
+	List    string `arg:""                                                                     help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
 	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR"  type:"path"`
 	Results string `help:"Where to write what came of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
 }
