@@ -35,8 +35,8 @@ func BenchmarkBulk(b *testing.B) {
 		other := neighbour(b, v)
 		warm(b, c)
 		for b.Loop() {
-			files := stageMany(b, c)
-			small := stageMany(b, other)[:1]
+			files := stageMany(b, c, 100)
+			small := stageMany(b, other, 1)
 			alone, smallAlone := probe(b, c, other, small)
 			began := time.Now()
 			id := submit(b, c, files, bulkSize)
@@ -80,10 +80,10 @@ func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	return c
 }
 
-// stageMany stages files, each of which many entries can refer to.
-func stageMany(b *testing.B, c *vault.Client) []string {
+// stageMany stages n files, each of which many entries can refer to.
+func stageMany(b *testing.B, c *vault.Client, n int) []string {
 	b.Helper()
-	list := make([]string, 100)
+	list := make([]string, n)
 	var wg sync.WaitGroup
 	for worker := range uploaders {
 		wg.Go(func() {
