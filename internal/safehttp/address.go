@@ -1,0 +1,65 @@
+package safehttp
+
+import "net/netip"
+
+// special are the networks that are no place on the public internet: the
+// entries of the IANA special-purpose address registries (RFC 6890) that are
+// not globally reachable, multicast (RFC 5771), and the one public address
+// that leads to a metadata service. IPv6 outside 2000::/3 is refused as a
+// whole, which covers loopback, ULA, link-local, IPv4-compatible, NAT64
+// (64:ff9b::/96) and multicast.
+var special = parse(
+	"0.0.0.0/8",        // this network
+	"10.0.0.0/8",       // private
+	"100.64.0.0/10",    // shared, for carrier-grade NAT
+	"127.0.0.0/8",      // loopback
+	"169.254.0.0/16",   // link-local, and the metadata services of most clouds
+	"172.16.0.0/12",    // private
+	"192.0.0.0/24",     // protocol assignments
+	"192.0.2.0/24",     // documentation
+	"192.88.99.0/24",   // 6to4 relays
+	"192.168.0.0/16",   // private
+	"198.18.0.0/15",    // benchmarks
+	"198.51.100.0/24",  // documentation
+	"203.0.113.0/24",   // documentation
+	"224.0.0.0/4",      // multicast
+	"240.0.0.0/4",      // reserved, and broadcast
+	"168.63.129.16/32", // metadata of a cloud that gave it a public address
+	"2001::/23",        // protocol assignments, Teredo among them
+	"2001:db8::/32",    // documentation
+	"2002::/16",        // 6to4, which wraps any IPv4 address
+	"3fff::/20",        // documentation
+)
+
+// global is the part of IPv6 from which public addresses are given (RFC 4291).
+var global = netip.MustParsePrefix("2000::/3")
+
+func parse(list ...string) []netip.Prefix {
+	out := make([]netip.Prefix, len(list))
+	for i, s := range list {
+		out[i] = netip.MustParsePrefix(s)
+	}
+	return out
+}
+
+// Public tells whether an address is a place on the public internet.
+func Public(a netip.Addr) bool {
+	a = plain(a)
+	if !a.IsValid() || a.Is6() && !global.Contains(a) {
+		return false
+	}
+	return !within(special, a)
+}
+
+// plain takes off what two spellings of one address differ in: IPv4 mapped
+// into IPv6 (RFC 4291, 2.5.5.2), and the zone.
+func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+
+func within(list []netip.Prefix, a netip.Addr) bool {
+	for _, p := range list {
+		if p.Contains(a) {
+			return true
+		}
+	}
+	return false
+}
