@@ -90,6 +90,7 @@ type Tx struct {
 
 	conn    *sql.Conn
 	dialect Dialect
+	after   []func()
 }
 
 // Dialect tells which database the transaction is on.
@@ -98,13 +99,29 @@ func (tx *Tx) Dialect() Dialect { return tx.dialect }
 // Raw calls f with the driver's own connection of the transaction.
 func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
 
+// AfterCommit has f called when the transaction was committed, and only then: for
+// telling others in this process of what they can see now.
+func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
+
 // Tx runs f in a transaction: committed when f returns nil, rolled back
 // otherwise. f must use the Tx alone: on SQLite the pool has one connection,
 // which the transaction holds, and a second request would wait for itself.
-func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) (err error) {
+func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error {
+	after, err := d.tx(ctx, f)
+	if err != nil {
+		return err
+	}
+	for _, f := range after {
+		f()
+	}
+	return nil
+}
+
+// tx runs a transaction and gives what is to be called after its commit.
+func (d *DB) tx(ctx context.Context, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
-		return fmt.Errorf("taking a connection: %w", err)
+		return nil, fmt.Errorf("taking a connection: %w", err)
 	}
 	defer func() {
 		if e := conn.Close(); e != nil && err == nil {
@@ -113,7 +130,7 @@ func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) (err error) {
 	}()
 	sqlTx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
-		return fmt.Errorf("beginning a transaction: %w", err)
+		return nil, fmt.Errorf("beginning a transaction: %w", err)
 	}
 	ended := false
 	defer func() {
@@ -121,18 +138,19 @@ func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) (err error) {
 			_ = sqlTx.Rollback()
 		}
 	}()
-	err = f(&Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect})
+	tx := &Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}
+	err = f(tx)
 	ended = true
 	if err != nil {
 		if e := sqlTx.Rollback(); e != nil && !errors.Is(e, sql.ErrTxDone) {
-			return errors.Join(err, fmt.Errorf("rolling back: %w", e))
+			return nil, errors.Join(err, fmt.Errorf("rolling back: %w", e))
 		}
-		return err
+		return nil, err
 	}
 	if err := sqlTx.Commit(); err != nil {
-		return fmt.Errorf("committing: %w", err)
+		return nil, fmt.Errorf("committing: %w", err)
 	}
-	return nil
+	return tx.after, nil
 }
 
 // Micros gives a time as it is stored: integer microseconds since 1970, UTC.

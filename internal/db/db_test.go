@@ -54,6 +54,31 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 	})
 }
 
+// What is told after the commit can be seen by whoever is told.
+func TestAfterCommitComesAfterTheCommitAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		seen := -1
+		boom := errors.New("boom")
+		for _, end := range []error{boom, nil} {
+			err := d.Tx(ctx, func(tx *db.Tx) error {
+				tx.AfterCommit(func() { seen = countInstitutions(t, d) })
+				return errors.Join(insertInstitution(ctx, tx, "a", "a"), end)
+			})
+			if !errors.Is(err, end) {
+				t.Fatalf("err = %v, want %v", err, end)
+			}
+			if end != nil && seen != -1 {
+				t.Fatal("a rollback was told as a commit")
+			}
+		}
+		if seen != 1 {
+			t.Fatalf("%d rows were seen after the commit", seen)
+		}
+	})
+}
+
 func TestUniqueViolationNamesItsColumn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
