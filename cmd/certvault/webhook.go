@@ -3,6 +3,9 @@ package main
 import (
 	"fmt"
 	"io"
+	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
@@ -11,7 +14,28 @@ import (
 )
 
 type webhookCommand struct {
-	Create webhookCreate `cmd:"" help:"Make an endpoint and show its signing secret, once."`
+	Create    webhookCreate    `cmd:"" help:"Make an endpoint and show its signing secret, once."`
+	List      webhookList      `cmd:"" help:"List an institution's endpoints and how they do."`
+	Test      webhookTest      `cmd:"" help:"Send an endpoint an example of an event, and wait for how it went."`
+	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint; its events wait, for 14 days."`
+	Resume    webhookResume    `cmd:"" help:"Send again to an endpoint that was paused or switched off."`
+	Rotate    webhookRotate    `cmd:"" help:"Give an endpoint a new signing secret, or promote the new one."`
+	Log       webhookLog       `cmd:"" help:"Show an endpoint's deliveries, or one with its attempts."`
+	Redeliver webhookRedeliver `cmd:"" help:"Send one delivery again."`
+	Replay    webhookReplay    `cmd:"" help:"Send again all that is exhausted since a time."`
+}
+
+// endpointCommand is a command about one endpoint.
+type endpointCommand struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution."  required:""`
+	ID          string `arg:""                           help:"The endpoint's id, as list shows it."`
+}
+
+// run opens the storage and finds the institution.
+func (e *endpointCommand) run(c *console, f func(hooks *webhook.Service, institution int64) error) error {
+	return c.institution(e.Storage, e.Institution, func(base *app.Base, inst *account.Institution) error { return f(base.Hooks, inst.ID) })
 }
 
 type webhookCreate struct {
@@ -20,6 +44,7 @@ type webhookCreate struct {
 	Institution string   `help:"Slug of the institution."                                  required:""`
 	URL         string   `help:"Where events are sent."                                    required:"" name:"url"`
 	Event       []string `help:"An event to send; may be repeated. Default: all events."   placeholder:"E"`
+	Header      []string `help:"A header to add to each delivery; may be repeated."        placeholder:"NAME:VALUE" sep:"none"`
 }
 
 // Run makes the endpoint.
@@ -29,7 +54,12 @@ func (h *webhookCreate) Run(c *console) error {
 		for i, e := range h.Event {
 			events[i] = webhook.Name(e)
 		}
-		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, events)
+		headers := make([]webhook.Header, len(h.Header))
+		for i, text := range h.Header {
+			name, value, _ := strings.Cut(text, ":")
+			headers[i] = webhook.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+		}
+		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, events, headers...)
 		if err != nil {
 			return err
 		}
@@ -40,4 +70,64 @@ func (h *webhookCreate) Run(c *console) error {
 			_, _ = fmt.Fprintf(w, "Endpoint %s made.\nSigning secret, shown this once: %s\n", made.UUID, secret)
 		})
 	})
+}
+
+type webhookList struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+}
+
+type endpointRow struct {
+	ID           string         `json:"id"`
+	URL          string         `json:"url"`
+	Events       []webhook.Name `json:"events"`
+	Status       webhook.Status `json:"status"`
+	StopReason   webhook.Reason `json:"stop_reason,omitempty"`
+	Waiting      int            `json:"waiting"`
+	BreakerOpen  bool           `json:"breaker_open"`
+	HeldUntil    *time.Time     `json:"held_until"`
+	FailingSince *time.Time     `json:"failing_since"`
+	FailedAt     *time.Time     `json:"failed_at"`
+	DeliveredAt  *time.Time     `json:"delivered_at"`
+	StoppedAt    *time.Time     `json:"stopped_at"`
+	OverlapUntil *time.Time     `json:"overlap_until"`
+	CreatedAt    time.Time      `json:"created_at"`
+}
+
+// Run lists endpoints, newest first.
+func (h *webhookList) Run(c *console) error {
+	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
+		list, err := base.Hooks.List(c.ctx, inst.ID)
+		if err != nil {
+			return err
+		}
+		rows := make([]endpointRow, len(list))
+		for i, e := range list {
+			rows[i] = endpointRow{
+				ID: e.UUID, URL: e.URL, Events: append([]webhook.Name{}, e.Events...), Status: e.Status, StopReason: e.StopReason, Waiting: e.Waiting,
+				BreakerOpen: e.BreakerOpen, HeldUntil: e.HeldUntil, FailingSince: e.FailingSince, FailedAt: e.FailedAt, DeliveredAt: e.DeliveredAt,
+				StoppedAt: e.StoppedAt, OverlapUntil: e.OverlapUntil, CreatedAt: e.CreatedAt,
+			}
+		}
+		return c.answer(rows, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "ID\tSTATE\tWAITING\tLAST DELIVERED\tFAILING SINCE\tURL")
+			for _, e := range rows {
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\t%s\n", e.ID, e.state(), e.Waiting, shown(e.DeliveredAt), shown(e.FailingSince), e.URL)
+			}
+			_ = table.Flush()
+		})
+	})
+}
+
+func (e *endpointRow) state() string {
+	switch {
+	case e.Status == webhook.SwitchedOff:
+		return "switched off: " + string(e.StopReason)
+	case e.Status == webhook.Active && e.BreakerOpen:
+		return "active, breaker open"
+	default:
+		return string(e.Status)
+	}
 }

@@ -97,6 +97,7 @@ type App struct {
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
+	hooks    *webhook.Deliverer
 	links    *web.Links
 	registry *prometheus.Registry
 	// patterns are all routes, which a test holds against the OpenAPI document.
@@ -157,6 +158,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
+	if err := a.prepareDelivery(); err != nil {
+		return nil, err
+	}
 	if err := a.prepareServers(); err != nil {
 		return nil, err
 	}
@@ -225,6 +229,9 @@ func (a *App) start(ctx context.Context) error {
 	if err := a.queue.Start(ctx); err != nil {
 		return err
 	}
+	if err := a.startDelivery(ctx); err != nil {
+		return err
+	}
 	a.startTasks(ctx)
 	a.serve()
 	a.warmRenderer(ctx)
@@ -258,8 +265,7 @@ func (a *App) greet(ctx context.Context) error {
 // use for, so that nobody waits for their effect.
 func (a *App) warnUnused(ctx context.Context) {
 	for flag, set := range map[string]bool{
-		"smtp": a.cfg.SMTP != "", "mail-from": a.cfg.MailFrom != "", "webhook-allow": len(a.cfg.WebhookAllow) > 0,
-		"webhook-retry": len(a.cfg.WebhookRetry) > 0,
+		"smtp": a.cfg.SMTP != "", "mail-from": a.cfg.MailFrom != "",
 	} {
 		if set {
 			a.log.WarnContext(ctx, "this version has no use for a setting yet", slog.String("setting", flag))
@@ -282,10 +288,17 @@ func (a *App) close(ctx context.Context) error {
 		a.stopTasks()
 		a.tasks.Wait()
 	}
+	// Attempts and jobs under way end beside each other: one slow receiver must not
+	// use up the time that both have.
+	var sending sync.WaitGroup
+	if a.hooks != nil {
+		sending.Go(func() { a.hooks.Stop(ctx) })
+	}
 	if a.queue != nil {
 		note(a.queue.Stop(ctx))
 		note(a.queue.Leave(context.WithoutCancel(ctx)))
 	}
+	sending.Wait()
 	if a.renderer != nil {
 		note(a.renderer.Close(context.WithoutCancel(ctx)))
 	}

@@ -63,6 +63,11 @@ type Webhooks struct {
 // Proxies gives the addresses of --behind-proxy.
 func (c *Serve) Proxies() ([]netip.Prefix, error) { return prefixes("behind-proxy", c.BehindProxy) }
 
+// WebhookNetworks gives the networks of --webhook-allow.
+func (c *Serve) WebhookNetworks() ([]netip.Prefix, error) {
+	return prefixes("webhook-allow", c.WebhookAllow)
+}
+
 func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 	var out []netip.Prefix
 	for _, s := range list {
@@ -175,7 +180,7 @@ func (c *Serve) checkBaseURL() error {
 }
 
 func (c *Serve) checkOutgoing() error {
-	if _, err := prefixes("webhook-allow", c.WebhookAllow); err != nil {
+	if _, err := c.WebhookNetworks(); err != nil {
 		return err
 	}
 	for _, wait := range c.WebhookRetry {

@@ -32,6 +32,8 @@ const (
 	WebhookSecret Use = "webhook secret"
 	// ListCursor signs where a list goes on.
 	ListCursor Use = "list cursor"
+	// WebhookHeaders encrypts the headers that an institution adds to deliveries.
+	WebhookHeaders Use = "webhook headers"
 	// Check tells one master key from another.
 	Check Use = "check"
 )

@@ -52,6 +52,8 @@ type payload struct {
 	IssueDate        string   `json:"issue_date"`
 	Failure          *failure `json:"failure,omitempty"`
 	RevocationReason string   `json:"revocation_reason,omitempty"`
+	// Test says that there is no such certificate.
+	Test bool `json:"test,omitempty"`
 }
 
 type failure struct {
@@ -59,9 +61,10 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// EmitTx writes an event, and a delivery with its frozen body for each active
-// endpoint of the institution that subscribes to it, in the transaction of the
-// change: rolled back, neither is there; committed, both are.
+// EmitTx writes an event, and a delivery with its frozen body for each endpoint
+// of the institution that subscribes to it, in the transaction of the change:
+// rolled back, neither is there; committed, both are. Endpoints that are paused
+// or switched off get theirs too: it waits for them.
 func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	p := payload{
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
@@ -77,23 +80,23 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 		return fmt.Errorf("writing the event: %w", err)
 	}
 	// The count spares institutions without endpoints, which are most, a query.
-	var eventID, active int64
+	var eventID, endpoints int64
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at)
 		VALUES ($1, $2, $3, $4, $5, $6)
-		RETURNING id, (SELECT count(*) FROM webhook_endpoints WHERE institution_id = $2 AND status = $7)`,
-		p.EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt), string(Active)).
-		Scan(&eventID, &active); err != nil {
+		RETURNING id, (SELECT count(*) FROM webhook_endpoints WHERE institution_id = $2)`,
+		p.EventID, e.InstitutionID, e.CertificateID, string(e.Name), string(body), db.Micros(e.OccurredAt)).
+		Scan(&eventID, &endpoints); err != nil {
 		return fmt.Errorf("writing the event: %w", err)
 	}
-	if active == 0 {
+	if endpoints == 0 {
 		return nil
 	}
-	endpoints, err := subscribersTx(ctx, tx, e.InstitutionID, e.Name)
+	subscribers, err := subscribersTx(ctx, tx, e.InstitutionID, e.Name)
 	if err != nil {
 		return err
 	}
-	for _, endpoint := range endpoints {
+	for _, endpoint := range subscribers {
 		p.WebhookID = endpoint.UUID
 		body, err := json.Marshal(p)
 		if err != nil {
@@ -105,12 +108,15 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 			return fmt.Errorf("writing the delivery: %w", err)
 		}
 	}
+	if len(subscribers) > 0 {
+		s.tellTx(tx)
+	}
 	return nil
 }
 
 func subscribersTx(ctx context.Context, tx *db.Tx, institutionID int64, name Name) (list []Endpoint, err error) {
 	rows, err := tx.QueryContext(ctx,
-		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 AND status = $2 ORDER BY id`, institutionID, string(Active))
+		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 ORDER BY id`, institutionID)
 	if err != nil {
 		return nil, fmt.Errorf("looking for endpoints: %w", err)
 	}

@@ -2,8 +2,6 @@ package webhook
 
 import (
 	"context"
-	"crypto/rand"
-	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net/url"
@@ -19,17 +17,19 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-const (
-	secretPrefix = "whsec_"
-	secretSize   = 32
-	maxURL       = 2048
-)
+const maxURL = 2048
 
 // Status is whether an endpoint is served.
 type Status string
 
-// Active endpoints get every event they subscribe to.
-const Active Status = "active"
+const (
+	// Active endpoints are sent every event they subscribe to.
+	Active Status = "active"
+	// Paused endpoints were stopped by their institution; their events wait.
+	Paused Status = "paused"
+	// SwitchedOff endpoints were stopped by the vault; their events wait.
+	SwitchedOff Status = "switched_off"
+)
 
 // Endpoint is where an institution wants its events.
 type Endpoint struct {
@@ -41,13 +41,31 @@ type Endpoint struct {
 	Events    []Name
 	Status    Status
 	CreatedAt time.Time
+	// StoppedAt is when it was paused or switched off, StopReason why the vault
+	// did so.
+	StoppedAt  *time.Time
+	StopReason Reason
+	// FailingSince is when nothing but failures began, FailedAt and DeliveredAt
+	// are the last of each.
+	FailingSince, FailedAt, DeliveredAt *time.Time
+	// BreakerOpen says that it is left alone until HeldUntil, when one attempt
+	// decides. HeldUntil without it is a receiver that asked for a pause.
+	BreakerOpen bool
+	HeldUntil   *time.Time
+	// OverlapUntil is until when the secret before the last rotation signs too,
+	// Promoted whether the new one keys X-Webhook-Signature already.
+	OverlapUntil *time.Time
+	Promoted     bool
+	// Waiting counts pending deliveries, up to 10,000; List gives it.
+	Waiting int
 }
 
 // Create makes an endpoint and gives its signing secret: "whsec_" and the
 // base64 of 32 random bytes, as Standard Webhooks has it. Only a URL without
 // http(s) or host is refused here: whether its address may be dialled is
-// judged at each delivery by the node that sends it.
-func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name) (*Endpoint, string, error) {
+// judged at each delivery by the node that sends it. The headers are added to
+// each delivery.
+func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
 	var bad fault.Fields
 	rawURL = strings.TrimSpace(rawURL)
 	if err := checkURL(rawURL); err != nil {
@@ -61,11 +79,13 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 	if err := bad.Err(); err != nil {
 		return nil, "", err
 	}
-	key := make([]byte, secretSize)
-	if _, err := rand.Read(key); err != nil {
-		return nil, "", fmt.Errorf("making a signing secret: %w", err)
+	if err := checkHeaders(headers); err != nil {
+		return nil, "", err
 	}
-	secret := secretPrefix + base64.StdEncoding.EncodeToString(key)
+	secret, err := newSecret()
+	if err != nil {
+		return nil, "", err
+	}
 	e := &Endpoint{
 		UUID: uuid.NewString(), InstitutionID: institutionID, URL: rawURL,
 		Events: slices.Compact(slices.Sorted(slices.Values(events))), Status: Active, CreatedAt: s.now().UTC(),
@@ -78,16 +98,33 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 	if err != nil {
 		return nil, "", fmt.Errorf("writing the events: %w", err)
 	}
+	custom, err := s.sealHeaders(e.UUID, headers)
+	if err != nil {
+		return nil, "", err
+	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `
-			INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, status, created_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
-			e.UUID, institutionID, rawURL, string(list), sealed, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID)
+			INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, headers, status, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
+			e.UUID, institutionID, rawURL, string(list), sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID)
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("making the endpoint: %w", err)
 	}
 	return e, secret, nil
+}
+
+// sealHeaders encrypts an institution's own headers, which may hold a key of
+// its gateway; none are nil.
+func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error) {
+	if len(headers) == 0 {
+		return nil, nil
+	}
+	text, err := json.Marshal(headers)
+	if err != nil {
+		return nil, fmt.Errorf("writing the headers: %w", err)
+	}
+	return s.ring.Seal(keyring.WebhookHeaders, text, []byte(endpoint))
 }
 
 func checkURL(raw string) error {

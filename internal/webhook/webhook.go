@@ -1,7 +1,8 @@
 // Package webhook owns the endpoints to which an institution wants its events
-// sent, and the outbox: events and deliveries, written in the transaction of
-// the change they tell of. It does not know what a certificate is beyond the
-// payload it is handed.
+// sent, the outbox of events and deliveries, written in the transaction of the
+// change they tell of, and the sending: leases, signing, attempts and their log,
+// the health of endpoints. It does not know what a certificate is beyond the
+// payload it is handed, nor who owns an institution.
 package webhook
 
 import (
@@ -40,9 +41,21 @@ type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
+	// wake is told when a commit of this process made something due.
+	wake chan struct{}
 }
 
 // New makes a service; now is the clock.
 func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
-	return &Service{db: d, ring: ring, now: now}
+	return &Service{db: d, ring: ring, now: now, wake: make(chan struct{}, 1)}
+}
+
+// tellTx wakes this process's deliverer when the transaction is committed.
+func (s *Service) tellTx(tx *db.Tx) {
+	tx.AfterCommit(func() {
+		select {
+		case s.wake <- struct{}{}:
+		default:
+		}
+	})
 }

@@ -1,0 +1,208 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+type webhookLog struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution."                               required:""`
+	ID          string `arg:""                                                        help:"Only those of this endpoint." optional:""`
+	Status      string `help:"Only those that are pending, delivered or exhausted."   placeholder:"STATUS"`
+	Limit       int    `default:"20"                                                  help:"How many, 1 to 100." placeholder:"N"`
+	Before      int64  `help:"Only those older than this delivery."                   placeholder:"DELIVERY"`
+	Delivery    int64  `help:"Show this delivery with its body, requests and answers." placeholder:"DELIVERY"`
+}
+
+type deliveryRow struct {
+	ID         int64                  `json:"id"`
+	Endpoint   string                 `json:"endpoint"`
+	EventID    string                 `json:"event_id"`
+	Event      webhook.Name           `json:"event"`
+	Test       bool                   `json:"test"`
+	Status     webhook.DeliveryStatus `json:"status"`
+	Attempts   int                    `json:"attempts"`
+	Tries      int                    `json:"tries"`
+	Replay     bool                   `json:"replay"`
+	CreatedAt  time.Time              `json:"created_at"`
+	DueAt      *time.Time             `json:"due_at"`
+	FinishedAt *time.Time             `json:"finished_at"`
+}
+
+type deliveryDetail struct {
+	deliveryRow
+
+	Body string       `json:"body"`
+	Log  []attemptRow `json:"log"`
+}
+
+type attemptRow struct {
+	Number          int             `json:"number"`
+	Probe           bool            `json:"probe"`
+	StartedAt       time.Time       `json:"started_at"`
+	Milliseconds    float64         `json:"milliseconds"`
+	Outcome         webhook.Outcome `json:"outcome"`
+	Error           string          `json:"error,omitempty"`
+	URL             string          `json:"url"`
+	RequestHeaders  http.Header     `json:"request_headers"`
+	StatusCode      int             `json:"status_code,omitempty"`
+	ResponseHeaders http.Header     `json:"response_headers"`
+	ResponseBody    string          `json:"response_body"`
+	Truncated       bool            `json:"truncated"`
+}
+
+func rowOf(d *webhook.Delivery) deliveryRow {
+	return deliveryRow{d.ID, d.Endpoint, d.EventID, d.Event, d.Test, d.Status, d.Attempts, d.Tries, d.Replay, d.CreatedAt, d.DueAt, d.FinishedAt}
+}
+
+func detailOf(d *webhook.DeliveryDetail) deliveryDetail {
+	detail := deliveryDetail{deliveryRow: rowOf(&d.Delivery), Body: d.Body, Log: make([]attemptRow, len(d.Log))}
+	for i, a := range d.Log {
+		detail.Log[i] = attemptRow{
+			Number: a.Number, Probe: a.Probe, StartedAt: a.StartedAt, Milliseconds: float64(a.Duration.Microseconds()) / 1000, Outcome: a.Outcome, Error: a.Error,
+			URL: a.URL, RequestHeaders: a.RequestHeaders, StatusCode: a.StatusCode, ResponseHeaders: a.ResponseHeaders, ResponseBody: a.ResponseBody, Truncated: a.Truncated,
+		}
+	}
+	return detail
+}
+
+// Run shows the log.
+func (h *webhookLog) Run(c *console) error {
+	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
+		hooks := base.Hooks
+		if h.Delivery != 0 {
+			d, err := hooks.Delivery(c.ctx, inst.ID, h.Delivery)
+			if err != nil {
+				return err
+			}
+			return c.answer(detailOf(d), func(w io.Writer) { printDelivery(w, d) })
+		}
+		list, err := hooks.Log(c.ctx, inst.ID, h.ID, webhook.LogQuery{Status: webhook.DeliveryStatus(h.Status), Before: h.Before, Limit: h.Limit})
+		if err != nil {
+			return err
+		}
+		rows := make([]deliveryRow, len(list))
+		for i := range list {
+			rows[i] = rowOf(&list[i])
+		}
+		return c.answer(rows, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "DELIVERY\tSTATUS\tATTEMPTS\tMADE\tDUE\tEVENT")
+			for _, d := range rows {
+				_, _ = fmt.Fprintf(table, "%d\t%s\t%d\t%s\t%s\t%s\n", d.ID, d.Status, d.Attempts, shown(&d.CreatedAt), shown(d.DueAt), d.Event)
+			}
+			_ = table.Flush()
+		})
+	})
+}
+
+// printDelivery shows a delivery with all that was sent and answered.
+func printDelivery(w io.Writer, d *webhook.DeliveryDetail) {
+	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s after %d attempts.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
+	for _, a := range d.Log {
+		_, _ = fmt.Fprintf(w, "\nAttempt %d at %s, %v: %s\nPOST %s\n", a.Number, shown(&a.StartedAt), a.Duration, a.Outcome, a.URL)
+		printHeaders(w, a.RequestHeaders)
+		if a.Error != "" {
+			_, _ = fmt.Fprintf(w, "%s\n", a.Error)
+		}
+		if a.StatusCode != 0 {
+			_, _ = fmt.Fprintf(w, "Answer: %d %s\n", a.StatusCode, http.StatusText(a.StatusCode))
+			printHeaders(w, a.ResponseHeaders)
+			_, _ = fmt.Fprintf(w, "%s\n", printable(a.ResponseBody))
+		}
+		if a.Truncated {
+			_, _ = fmt.Fprintln(w, "(the answer was longer)")
+		}
+	}
+}
+
+func printHeaders(w io.Writer, h http.Header) {
+	names := make([]string, 0, len(h))
+	for name := range h {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		_, _ = fmt.Fprintf(w, "  %s: %s\n", name, printable(strings.Join(h[name], ", ")))
+	}
+}
+
+// printable keeps what a stranger answered from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7F && r < 0xA0 {
+			return '\uFFFD'
+		}
+		return r
+	}, s)
+}
+
+type webhookRedeliver struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+	Delivery    int64  `arg:""                          help:"The delivery, as log shows it."`
+}
+
+// Run sends the delivery again.
+func (h *webhookRedeliver) Run(c *console) error {
+	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
+		if err := base.Hooks.Redeliver(c.ctx, inst.ID, h.Delivery); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID     int64                  `json:"id"`
+			Status webhook.DeliveryStatus `json:"status"`
+		}{h.Delivery, webhook.DeliveryPending}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Delivery %d is sent again.\n", h.Delivery) })
+	})
+}
+
+type webhookReplay struct {
+	endpointCommand
+
+	Since string `help:"Since when: a date, a time as RFC 3339, or how long ago such as 7d or 24h." placeholder:"TIME" required:""`
+}
+
+// Run sends again what is exhausted.
+func (h *webhookReplay) Run(c *console) error {
+	since, err := parseSince(h.Since, time.Now())
+	if err != nil {
+		return &usageError{err}
+	}
+	return h.run(c, func(hooks *webhook.Service, institution int64) error {
+		n, err := hooks.Replay(c.ctx, institution, h.ID, since)
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID       string    `json:"id"`
+			Since    time.Time `json:"since"`
+			Replayed int       `json:"replayed"`
+		}{h.ID, since, n}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%d deliveries are sent again, behind live ones.\n", n) })
+	})
+}
+
+// parseSince reads a moment in the past: a date in UTC, a time, or how long ago.
+func parseSince(s string, now time.Time) (time.Time, error) {
+	for _, layout := range []string{time.RFC3339, time.DateOnly} {
+		if at, err := time.Parse(layout, s); err == nil {
+			return at.UTC(), nil
+		}
+	}
+	if end, err := parseEnd(s, now); err == nil && end != nil {
+		return now.Add(-end.Sub(now)).UTC(), nil
+	}
+	return time.Time{}, fmt.Errorf("--since: %q is neither a date as YYYY-MM-DD, nor a time as 2026-07-01T08:30:00Z, nor how long ago such as 7d or 24h", s)
+}

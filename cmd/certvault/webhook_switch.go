@@ -1,0 +1,131 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+const (
+	// testTime is how long the outcome of a test is waited for: an attempt, and
+	// some for the server to begin it.
+	testTime = 20 * time.Second
+	testPoll = 50 * time.Millisecond
+)
+
+type webhookTest struct {
+	endpointCommand
+
+	Event string `default:"certificate_application.approved" help:"The event to send an example of." placeholder:"E"`
+}
+
+// errUndelivered is a test that did not arrive; what went wrong was printed.
+var errUndelivered = errors.New("the test was not delivered")
+
+// Run sends the test and waits for its outcome.
+func (h *webhookTest) Run(c *console) error {
+	return h.run(c, func(hooks *webhook.Service, institution int64) error {
+		id, err := hooks.Test(c.ctx, institution, h.ID, webhook.Name(h.Event))
+		if err != nil {
+			return err
+		}
+		d, err := outcome(c.ctx, hooks, institution, id)
+		if err != nil {
+			return err
+		}
+		if err := c.answer(detailOf(d), func(w io.Writer) { printDelivery(w, d) }); err != nil {
+			return err
+		}
+		if d.Status != webhook.DeliveryDelivered {
+			return errUndelivered
+		}
+		return nil
+	})
+}
+
+// outcome waits until a delivery is not pending any more.
+func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64) (*webhook.DeliveryDetail, error) {
+	ctx, cancel := context.WithTimeout(ctx, testTime)
+	defer cancel()
+	tick := time.NewTicker(testPoll)
+	defer tick.Stop()
+	for {
+		d, err := hooks.Delivery(ctx, institution, id)
+		if ctx.Err() == nil && (err != nil || d.Status != webhook.DeliveryPending) {
+			return d, err
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return nil, fmt.Errorf("no server has sent the test within %v: is certvault serve running? It stays queued as delivery %d", testTime, id)
+		}
+	}
+}
+
+type webhookPause struct{ endpointCommand }
+
+// Run pauses the endpoint.
+func (h *webhookPause) Run(c *console) error {
+	return h.turn(c, webhook.Paused, "paused. Its events wait for 14 days", func(hooks *webhook.Service, institution int64) error {
+		return hooks.Pause(c.ctx, institution, h.ID)
+	})
+}
+
+type webhookResume struct{ endpointCommand }
+
+// Run resumes the endpoint.
+func (h *webhookResume) Run(c *console) error {
+	return h.turn(c, webhook.Active, "active. What waited is sent now", func(hooks *webhook.Service, institution int64) error {
+		return hooks.Resume(c.ctx, institution, h.ID)
+	})
+}
+
+// turn changes an endpoint's status.
+func (e *endpointCommand) turn(c *console, to webhook.Status, says string, f func(hooks *webhook.Service, institution int64) error) error {
+	return e.run(c, func(hooks *webhook.Service, institution int64) error {
+		if err := f(hooks, institution); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID     string         `json:"id"`
+			Status webhook.Status `json:"status"`
+		}{e.ID, to}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s is %s.\n", e.ID, says) })
+	})
+}
+
+type webhookRotate struct {
+	endpointCommand
+
+	Promote bool `help:"Have the new secret key X-Webhook-Signature too, before its 24 hours are over."`
+}
+
+// Run rotates the secret, or promotes the one of the last rotation.
+func (h *webhookRotate) Run(c *console) error {
+	return h.run(c, func(hooks *webhook.Service, institution int64) error {
+		if h.Promote {
+			if err := hooks.Promote(c.ctx, institution, h.ID); err != nil {
+				return err
+			}
+			return c.answer(struct {
+				ID       string `json:"id"`
+				Promoted bool   `json:"promoted"`
+			}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintln(w, "The new secret keys X-Webhook-Signature from now on.") })
+		}
+		secret, until, err := hooks.Rotate(c.ctx, institution, h.ID)
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID           string    `json:"id"`
+			Secret       string    `json:"secret"`
+			OverlapUntil time.Time `json:"overlap_until"`
+		}{h.ID, secret, until}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "New signing secret, shown this once: %s\n", secret)
+			_, _ = fmt.Fprintf(w, "Until %s the old one signs too. X-Webhook-Signature stays with the old one until then, or until --promote.\n", shown(&until))
+		})
+	})
+}

@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// replayBatch is how many deliveries one transaction of a replay takes: others
+// write in between, however many there are in all.
+const replayBatch = 1000
+
+var errStopped = fault.New(fault.BadRequest, "This endpoint is paused or switched off: resume it first.")
+
+// Test sends an endpoint an example of an event, before anything else that
+// waits for it, once. It gives the delivery; its log tells how it went.
+func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string, name Name) (delivery int64, err error) {
+	if !slices.Contains(Names, name) {
+		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q; there are: %s.", string(name), joinNames(Names)))
+	}
+	now := s.now()
+	p := payload{
+		Event: name, WebhookID: endpoint, Timestamp: now.UTC().Format(time.RFC3339Nano), UUID: uuid.Nil.String(), CertificateTitle: "Example certificate",
+		ApplicantEmail: "recipient@example.org", Source: "vault", TriggerContext: "test", EventID: uuid.Must(uuid.NewV7()).String(),
+		ReferenceID: "EXAMPLE-0000000000000000", Status: "approved", FullName: "Example Recipient", IssueDate: now.UTC().Format(time.DateOnly), Test: true,
+	}
+	body, err := json.Marshal(p)
+	if err != nil {
+		return 0, fmt.Errorf("writing the test: %w", err)
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		// A breaker that is open lets this one through now.
+		id, err := s.activeTx(ctx, tx, `UPDATE webhook_endpoints SET held_until = 0 WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id`,
+			institutionID, endpoint)
+		if err != nil {
+			return err
+		}
+		var event int64
+		if err := tx.QueryRowContext(ctx, `
+			INSERT INTO webhook_events (uuid, institution_id, name, payload, occurred_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+			p.EventID, institutionID, string(name), string(body), db.Micros(now)).Scan(&event); err != nil {
+			return err
+		}
+		s.tellTx(tx)
+		return tx.QueryRowContext(ctx, `
+			INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES ($1, $2, $3, 'pending', 0, $4) RETURNING id`,
+			event, id, string(body), db.Micros(now)).Scan(&delivery)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("testing the endpoint: %w", err)
+	}
+	return delivery, nil
+}
+
+// activeTx runs a statement that finds an active endpoint.
+func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institutionID int64, endpoint string) (id int64, err error) {
+	err = tx.QueryRowContext(ctx, query, institutionID, endpoint).Scan(&id)
+	if !errors.Is(err, sql.ErrNoRows) {
+		return id, err
+	}
+	if _, err := endpointTx(ctx, tx, institutionID, endpoint); err != nil {
+		return 0, err
+	}
+	return 0, errStopped
+}
+
+// Redeliver sends one delivery again, delivered or not, before anything else
+// that waits for its endpoint. One that waits for a retry is sent now.
+func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		var endpoint string
+		err := tx.QueryRowContext(ctx, `
+			SELECT p.uuid FROM webhook_deliveries d JOIN webhook_endpoints p ON p.id = d.endpoint_id WHERE d.id = $1 AND p.institution_id = $2`,
+			delivery, institutionID).Scan(&endpoint)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoDelivery
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := s.activeTx(ctx, tx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2 AND status = 'active'`, institutionID, endpoint); err != nil {
+			return err
+		}
+		s.tellTx(tx)
+		_, err = tx.ExecContext(ctx, `
+			UPDATE webhook_deliveries SET status = 'pending', replay = false, tries = CASE WHEN status = 'pending' THEN tries ELSE 0 END,
+				due_at = 0, finished_at = NULL
+			WHERE id = $1`, delivery)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("redelivering: %w", err)
+	}
+	return nil
+}
+
+// Replay sends all deliveries of an endpoint again that were made since a time
+// and are exhausted, at half speed behind live ones. It gives how many there
+// are; there is no cap. When it is broken off, what it had taken is sent, and
+// the same call takes the rest.
+func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint string, since time.Time) (total int, err error) {
+	e, err := s.Endpoint(ctx, institutionID, endpoint)
+	if err != nil {
+		return 0, err
+	}
+	if e.Status != Active {
+		return 0, errStopped
+	}
+	// What fails while this goes on is not its business.
+	began, after := s.now(), int64(0)
+	for {
+		n, last, err := s.replaySome(ctx, e.ID, after, since, began)
+		if err != nil {
+			return total, fmt.Errorf("replaying: %w", err)
+		}
+		if total += n; n < replayBatch {
+			return total, nil
+		}
+		after = last
+	}
+}
+
+func (s *Service) replaySome(ctx context.Context, endpoint, after int64, since, began time.Time) (n int, last int64, err error) {
+	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		rows, err := tx.QueryContext(ctx, `
+			UPDATE webhook_deliveries SET status = 'pending', replay = true, tries = 0, due_at = $5, finished_at = NULL
+			WHERE status = 'exhausted' AND id IN (
+				SELECT d.id FROM webhook_deliveries d WHERE d.endpoint_id = $1 AND d.status = 'exhausted' AND d.id > $2
+					AND d.created_at >= $3 AND d.created_at <= $4
+					AND EXISTS (SELECT 1 FROM webhook_events e WHERE e.id = d.event_id AND e.certificate_id IS NOT NULL)
+				ORDER BY d.id LIMIT $6)
+			RETURNING id`, endpoint, after, db.Micros(since), db.Micros(began), db.Micros(s.now()), replayBatch)
+		if err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, rows.Close()) }()
+		for rows.Next() {
+			var id int64
+			if err := rows.Scan(&id); err != nil {
+				return err
+			}
+			n, last = n+1, max(last, id)
+		}
+		s.tellTx(tx)
+		return rows.Err()
+	})
+	return n, last, err
+}

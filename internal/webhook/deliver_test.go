@@ -1,0 +1,152 @@
+package webhook_test
+
+import (
+	"bytes"
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// A delivery is what the interface and Standard Webhooks say, and each check here
+// is made from their texts alone.
+func TestDeliveryIsSignedBothWays(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		inst := f.institution(t, "AAA")
+		r := receive(t, nil)
+		e, secret := f.at(t, inst, r.URL+"/hook?x=1", webhook.Header{Name: "X-Gateway-Key", Value: "of the gateway"})
+		f.deliver(t, webhook.DelivererConfig{})
+		before := time.Now()
+		f.emit(t, inst, f.certificate(t, inst), 1)
+		got := r.next(t)
+
+		if got.method != http.MethodPost || got.path != "/hook" || got.header.Get("Content-Type") != "application/json" {
+			t.Errorf("%s %s, %v", got.method, got.path, got.header)
+		}
+		m := hmac.New(sha256.New, []byte(secret))
+		m.Write(got.body)
+		if want := hex.EncodeToString(m.Sum(nil)); got.header.Get("X-Webhook-Signature") != want {
+			t.Errorf("X-Webhook-Signature %q, not %q", got.header.Get("X-Webhook-Signature"), want)
+		}
+		if got.header.Get("X-Webhook-Event") != "certificate_application.approved" || got.header.Get("X-Webhook-ID") != e.UUID {
+			t.Errorf("headers %v", got.header)
+		}
+		sent, err := time.Parse(time.RFC3339, got.header.Get("X-Webhook-Timestamp"))
+		if err != nil || sent.Before(before.Truncate(time.Second)) || !strings.HasSuffix(got.header.Get("X-Webhook-Timestamp"), "Z") {
+			t.Errorf("X-Webhook-Timestamp %q", got.header.Get("X-Webhook-Timestamp"))
+		}
+		if seconds := got.header.Get("Webhook-Timestamp"); seconds != strconv.FormatInt(sent.Unix(), 10) {
+			t.Errorf("webhook-timestamp %q", seconds)
+		}
+		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		m = hmac.New(sha256.New, key)
+		m.Write([]byte(got.header.Get("Webhook-Id") + "." + got.header.Get("Webhook-Timestamp") + "." + string(got.body)))
+		if want := "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil)); got.header.Get("Webhook-Signature") != want {
+			t.Errorf("webhook-signature %q, not %q", got.header.Get("Webhook-Signature"), want)
+		}
+		if got.header.Get("Accept-Encoding") != "identity" || got.header.Get("X-Gateway-Key") != "of the gateway" {
+			t.Errorf("headers %v", got.header)
+		}
+		if _, there := got.header["Idempotency-Key"]; there {
+			t.Error("a note to our own transport was sent")
+		}
+		var body map[string]any
+		if err := json.Unmarshal(got.body, &body); err != nil || body["webhook_id"] != e.UUID || body["event_id"] != got.header.Get("Webhook-Id") {
+			t.Errorf("body %s, %v", got.body, err)
+		}
+		if a := f.last(t, e.ID, 1); a.status != "delivered" || a.outcome != "delivered" || a.code != 204 {
+			t.Errorf("the log says %+v", a)
+		}
+		var kept string
+		if err := d.QueryRowContext(t.Context(), `SELECT request_headers FROM webhook_attempts`).Scan(&kept); err != nil ||
+			strings.Contains(kept, "of the gateway") || !strings.Contains(kept, "X-Gateway-Key") || !strings.Contains(kept, got.header.Get("Webhook-Signature")) {
+			t.Errorf("the log keeps the headers %s, %v", kept, err)
+		}
+	})
+}
+
+func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {
+	t.Parallel()
+	f := open(t, dbtest.Open(t, t.TempDir(), ""))
+	inst := f.institution(t, "AAA")
+	for _, bad := range []webhook.Header{
+		{"X-Webhook-Signature", "x"}, {"x-webhook-anything", "x"}, {"Webhook-Id", "x"}, {"WEBHOOK-SIGNATURE", "x"}, {"Content-Type", "text/plain"},
+		{"content-length", "0"}, {"Host", "internal"}, {"Transfer-Encoding", "chunked"}, {"Connection", "X-Webhook-Signature"}, {"Accept-Encoding", "gzip"},
+		{"", "x"}, {"X Y", "x"}, {"X:Y", "x"}, {"X", "a\r\nX-Webhook-ID: b"}, {"X", strings.Repeat("x", 1001)}, {"X\nY", "x"}, {"Idempotency-Key", "x"},
+	} {
+		if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, bad); err == nil {
+			t.Errorf("the header %q: %q was taken", bad.Name, bad.Value)
+		}
+	}
+	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "X-A", Value: "1"}, webhook.Header{Name: "x-a", Value: "2"}); err == nil {
+		t.Error("the same header was taken twice")
+	}
+	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "Authorization", Value: "Bearer x"}); err != nil {
+		t.Errorf("a header of the institution's own: %v", err)
+	}
+}
+
+// A retry has the same bytes and the same id, and a signature of its own time.
+func TestRetryHasTheSameBytes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		inst := f.institution(t, "AAA")
+		var r *receiver
+		n := 0
+		r = receive(t, func(w http.ResponseWriter, _ *http.Request) {
+			if n++; n < 3 {
+				w.WriteHeader(http.StatusInternalServerError)
+			}
+		})
+		e, _ := f.at(t, inst, r.URL)
+		f.deliver(t, webhook.DelivererConfig{Waits: []time.Duration{time.Millisecond, time.Millisecond, time.Millisecond}})
+		f.emit(t, inst, f.certificate(t, inst), 1)
+		first, second, third := r.next(t), r.next(t), r.next(t)
+		for _, again := range []request{second, third} {
+			if !bytes.Equal(again.body, first.body) || again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") ||
+				again.header.Get("X-Webhook-Signature") != first.header.Get("X-Webhook-Signature") {
+				t.Error("a retry differs from the first attempt")
+			}
+		}
+		if a := f.last(t, e.ID, 3); a.status != "delivered" || f.pending(t, 0) != 0 {
+			t.Errorf("after the third attempt: %+v", a)
+		}
+		if a := f.last(t, e.ID, 1); a.outcome != "answered" || a.code != 500 {
+			t.Errorf("the first attempt: %+v", a)
+		}
+	})
+}
+
+func TestExhaustedAfterTheLastWait(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		inst := f.institution(t, "AAA")
+		r := receive(t, answers(http.StatusBadGateway))
+		e, _ := f.at(t, inst, r.URL)
+		f.deliver(t, webhook.DelivererConfig{Waits: []time.Duration{time.Millisecond, time.Millisecond}})
+		f.emit(t, inst, f.certificate(t, inst), 1)
+		if a := f.last(t, e.ID, 3); a.status != "exhausted" {
+			t.Errorf("after the third attempt: %+v", a)
+		}
+		if len(r.arrived) != 3 {
+			t.Errorf("%d requests arrived, not 3", len(r.arrived))
+		}
+	})
+}

@@ -1,0 +1,88 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Header is a request header that an institution adds to the deliveries of an
+// endpoint, such as a key that its gateway asks for.
+type Header struct {
+	Name  string `json:"name"`
+	Value string `json:"value"`
+}
+
+const (
+	maxCustom      = 10
+	maxCustomName  = 100
+	maxCustomValue = 1000
+	// hidden stands for the value of an institution's own header in the log.
+	hidden = "(hidden)"
+)
+
+// reserved are headers that belong to us or to the connection. Those that begin
+// with x-webhook- or webhook- are ours too.
+var reserved = map[string]bool{
+	"accept": true, "accept-encoding": true, "connection": true, "content-encoding": true, "content-length": true, "content-type": true,
+	"date": true, "expect": true, "host": true, "http2-settings": true, "keep-alive": true, "idempotency-key": true, "x-idempotency-key": true,
+	"proxy-authorization": true, "proxy-connection": true, "te": true, "trailer": true, "transfer-encoding": true, "upgrade": true,
+	"user-agent": true, "via": true,
+}
+
+// checkHeaders refuses what would shadow what we sign or how we talk.
+func checkHeaders(list []Header) error {
+	var bad fault.Fields
+	if len(list) > maxCustom {
+		bad.Add("headers", fmt.Sprintf("There must not be more than %d headers.", maxCustom))
+	}
+	seen := map[string]bool{}
+	for _, h := range list {
+		folded := strings.ToLower(h.Name)
+		switch {
+		case len(h.Name) > maxCustomName || !httpguts.ValidHeaderFieldName(h.Name):
+			bad.Add("headers", fmt.Sprintf("%.100q is not a header's name.", h.Name))
+		case reserved[folded], strings.HasPrefix(folded, "x-webhook-"), strings.HasPrefix(folded, "webhook-"):
+			bad.Add("headers", fmt.Sprintf("The header %s is set by the vault.", h.Name))
+		case seen[folded]:
+			bad.Add("headers", fmt.Sprintf("The header %s is there twice.", h.Name))
+		case len(h.Value) > maxCustomValue || !httpguts.ValidHeaderFieldValue(h.Value):
+			bad.Add("headers", fmt.Sprintf("The value of %s must be text on one line with at most %d characters.", h.Name, maxCustomValue))
+		}
+		seen[folded] = true
+	}
+	return bad.Err()
+}
+
+// maxLogged bounds what the log keeps of an answer's headers, and of its body.
+const maxLogged = 4 << 10
+
+// logged gives headers as the log keeps them, without the values of the
+// institution's own.
+func logged(h http.Header, own []Header) (string, error) {
+	if len(own) > 0 {
+		h = h.Clone()
+		for _, o := range own {
+			h[o.Name] = []string{hidden}
+		}
+	}
+	kept, size := make(http.Header, len(h)), 0
+	for name, values := range h {
+		for _, v := range values {
+			if size += len(name) + len(v); size > maxLogged {
+				break
+			}
+			kept[name] = append(kept[name], v)
+		}
+	}
+	text, err := json.Marshal(kept)
+	if err != nil {
+		return "", fmt.Errorf("writing headers: %w", err)
+	}
+	return string(text), nil
+}

@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// quantum is how many deliveries are read, sent and written down together.
+	quantum = 32
+	// width is how many attempts at one endpoint are under way at once.
+	width = 4
+	// replayShare divides both for replays: half speed.
+	replayShare = 2
+	// writeTime bounds the writing down of a quantum.
+	writeTime = 5 * time.Second
+)
+
+// lane is the serving of one leased endpoint.
+type lane struct {
+	*Deliverer
+
+	lease *lease
+	// mu guards the lease's health while attempts are under way.
+	mu sync.Mutex
+}
+
+// run serves an endpoint: live deliveries as long as there are enough of them to
+// fill a quantum, then a quantum of replays.
+func (d *Deliverer) run(l *lease) error {
+	n := &lane{Deliverer: d, lease: l}
+	replay := !l.fresh
+	for {
+		limit := n.limit(replay)
+		list, err := n.fetch(d.hard, replay, limit)
+		if err != nil {
+			return err
+		}
+		results := n.attempt(list, replay)
+		full, next := len(list) == limit, !replay && l.replay
+		over := n.over() || replay || !full && !next
+		if err := n.record(results, over); err != nil {
+			return err
+		}
+		if over {
+			return nil
+		}
+		replay = !full
+	}
+}
+
+func (n *lane) limit(replay bool) int {
+	switch {
+	case n.lease.health.halfOpen():
+		return 1
+	case replay:
+		return quantum / replayShare
+	default:
+		return quantum
+	}
+}
+
+// over tells whether the endpoint must be left. One that is always busy is left
+// too, now and then: so that what was changed of it by hand is seen.
+func (n *lane) over() bool {
+	now := n.hooks.now()
+	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.held(now) || now.Sub(n.lease.taken) >= beginTime
+}
+
+// fetch reads due deliveries, the longest due first.
+func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delivery, err error) {
+	rows, err := n.hooks.db.QueryContext(ctx, `
+		SELECT d.id, d.body, d.attempts, d.tries, e.uuid, e.name, e.certificate_id IS NULL
+		FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id
+		WHERE d.endpoint_id = $1 AND d.status = 'pending' AND d.replay = $2 AND d.due_at <= $3
+		ORDER BY d.due_at, d.id LIMIT $4`, n.lease.id, replay, db.Micros(n.hooks.now()), limit)
+	if err != nil {
+		return nil, fmt.Errorf("reading due deliveries: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var dl delivery
+		var name string
+		if err := rows.Scan(&dl.id, &dl.body, &dl.attempts, &dl.tries, &dl.eventID, &name, &dl.test); err != nil {
+			return nil, fmt.Errorf("reading due deliveries: %w", err)
+		}
+		dl.name = Name(name)
+		list = append(list, dl)
+	}
+	return list, rows.Err()
+}
+
+// attempt sends deliveries, a few at once, until one of them says that no more
+// should be.
+func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
+	workers := width
+	if replay {
+		workers /= replayShare
+	}
+	tidings := n.tidings.Load()
+	work := make(chan *delivery)
+	var wg sync.WaitGroup
+	for range min(workers, len(list)) {
+		wg.Go(func() {
+			for dl := range work {
+				// A live delivery that was told of goes before the next replay.
+				if !n.mayBegin() || replay && n.tidings.Load() != tidings {
+					continue
+				}
+				if r := n.send(n.hard, n.lease, dl); !r.cut {
+					n.mu.Lock()
+					now := n.hooks.now()
+					n.lease.health.note(r, now)
+					r.fate = n.lease.health.fateOf(r, now)
+					results = append(results, r)
+					n.mu.Unlock()
+					n.metrics.attempt(r)
+				}
+			}
+		})
+	}
+	for i := range list {
+		work <- &list[i]
+	}
+	close(work)
+	wg.Wait()
+	return results
+}
+
+// mayBegin tells whether one more attempt may begin.
+func (n *lane) mayBegin() bool {
+	if n.soft.Err() != nil {
+		return false
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	now := n.hooks.now()
+	return now.Sub(n.lease.begun) < beginTime && !n.lease.health.held(now)
+}
+
+// record writes down how attempts went, and gives the endpoint back or renews
+// its lease, in one transaction.
+func (n *lane) record(results []*result, over bool) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), writeTime)
+	defer cancel()
+	began := n.hooks.now()
+	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, over, began) })
+	if errors.Is(err, errFenced) {
+		// Somebody else serves the endpoint, and sends again what we have sent.
+		n.log.WarnContext(ctx, "attempts at an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
+			slog.Int("attempts", len(results)))
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("recording attempts: %w", err)
+	}
+	n.lease.begun = began
+	n.tell(ctx, results)
+	return nil
+}
+
+// tell logs what an operator wants to know of an endpoint, and begins to watch
+// for the next.
+func (n *lane) tell(ctx context.Context, results []*result) {
+	if len(results) == 0 {
+		return
+	}
+	h := &n.lease.health
+	log := n.log.With(slog.String("endpoint", n.lease.uuid))
+	if h.gone {
+		log.WarnContext(ctx, "an endpoint answered 410 and was switched off")
+	}
+	if h.opened {
+		log.WarnContext(ctx, "an endpoint's breaker opened", slog.Time("until", h.heldUntil))
+	}
+	if h.closed {
+		log.InfoContext(ctx, "an endpoint's breaker closed")
+	}
+	h.recovered, h.opened, h.closed = false, false, false
+}

@@ -1,0 +1,178 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+const (
+	// leaseTime is for how long an endpoint belongs to who leased it: the time in
+	// which attempts begin, that which the last one may take, and some for
+	// writing down how they went. Clocks of nodes may differ by the rest.
+	leaseTime = beginTime + attemptTime + 7*time.Second
+	// beginTime is for how long after a lease was taken, or renewed, attempts begin.
+	beginTime = 3 * time.Second
+)
+
+// errFenced is a lease that somebody else has taken over.
+var errFenced = errors.New("the lease of the endpoint was lost")
+
+// found is an endpoint with something due.
+type found struct {
+	id            int64
+	suspect       bool
+	fresh, replay bool
+}
+
+// lease is an endpoint that is this deliverer's to serve for a while.
+type lease struct {
+	found
+
+	uuid, url     string
+	institutionID int64
+	// number fences: it grows with each lease, and what is written must name it.
+	number int64
+	// taken is when it was leased, begun when it was leased or renewed last.
+	taken, begun time.Time
+	keys         keys
+	custom       []Header
+	health       health
+}
+
+// due finds endpoints with something due that nobody serves, those first that
+// wait longest. It asks the index once or twice for each endpoint and never
+// walks a backlog, however long.
+func (d *Deliverer) due(ctx context.Context, limit int) (list []found, err error) {
+	const pending = `SELECT 1 FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.due_at <= $1`
+	rows, err := d.hooks.db.QueryContext(ctx, `
+		SELECT id, failures, fresh, replay FROM (
+			SELECT e.id, e.failures, e.served_at,
+				EXISTS (`+pending+` AND d.replay = false) AS fresh, EXISTS (`+pending+` AND d.replay = true) AS replay
+			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1
+		) AS waiting WHERE fresh OR replay ORDER BY served_at, id LIMIT $2`, db.Micros(d.hooks.now()), limit)
+	if err != nil {
+		return nil, fmt.Errorf("looking for due deliveries: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var f found
+		var failures int
+		if err := rows.Scan(&f.id, &failures, &f.fresh, &f.replay); err != nil {
+			return nil, fmt.Errorf("looking for due deliveries: %w", err)
+		}
+		f.suspect = failures > 0
+		list = append(list, f)
+	}
+	return list, rows.Err()
+}
+
+// leaseAll leases endpoints in one transaction; those that somebody else was
+// faster to lease are left out.
+func (d *Deliverer) leaseAll(ctx context.Context, take []found) (list []*lease, err error) {
+	now := d.hooks.now()
+	// In one order, so that two deliverers never wait for each other.
+	slices.SortFunc(take, func(a, b found) int { return cmp.Compare(a.id, b.id) })
+	err = d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+		list = list[:0]
+		for _, f := range take {
+			l, err := d.leaseTx(ctx, tx, f, now)
+			switch {
+			case errors.Is(err, sql.ErrNoRows):
+			case err != nil:
+				return err
+			default:
+				list = append(list, l)
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, fmt.Errorf("leasing endpoints: %w", err)
+	}
+	// An endpoint whose keys cannot be read must not keep the others waiting; its
+	// lease runs out and it is told of again.
+	return slices.DeleteFunc(list, func(l *lease) bool { return len(l.keys.standard) == 0 }), nil
+}
+
+func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Time) (*lease, error) {
+	l := &lease{found: f, taken: now, begun: now, health: schedule(d.waits)}
+	var sealed, previous, custom []byte
+	var until, since, failed, delivered sql.NullInt64
+	var held int64
+	var r rotation
+	err := tx.QueryRowContext(ctx, `
+		UPDATE webhook_endpoints SET lease = lease + 1, leased_until = $2, served_at = $3
+		WHERE id = $1 AND status = 'active' AND leased_until <= $3 AND held_until <= $3
+		RETURNING uuid, institution_id, url, lease, secret, previous_secret, previous_until, promoted, headers,
+			failures, openings, held_until, failing_since, failed_at, delivered_at`,
+		f.id, db.Micros(now.Add(leaseTime)), db.Micros(now)).
+		Scan(&l.uuid, &l.institutionID, &l.url, &l.number, &sealed, &previous, &until, &r.promoted, &custom,
+			&l.health.failures, &l.health.openings, &held, &since, &failed, &delivered)
+	if err != nil {
+		return nil, err
+	}
+	if held != 0 {
+		l.health.heldUntil = db.Time(held)
+	}
+	for _, t := range []struct {
+		from sql.NullInt64
+		to   *time.Time
+	}{{since, &l.health.failingSince}, {failed, &l.health.failedAt}, {delivered, &l.health.deliveredAt}, {until, &r.until}} {
+		if t.from.Valid {
+			*t.to = db.Time(t.from.Int64)
+		}
+	}
+	if err := d.hooks.unlock(l, sealed, previous, custom, r, now); err != nil {
+		d.log.ErrorContext(ctx, "an endpoint cannot be served", slog.String("endpoint", l.uuid), slog.Any("error", err))
+	}
+	return l, nil
+}
+
+// unlock decrypts what an endpoint is signed and sent with.
+func (s *Service) unlock(l *lease, sealed, previous, custom []byte, r rotation, now time.Time) error {
+	secret, err := s.ring.Open(keyring.WebhookSecret, sealed, []byte(l.uuid))
+	if err != nil {
+		return err
+	}
+	if len(previous) > 0 {
+		old, err := s.ring.Open(keyring.WebhookSecret, previous, []byte(l.uuid))
+		if err != nil {
+			return err
+		}
+		r.secret = string(old)
+	}
+	if len(custom) > 0 {
+		text, err := s.ring.Open(keyring.WebhookHeaders, custom, []byte(l.uuid))
+		if err != nil {
+			return err
+		}
+		if err := json.Unmarshal(text, &l.custom); err != nil {
+			return fmt.Errorf("reading the endpoint's headers: %w", err)
+		}
+	}
+	l.keys, err = keysAt(now, string(secret), r)
+	return err
+}
+
+// FreeLeases ends all leases, where no other process can hold one: who held them
+// is dead.
+func (s *Service) FreeLeases(ctx context.Context) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0 WHERE leased_until <> 0`)
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("ending leases: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package webhook
+
+import (
+	"cmp"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Delivery is an event for an endpoint, as the log shows it.
+type Delivery struct {
+	ID int64
+	// Endpoint and EventID are UUIDs.
+	Endpoint, EventID string
+	Event             Name
+	// Test says that there is no certificate behind it.
+	Test     bool
+	Status   DeliveryStatus
+	Attempts int
+	// Tries are the attempts that the schedule of retries counts.
+	Tries int
+	// Replay says that it waits behind live deliveries.
+	Replay    bool
+	CreatedAt time.Time
+	// DueAt is when a pending one is due, FinishedAt when another one ended.
+	DueAt, FinishedAt *time.Time
+}
+
+// DeliveryDetail is a delivery with its body and all attempts.
+type DeliveryDetail struct {
+	Delivery
+
+	Body string
+	Log  []Attempt
+}
+
+// Attempt is one request, and how it was answered.
+type Attempt struct {
+	Number int
+	// Probe says that it was to find out whether the endpoint is back.
+	Probe          bool
+	StartedAt      time.Time
+	Duration       time.Duration
+	Outcome        Outcome
+	Error          string
+	URL            string
+	RequestHeaders http.Header
+	// StatusCode is 0 where there was no answer.
+	StatusCode      int
+	ResponseHeaders http.Header
+	ResponseBody    string
+	// Truncated says that there was more of the body than is shown.
+	Truncated bool
+}
+
+// maxPage bounds a page of the log.
+const maxPage = 100
+
+// LogQuery chooses deliveries of the log.
+type LogQuery struct {
+	// Status limits it to one; empty is all.
+	Status DeliveryStatus
+	// Before gives those older than a delivery; 0 begins with the newest.
+	Before int64
+	// Limit is 1 to 100.
+	Limit int
+}
+
+const deliveryColumns = `d.id, p.uuid, e.uuid, e.name, e.certificate_id IS NULL, d.status, d.attempts, d.tries, d.replay, d.created_at, d.due_at, d.finished_at`
+
+const deliveryTables = `webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id JOIN webhook_endpoints p ON p.id = d.endpoint_id`
+
+func scanDelivery(row interface{ Scan(dest ...any) error }, d *Delivery, more ...any) error {
+	var created, due int64
+	var finished sql.NullInt64
+	if err := row.Scan(append([]any{
+		&d.ID, &d.Endpoint, &d.EventID, &d.Event, &d.Test, &d.Status, &d.Attempts, &d.Tries, &d.Replay, &created, &due, &finished,
+	}, more...)...); err != nil {
+		return err
+	}
+	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
+	if d.Status == DeliveryPending {
+		// What is to go first is due since the beginning of time.
+		at := db.Time(max(due, created))
+		d.DueAt = &at
+	}
+	return nil
+}
+
+// Log gives a page of deliveries, newest first: of an endpoint, or without one of
+// all that the institution has.
+func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q LogQuery) ([]Delivery, error) {
+	if q.Limit < 1 || q.Limit > maxPage {
+		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", maxPage))
+	}
+	statuses := DeliveryStatuses
+	if q.Status != "" {
+		if !slices.Contains(DeliveryStatuses, q.Status) {
+			return nil, fault.OfField("status", "The status must be pending, delivered or exhausted.")
+		}
+		statuses = []DeliveryStatus{q.Status}
+	}
+	endpoints, err := s.endpoints(ctx, institutionID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	// A page of each endpoint and status, and the newest of them all: the index
+	// has them so, and none of it is read in vain.
+	var list []Delivery
+	for _, endpoint := range endpoints {
+		for _, status := range statuses {
+			page, err := s.logOf(ctx, endpoint, status, q)
+			if err != nil {
+				return nil, fmt.Errorf("reading the log: %w", err)
+			}
+			list = append(list, page...)
+		}
+	}
+	slices.SortFunc(list, func(a, b Delivery) int { return cmp.Compare(b.ID, a.ID) })
+	return list[:min(len(list), q.Limit)], nil
+}
+
+// endpoints gives the id of an institution's endpoint, or without one those of
+// all.
+func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid string) (ids []int64, err error) {
+	if uuid != "" {
+		e, err := s.Endpoint(ctx, institutionID, uuid)
+		if err != nil {
+			return nil, err
+		}
+		return []int64{e.ID}, nil
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1`, institutionID)
+	if err != nil {
+		return nil, fmt.Errorf("listing endpoints: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, fmt.Errorf("listing endpoints: %w", err)
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStatus, q LogQuery) (list []Delivery, err error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT `+deliveryColumns+` FROM `+deliveryTables+`
+		WHERE d.endpoint_id = $1 AND d.status = $2 AND (d.id < $3 OR $3 = 0) ORDER BY d.id DESC LIMIT $4`,
+		endpoint, string(status), q.Before, q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var d Delivery
+		if err := scanDelivery(rows, &d); err != nil {
+			return nil, err
+		}
+		list = append(list, d)
+	}
+	return list, rows.Err()
+}
+
+// Delivery gives one delivery with its body and attempts.
+func (s *Service) Delivery(ctx context.Context, institutionID, id int64) (*DeliveryDetail, error) {
+	var d DeliveryDetail
+	err := scanDelivery(s.db.QueryRowContext(ctx, `
+		SELECT `+deliveryColumns+`, d.body FROM `+deliveryTables+` WHERE d.id = $1 AND p.institution_id = $2`, id, institutionID), &d.Delivery, &d.Body)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoDelivery
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a delivery: %w", err)
+	}
+	if d.Log, err = s.attempts(ctx, id); err != nil {
+		return nil, fmt.Errorf("reading attempts: %w", err)
+	}
+	return &d, nil
+}
+
+var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
+
+func (s *Service) attempts(ctx context.Context, delivery int64) (list []Attempt, err error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT number, probe, started_at, duration, outcome, coalesce(error, ''), url, request_headers, coalesce(status_code, 0),
+			coalesce(response_headers, '{}'), coalesce(response_body, ''), truncated
+		FROM webhook_attempts WHERE delivery_id = $1 ORDER BY number`, delivery)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var a Attempt
+		var started, duration int64
+		var sent, received []byte
+		if err := rows.Scan(&a.Number, &a.Probe, &started, &duration, &a.Outcome, &a.Error, &a.URL, &sent, &a.StatusCode,
+			&received, &a.ResponseBody, &a.Truncated); err != nil {
+			return nil, err
+		}
+		a.StartedAt, a.Duration = db.Time(started), time.Duration(duration)*time.Microsecond
+		if err := errors.Join(json.Unmarshal(sent, &a.RequestHeaders), json.Unmarshal(received, &a.ResponseHeaders)); err != nil {
+			return nil, err
+		}
+		list = append(list, a)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,189 @@
+package webhook_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/safehttp"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// awaitTime bounds the wait for what must come; nothing is timed by it.
+const awaitTime = 30 * time.Second
+
+// loopback is where receivers of tests are.
+var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
+
+// request is what a receiver was sent.
+type request struct {
+	method, path string
+	header       http.Header
+	body         []byte
+	at           time.Time
+}
+
+// receiver is an institution's server.
+type receiver struct {
+	*httptest.Server
+
+	arrived chan request
+}
+
+// receive starts a receiver that answers as told; nil is 204.
+func receive(t *testing.T, answer http.HandlerFunc) *receiver {
+	t.Helper()
+	r := &receiver{arrived: make(chan request, 100_000)}
+	r.Server = httptest.NewServer(r.handler(answer))
+	t.Cleanup(r.Close)
+	return r
+}
+
+func (r *receiver) handler(answer http.HandlerFunc) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		body, err := io.ReadAll(req.Body)
+		if err != nil {
+			return
+		}
+		r.arrived <- request{method: req.Method, path: req.URL.Path, header: req.Header.Clone(), body: body, at: time.Now()}
+		if answer == nil {
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		answer(w, req)
+	})
+}
+
+// next waits for a request.
+func (r *receiver) next(t *testing.T) request {
+	t.Helper()
+	select {
+	case got := <-r.arrived:
+		return got
+	case <-time.After(awaitTime):
+		t.Fatal("nothing arrived")
+		return request{}
+	}
+}
+
+// answers is a handler that answers with a status.
+func answers(code int) http.HandlerFunc {
+	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
+}
+
+// live lets a fixture's clock run.
+func (f *fixture) live() *fixture {
+	f.Service = webhook.New(f.db, f.ring, time.Now)
+	return f
+}
+
+// at makes an endpoint for a URL.
+func (f *fixture) at(t *testing.T, institution int64, url string, headers ...webhook.Header) (endpoint *webhook.Endpoint, secret string) {
+	t.Helper()
+	endpoint, secret, err := f.Create(t.Context(), institution, url, nil, headers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return endpoint, secret
+}
+
+// emit emits events in one transaction.
+func (f *fixture) emit(t *testing.T, institution, certificate int64, n int) {
+	t.Helper()
+	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
+		for range n {
+			if err := f.EmitTx(t.Context(), tx, webhook.Event{
+				Name: webhook.Approved, InstitutionID: institution, CertificateID: certificate, OccurredAt: time.Now(), UUID: "the-uuid",
+				Title: "BSc <b> ü", ApplicantEmail: "jane@example.org", Source: "vault", TriggerContext: "single_upload", ReferenceID: "AAA-1",
+				Status: "approved", FullName: "Jane", IssueDate: "2026-07-01",
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// deliver starts a deliverer that may reach loopback, and stops it when the test
+// ends.
+func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) {
+	t.Helper()
+	if c.Transport == nil {
+		c.Transport = safehttp.Transport(safehttp.Options{Allow: loopback})
+	}
+	c.Log = slog.New(slog.DiscardHandler)
+	d := webhook.NewDeliverer(f.Service, c)
+	d.Start(t.Context())
+	t.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
+		cancel()
+		d.Stop(ctx)
+	})
+}
+
+// attempt is a row of the log.
+type attempt struct {
+	status, outcome, failure string
+	code, number             int
+	received, answer         string
+	truncated                bool
+}
+
+// last waits until a delivery of an endpoint has an attempt of a number, and
+// gives it.
+func (f *fixture) last(t *testing.T, endpoint int64, number int) (a attempt) {
+	t.Helper()
+	f.until(t, "the attempt is recorded", func() bool {
+		rows, err := f.db.QueryContext(t.Context(), `
+			SELECT d.status, a.outcome, coalesce(a.error, ''), coalesce(a.status_code, 0), a.number, coalesce(a.response_headers, ''),
+				coalesce(a.response_body, ''), a.truncated
+			FROM webhook_deliveries d JOIN webhook_attempts a ON a.delivery_id = d.id WHERE d.endpoint_id = $1 AND a.number = $2`, endpoint, number)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer rows.Close()
+		there := rows.Next()
+		if there {
+			err = rows.Scan(&a.status, &a.outcome, &a.failure, &a.code, &a.number, &a.received, &a.answer, &a.truncated)
+		}
+		if err := errors.Join(err, rows.Err()); err != nil {
+			t.Fatal(err)
+		}
+		return there
+	})
+	return a
+}
+
+// until waits until something holds.
+func (f *fixture) until(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	end := time.After(awaitTime)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("not in time: %s", what)
+		}
+	}
+}
+
+// pending counts what waits, at one endpoint or, for 0, at all.
+func (f *fixture) pending(t *testing.T, endpoint int64) (n int) {
+	t.Helper()
+	if err := f.db.QueryRowContext(t.Context(),
+		`SELECT count(*) FROM webhook_deliveries WHERE status = 'pending' AND (endpoint_id = $1 OR $1 = 0)`, endpoint).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

@@ -1,0 +1,166 @@
+package webhook
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// DeliveryStatus is where a delivery stands.
+type DeliveryStatus string
+
+const (
+	// DeliveryPending waits for its next attempt.
+	DeliveryPending DeliveryStatus = "pending"
+	// DeliveryDelivered was taken by its receiver.
+	DeliveryDelivered DeliveryStatus = "delivered"
+	// DeliveryExhausted has no attempt left; it can be sent again by hand.
+	DeliveryExhausted DeliveryStatus = "exhausted"
+)
+
+// DeliveryStatuses are all that a delivery can have.
+var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryExhausted}
+
+func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, over bool, now time.Time) error {
+	h, until := &n.lease.health, int64(0)
+	if !over {
+		until = db.Micros(now.Add(leaseTime))
+	}
+	res, err := tx.ExecContext(ctx, `
+		UPDATE webhook_endpoints SET leased_until = $3, failures = $4, openings = $5, held_until = $6, failing_since = $7, failed_at = $8, delivered_at = $9
+		WHERE id = $1 AND lease = $2`,
+		n.lease.id, n.lease.number, until, h.failures, h.openings, zeroed(h.heldUntil), optional(h.failingSince), optional(h.failedAt), optional(h.deliveredAt))
+	if err != nil {
+		return err
+	}
+	if held, err := res.RowsAffected(); err != nil || held != 1 {
+		return errFenced
+	}
+	if len(results) == 0 {
+		return nil
+	}
+	if err := n.deliveriesTx(ctx, tx, results, now); err != nil {
+		return err
+	}
+	if err := attemptsTx(ctx, tx, n.lease, results); err != nil {
+		return err
+	}
+	return n.healthTx(ctx, tx, now)
+}
+
+// zeroed gives a time as it is stored where none is 0.
+func zeroed(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return db.Micros(t)
+}
+
+// optional gives a time as it is stored where none is null.
+func optional(t time.Time) *int64 {
+	if t.IsZero() {
+		return nil
+	}
+	m := db.Micros(t)
+	return &m
+}
+
+// deliveriesTx moves deliveries: those that arrived in one statement, for they
+// are most, the others one by one. One that was finished by hand meanwhile
+// stays so.
+func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, now time.Time) error {
+	args := []any{db.Micros(now)}
+	for _, r := range results {
+		d := r.delivery
+		if r.fate.status == DeliveryDelivered {
+			args = append(args, d.id)
+			continue
+		}
+		var finished *int64
+		if r.fate.status == DeliveryExhausted {
+			finished = optional(now)
+		}
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE webhook_deliveries SET status = $2, attempts = attempts + 1, tries = $3, due_at = $4, finished_at = $5
+			WHERE id = $1 AND status = 'pending'`, d.id, string(r.fate.status), r.fate.tries, zeroed(r.fate.due), finished); err != nil {
+			return err
+		}
+	}
+	if len(args) == 1 {
+		return nil
+	}
+	_, err := tx.ExecContext(ctx, `
+		UPDATE webhook_deliveries SET status = 'delivered', attempts = attempts + 1, finished_at = $1
+		WHERE status = 'pending' AND id IN (`+places(2, len(args)-1)+`)`, args...)
+	return err
+}
+
+// places lists n placeholders from a number on.
+func places(from, n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		fmt.Fprintf(&b, "$%d", from+i)
+	}
+	return b.String()
+}
+
+const attemptColumns = 13
+
+// attemptsTx writes the log of attempts.
+func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) error {
+	var rows strings.Builder
+	args := make([]any, 0, attemptColumns*len(results))
+	for i, r := range results {
+		if i > 0 {
+			rows.WriteString(", ")
+		}
+		fmt.Fprintf(&rows, "(%s)", places(len(args)+1, attemptColumns))
+		sent, err := logged(r.sent, l.custom)
+		if err != nil {
+			return err
+		}
+		var failure, received, answer *string
+		var code *int
+		if r.err != "" {
+			failure = &r.err
+		}
+		truncated := r.truncated
+		if r.code != 0 {
+			text, err := logged(r.received, nil)
+			if err != nil {
+				return err
+			}
+			body := r.answer
+			if len(body) > maxLogged {
+				body, truncated = body[:maxLogged], true
+			}
+			shown := cleaned(body)
+			code, received, answer = &r.code, &text, &shown
+		}
+		args = append(args, r.delivery.id, r.delivery.attempts+1, r.probe, db.Micros(r.began), r.took.Microseconds(), string(r.outcome), failure,
+			l.url, sent, code, received, answer, truncated)
+	}
+	_, err := tx.ExecContext(ctx, `
+		INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, url, request_headers, status_code,
+			response_headers, response_body, truncated) VALUES `+rows.String(), args...)
+	return err
+}
+
+// healthTx writes down what the attempts say of the endpoint, and tells its
+// owners.
+func (n *lane) healthTx(ctx context.Context, tx *db.Tx, now time.Time) error {
+	h := &n.lease.health
+	if h.gone {
+		return n.switchOffTx(ctx, tx, n.lease.id, ReasonGone, now)
+	}
+	if h.recovered && h.failingSince.IsZero() {
+		return n.recoveredTx(ctx, tx, n.lease.id, now)
+	}
+	return nil
+}

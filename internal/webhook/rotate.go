@@ -1,0 +1,73 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// Rotate gives an endpoint a new signing secret. For 24 hours both sign in
+// webhook-signature; X-Webhook-Signature, which holds one, stays with the old
+// one until Promote or the end of that time.
+func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {
+	if secret, err = newSecret(); err != nil {
+		return "", time.Time{}, err
+	}
+	sealed, err := s.ring.Seal(keyring.WebhookSecret, []byte(secret), []byte(uuid))
+	if err != nil {
+		return "", time.Time{}, err
+	}
+	now := s.now()
+	until = now.Add(overlap).UTC()
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		e, err := endpointTx(ctx, tx, institutionID, uuid)
+		if err != nil {
+			return err
+		}
+		// A third secret would have to push one out that a receiver may still use.
+		if e.OverlapUntil != nil && now.Before(*e.OverlapUntil) && !e.Promoted {
+			return fault.New(fault.BadRequest, "A rotation is under way until "+e.OverlapUntil.Format(time.RFC3339)+": promote its secret first.")
+		}
+		var id int64
+		err = tx.QueryRowContext(ctx, `
+			UPDATE webhook_endpoints SET previous_secret = secret, previous_until = $3, secret = $4, promoted = false
+			WHERE id = $1 AND (previous_until IS NULL OR promoted = true OR previous_until <= $2) RETURNING id`,
+			e.ID, db.Micros(now), db.Micros(until), sealed).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.New(fault.BadRequest, "Somebody else has just rotated this secret.")
+		}
+		return err
+	})
+	if err != nil {
+		return "", time.Time{}, fmt.Errorf("rotating the secret: %w", err)
+	}
+	return secret, until, nil
+}
+
+// Promote has the new secret of a rotation key X-Webhook-Signature too. The old
+// one goes on signing in webhook-signature until its time is over.
+func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string) error {
+	return s.turn(ctx, institutionID, uuid, `
+		UPDATE webhook_endpoints SET promoted = true
+		WHERE institution_id = $1 AND uuid = $2 AND promoted = false AND previous_until > $3 RETURNING id`,
+		"No rotation is under way.", db.Micros(s.now()))
+}
+
+// forgetSecrets removes secrets whose time is over.
+func (s *Service) forgetSecrets(ctx context.Context) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx,
+			`UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL, promoted = false WHERE previous_until <= $1`, db.Micros(s.now()))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("removing old signing secrets: %w", err)
+	}
+	return nil
+}

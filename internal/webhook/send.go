@@ -1,0 +1,172 @@
+package webhook
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/certvault/certvault/internal/safehttp"
+)
+
+const (
+	// attemptTime bounds one attempt: connect, TLS, headers and body.
+	attemptTime = 15 * time.Second
+	// maxAnswer is how much of an answer's body is read.
+	maxAnswer = 64 << 10
+	userAgent = "Certvault-Webhook/1"
+)
+
+// delivery is one event on its way to one endpoint.
+type delivery struct {
+	id       int64
+	body     []byte
+	eventID  string
+	name     Name
+	test     bool
+	attempts int
+	tries    int
+}
+
+// result is how one attempt went.
+type result struct {
+	delivery *delivery
+	// probe says that the breaker was half open.
+	probe   bool
+	began   time.Time
+	took    time.Duration
+	outcome Outcome
+	// err says why there was no answer, in words for the institution.
+	err        string
+	sent       http.Header
+	code       int
+	retryAfter time.Duration
+	received   http.Header
+	answer     []byte
+	truncated  bool
+	// cut says that this process ended the attempt: nothing is known of it.
+	cut  bool
+	fate fate
+}
+
+// send makes one attempt. Everything in it ends with one deadline.
+func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery) *result {
+	r := &result{delivery: dl, probe: e.health.halfOpen(), began: d.hooks.now()}
+	began := time.Now()
+	defer func() { r.took = time.Since(began) }()
+	deadline, cancel := context.WithTimeout(ctx, attemptTime)
+	defer cancel()
+	req, err := http.NewRequestWithContext(deadline, http.MethodPost, e.url, bytes.NewReader(dl.body))
+	if err != nil {
+		r.outcome, r.err = Broken, "The endpoint's URL cannot be used."
+		return r
+	}
+	req.Header = e.headers(dl, r.began)
+	r.sent = req.Header.Clone()
+	// A connection that its server closed while it lay idle is tried anew within
+	// this attempt: webhook-id makes a second copy harmless. An empty list says so
+	// to the transport and to nobody else.
+	req.Header["Idempotency-Key"] = nil
+	res, err := d.transport.RoundTrip(req)
+	if err == nil {
+		r.code, r.received = res.StatusCode, res.Header
+		r.retryAfter = retryAfter(res.Header.Get("Retry-After"), r.began)
+		r.answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
+		_ = res.Body.Close()
+		if len(r.answer) > maxAnswer {
+			// Enough was read, and the rest is nothing to us.
+			r.answer, r.truncated, err = r.answer[:maxAnswer], true, nil
+		}
+	}
+	r.judge(ctx, deadline, err)
+	return r
+}
+
+// headers are those of one attempt.
+func (e *lease) headers(dl *delivery, at time.Time) http.Header {
+	h := http.Header{
+		"Content-Type": {"application/json"}, "User-Agent": {userAgent}, "Accept": {"*/*"}, "Accept-Encoding": {"identity"},
+	}
+	for _, c := range e.custom {
+		h[c.Name] = []string{c.Value}
+	}
+	e.keys.sign(h, e.uuid, dl.eventID, dl.name, dl.body, at)
+	return h
+}
+
+// judge names the outcome. What the log keeps of an error is our own words:
+// those of the network name addresses that are nobody's business.
+func (r *result) judge(ours, deadline context.Context, err error) {
+	switch {
+	case err == nil && r.code >= 200 && r.code < 300:
+		r.outcome = Delivered
+	case err == nil:
+		r.outcome = Answered
+	case ours.Err() != nil:
+		r.outcome, r.cut = Broken, true
+	case deadline.Err() != nil, isTimeout(err):
+		r.outcome, r.err = TimedOut, "There was no complete answer within 15 s."
+	case errors.Is(err, safehttp.ErrBlocked):
+		r.outcome, r.err = Blocked, "The endpoint's address may not be reached: it must be https to a public address, unless the operator allows it with --webhook-allow."
+	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
+		r.outcome, r.err = Unreachable, "Nothing accepts connections at the endpoint's address."
+	default:
+		r.judgeProtocol(err)
+	}
+}
+
+func (r *result) judgeProtocol(err error) {
+	if e, ok := errors.AsType[*safehttp.HandshakeError](err); ok {
+		r.outcome, r.err = Untrusted, "No trusted TLS connection came about: "+brief(e.Err)
+		return
+	}
+	if _, ok := errors.AsType[*net.DNSError](err); ok {
+		r.outcome, r.err = Unresolved, "The name of the endpoint's host has no address."
+		return
+	}
+	r.outcome, r.err = Broken, "The connection broke before the answer was complete, or the answer is no HTTP."
+}
+
+func isTimeout(err error) bool {
+	e, ok := errors.AsType[net.Error](err)
+	return ok && e.Timeout()
+}
+
+// brief gives the words of an error on one line of bounded length.
+func brief(err error) string {
+	text := strings.Join(strings.Fields(cleaned([]byte(err.Error()))), " ")
+	if len(text) > 300 {
+		text = strings.ToValidUTF8(text[:300], "") + "…"
+	}
+	return text
+}
+
+// cleaned gives bytes of a stranger as text that both databases can hold.
+func cleaned(b []byte) string {
+	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
+}
+
+// retryAfter reads RFC 9110, 10.2.3: seconds, or a date. What it cannot read is
+// no wish.
+func retryAfter(value string, now time.Time) time.Duration {
+	if value == "" {
+		return 0
+	}
+	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
+		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second
+	}
+	// More seconds than fit into a number are as many as there may be.
+	if strings.Trim(value, "0123456789") == "" {
+		return maxRetryAfter
+	}
+	if at, err := http.ParseTime(value); err == nil {
+		return min(max(at.Sub(now), 0), maxRetryAfter)
+	}
+	return 0
+}

@@ -1,0 +1,101 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Reason is why an endpoint was switched off.
+type Reason string
+
+const (
+	// ReasonGone is an answer of 410.
+	ReasonGone Reason = "gone"
+	// ReasonFailing is that nothing was taken for days.
+	ReasonFailing Reason = "failing"
+)
+
+// Pause stops sending to an endpoint, until Resume. What is under way ends.
+func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
+	return s.turn(ctx, institutionID, uuid, `
+		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
+		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id`, "This endpoint is stopped already.", db.Micros(s.now()))
+}
+
+// Resume begins again to send to an endpoint that was paused or switched off,
+// with a clean record. What waited is due.
+func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) error {
+	return s.turn(ctx, institutionID, uuid, `
+		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,
+			failing_since = NULL, failed_at = NULL, warned = 0
+		WHERE institution_id = $1 AND uuid = $2 AND status <> 'active' RETURNING id`, "This endpoint is active already.")
+}
+
+// turn moves an endpoint from one status to another; where it is not in the
+// first one, refusal says so.
+func (s *Service) turn(ctx context.Context, institutionID int64, uuid, update, refusal string, args ...any) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		var id int64
+		err := tx.QueryRowContext(ctx, update, append([]any{institutionID, uuid}, args...)...).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			if _, err := endpointTx(ctx, tx, institutionID, uuid); err != nil {
+				return err
+			}
+			return fault.New(fault.BadRequest, refusal)
+		}
+		if err != nil {
+			return err
+		}
+		s.tellTx(tx)
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("switching the endpoint: %w", err)
+	}
+	return nil
+}
+
+// switchOffTx stops an endpoint in the vault's own decision and tells its owners.
+func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason Reason, now time.Time) error {
+	n := Notice{Kind: NoticeSwitchedOff, Reason: reason}
+	var since sql.NullInt64
+	err := tx.QueryRowContext(ctx, `
+		UPDATE webhook_endpoints SET status = 'switched_off', stopped_at = $2, stop_reason = $3 WHERE id = $1 AND status = 'active'
+		RETURNING institution_id, uuid, url, failing_since`, id, db.Micros(now), string(reason)).Scan(&n.InstitutionID, &n.Endpoint, &n.URL, &since)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil // stopped by hand meanwhile
+	}
+	if err != nil {
+		return fmt.Errorf("switching the endpoint off: %w", err)
+	}
+	n.Since = db.Time(since.Int64)
+	return d.notifyTx(ctx, tx, n)
+}
+
+// recoveredTx tells the owners that an endpoint takes deliveries again, if they
+// were told that it does not.
+func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now time.Time) error {
+	n := Notice{Kind: NoticeRecovered, Since: now}
+	err := tx.QueryRowContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE id = $1 AND warned > 0 RETURNING institution_id, uuid, url`, id).
+		Scan(&n.InstitutionID, &n.Endpoint, &n.URL)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("noting that the endpoint recovered: %w", err)
+	}
+	return d.notifyTx(ctx, tx, n)
+}
+
+func (d *Deliverer) notifyTx(ctx context.Context, tx *db.Tx, n Notice) error {
+	if d.notify == nil {
+		return nil
+	}
+	return d.notify(ctx, tx, n)
+}
