@@ -35,9 +35,7 @@ func TestDeliveryIsSignedBothWays(t *testing.T) {
 		if got.method != http.MethodPost || got.path != "/hook" || got.header.Get("Content-Type") != "application/json" {
 			t.Errorf("%s %s, %v", got.method, got.path, got.header)
 		}
-		m := hmac.New(sha256.New, []byte(secret))
-		m.Write(got.body)
-		if want := hex.EncodeToString(m.Sum(nil)); got.header.Get("X-Webhook-Signature") != want {
+		if want := plainSignature(secret, got.body); got.header.Get("X-Webhook-Signature") != want {
 			t.Errorf("X-Webhook-Signature %q, not %q", got.header.Get("X-Webhook-Signature"), want)
 		}
 		if got.header.Get("X-Webhook-Event") != "certificate_application.approved" || got.header.Get("X-Webhook-ID") != e.UUID {
@@ -50,13 +48,7 @@ func TestDeliveryIsSignedBothWays(t *testing.T) {
 		if seconds := got.header.Get("Webhook-Timestamp"); seconds != strconv.FormatInt(sent.Unix(), 10) {
 			t.Errorf("webhook-timestamp %q", seconds)
 		}
-		key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
-		if err != nil {
-			t.Fatal(err)
-		}
-		m = hmac.New(sha256.New, key)
-		m.Write([]byte(got.header.Get("Webhook-Id") + "." + got.header.Get("Webhook-Timestamp") + "." + string(got.body)))
-		if want := "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil)); got.header.Get("Webhook-Signature") != want {
+		if want := standardSignature(t, secret, got); got.header.Get("Webhook-Signature") != want {
 			t.Errorf("webhook-signature %q, not %q", got.header.Get("Webhook-Signature"), want)
 		}
 		if got.header.Get("Accept-Encoding") != "identity" || got.header.Get("X-Gateway-Key") != "of the gateway" {
@@ -78,6 +70,32 @@ func TestDeliveryIsSignedBothWays(t *testing.T) {
 			t.Errorf("the log keeps the headers %s, %v", kept, err)
 		}
 	})
+}
+
+// plainSignature is the interface's: hexadecimal, of the raw body, keyed with the
+// secret as it was shown.
+func plainSignature(secret string, body []byte) string {
+	m := hmac.New(sha256.New, []byte(secret))
+	m.Write(body)
+	return hex.EncodeToString(m.Sum(nil))
+}
+
+// standardSignature is that of Standard Webhooks: of id, time and body, keyed with
+// the bytes that the secret encodes.
+func standardSignature(t *testing.T, secret string, r request) string {
+	t.Helper()
+	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := http.Header{}
+	for name, values := range r.header {
+		h[http.CanonicalHeaderKey(name)] = values
+	}
+	m := hmac.New(sha256.New, key)
+	m.Write([]byte(h.Get("Webhook-Id") + "." + h.Get("Webhook-Timestamp") + "."))
+	m.Write(r.body)
+	return "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
 func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {

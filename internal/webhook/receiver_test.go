@@ -115,7 +115,7 @@ func (f *fixture) emit(t *testing.T, institution, certificate int64, n int) {
 
 // deliver starts a deliverer that may reach loopback, and stops it when the test
 // ends.
-func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) {
+func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) *webhook.Deliverer {
 	t.Helper()
 	if c.Transport == nil {
 		c.Transport = safehttp.Transport(safehttp.Options{Allow: loopback})
@@ -128,6 +128,7 @@ func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) {
 		cancel()
 		d.Stop(ctx)
 	})
+	return d
 }
 
 // attempt is a row of the log.

@@ -60,14 +60,10 @@ func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string)
 }
 
 // forgetSecrets removes secrets whose time is over.
-func (s *Service) forgetSecrets(ctx context.Context) error {
-	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+func (s *Service) forgetSecrets(ctx context.Context, now time.Time) error {
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx,
-			`UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL, promoted = false WHERE previous_until <= $1`, db.Micros(s.now()))
+			`UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL, promoted = false WHERE previous_until <= $1`, db.Micros(now))
 		return err
 	})
-	if err != nil {
-		return fmt.Errorf("removing old signing secrets: %w", err)
-	}
-	return nil
 }

@@ -1,0 +1,186 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// SweepEvery is how often Sweep should run.
+	SweepEvery = time.Minute
+	// An endpoint's owners are told when nothing was taken for so long, and again;
+	// then it is switched off.
+	warnAfter      = time.Hour
+	warnAgainAfter = 3 * 24 * time.Hour
+	offAfter       = 5 * 24 * time.Hour
+	// keepStopped is for how long events wait for an endpoint that is stopped.
+	keepStopped = 14 * 24 * time.Hour
+	// keepLog is for how long a delivery that ended stays in the log.
+	keepLog = 30 * 24 * time.Hour
+	// sweepBatch bounds the work of one transaction.
+	sweepBatch = 1000
+)
+
+// Sweep does what happens by the clock: it tells owners of endpoints that fail,
+// switches those off that fail for days, gives up what waited too long for a
+// stopped one, and forgets old entries of the log and old secrets. It is harmless
+// to run on several nodes at once.
+func (d *Deliverer) Sweep(ctx context.Context) error {
+	now := d.hooks.now()
+	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.forgetLog, d.hooks.forgetSecrets} {
+		if err := step(ctx, now); err != nil {
+			return fmt.Errorf("sweeping webhooks: %w", err)
+		}
+	}
+	return nil
+}
+
+// warn tells the owners of endpoints that fail, once for each stage.
+func (d *Deliverer) warn(ctx context.Context, now time.Time) error {
+	return d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+		// Where failing began anew without a success between, so does telling.
+		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE warned > 0 AND failing_since > $1`,
+			db.Micros(now.Add(-warnAfter))); err != nil {
+			return err
+		}
+		for _, stage := range []struct {
+			number int
+			after  time.Duration
+			kind   NoticeKind
+		}{{2, warnAgainAfter, NoticeStillFailing}, {1, warnAfter, NoticeFailing}} {
+			rows, err := tx.QueryContext(ctx, `
+				UPDATE webhook_endpoints SET warned = $1 WHERE status = 'active' AND warned < $1 AND failing_since <= $2 AND failed_at > $3
+				RETURNING institution_id, uuid, url, failing_since`,
+				stage.number, db.Micros(now.Add(-stage.after)), db.Micros(now.Add(-streakGap)))
+			if err != nil {
+				return err
+			}
+			list, err := scanNotices(rows, stage.kind)
+			if err != nil {
+				return err
+			}
+			for _, n := range list {
+				if err := d.notifyTx(ctx, tx, n); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+}
+
+func scanNotices(rows *sql.Rows, kind NoticeKind) (list []Notice, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		n := Notice{Kind: kind}
+		var since int64
+		if err := rows.Scan(&n.InstitutionID, &n.Endpoint, &n.URL, &since); err != nil {
+			return nil, err
+		}
+		n.Since = db.Time(since)
+		list = append(list, n)
+	}
+	return list, rows.Err()
+}
+
+func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
+	ids, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'active' AND failing_since <= $1 AND failed_at > $2 ORDER BY id`,
+		db.Micros(now.Add(-offAfter)), db.Micros(now.Add(-streakGap)))
+	if err != nil {
+		return err
+	}
+	for _, id := range ids {
+		if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error { return d.switchOffTx(ctx, tx, id, ReasonFailing, now) }); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (d *Deliverer) ids(ctx context.Context, query string, args ...any) (ids []int64, err error) {
+	rows, err := d.hooks.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}
+
+// expire gives up what waited too long for a stopped endpoint. It looks at the
+// oldest alone: what is younger has its time still.
+func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
+	before := db.Micros(now.Add(-keepStopped))
+	stopped, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status <> 'active' AND stopped_at < $1 ORDER BY id`, before)
+	if err != nil {
+		return err
+	}
+	for _, id := range stopped {
+		for n := int64(sweepBatch); n == sweepBatch; {
+			err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+				res, err := tx.ExecContext(ctx, `
+					UPDATE webhook_deliveries SET status = 'exhausted', finished_at = $3 WHERE status = 'pending' AND id IN (
+						SELECT id FROM (
+							SELECT id, created_at FROM webhook_deliveries WHERE endpoint_id = $1 AND status = 'pending' ORDER BY id LIMIT $4
+						) AS oldest WHERE created_at < $2)`, id, before, db.Micros(now), sweepBatch)
+				if err != nil {
+					return err
+				}
+				n, err = res.RowsAffected()
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// forgetLog removes deliveries that ended long ago, with their attempts, and the
+// events of tests. The events of certificates are their history and stay.
+func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
+	before := db.Micros(now.Add(-keepLog))
+	for {
+		ids, err := d.ids(ctx, `SELECT id FROM webhook_deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2`, before, sweepBatch)
+		if err != nil {
+			return err
+		}
+		if len(ids) > 0 {
+			args := make([]any, len(ids))
+			for i, id := range ids {
+				args[i] = id
+			}
+			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+				for _, from := range []string{`webhook_attempts WHERE delivery_id`, `webhook_deliveries WHERE id`} {
+					if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+` IN (`+places(1, len(args))+`)`, args...); err != nil {
+						return err
+					}
+				}
+				return nil
+			}); err != nil {
+				return err
+			}
+		}
+		if len(ids) < sweepBatch {
+			break
+		}
+	}
+	return d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `
+			DELETE FROM webhook_events WHERE certificate_id IS NULL AND occurred_at < $1
+				AND NOT EXISTS (SELECT 1 FROM webhook_deliveries d WHERE d.event_id = webhook_events.id)`, before)
+		return err
+	})
+}

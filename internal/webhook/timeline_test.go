@@ -1,0 +1,347 @@
+package webhook_test
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// script is a receiver in memory whose every answer the test says: a status, or
+// 0 for a refused connection.
+type script struct {
+	mu       sync.Mutex
+	answer   func(at time.Time) int
+	requests []request
+}
+
+func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
+	body, err := io.ReadAll(req.Body)
+	if err != nil {
+		return nil, err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	s.requests = append(s.requests, request{path: req.URL.Path, header: req.Header.Clone(), body: body, at: now})
+	code := s.answer(now)
+	if code == 0 {
+		return nil, syscall.ECONNREFUSED
+	}
+	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
+}
+
+func (s *script) sent() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.requests)
+}
+
+// bubble is a fixture in made-up time, with one endpoint, a deliverer and its
+// sweep.
+type bubble struct {
+	*fixture
+	*script
+
+	start       time.Time
+	institution int64
+	certificate int64
+	endpoint    *webhook.Endpoint
+	secret      string
+	notices     []webhook.Notice
+}
+
+// inBubble runs a test in made-up time. What is due is looked for at each pace,
+// and swept at each tenth: days must not take long.
+func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration) int, f func(t *testing.T, b *bubble)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &bubble{fixture: open(t, dbtest.Open(t, t.TempDir(), "")).live(), start: time.Now()}
+		b.script = &script{answer: func(at time.Time) int { return answer(at.Sub(b.start)) }}
+		b.institution = b.fixture.institution(t, "AAA")
+		b.certificate = b.fixture.certificate(t, b.institution)
+		b.endpoint, b.secret = b.at(t, b.institution, "https://receiver.example/hook")
+		d := b.deliver(t, webhook.DelivererConfig{
+			Transport: b.script, Poll: pace,
+			Notify: func(_ context.Context, _ *db.Tx, n webhook.Notice) error {
+				b.notices = append(b.notices, n)
+				return nil
+			},
+		})
+		stop := make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			tick := time.NewTicker(10 * pace)
+			defer tick.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-tick.C:
+					if err := d.Sweep(context.WithoutCancel(t.Context())); err != nil {
+						t.Error(err)
+					}
+				}
+			}
+		})
+		t.Cleanup(func() { close(stop); wg.Wait() })
+		f(t, b)
+	})
+}
+
+// sleepUntil lets the time go on until so long after the start.
+func (b *bubble) sleepUntil(after time.Duration) {
+	time.Sleep(after - time.Since(b.start))
+	synctest.Wait()
+}
+
+func (b *bubble) status(t *testing.T) *webhook.Endpoint {
+	t.Helper()
+	e, err := b.Endpoint(t.Context(), b.institution, b.endpoint.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+// Every wait of the schedule, and then the end.
+func TestScheduleOfOneDelivery(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 10*time.Second, func(time.Duration) int { return 500 }, func(t *testing.T, b *bubble) {
+		b.emit(t, b.institution, b.certificate, 1)
+		b.sleepUntil(100 * time.Hour)
+		if len(b.requests) != len(webhook.Waits)+1 {
+			t.Fatalf("%d attempts, not %d", len(b.requests), len(webhook.Waits)+1)
+		}
+		for i, want := range webhook.Waits {
+			// The look for what is due comes every 10 s here.
+			got := b.requests[i+1].at.Sub(b.requests[i].at)
+			if got < want*8/10 || got > want*12/10+11*time.Second {
+				t.Errorf("wait %d is %v, not %v ± 20 %%", i+1, got, want)
+			}
+		}
+		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 10})
+		if err != nil || len(list) != 1 || list[0].Status != webhook.DeliveryExhausted || list[0].Attempts != 10 || list[0].FinishedAt == nil || list[0].DueAt != nil {
+			t.Errorf("the log says %+v, %v", list, err)
+		}
+	})
+}
+
+// A receiver that is down for two days: few attempts, none of them counted
+// against the deliveries, and all that waited arrives when it is back.
+func TestOutageOfTwoDays(t *testing.T) {
+	t.Parallel()
+	const outage = 48 * time.Hour
+	down := func(since time.Duration) int {
+		if since < outage {
+			return 0
+		}
+		return 200
+	}
+	inBubble(t, time.Minute, down, func(t *testing.T, b *bubble) {
+		const events = 30
+		b.emit(t, b.institution, b.certificate, events)
+		b.sleepUntil(outage - time.Second)
+		attempts := b.sent()
+		// Ten to open it, then one every 5 minutes at most.
+		if most := 10 + 3 + int(outage/(5*time.Minute)) + 10; attempts > most || attempts < 500 {
+			t.Errorf("%d attempts in two days", attempts)
+		}
+		if e := b.status(t); !e.BreakerOpen || e.FailingSince == nil {
+			t.Errorf("the endpoint is %+v", e)
+		}
+		if len(b.notices) != 1 || b.notices[0].Kind != webhook.NoticeFailing {
+			t.Errorf("the owners were told %+v", b.notices)
+		}
+		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, d := range list {
+			if d.Status != webhook.DeliveryPending || d.Tries > 3 {
+				t.Errorf("in the outage a delivery is %+v", d)
+			}
+		}
+		b.sleepUntil(outage + 7*time.Minute)
+		if n := b.pending(t, 0); n != 0 {
+			t.Errorf("%d deliveries wait still", n)
+		}
+		if len(b.notices) != 2 || b.notices[1].Kind != webhook.NoticeRecovered {
+			t.Errorf("the owners were told %+v", b.notices)
+		}
+		if e := b.status(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
+			t.Errorf("the endpoint is %+v", e)
+		}
+	})
+}
+
+// A receiver that never comes back: the owners are told after an hour and three
+// days, after five it is switched off, and its events wait for two weeks.
+func TestEndOfAnEndpoint(t *testing.T) {
+	t.Parallel()
+	const day = 24 * time.Hour
+	up := false
+	inBubble(t, 2*time.Minute, func(time.Duration) int {
+		if up {
+			return 204
+		}
+		return 503
+	}, func(t *testing.T, b *bubble) {
+		b.emit(t, b.institution, b.certificate, 20)
+		told := func(after time.Duration, want ...webhook.NoticeKind) {
+			t.Helper()
+			b.sleepUntil(after)
+			var got []webhook.NoticeKind
+			for _, n := range b.notices {
+				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
+					t.Errorf("the owners are told %+v", n)
+				}
+				got = append(got, n.Kind)
+			}
+			if len(got) != len(want) {
+				t.Fatalf("after %v the owners were told %v, not %v", after, got, want)
+			}
+			for i := range want {
+				if got[i] != want[i] {
+					t.Errorf("after %v the owners were told %v, not %v", after, got, want)
+				}
+			}
+		}
+		told(59 * time.Minute)
+		told(85*time.Minute, webhook.NoticeFailing)
+		told(71*time.Hour, webhook.NoticeFailing)
+		told(73*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
+		told(119*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
+		told(121*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing, webhook.NoticeSwitchedOff)
+		if e := b.status(t); e.Status != webhook.SwitchedOff || e.StopReason != webhook.ReasonFailing {
+			t.Errorf("the endpoint is %+v", e)
+		}
+		n := b.sent()
+		// It gets events still, and they are kept for it.
+		b.emit(t, b.institution, b.certificate, 1)
+		b.sleepUntil(18 * day)
+		if b.sent() != n {
+			t.Error("an endpoint that is switched off was sent something")
+		}
+		if n := b.pending(t, 0); n != 21 {
+			t.Errorf("%d events are kept, not 21", n)
+		}
+		b.emit(t, b.institution, b.certificate, 1)
+		b.sleepUntil(19*day + 2*time.Hour)
+		if n := b.pending(t, 0); n != 1 {
+			t.Errorf("two weeks later %d events are kept, not the one of yesterday", n)
+		}
+		up = true
+		if err := b.Resume(t.Context(), b.institution, b.endpoint.UUID); err != nil {
+			t.Fatal(err)
+		}
+		b.sleepUntil(19*day + 3*time.Hour)
+		if b.pending(t, 0) != 0 || b.sent() != n+1 {
+			t.Errorf("resumed, it was sent %d events, not 1", b.sent()-n)
+		}
+		replayed, err := b.Replay(t.Context(), b.institution, b.endpoint.UUID, b.start)
+		if err != nil || replayed != 21 {
+			t.Errorf("%d were replayed, %v", replayed, err)
+		}
+		b.sleepUntil(19*day + 4*time.Hour)
+		if b.sent() != n+22 {
+			t.Errorf("replayed, it was sent %d events, not 22", b.sent()-n)
+		}
+		// The log is kept for 30 days.
+		b.sleepUntil(49 * day)
+		if n := b.count(t, "webhook_deliveries"); n != 22 {
+			t.Errorf("the log has %d deliveries", n)
+		}
+		b.sleepUntil(50 * day)
+		if d, a, e := b.count(t, "webhook_deliveries"), b.count(t, "webhook_attempts"), b.count(t, "webhook_events"); d != 0 || a != 0 || e != 22 {
+			t.Errorf("after 30 days the log has %d deliveries and %d attempts, and of 22 events %d are left", d, a, e)
+		}
+	})
+}
+
+// The breaker knows one delivery after another as probe, so that one which its
+// receiver cannot digest does not block the way back.
+func TestProbesTakeTurns(t *testing.T) {
+	t.Parallel()
+	inBubble(t, 10*time.Second, func(time.Duration) int { return 0 }, func(t *testing.T, b *bubble) {
+		b.emit(t, b.institution, b.certificate, 20)
+		b.sleepUntil(time.Hour)
+		ids := map[string]bool{}
+		for _, r := range b.requests[len(b.requests)-8:] {
+			ids[r.header["webhook-id"][0]] = true
+		}
+		if len(ids) != 8 {
+			t.Errorf("the last 8 probes were of %d deliveries", len(ids))
+		}
+	})
+}
+
+// A rotation signs with both for 24 hours; afterwards the old secret is gone from
+// the database too.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	inBubble(t, time.Minute, func(time.Duration) int { return 200 }, func(t *testing.T, b *bubble) {
+		check := func(when, plain string, standard ...string) {
+			t.Helper()
+			b.emit(t, b.institution, b.certificate, 1)
+			time.Sleep(time.Second)
+			r := b.requests[len(b.requests)-1]
+			got := strings.Fields(r.header["webhook-signature"][0])
+			if r.header["X-Webhook-Signature"][0] != plainSignature(plain, r.body) {
+				t.Errorf("%s: X-Webhook-Signature is of another secret", when)
+			}
+			if len(got) != len(standard) {
+				t.Fatalf("%s: webhook-signature %v", when, got)
+			}
+			for i, secret := range standard {
+				if got[i] != standardSignature(t, secret, r) {
+					t.Errorf("%s: signature %d is of another secret", when, i+1)
+				}
+			}
+		}
+		check("before", b.secret, b.secret)
+		second, until, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
+		if err != nil || second == b.secret || until.Sub(time.Now()) != 24*time.Hour {
+			t.Fatalf("rotated to %q until %v, %v", second, until, err)
+		}
+		check("in the overlap", b.secret, second, b.secret)
+		if _, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID); err == nil {
+			t.Error("a second rotation in the overlap was let push out a secret in use")
+		}
+		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
+			t.Error("promoted twice")
+		}
+		check("promoted", second, second, b.secret)
+		third, _, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		check("rotated again", second, third, second)
+		time.Sleep(23 * time.Hour)
+		check("after 23 hours", second, third, second)
+		time.Sleep(80 * time.Minute)
+		check("after a day", third, third)
+		var left int
+		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&left); err != nil || left != 0 {
+			t.Errorf("the old secret is kept, %v", err)
+		}
+		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
+			t.Error("promoted without a rotation")
+		}
+		if _, _, err := b.Rotate(t.Context(), b.institution+1, b.endpoint.UUID); err == nil {
+			t.Error("another institution rotated the secret")
+		}
+	})
+}
