@@ -136,32 +136,30 @@ func (d *Deliverer) dispatch() {
 }
 
 // scan leases endpoints with something due and serves each in a lane of its own.
+// Those that failed last have at most half of the lanes, and one of them when
+// all are asked for: were many to hang, the others would not notice, and one that
+// is back gets its turn.
 func (d *Deliverer) scan(ctx context.Context) error {
-	free := d.lanes - int(d.busy.Load())
+	free, suspects := d.lanes-int(d.busy.Load()), int(d.suspects.Load())
 	if free <= 0 {
 		d.crowded.Store(true)
 		return nil
 	}
-	found, err := d.due(ctx, free+1)
+	doubtful, err := d.due(ctx, true, min(free, max(1, d.lanes/2)-suspects))
 	if err != nil {
 		return err
 	}
-	d.crowded.Store(len(found) > free)
-	// Endpoints that failed last may have half of the lanes: were all of them to
-	// hang, the others would not notice.
-	room := max(1, d.lanes/2) - int(d.suspects.Load())
-	take := found[:0]
-	for _, f := range found {
-		if f.suspect {
-			if room <= 0 {
-				continue
-			}
-			room--
-		}
-		if len(take) < free {
-			take = append(take, f)
-		}
+	take, err := d.due(ctx, false, free+1)
+	if err != nil {
+		return err
 	}
+	d.crowded.Store(len(take) > free)
+	if suspects == 0 && len(doubtful) > 0 && free > 1 {
+		take = append(take[:min(len(take), free-1)], doubtful...)
+	} else {
+		take = append(take, doubtful...)
+	}
+	take = take[:min(len(take), free)]
 	if len(take) == 0 {
 		return nil
 	}

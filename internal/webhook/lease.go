@@ -50,27 +50,29 @@ type lease struct {
 }
 
 // due finds endpoints with something due that nobody serves, those first that
-// wait longest. It asks the index once or twice for each endpoint and never
-// walks a backlog, however long.
-func (d *Deliverer) due(ctx context.Context, limit int) (list []found, err error) {
+// were served longest ago: suspects, which failed last, or the others. It asks
+// the index once or twice for each endpoint and never walks a backlog, however
+// long.
+func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []found, err error) {
+	if limit <= 0 {
+		return nil, nil
+	}
 	const pending = `SELECT 1 FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.due_at <= $1`
 	rows, err := d.hooks.db.QueryContext(ctx, `
-		SELECT id, failures, fresh, replay FROM (
-			SELECT e.id, e.failures, e.served_at,
+		SELECT id, fresh, replay FROM (
+			SELECT e.id, e.served_at,
 				EXISTS (`+pending+` AND d.replay = false) AS fresh, EXISTS (`+pending+` AND d.replay = true) AS replay
-			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1
-		) AS waiting WHERE fresh OR replay ORDER BY served_at, id LIMIT $2`, db.Micros(d.hooks.now()), limit)
+			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1 AND (e.failures > 0) = $2
+		) AS waiting WHERE fresh OR replay ORDER BY served_at, id LIMIT $3`, db.Micros(d.hooks.now()), suspect, limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for due deliveries: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var f found
-		var failures int
-		if err := rows.Scan(&f.id, &failures, &f.fresh, &f.replay); err != nil {
+		f := found{suspect: suspect}
+		if err := rows.Scan(&f.id, &f.fresh, &f.replay); err != nil {
 			return nil, fmt.Errorf("looking for due deliveries: %w", err)
 		}
-		f.suspect = failures > 0
 		list = append(list, f)
 	}
 	return list, rows.Err()

@@ -1,0 +1,212 @@
+package webhook
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+// node is a deliverer that is not started: the test does its steps one by one,
+// with a clock of its own.
+type node struct {
+	*Deliverer
+
+	at    time.Time
+	sent  int
+	bodys []string
+}
+
+func newNode(t *testing.T, d *db.DB, ring *keyring.Ring) *node {
+	t.Helper()
+	n := &node{at: epoch}
+	n.Deliverer = NewDeliverer(New(d, ring, func() time.Time { return n.at }), DelivererConfig{
+		Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
+			body, err := io.ReadAll(r.Body)
+			n.sent++
+			n.bodys = append(n.bodys, string(body))
+			return &http.Response{StatusCode: http.StatusOK, Body: io.NopCloser(strings.NewReader(""))}, err
+		}),
+		Log: slog.New(slog.DiscardHandler),
+	})
+	n.soft, n.stopSoft = context.WithCancel(t.Context())
+	n.hard, n.stopHard = context.WithCancel(t.Context())
+	return n
+}
+
+type roundTrip func(r *http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// take leases what is due.
+func (n *node) take(t *testing.T) []*lease {
+	t.Helper()
+	found, err := n.due(t.Context(), false, 10)
+	if err != nil {
+		t.Fatal(err)
+	}
+	leases, err := n.leaseAll(t.Context(), found)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leases
+}
+
+// send fetches and sends what is due at a leased endpoint, and gives what is to be
+// recorded.
+func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
+	t.Helper()
+	serving := &lane{Deliverer: n.Deliverer, lease: l}
+	list, err := serving.fetch(t.Context(), false, quantum)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return serving, serving.attempt(list, false)
+}
+
+// one makes an institution with one endpoint and one event for it.
+func one(t *testing.T, d *db.DB) *keyring.Ring {
+	t.Helper()
+	ring, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	inst, err := account.New(d, time.Now).CreateInstitution(t.Context(), account.NewInstitution{
+		Name: "University", Prefix: "AAA", OwnerEmail: "o@example.org", OwnerName: "Owner", OwnerPassword: "correct horse",
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(d, ring, func() time.Time { return epoch })
+	e, _, err := s.Create(t.Context(), inst.ID, "https://receiver.example", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Test(t.Context(), inst.ID, e.UUID, Created); err != nil {
+		t.Fatal(err)
+	}
+	return ring
+}
+
+func count(t *testing.T, d *db.DB, query string) (n int) {
+	t.Helper()
+	if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM `+query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// A deliverer that dies at any point leaves the delivery to the next one, once its
+// lease is over and not before: it is sent again, the same.
+func TestLeaseOfTheDeadRunsOut(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ring := one(t, d)
+		for _, dies := range []string{"before sending", "between sending and recording"} {
+			first, second := newNode(t, d, ring), newNode(t, d, ring)
+			first.at = epoch.Add(time.Hour)
+			if dies == "before sending" {
+				first.at = epoch
+			}
+			second.at = first.at
+			leases := first.take(t)
+			if len(leases) != 1 {
+				t.Fatalf("%s: %d endpoints leased", dies, len(leases))
+			}
+			if dies != "before sending" {
+				if _, results := first.sendAll(t, leases[0]); len(results) != 1 || results[0].outcome != Delivered {
+					t.Fatalf("%s: sent %+v", dies, results)
+				}
+			}
+			second.at = first.at.Add(leaseTime - time.Microsecond)
+			if n := len(second.take(t)); n != 0 {
+				t.Fatalf("%s: another deliverer took what is leased", dies)
+			}
+			second.at = first.at.Add(leaseTime)
+			again := second.take(t)
+			if len(again) != 1 || again[0].number != leases[0].number+1 {
+				t.Fatalf("%s: after the lease %d endpoints are to be had", dies, len(again))
+			}
+			if dies == "before sending" {
+				// It dies too.
+				continue
+			}
+			serving, results := second.sendAll(t, again[0])
+			if err := serving.record(results, true); err != nil {
+				t.Fatal(err)
+			}
+			if len(first.bodys) != 1 || len(second.bodys) != 1 || first.bodys[0] != second.bodys[0] {
+				t.Errorf("sent %q and %q", first.bodys, second.bodys)
+			}
+			if count(t, d, `webhook_deliveries WHERE status = 'delivered' AND attempts = 1`) != 1 || count(t, d, `webhook_attempts`) != 1 {
+				t.Errorf("%s: not recorded once", dies)
+			}
+		}
+	})
+}
+
+// A deliverer that was only slow, and comes back when another one has the
+// endpoint, writes nothing.
+func TestLateDelivererIsFenced(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ring := one(t, d)
+		slow, other := newNode(t, d, ring), newNode(t, d, ring)
+		serving, results := slow.sendAll(t, slow.take(t)[0])
+		results[0].fate.status = DeliveryExhausted
+		other.at = epoch.Add(time.Minute)
+		if len(other.take(t)) != 1 {
+			t.Fatal("the lease did not run out")
+		}
+		err := d.Tx(t.Context(), func(tx *db.Tx) error { return serving.recordTx(t.Context(), tx, results, true, other.at) })
+		if !errors.Is(err, errFenced) {
+			t.Errorf("the late one wrote: %v", err)
+		}
+		if err := serving.record(results, true); err != nil {
+			t.Error(err)
+		}
+		if count(t, d, `webhook_attempts`) != 0 || count(t, d, `webhook_deliveries WHERE status = 'pending'`) != 1 ||
+			count(t, d, `webhook_endpoints WHERE leased_until > 0`) != 1 {
+			t.Error("the late one changed something")
+		}
+	})
+}
+
+// No attempt begins so late that it could outlast the lease.
+func TestNoAttemptBeginsLate(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	n := newNode(t, d, one(t, d))
+	l := n.take(t)[0]
+	n.at = n.at.Add(beginTime)
+	if _, results := n.sendAll(t, l); len(results) != 0 || n.sent != 0 {
+		t.Errorf("%d attempts began when others might take the endpoint", n.sent)
+	}
+	if beginTime+attemptTime >= leaseTime {
+		t.Error("an attempt can outlast its lease")
+	}
+}
+
+func TestFreeLeasesEndsThemAll(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	ring := one(t, d)
+	dead, next := newNode(t, d, ring), newNode(t, d, ring)
+	l := dead.take(t)[0]
+	if err := next.hooks.FreeLeases(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	again := next.take(t)
+	if len(again) != 1 || again[0].number <= l.number {
+		t.Errorf("after the start %+v can be leased", again)
+	}
+}
