@@ -88,12 +88,8 @@ func standardSignature(t *testing.T, secret string, r request) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h := http.Header{}
-	for name, values := range r.header {
-		h[http.CanonicalHeaderKey(name)] = values
-	}
 	m := hmac.New(sha256.New, key)
-	m.Write([]byte(h.Get("Webhook-Id") + "." + h.Get("Webhook-Timestamp") + "."))
+	m.Write([]byte(r.header.Get("Webhook-Id") + "." + r.header.Get("Webhook-Timestamp") + "."))
 	m.Write(r.body)
 	return "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil))
 }

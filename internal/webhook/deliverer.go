@@ -17,9 +17,11 @@ const (
 	// pollTime is how often due deliveries are looked for when nobody tells of
 	// one: retries, and what other processes have written.
 	pollTime = 200 * time.Millisecond
-	// gatherTime is the least time between two looks: what is committed in
-	// between is found together.
+	// gatherTime is the least time between two looks, restTime that after one
+	// which found something: what is committed in between is found together, and
+	// written down together. A single event is looked for at once.
 	gatherTime = 5 * time.Millisecond
+	restTime   = 20 * time.Millisecond
 )
 
 // DelivererConfig says how deliveries go out.
@@ -122,10 +124,15 @@ func (d *Deliverer) dispatch() {
 		case <-d.freed:
 		case <-timer.C:
 		}
-		if err := d.scan(d.soft); err != nil && d.soft.Err() == nil {
+		leased, err := d.scan(d.soft)
+		if err != nil && d.soft.Err() == nil {
 			d.log.ErrorContext(d.soft, "looking for due deliveries failed and will be tried again", slog.Any("error", err))
 		}
-		timer.Reset(gatherTime)
+		if leased > 0 {
+			timer.Reset(restTime)
+		} else {
+			timer.Reset(gatherTime)
+		}
 		select {
 		case <-d.soft.Done():
 			return
@@ -139,19 +146,19 @@ func (d *Deliverer) dispatch() {
 // Those that failed last have at most half of the lanes, and one of them when
 // all are asked for: were many to hang, the others would not notice, and one that
 // is back gets its turn.
-func (d *Deliverer) scan(ctx context.Context) error {
+func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	free, suspects := d.lanes-int(d.busy.Load()), int(d.suspects.Load())
 	if free <= 0 {
 		d.crowded.Store(true)
-		return nil
+		return 0, nil
 	}
 	doubtful, err := d.due(ctx, true, min(free, max(1, d.lanes/2)-suspects))
 	if err != nil {
-		return err
+		return 0, err
 	}
 	take, err := d.due(ctx, false, free+1)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	d.crowded.Store(len(take) > free)
 	if suspects == 0 && len(doubtful) > 0 && free > 1 {
@@ -161,11 +168,11 @@ func (d *Deliverer) scan(ctx context.Context) error {
 	}
 	take = take[:min(len(take), free)]
 	if len(take) == 0 {
-		return nil
+		return 0, nil
 	}
 	leases, err := d.leaseAll(ctx, take)
 	if err != nil {
-		return err
+		return 0, err
 	}
 	for _, l := range leases {
 		d.busy.Add(1)
@@ -174,7 +181,7 @@ func (d *Deliverer) scan(ctx context.Context) error {
 		}
 		d.servants.Go(func() { d.serve(l) })
 	}
-	return nil
+	return len(leases), nil
 }
 
 // serve serves one endpoint and tells when it is left.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -96,22 +97,40 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	if err != nil {
 		return err
 	}
-	for _, endpoint := range subscribers {
-		p.WebhookID = endpoint.UUID
-		body, err := json.Marshal(p)
-		if err != nil {
-			return fmt.Errorf("writing the delivery: %w", err)
-		}
-		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES ($1, $2, $3, 'pending', $4, $4)`,
-			eventID, endpoint.ID, string(body), db.Micros(e.OccurredAt)); err != nil {
-			return fmt.Errorf("writing the delivery: %w", err)
+	for some := range slices.Chunk(subscribers, emitBatch) {
+		if err := deliverTx(ctx, tx, eventID, &p, e.OccurredAt, some); err != nil {
+			return fmt.Errorf("writing deliveries: %w", err)
 		}
 	}
 	if len(subscribers) > 0 {
 		s.tellTx(tx)
 	}
 	return nil
+}
+
+// emitBatch bounds the rows of one statement.
+const emitBatch = 50
+
+// deliverTx writes the deliveries of an event to some endpoints, each with a body
+// of its own, since it names the endpoint.
+func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at time.Time, endpoints []Endpoint) error {
+	const columns = 6
+	var rows strings.Builder
+	args := make([]any, 0, columns*len(endpoints))
+	for i, endpoint := range endpoints {
+		p.WebhookID = endpoint.UUID
+		body, err := json.Marshal(p)
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			rows.WriteString(", ")
+		}
+		fmt.Fprintf(&rows, "(%s)", places(len(args)+1, columns))
+		args = append(args, eventID, endpoint.ID, string(body), string(DeliveryPending), db.Micros(at), db.Micros(at))
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES `+rows.String(), args...)
+	return err
 }
 
 func subscribersTx(ctx context.Context, tx *db.Tx, institutionID int64, name Name) (list []Endpoint, err error) {

@@ -57,22 +57,27 @@ func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []fo
 	if limit <= 0 {
 		return nil, nil
 	}
-	const pending = `SELECT 1 FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.due_at <= $1`
+	// The first of each queue, by the index that has them in this order: asked
+	// whether there is one at all, PostgreSQL may read the table instead.
+	const first = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = `
+	const rest = ` ORDER BY d.due_at, d.id LIMIT 1)`
+	now := db.Micros(d.hooks.now())
 	rows, err := d.hooks.db.QueryContext(ctx, `
 		SELECT id, fresh, replay FROM (
-			SELECT e.id, e.served_at,
-				EXISTS (`+pending+` AND d.replay = false) AS fresh, EXISTS (`+pending+` AND d.replay = true) AS replay
+			SELECT e.id, e.served_at, `+first+`false`+rest+` AS fresh, `+first+`true`+rest+` AS replay
 			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1 AND (e.failures > 0) = $2
-		) AS waiting WHERE fresh OR replay ORDER BY served_at, id LIMIT $3`, db.Micros(d.hooks.now()), suspect, limit)
+		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3`, now, suspect, limit)
 	if err != nil {
 		return nil, fmt.Errorf("looking for due deliveries: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		f := found{suspect: suspect}
-		if err := rows.Scan(&f.id, &f.fresh, &f.replay); err != nil {
+		var fresh, replay sql.NullInt64
+		if err := rows.Scan(&f.id, &fresh, &replay); err != nil {
 			return nil, fmt.Errorf("looking for due deliveries: %w", err)
 		}
+		f.fresh, f.replay = fresh.Valid && fresh.Int64 <= now, replay.Valid && replay.Int64 <= now
 		list = append(list, f)
 	}
 	return list, rows.Err()

@@ -70,7 +70,8 @@ func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return serving, serving.attempt(list, false)
+	results := serving.attempt(list, false)
+	return serving, results
 }
 
 // one makes an institution with one endpoint and one event for it.

@@ -69,8 +69,9 @@ func optional(t time.Time) *int64 {
 }
 
 // deliveriesTx moves deliveries: those that arrived in one statement, for they
-// are most, the others one by one. One that was finished by hand meanwhile
-// stays so.
+// are most, the others one by one. The lease, and no look at their status, says
+// that they are ours: with it PostgreSQL may go by the index of what is pending
+// and walk the backlog.
 func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, now time.Time) error {
 	args := []any{db.Micros(now)}
 	for _, r := range results {
@@ -85,7 +86,7 @@ func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, n
 		}
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE webhook_deliveries SET status = $2, attempts = attempts + 1, tries = $3, due_at = $4, finished_at = $5
-			WHERE id = $1 AND status = 'pending'`, d.id, string(r.fate.status), r.fate.tries, zeroed(r.fate.due), finished); err != nil {
+			WHERE id = $1`, d.id, string(r.fate.status), r.fate.tries, zeroed(r.fate.due), finished); err != nil {
 			return err
 		}
 	}
@@ -94,7 +95,7 @@ func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, n
 	}
 	_, err := tx.ExecContext(ctx, `
 		UPDATE webhook_deliveries SET status = 'delivered', attempts = attempts + 1, finished_at = $1
-		WHERE status = 'pending' AND id IN (`+places(2, len(args)-1)+`)`, args...)
+		WHERE id IN (`+places(2, len(args)-1)+`)`, args...)
 	return err
 }
 

@@ -130,7 +130,7 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 		for n := int64(sweepBatch); n == sweepBatch; {
 			err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
 				res, err := tx.ExecContext(ctx, `
-					UPDATE webhook_deliveries SET status = 'exhausted', finished_at = $3 WHERE status = 'pending' AND id IN (
+					UPDATE webhook_deliveries SET status = 'exhausted', finished_at = $3 WHERE id IN (
 						SELECT id FROM (
 							SELECT id, created_at FROM webhook_deliveries WHERE endpoint_id = $1 AND status = 'pending' ORDER BY id LIMIT $4
 						) AS oldest WHERE created_at < $2)`, id, before, db.Micros(now), sweepBatch)

@@ -32,12 +32,21 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := time.Now()
-	s.requests = append(s.requests, request{path: req.URL.Path, header: req.Header.Clone(), body: body, at: now})
+	s.requests = append(s.requests, request{path: req.URL.Path, header: canonical(req.Header), body: body, at: now})
 	code := s.answer(now)
 	if code == 0 {
 		return nil, syscall.ECONNREFUSED
 	}
 	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
+}
+
+// canonical gives headers as a server has them.
+func canonical(h http.Header) http.Header {
+	out := http.Header{}
+	for name, values := range h {
+		out[http.CanonicalHeaderKey(name)] = values
+	}
+	return out
 }
 
 func (s *script) sent() int {
@@ -277,7 +286,7 @@ func TestProbesTakeTurns(t *testing.T) {
 		b.sleepUntil(time.Hour)
 		ids := map[string]bool{}
 		for _, r := range b.requests[len(b.requests)-8:] {
-			ids[r.header["webhook-id"][0]] = true
+			ids[r.header.Get("Webhook-Id")] = true
 		}
 		if len(ids) != 8 {
 			t.Errorf("the last 8 probes were of %d deliveries", len(ids))
@@ -295,8 +304,8 @@ func TestRotation(t *testing.T) {
 			b.emit(t, b.institution, b.certificate, 1)
 			time.Sleep(time.Second)
 			r := b.requests[len(b.requests)-1]
-			got := strings.Fields(r.header["webhook-signature"][0])
-			if r.header["X-Webhook-Signature"][0] != plainSignature(plain, r.body) {
+			got := strings.Fields(r.header.Get("Webhook-Signature"))
+			if r.header.Get("X-Webhook-Signature") != plainSignature(plain, r.body) {
 				t.Errorf("%s: X-Webhook-Signature is of another secret", when)
 			}
 			if len(got) != len(standard) {
@@ -310,7 +319,7 @@ func TestRotation(t *testing.T) {
 		}
 		check("before", b.secret, b.secret)
 		second, until, err := b.Rotate(t.Context(), b.institution, b.endpoint.UUID)
-		if err != nil || second == b.secret || until.Sub(time.Now()) != 24*time.Hour {
+		if err != nil || second == b.secret || time.Until(until) != 24*time.Hour {
 			t.Fatalf("rotated to %q until %v, %v", second, until, err)
 		}
 		check("in the overlap", b.secret, second, b.secret)

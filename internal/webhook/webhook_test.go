@@ -50,7 +50,7 @@ func (f *fixture) institution(t *testing.T, prefix string) int64 {
 }
 
 // certificate makes the least of a row that events can refer to.
-func (f *fixture) certificate(t *testing.T, institution int64) (id int64) {
+func (f *fixture) certificate(t testing.TB, institution int64) (id int64) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
 		return tx.QueryRowContext(t.Context(), `

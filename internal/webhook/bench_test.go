@@ -1,0 +1,347 @@
+package webhook_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"runtime"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/safehttp"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// rig is a deliverer with receivers in this process, for measurements.
+type rig struct {
+	*webhook.Service
+
+	tb          testing.TB
+	db          *db.DB
+	certificate int64
+	url         string
+	mu          sync.Mutex
+	// committed has the time of each event's commit, arrivals all receipts. Both
+	// are made in full beforehand: what grows is not the rig.
+	committed []time.Time
+	arrivals  []arrival
+	enough    chan struct{}
+	want      int
+}
+
+// arrival is the receipt of an event of a number.
+type arrival struct {
+	event int
+	at    time.Time
+}
+
+func eachBench(b *testing.B, f func(b *testing.B, r *rig)) {
+	b.Helper()
+	for _, dialect := range []db.Dialect{db.SQLite, db.PostgreSQL} {
+		b.Run(string(dialect), func(b *testing.B) {
+			database := ""
+			if dialect == db.PostgreSQL {
+				database = dbtest.PostgresURL(b)
+			}
+			f(b, newRig(b, dbtest.Open(b, b.TempDir(), database)))
+		})
+	}
+}
+
+func newRig(b *testing.B, d *db.DB) *rig {
+	b.Helper()
+	ring, err := keyring.Open(b.TempDir())
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &rig{Service: webhook.New(d, ring, time.Now), tb: b, db: d}
+	r.reset(0, 0)
+	s := httptest.NewServer(http.HandlerFunc(r.receive))
+	b.Cleanup(s.Close)
+	r.url = s.URL
+	deliverer := webhook.NewDeliverer(r.Service, webhook.DelivererConfig{
+		Transport: safehttp.Transport(safehttp.Options{Allow: loopback}), Log: slog.New(slog.DiscardHandler),
+	})
+	deliverer.Start(b.Context())
+	b.Cleanup(func() {
+		ctx, cancel := context.WithCancel(context.WithoutCancel(b.Context()))
+		cancel()
+		deliverer.Stop(ctx)
+	})
+	return r
+}
+
+func (r *rig) receive(w http.ResponseWriter, req *http.Request) {
+	now := time.Now()
+	var body struct {
+		Title string `json:"certificate_title"`
+	}
+	if err := json.NewDecoder(req.Body).Decode(&body); err != nil {
+		r.tb.Error(err)
+	}
+	_, _ = io.Copy(io.Discard, req.Body)
+	w.WriteHeader(http.StatusNoContent)
+	event, err := strconv.Atoi(body.Title)
+	if err != nil {
+		r.tb.Error(err)
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.arrivals = append(r.arrivals, arrival{event, now}); len(r.arrivals) == r.want {
+		close(r.enough)
+	}
+}
+
+// reset forgets what arrived and says how many events there will be, and how
+// many receipts.
+func (r *rig) reset(events, want int) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.committed, r.arrivals = make([]time.Time, 0, events), make([]arrival, 0, want)
+	r.want, r.enough = want, make(chan struct{})
+}
+
+func (r *rig) institution(prefix string) int64 {
+	r.tb.Helper()
+	i, err := account.New(r.db, time.Now).CreateInstitution(r.tb.Context(), account.NewInstitution{
+		Name: prefix, Prefix: prefix, OwnerEmail: "o@example.org", OwnerName: "Owner", OwnerPassword: "correct horse",
+	})
+	if err != nil {
+		r.tb.Fatal(err)
+	}
+	if r.certificate == 0 {
+		f := fixture{db: r.db}
+		r.certificate = f.certificate(r.tb, i.ID)
+	}
+	return i.ID
+}
+
+func (r *rig) endpoints(institution int64, url string, n int) (last *webhook.Endpoint) {
+	r.tb.Helper()
+	for range n {
+		e, _, err := r.Create(r.tb.Context(), institution, url, nil)
+		if err != nil {
+			r.tb.Fatal(err)
+		}
+		last = e
+	}
+	return last
+}
+
+// emit emits events in one transaction, and notes when it was committed.
+func (r *rig) emit(institution int64, n int) {
+	r.tb.Helper()
+	if err := r.db.Tx(r.tb.Context(), func(tx *db.Tx) error {
+		for i := range n {
+			if err := r.EmitTx(r.tb.Context(), tx, webhook.Event{
+				Name: webhook.Approved, InstitutionID: institution, CertificateID: r.certificate, OccurredAt: time.Now(),
+				UUID: "00000000-0000-0000-0000-000000000000", Title: strconv.Itoa(len(r.committed) + i), ApplicantEmail: "jane@example.org",
+				Source: "vault", TriggerContext: "single_upload", ReferenceID: "AAA-0000000000000000", Status: "approved", FullName: "Jane Doe",
+				IssueDate: "2026-07-01",
+			}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}); err != nil {
+		r.tb.Fatal(err)
+	}
+	now := time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for range n {
+		r.committed = append(r.committed, now)
+	}
+}
+
+func (r *rig) await() {
+	r.tb.Helper()
+	select {
+	case <-r.enough:
+	case <-time.After(2 * time.Minute):
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.tb.Fatalf("%d of %d arrived", len(r.arrivals), r.want)
+	}
+}
+
+// latencies are from commit to receipt, sorted.
+func (r *rig) latencies() (list []time.Duration) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	for _, a := range r.arrivals {
+		// The receiver may be faster than the note of the commit.
+		list = append(list, max(0, a.at.Sub(r.committed[a.event])))
+	}
+	slices.Sort(list)
+	return list
+}
+
+func millis(list []time.Duration, share float64) float64 {
+	return float64(list[min(len(list)-1, int(share*float64(len(list))))].Microseconds()) / 1000
+}
+
+// BenchmarkIdle is one event at a time, from its commit to its receipt.
+func BenchmarkIdle(b *testing.B) {
+	eachBench(b, func(b *testing.B, r *rig) {
+		inst := r.institution("AAA")
+		r.endpoints(inst, r.url, 1)
+		var all []time.Duration
+		for b.Loop() {
+			for range 100 {
+				r.reset(1, 1)
+				r.emit(inst, 1)
+				r.await()
+				all = append(all, r.latencies()...)
+				time.Sleep(40 * time.Millisecond) // idle is what is measured
+			}
+		}
+		slices.Sort(all)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(millis(all, 0.5), "p50-ms")
+		b.ReportMetric(millis(all, 0.95), "p95-ms")
+	})
+}
+
+// BenchmarkDeadEndpoint is 40 events for each of 50 healthy endpoints, beside one
+// that accepts and never answers with a million deliveries queued: the time until
+// all have arrived, that of each from its commit, and that of a look for what is
+// due.
+func BenchmarkDeadEndpoint(b *testing.B) {
+	const queued, healthy, events = 1_000_000, 50, 40
+	eachBench(b, func(b *testing.B, r *rig) {
+		dead, alive := r.institution("AAA"), r.institution("BBB")
+		end := make(chan struct{})
+		silent := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-end }))
+		defer silent.Close()
+		defer close(end)
+		e := r.endpoints(dead, silent.URL, 1)
+		backlog(b, r.db, dead, r.certificate, e.ID, queued)
+		r.endpoints(alive, r.url, healthy)
+		scan := webhook.NewDeliverer(r.Service, webhook.DelivererConfig{})
+		var runs, all, scans []time.Duration
+		for b.Loop() {
+			r.reset(events, healthy*events)
+			began := time.Now()
+			for range events {
+				r.emit(alive, 1)
+			}
+			r.await()
+			runs = append(runs, time.Since(began))
+			all = append(all, r.latencies()...)
+			for range 20 {
+				looked := time.Now()
+				if _, err := scan.Look(b.Context()); err != nil {
+					b.Fatal(err)
+				}
+				scans = append(scans, time.Since(looked))
+			}
+		}
+		for _, list := range [][]time.Duration{runs, all, scans} {
+			slices.Sort(list)
+		}
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(float64(queued), "backlog")
+		b.ReportMetric(millis(runs, 1), "all-max-ms")
+		b.ReportMetric(millis(all, 0.5), "p50-ms")
+		b.ReportMetric(millis(all, 0.99), "p99-ms")
+		b.ReportMetric(millis(scans, 0.5), "due-scan-ms")
+	})
+}
+
+// BenchmarkMinute is the promised rate for a minute, with all of it, receiver
+// too, in this process, whose memory is looked at over the time.
+func BenchmarkMinute(b *testing.B) {
+	const minute, endpoints, tick = time.Minute, 5, 20 * time.Millisecond
+	eachBench(b, func(b *testing.B, r *rig) {
+		rate := 500
+		if r.db.Dialect == db.PostgreSQL {
+			rate = 1000
+		}
+		inst := r.institution("AAA")
+		r.endpoints(inst, r.url, endpoints)
+		for b.Loop() {
+			total := rate / endpoints * int(minute.Seconds())
+			r.reset(total, total*endpoints)
+			began, sent := time.Now(), 0
+			pace := time.NewTicker(tick)
+			var memory []float64
+			for sent < total {
+				<-pace.C
+				// What a slow tick left is made up for: the rate is kept.
+				due := min(total, int(float64(rate/endpoints)*time.Since(began).Seconds()))
+				if due > sent {
+					r.emit(inst, due-sent)
+				}
+				if sixth := total / 6; due/sixth > sent/sixth {
+					memory = append(memory, resident(b))
+				}
+				sent = due
+			}
+			pace.Stop()
+			emitted := time.Since(began)
+			r.await()
+			all := r.latencies()
+			b.ReportMetric(0, "ns/op")
+			b.ReportMetric(float64(len(all))/time.Since(began).Seconds(), "deliveries/s")
+			b.ReportMetric(emitted.Seconds(), "emitting-s")
+			b.ReportMetric(millis(all, 0.5), "p50-ms")
+			b.ReportMetric(millis(all, 0.99), "p99-ms")
+			// SQLite's page caches fill in the first half: 16 MB for each connection.
+			b.ReportMetric(memory[0], "MB-after-10s")
+			b.ReportMetric(memory[len(memory)/2], "MB-after-40s")
+			b.ReportMetric(memory[len(memory)-1], "MB-after-60s")
+		}
+	})
+}
+
+// BenchmarkBurst is how fast a queue of 5,000 for one endpoint drains.
+func BenchmarkBurst(b *testing.B) {
+	const queued = 5_000
+	eachBench(b, func(b *testing.B, r *rig) {
+		inst := r.institution("AAA")
+		r.endpoints(inst, r.url, 1)
+		var rates []float64
+		for b.Loop() {
+			r.reset(queued, queued)
+			began := time.Now()
+			r.emit(inst, queued)
+			emitted := time.Since(began)
+			r.await()
+			rates = append(rates, queued/(time.Since(began)-emitted).Seconds())
+		}
+		slices.Sort(rates)
+		b.ReportMetric(0, "ns/op")
+		b.ReportMetric(rates[len(rates)/2], "deliveries/s")
+	})
+}
+
+// resident is the memory of this process that is in use, after a collection.
+func resident(b *testing.B) float64 {
+	b.Helper()
+	runtime.GC()
+	text, err := os.ReadFile("/proc/self/statm")
+	if err != nil {
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return float64(m.HeapInuse) / (1 << 20)
+	}
+	var pages, in int
+	if _, err := fmt.Sscan(strings.TrimSpace(string(text)), &pages, &in); err != nil {
+		b.Fatal(err)
+	}
+	return float64(in*os.Getpagesize()) / (1 << 20)
+}
