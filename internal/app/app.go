@@ -29,6 +29,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/seal"
@@ -97,6 +98,7 @@ type App struct {
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
+	mailer   *mail.Mailer
 	hooks    *webhook.Deliverer
 	links    *web.Links
 	registry *prometheus.Registry
@@ -142,8 +144,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	}
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
-		NodeID: node, Queues: map[string]int{cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1},
-		Patient:     []string{cert.BulkQueue, batch.Queue},
+		NodeID: node, Queues: map[string]int{
+			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, mail.QueueName: mailWorkers,
+		},
+		Patient:     []string{cert.BulkQueue, batch.Queue, mail.QueueName},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
@@ -158,6 +162,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
+	if err := a.prepareMail(); err != nil {
+		return nil, err
+	}
 	if err := a.prepareDelivery(); err != nil {
 		return nil, err
 	}
@@ -237,7 +244,6 @@ func (a *App) start(ctx context.Context) error {
 	a.warmRenderer(ctx)
 	a.log.InfoContext(ctx, "serving", slog.String("address", a.listener.Addr().String()), slog.String("base_url", a.cfg.BaseURL),
 		slog.String("database", string(a.DB.Dialect)))
-	a.warnUnused(ctx)
 	return a.greet(ctx)
 }
 
@@ -259,18 +265,6 @@ func (a *App) greet(ctx context.Context) error {
 		return fmt.Errorf("greeting: %w", err)
 	}
 	return nil
-}
-
-// warnUnused tells an operator of settings that this version takes and has no
-// use for, so that nobody waits for their effect.
-func (a *App) warnUnused(ctx context.Context) {
-	for flag, set := range map[string]bool{
-		"smtp": a.cfg.SMTP != "", "mail-from": a.cfg.MailFrom != "",
-	} {
-		if set {
-			a.log.WarnContext(ctx, "this version has no use for a setting yet", slog.String("setting", flag))
-		}
-	}
 }
 
 // close ends what was opened, in the opposite order.

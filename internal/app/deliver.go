@@ -2,11 +2,43 @@ package app
 
 import (
 	"context"
+	"fmt"
+	"path/filepath"
+	"time"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/safehttp"
 	"github.com/certvault/certvault/internal/webhook"
 )
+
+// mailWorkers is how many messages are handed over at once.
+const mailWorkers = 2
+
+// prepareMail puts together what mail leaves by: the server of --smtp, or the
+// outbox folder.
+func (a *App) prepareMail() error {
+	text, host, err := a.cfg.MailSender()
+	if err != nil {
+		return err
+	}
+	from, err := mail.ParseAddress(text)
+	if err != nil {
+		return fmt.Errorf("--mail-from: %w", err)
+	}
+	var sender mail.Sender
+	if a.cfg.SMTP != "" {
+		server, err := a.cfg.MailServer()
+		if err != nil {
+			return err
+		}
+		sender = mail.NewSMTP(server, host)
+	} else if sender, err = mail.NewOutbox(filepath.Join(a.cfg.Data, "outbox")); err != nil {
+		return err
+	}
+	a.mailer = mail.New(mail.Config{DB: a.DB, Queue: a.queue, Sender: sender, From: from, Now: time.Now, Log: a.log})
+	return nil
+}
 
 // prepareDelivery puts together what sends events out.
 func (a *App) prepareDelivery() error {
@@ -16,8 +48,27 @@ func (a *App) prepareDelivery() error {
 	}
 	a.hooks = webhook.NewDeliverer(a.Hooks, webhook.DelivererConfig{
 		Transport: safehttp.Transport(safehttp.Options{Allow: allow}), Waits: a.cfg.WebhookRetry,
-		Metrics: webhook.NewMetrics(a.registry), Log: a.log,
+		Notify: a.notifyOwners, Metrics: webhook.NewMetrics(a.registry), Log: a.log,
 	})
+	return nil
+}
+
+// notifyOwners mails an institution's owners of one of its endpoints.
+func (a *App) notifyOwners(ctx context.Context, tx *db.Tx, n webhook.Notice) error {
+	owners, err := a.Accounts.OwnersTx(ctx, tx, n.InstitutionID)
+	if err != nil {
+		return err
+	}
+	letter, subject := n.Letter(a.cfg.BaseURL)
+	for _, o := range owners {
+		m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+		if err != nil {
+			return err
+		}
+		if _, err := a.mailer.EnqueueTx(ctx, tx, m); err != nil {
+			return err
+		}
+	}
 	return nil
 }
 

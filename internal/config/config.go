@@ -48,12 +48,6 @@ type Serve struct {
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
 
-// Mail says how mail leaves.
-type Mail struct {
-	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
-	MailFrom string `help:"Sender of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
-}
-
 // Webhooks says how deliveries go out.
 type Webhooks struct {
 	WebhookAllow []string        `help:"Private addresses that webhooks may reach." name:"webhook-allow" placeholder:"CIDR"`
@@ -188,12 +182,8 @@ func (c *Serve) checkOutgoing() error {
 			return errors.New("--webhook-retry: each wait must be more than 0")
 		}
 	}
-	if c.SMTP != "" {
-		u, err := url.Parse(c.SMTP)
-		if err != nil || u.Scheme != "smtp" && u.Scheme != "smtps" || u.Host == "" {
-			// The text may hold a password and is not repeated.
-			return errors.New("--smtp must be smtp://host:port or smtps://host:port")
-		}
+	if err := c.checkMail(); err != nil {
+		return err
 	}
 	if c.TSA != "" {
 		u, err := url.Parse(c.TSA)

@@ -1,6 +1,12 @@
 package webhook
 
-import "time"
+import (
+	"fmt"
+	"net/url"
+	"time"
+
+	"github.com/certvault/certvault/internal/mail"
+)
 
 // NoticeKind is what the owners of an endpoint are told.
 type NoticeKind string
@@ -26,4 +32,48 @@ type Notice struct {
 	Since time.Time
 	// Reason is why it was switched off.
 	Reason Reason
+}
+
+// Letter puts the notice in words; vault is the base URL of the vault, by which
+// its reader knows which one it is. The endpoint's URL may hold a secret in its
+// path: it is named by its host.
+func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
+	host := n.URL
+	if u, err := url.Parse(n.URL); err == nil {
+		host = u.Host
+	}
+	since := n.Since.UTC().Format("2 January 2006, 15:04 UTC")
+	letter.Why = fmt.Sprintf("You get this because you own an institution in the certificate vault at %s. Endpoint: %s.", vault, n.Endpoint)
+	const look = "The delivery log shows each request and its answer: certvault webhook log."
+	switch n.Kind {
+	case NoticeFailing:
+		subject = "Webhooks to " + host + " have failed for an hour"
+		letter.Paragraphs = []string{
+			fmt.Sprintf("Your server %s has not taken a single event since %s.", host, since),
+			"Nothing is lost: events wait, and are sent when it answers with a status of 2xx within 15 seconds.", look,
+		}
+	case NoticeStillFailing:
+		subject = "Webhooks to " + host + " have failed for three days"
+		letter.Paragraphs = []string{
+			fmt.Sprintf("Your server %s has not taken a single event since %s.", host, since),
+			"In two days its endpoint will be switched off. Events then wait for another 14 days.", look,
+		}
+	case NoticeSwitchedOff:
+		subject = "Webhooks to " + host + " were switched off"
+		why := fmt.Sprintf("Your server %s has not taken a single event since %s, so nothing is sent to it any more.", host, since)
+		if n.Reason == ReasonGone {
+			why = fmt.Sprintf("Your server %s answered 410 Gone, which says that it wants no more events. Nothing is sent to it any more.", host)
+		}
+		letter.Paragraphs = []string{
+			why, "Its events are kept for 14 days. To have them sent, switch the endpoint on again: certvault webhook resume.", look,
+		}
+	case NoticeRecovered:
+		subject = "Webhooks to " + host + " arrive again"
+		letter.Paragraphs = []string{
+			fmt.Sprintf("Your server %s took an event on %s. What waited is being sent.", host, since),
+			"Events that had run out of attempts can be sent again: certvault webhook replay.",
+		}
+	}
+	letter.Heading = subject
+	return letter, subject
 }

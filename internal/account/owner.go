@@ -1,0 +1,31 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Person is who a message is written to.
+type Person struct{ Name, Email string }
+
+// OwnersTx gives the owners of an institution, within a caller's transaction.
+func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int64) (list []Person, err error) {
+	rows, err := q.QueryContext(ctx, `
+		SELECT u.name, u.email FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,
+		institutionID, string(Owner))
+	if err != nil {
+		return nil, fmt.Errorf("looking for owners: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var p Person
+		if err := rows.Scan(&p.Name, &p.Email); err != nil {
+			return nil, fmt.Errorf("looking for owners: %w", err)
+		}
+		list = append(list, p)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,119 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"net/mail"
+	"net/netip"
+	"net/url"
+	"strconv"
+)
+
+// Mail says how mail leaves.
+type Mail struct {
+	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
+	MailFrom string `help:"Sender of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
+}
+
+// TLSMode is how the connection to a mail server is protected.
+type TLSMode int
+
+const (
+	// TLSOffered uses STARTTLS (RFC 3207) when the server offers it.
+	TLSOffered TLSMode = iota
+	// TLSRequired sends nothing without STARTTLS.
+	TLSRequired
+	// TLSOff does not ask for it.
+	TLSOff
+	// TLSFromTheStart is smtps (RFC 8314, 3.3).
+	TLSFromTheStart
+)
+
+// MailServer is where mail is handed over.
+type MailServer struct {
+	Host           string
+	Port           int
+	User, Password string
+	TLS            TLSMode
+}
+
+// Ports of RFC 5321, RFC 6409 and RFC 8314.
+const (
+	portRelay       = 25
+	portSubmission  = 587
+	portSubmissions = 465
+)
+
+// errSMTP does not repeat the text, which may hold a password.
+var errSMTP = errors.New("--smtp must be smtp://host:port or smtps://host:port, may have user:password@ and ?tls=required or ?tls=off")
+
+// MailServer gives the server of --smtp.
+func (m *Mail) MailServer() (MailServer, error) {
+	u, err := url.Parse(m.SMTP)
+	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
+		return MailServer{}, errSMTP
+	}
+	s := MailServer{Host: u.Hostname(), Port: portRelay, User: u.User.Username()}
+	s.Password, _ = u.User.Password()
+	if s.User != "" {
+		// A password goes over TLS or not at all.
+		s.Port, s.TLS = portSubmission, TLSRequired
+	}
+	for key := range u.Query() {
+		if key != "tls" {
+			return MailServer{}, errSMTP
+		}
+	}
+	switch mode := u.Query().Get("tls"); {
+	case u.Scheme == "smtps" && mode != "off":
+		s.Port, s.TLS = portSubmissions, TLSFromTheStart
+	case u.Scheme != "smtp":
+		return MailServer{}, errSMTP
+	case mode == "required":
+		s.TLS = TLSRequired
+	case mode == "off" && s.User != "":
+		return MailServer{}, errors.New("--smtp: a password is not sent without TLS, take off tls=off")
+	case mode == "off":
+		s.TLS = TLSOff
+	case mode != "":
+		return MailServer{}, errSMTP
+	}
+	if p := u.Port(); p != "" {
+		if s.Port, err = strconv.Atoi(p); err != nil || s.Port < 1 || s.Port > 65535 {
+			return MailServer{}, errSMTP
+		}
+	}
+	return s, nil
+}
+
+func (c *Serve) checkMail() error {
+	if c.MailFrom != "" {
+		if _, err := mail.ParseAddress(c.MailFrom); err != nil {
+			return fmt.Errorf("--mail-from: %q must look like name@example.org", c.MailFrom)
+		}
+	}
+	if c.SMTP == "" {
+		return nil
+	}
+	_, err := c.MailServer()
+	return err
+}
+
+// MailSender gives the sender of mail, and the name of the host it comes from.
+func (c *Serve) MailSender() (from, host string, err error) {
+	u, err := url.Parse(c.BaseURL)
+	if err != nil {
+		return "", "", fmt.Errorf("--base-url: %w", err)
+	}
+	host = u.Hostname()
+	if c.MailFrom != "" {
+		return c.MailFrom, host, nil
+	}
+	if _, err := netip.ParseAddr(host); err == nil {
+		if c.SMTP != "" {
+			return "", "", errors.New("--mail-from is needed: the base URL has an address and no name to send from")
+		}
+		host = "localhost"
+	}
+	return "no-reply@" + host, host, nil
+}

@@ -1,0 +1,111 @@
+// Package mail owns messages on their way out: their form, a queue that keeps
+// them until they are gone, and the two ways by which they leave, SMTP and the
+// outbox folder. It does not know why a message is sent, nor to whom it should be.
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/mail"
+	"strings"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+)
+
+// Address is a person's mailbox.
+type Address struct {
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+// ParseAddress reads "name@example.org" or "Name <name@example.org>" (RFC 5322,
+// 3.4).
+func ParseAddress(text string) (Address, error) {
+	a, err := mail.ParseAddress(text)
+	if err != nil {
+		return Address{}, errors.New("the address must look like name@example.org")
+	}
+	return Address{Name: a.Name, Email: a.Address}, nil
+}
+
+// Message is what one person is sent.
+type Message struct {
+	To      Address `json:"to"`
+	Subject string  `json:"subject"`
+	Text    string  `json:"text"`
+	// HTML is an alternative to the text; it may be empty.
+	HTML string `json:"html,omitempty"`
+	// Unsubscribe is a link that ends mail of this kind with one click (RFC 8058);
+	// it may be empty.
+	Unsubscribe string `json:"unsubscribe,omitempty"`
+}
+
+// maxMessage bounds text and HTML together: what is longer, some mailboxes cut.
+const maxMessage = 60 << 10
+
+// check refuses what cannot be sent.
+func (m *Message) check() error {
+	if _, err := mail.ParseAddress(m.To.Email); err != nil {
+		return errors.New("a message has no address that can be written to")
+	}
+	if m.Subject == "" || m.Text == "" {
+		return errors.New("a message has no subject or no text")
+	}
+	if len(m.Text)+len(m.HTML) > maxMessage {
+		return fmt.Errorf("a message has over %d bytes", maxMessage)
+	}
+	return nil
+}
+
+// Envelope is a message with what the queue knows of it.
+type Envelope struct {
+	Message
+
+	// ID is a UUID, the same at each attempt to send the message.
+	ID        string
+	From      Address
+	CreatedAt time.Time
+}
+
+// Sender hands a message over. SMTP and Outbox do.
+type Sender interface {
+	Send(ctx context.Context, e *Envelope) error
+}
+
+// RefusedError is a message that its receiver will never take: sending it again is
+// of no use.
+type RefusedError struct{ Err error }
+
+// Error tells why.
+func (e *RefusedError) Error() string { return "the message was refused: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *RefusedError) Unwrap() error { return e.Err }
+
+// build writes the message as RFC 5322 has it. Date and Message-ID are those of
+// its making, so that a second copy of it is known as one.
+func (e *Envelope) build() (*gomail.Msg, error) {
+	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	m.FromMailAddress(&mail.Address{Name: oneLine(e.From.Name), Address: e.From.Email})
+	m.ToMailAddress(&mail.Address{Name: oneLine(e.To.Name), Address: e.To.Email})
+	m.Subject(oneLine(e.Subject))
+	m.SetDateWithValue(e.CreatedAt.UTC())
+	m.SetMessageIDWithValue(e.ID + "@" + e.From.Email[strings.LastIndexByte(e.From.Email, '@')+1:])
+	// RFC 3834, 5: no vacation notice is to be sent in answer.
+	m.SetGenHeader("Auto-Submitted", "auto-generated")
+	if e.Unsubscribe != "" {
+		if err := m.SetListUnsubscribeOneClick(e.Unsubscribe); err != nil {
+			return nil, &RefusedError{Err: fmt.Errorf("writing the link to unsubscribe: %w", err)}
+		}
+	}
+	m.SetBodyString(gomail.TypeTextPlain, e.Text)
+	if e.HTML != "" {
+		m.AddAlternativeString(gomail.TypeTextHTML, e.HTML)
+	}
+	return m, nil
+}
+
+// oneLine makes one line of what goes into a header.
+func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -1,0 +1,55 @@
+package mail
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+// Outbox keeps messages as files, one for each, which any mail program opens: for
+// a vault without a mail server.
+type Outbox struct{ dir string }
+
+// NewOutbox makes the folder where it is missing.
+func NewOutbox(dir string) (*Outbox, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("making the outbox: %w", err)
+	}
+	return &Outbox{dir: dir}, nil
+}
+
+// Send writes the message. Its name is the same at each attempt, so that one
+// which is repeated leaves one file; the names are in the order of time.
+func (o *Outbox) Send(_ context.Context, e *Envelope) error {
+	m, err := e.build()
+	if err != nil {
+		return err
+	}
+	tmp, err := os.CreateTemp(o.dir, ".message-*")
+	if err != nil {
+		return fmt.Errorf("writing to the outbox: %w", err)
+	}
+	_, err = m.WriteTo(tmp)
+	err = errors.Join(err, tmp.Sync(), tmp.Close())
+	if err == nil {
+		err = os.Rename(tmp.Name(), filepath.Join(o.dir, e.CreatedAt.UTC().Format("20060102T150405.000Z")+"-"+e.ID+".eml"))
+	}
+	if err != nil {
+		return errors.Join(fmt.Errorf("writing to the outbox: %w", err), os.Remove(tmp.Name()))
+	}
+	return o.sync()
+}
+
+// sync makes the name of a file durable.
+func (o *Outbox) sync() error {
+	dir, err := os.Open(o.dir)
+	if err != nil {
+		return fmt.Errorf("writing to the outbox: %w", err)
+	}
+	if err := errors.Join(dir.Sync(), dir.Close()); err != nil {
+		return fmt.Errorf("writing to the outbox: %w", err)
+	}
+	return nil
+}

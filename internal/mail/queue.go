@@ -1,0 +1,225 @@
+package mail
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+)
+
+const (
+	// QueueName is the queue of messages.
+	QueueName = "mail"
+	// SweepEvery is how often Sweep should run.
+	SweepEvery = 30 * time.Second
+	// maxAttempts is about a day: what the waits of the queue add up to.
+	maxAttempts = 56
+	// lostAfter is for how long a message is left alone after its last change.
+	lostAfter = 30 * time.Second
+	// keep is for how long one that is gone, or was given up, can be looked up.
+	keep       = 30 * 24 * time.Hour
+	sweepBatch = 500
+)
+
+// Status is where a message stands.
+type Status string
+
+const (
+	// Queued messages wait to be sent.
+	Queued Status = "queued"
+	// Sent messages were handed over.
+	Sent Status = "sent"
+	// Failed messages were refused, or could not be sent for about a day.
+	Failed Status = "failed"
+)
+
+// Config says what a mailer works with.
+type Config struct {
+	DB     *db.DB
+	Queue  *job.Queue
+	Sender Sender
+	// From is the sender of all messages.
+	From Address
+	Now  func() time.Time
+	Log  *slog.Logger
+}
+
+// Mailer keeps messages until they are gone. The rows are the truth and the
+// queue a means: what lost its job gets another.
+type Mailer struct {
+	db     *db.DB
+	queue  *job.Queue
+	sender Sender
+	from   Address
+	now    func() time.Time
+	log    *slog.Logger
+}
+
+// New makes a mailer and registers its worker with the queue.
+func New(c Config) *Mailer {
+	m := &Mailer{db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, now: c.Now, log: c.Log}
+	job.Add(c.Queue, &worker{mailer: m})
+	return m
+}
+
+// jobArgs is the job that sends a message.
+type jobArgs struct {
+	UUID string `json:"uuid"`
+}
+
+// Kind names the job.
+func (jobArgs) Kind() string { return "mail" }
+
+var jobOptions = &river.InsertOpts{Queue: QueueName, MaxAttempts: maxAttempts}
+
+// EnqueueTx keeps a message for sending, in the transaction of what it tells of:
+// rolled back, nothing is sent. It gives the message's UUID.
+func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string, error) {
+	if err := msg.check(); err != nil {
+		return "", fmt.Errorf("queueing a message: %w", err)
+	}
+	text, err := json.Marshal(msg)
+	if err != nil {
+		return "", fmt.Errorf("queueing a message: %w", err)
+	}
+	id := uuid.Must(uuid.NewV7()).String()
+	jobID, err := m.queue.InsertTx(ctx, tx, jobArgs{UUID: id}, jobOptions)
+	if err != nil {
+		return "", fmt.Errorf("queueing a message: %w", err)
+	}
+	now := db.Micros(m.now())
+	if _, err := tx.ExecContext(ctx, `INSERT INTO mails (uuid, message, status, job_id, created_at, updated_at) VALUES ($1, $2, 'queued', $3, $4, $4)`,
+		id, string(text), jobID, now); err != nil {
+		return "", fmt.Errorf("queueing a message: %w", err)
+	}
+	return id, nil
+}
+
+type worker struct {
+	river.WorkerDefaults[jobArgs]
+
+	mailer *Mailer
+}
+
+// Work sends a message. It may run more than once for one message: whoever finds
+// it sent leaves it, and a copy that a crash makes has the same Message-ID.
+func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
+	m := w.mailer
+	e, err := m.queued(ctx, j.Args.UUID)
+	if errors.Is(err, errNotQueued) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	err = m.sender.Send(ctx, e)
+	switch {
+	case err == nil:
+		return m.end(ctx, e.ID, Sent, "")
+	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
+		// This process is stopping: the next one goes on, no attempt counted.
+		return river.JobSnooze(0)
+	}
+	log := m.log.With(slog.String("message", e.ID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
+	refused, ok := errors.AsType[*RefusedError](err)
+	if !ok && j.Attempt < j.MaxAttempts {
+		log.WarnContext(ctx, "a message could not be sent and will be tried again")
+		return err
+	}
+	log.ErrorContext(ctx, "a message could not be sent and is given up")
+	reason := "The mail server could not be reached for a day."
+	if ok {
+		reason = refused.Error()
+	}
+	return m.end(ctx, e.ID, Failed, reason)
+}
+
+// errNotQueued is a message that was sent, or given up, meanwhile.
+var errNotQueued = errors.New("the message is not queued any more")
+
+// queued reads a message that is to be sent.
+func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
+	e := &Envelope{ID: id, From: m.from}
+	var text []byte
+	var created int64
+	err := m.db.QueryRowContext(ctx, `SELECT message, created_at FROM mails WHERE uuid = $1 AND status = 'queued'`, id).Scan(&text, &created)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotQueued
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a message: %w", err)
+	}
+	if err := json.Unmarshal(text, &e.Message); err != nil {
+		return nil, fmt.Errorf("reading a message: %w", err)
+	}
+	e.CreatedAt = db.Time(created)
+	return e, nil
+}
+
+// end notes what became of a message, whatever happens to the worker meanwhile.
+func (m *Mailer) end(ctx context.Context, id string, status Status, reason string) error {
+	ctx = context.WithoutCancel(ctx)
+	err := m.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, updated_at = $4 WHERE uuid = $1 AND status = 'queued'`,
+			id, string(status), reason, db.Micros(m.now()))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("noting what became of a message: %w", err)
+	}
+	return nil
+}
+
+// Sweep gives messages that lost their job a new one, and forgets old ones.
+func (m *Mailer) Sweep(ctx context.Context) error {
+	err := m.db.Tx(ctx, func(tx *db.Tx) error {
+		lost, err := lostTx(ctx, tx, db.Micros(m.now().Add(-lostAfter)))
+		if err != nil {
+			return err
+		}
+		for _, id := range lost {
+			jobID, err := m.queue.InsertTx(ctx, tx, jobArgs{UUID: id}, jobOptions)
+			if err != nil {
+				return err
+			}
+			if _, err := tx.ExecContext(ctx, `UPDATE mails SET job_id = $2, updated_at = $3 WHERE uuid = $1`, id, jobID, db.Micros(m.now())); err != nil {
+				return err
+			}
+			m.log.WarnContext(ctx, "a message had lost its job and got a new one", slog.String("message", id))
+		}
+		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed') AND updated_at < $1`, db.Micros(m.now().Add(-keep)))
+		return err
+	})
+	if err != nil {
+		return fmt.Errorf("sweeping mail: %w", err)
+	}
+	return nil
+}
+
+func lostTx(ctx context.Context, tx *db.Tx, before int64) (ids []string, err error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT m.uuid FROM mails m LEFT JOIN river_job j ON j.id = m.job_id
+		WHERE m.status = 'queued' AND m.updated_at < $1 AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
+		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id string
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		ids = append(ids, id)
+	}
+	return ids, rows.Err()
+}

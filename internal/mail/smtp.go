@@ -1,0 +1,89 @@
+package mail
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"net/textproto"
+	"time"
+
+	gomail "github.com/wneessen/go-mail"
+
+	"github.com/certvault/certvault/internal/config"
+)
+
+// sendTime bounds the handing over of one message.
+const sendTime = 45 * time.Second
+
+// SMTP hands messages to a mail server (RFC 5321, RFC 6409).
+type SMTP struct {
+	server config.MailServer
+	roots  *x509.CertPool
+	helo   string
+}
+
+// NewSMTP makes a sender; helo is the name by which it introduces itself.
+func NewSMTP(server config.MailServer, helo string) *SMTP { return &SMTP{server: server, helo: helo} }
+
+// Send hands the message over on a connection of its own.
+func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
+	m, err := e.build()
+	if err != nil {
+		return err
+	}
+	c, err := s.client()
+	if err != nil {
+		return fmt.Errorf("preparing for the mail server: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	defer cancel()
+	if err := c.DialAndSendWithContext(ctx, m); err != nil {
+		return judge(err)
+	}
+	return nil
+}
+
+func (s *SMTP) client() (*gomail.Client, error) {
+	options := []gomail.Option{
+		gomail.WithPort(s.server.Port), gomail.WithTimeout(sendTime), gomail.WithHELO(s.helo),
+		gomail.WithTLSConfig(&tls.Config{ServerName: s.server.Host, MinVersion: tls.VersionTLS12, RootCAs: s.roots}),
+	}
+	switch s.server.TLS {
+	case config.TLSFromTheStart:
+		options = append(options, gomail.WithSSL())
+	case config.TLSRequired:
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSMandatory))
+	case config.TLSOffered:
+		options = append(options, gomail.WithTLSPolicy(gomail.TLSOpportunistic))
+	case config.TLSOff:
+		options = append(options, gomail.WithTLSPolicy(gomail.NoTLS))
+	}
+	if s.server.User != "" {
+		options = append(options, gomail.WithSMTPAuth(gomail.SMTPAuthAutoDiscover), gomail.WithUsername(s.server.User), gomail.WithPassword(s.server.Password))
+	}
+	return gomail.NewClient(s.server.Host, options...)
+}
+
+// judge tells what the server will never take (RFC 5321, 4.2.1: replies of 5xx
+// to the sender, the receiver or the message) from what may work later. A refused
+// sign-in is the operator's to mend, and the message waits for that. The words of
+// the server stay out of it: they repeat addresses.
+func judge(err error) error {
+	const doing = "handing a message to the mail server"
+	if e, ok := errors.AsType[*gomail.SendError](err); ok {
+		switch e.Reason {
+		case gomail.ErrSMTPMailFrom, gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose:
+			if code := e.ErrorCode(); code >= 500 && code < 600 {
+				return &RefusedError{Err: fmt.Errorf("the mail server answered %d", code)}
+			}
+		default:
+		}
+		return fmt.Errorf("%s: it answered %d (%s)", doing, e.ErrorCode(), e.Reason)
+	}
+	if e, ok := errors.AsType[*textproto.Error](err); ok {
+		return fmt.Errorf("%s: it answered %d before the message", doing, e.Code)
+	}
+	return fmt.Errorf("%s: %w", doing, err)
+}
