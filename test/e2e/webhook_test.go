@@ -1,0 +1,345 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// receive starts a receiver and ends it with the test.
+func receive(t *testing.T, answer func(w http.ResponseWriter, d *vault.Delivered)) *vault.Receiver {
+	t.Helper()
+	r, err := vault.Receive(t.Context(), answer)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := r.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return r
+}
+
+// endpoint makes an endpoint for a receiver.
+func (f *fixture) endpoint(t *testing.T, r *vault.Receiver, events ...string) *vault.Webhook {
+	t.Helper()
+	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, r.URL, events...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// hook runs a webhook command that must end with an exit code.
+func (f *fixture) hook(t *testing.T, code int, into any, command string, args ...string) {
+	t.Helper()
+	got, err := f.Hook(t.Context(), f.institution.Slug, into, command, args...)
+	if err != nil || got != code {
+		t.Fatalf("webhook %s %v ended with %d, %v", command, args, got, err)
+	}
+}
+
+// events gives what arrived for a certificate, by event.
+func events(t *testing.T, r *vault.Receiver, uuid string) map[string]*vault.Delivered {
+	t.Helper()
+	out := map[string]*vault.Delivered{}
+	for _, d := range r.Got() {
+		e, err := d.Event()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if e.UUID == uuid {
+			out[strings.TrimPrefix(e.Event, "certificate_application.")] = d
+		}
+	}
+	return out
+}
+
+type deliveryRow struct {
+	ID       int64  `json:"id"`
+	Event    string `json:"event"`
+	Status   string `json:"status"`
+	Attempts int    `json:"attempts"`
+	Test     bool   `json:"test"`
+	Log      []struct {
+		Outcome        string              `json:"outcome"`
+		StatusCode     int                 `json:"status_code"`
+		RequestHeaders map[string][]string `json:"request_headers"`
+		ResponseBody   string              `json:"response_body"`
+		Error          string              `json:"error"`
+	} `json:"log"`
+}
+
+// TestWebhooks follows a certificate's events to their receiver, and works the
+// endpoint from the command line.
+func TestWebhooks(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database, "--webhook-allow", "127.0.0.1", "--webhook-retry", "200ms,200ms")
+		r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) { _, _ = fmt.Fprint(w, "thank you") })
+		h := f.endpoint(t, r)
+		made := f.upload(t, form("Told Of"))
+		f.await(t, made.UUID, "approved")
+		eventually(t, approvalTime, "both events have arrived", func() bool { return len(events(t, r, made.UUID)) == 2 })
+		for name, d := range events(t, r, made.UUID) {
+			if err := d.Signed(h.Secret); err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			e, err := d.Event()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if d.Header.Get("X-Webhook-Event") != "certificate_application."+name || d.Header.Get("X-Webhook-Id") != h.ID || d.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s: headers %v", name, d.Header)
+			}
+			if e.WebhookID != h.ID || e.ApplicationID != made.ID || e.CertificateTitle != made.CertificateTitle || e.ApplicantEmail != made.ApplicantEmail ||
+				e.Source != "vault" || e.TriggerContext != "single_upload" {
+				t.Errorf("%s: payload %s", name, d.Body)
+			}
+			for what, at := range map[string]string{"timestamp": e.Timestamp, "X-Webhook-Timestamp": d.Header.Get("X-Webhook-Timestamp")} {
+				if parsed, err := time.Parse(time.RFC3339, at); err != nil || time.Since(parsed).Abs() > time.Minute || !strings.HasSuffix(at, "Z") {
+					t.Errorf("%s: %s is %q", name, what, at)
+				}
+			}
+		}
+		operate(t, f, r, h)
+	})
+}
+
+// operate goes through the commands.
+func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
+	t.Helper()
+	var test deliveryRow
+	f.hook(t, 0, &test, "test", h.ID)
+	if test.Status != "delivered" || !test.Test || len(test.Log) != 1 || test.Log[0].ResponseBody != "thank you" || test.Log[0].RequestHeaders["X-Webhook-ID"][0] != h.ID {
+		t.Errorf("the test is %+v", test)
+	}
+	f.hook(t, 0, nil, "pause", h.ID)
+	f.hook(t, 1, nil, "pause", h.ID)
+	f.hook(t, 1, nil, "test", h.ID)
+	n := len(r.Got())
+	waiting := f.upload(t, form("Waiting"))
+	f.await(t, waiting.UUID, "approved")
+	if len(r.Got()) != n {
+		t.Error("a paused endpoint was sent something")
+	}
+	var list []struct {
+		ID      string
+		Status  string
+		Waiting int
+	}
+	f.hook(t, 0, &list, "list")
+	if len(list) != 1 || list[0].ID != h.ID || list[0].Status != "paused" || list[0].Waiting != 2 {
+		t.Errorf("the list is %+v", list)
+	}
+	f.hook(t, 0, nil, "resume", h.ID)
+	eventually(t, approvalTime, "what waited has arrived", func() bool { return len(events(t, r, waiting.UUID)) == 2 })
+
+	var rotated struct{ Secret string }
+	f.hook(t, 0, &rotated, "rotate", h.ID)
+	f.hook(t, 0, nil, "test", h.ID)
+	last := r.Got()[len(r.Got())-1]
+	if err := last.Signed(h.Secret); err != nil {
+		t.Errorf("in the overlap, old secret: %v", err)
+	}
+	if err := last.SignedStandard(rotated.Secret); err != nil {
+		t.Errorf("in the overlap, new secret: %v", err)
+	}
+	f.hook(t, 0, nil, "rotate", h.ID, "--promote")
+	f.hook(t, 0, nil, "test", h.ID)
+	if err := r.Got()[len(r.Got())-1].Signed(rotated.Secret); err != nil {
+		t.Errorf("promoted: %v", err)
+	}
+
+	// A receiver that fails until the attempts are spent, then everything again.
+	r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusInternalServerError) })
+	f.hook(t, 1, &test, "test", h.ID)
+	lost := f.upload(t, form("Lost"))
+	f.await(t, lost.UUID, "approved")
+	var exhausted []deliveryRow
+	eventually(t, approvalTime, "both events are exhausted", func() bool {
+		f.hook(t, 0, &exhausted, "log", h.ID, "--status", "exhausted")
+		return len(exhausted) == 3 // and the test
+	})
+	for _, d := range exhausted {
+		if want := map[bool]int{true: 1, false: 3}[d.Test]; d.Attempts != want {
+			t.Errorf("exhausted after %d attempts: %+v", d.Attempts, d)
+		}
+	}
+	r.Answer(nil)
+	before := r.Got()
+	f.hook(t, 0, nil, "redeliver", fmt.Sprint(exhausted[0].ID))
+	eventually(t, approvalTime, "one is sent again", func() bool { return len(r.Got()) == len(before)+1 })
+	var replayed struct{ Replayed int }
+	f.hook(t, 0, &replayed, "replay", h.ID, "--since", "1h")
+	eventually(t, approvalTime, "the rest is sent again", func() bool { return len(r.Got()) == len(before)+1+replayed.Replayed })
+	if replayed.Replayed != 1 {
+		t.Errorf("%d were replayed", replayed.Replayed)
+	}
+	for name, d := range events(t, r, lost.UUID) {
+		first := map[string]bool{}
+		for _, old := range before {
+			first[old.Header.Get("Webhook-Id")] = true
+		}
+		if !first[d.Header.Get("Webhook-Id")] {
+			t.Errorf("%s: sent again under another id", name)
+		}
+	}
+	var detail deliveryRow
+	f.hook(t, 0, &detail, "log", "--delivery", fmt.Sprint(exhausted[0].ID))
+	if detail.Status != "delivered" || len(detail.Log) != 4 || detail.Log[0].StatusCode != 500 || detail.Log[3].StatusCode != 204 {
+		t.Errorf("the log says %+v", detail)
+	}
+	f.hook(t, 1, nil, "log", "00000000-0000-0000-0000-000000000000")
+	f.hook(t, 1, nil, "redeliver", "999999")
+	f.hook(t, 2, nil, "replay", h.ID, "--since", "yesterday")
+}
+
+// TestWebhookGuard tells what the serving node lets nobody reach.
+func TestWebhookGuard(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	r := receive(t, nil)
+	h := f.endpoint(t, r)
+	var test deliveryRow
+	f.hook(t, 1, &test, "test", h.ID)
+	if len(test.Log) != 1 || test.Log[0].Outcome != "blocked" || !strings.Contains(test.Log[0].Error, "--webhook-allow") || len(r.Got()) != 0 {
+		t.Errorf("without --webhook-allow: %+v", test)
+	}
+}
+
+// TestWebhookGone has the owner told of an endpoint that is switched off, by a
+// message in the outbox.
+func TestWebhookGone(t *testing.T) {
+	t.Parallel()
+	f := start(t, "", "--webhook-allow", "127.0.0.1")
+	r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusGone) })
+	h := f.endpoint(t, r)
+	f.await(t, f.upload(t, form("Gone")).UUID, "approved")
+	var messages []string
+	eventually(t, approvalTime, "the owner is told", func() bool {
+		var err error
+		messages, err = filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return len(messages) > 0
+	})
+	text, err := os.ReadFile(messages[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"owner@nwu.example", "switched off", "410 Gone", h.ID, "From: <no-reply@localhost>"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("the message lacks %q:\n%s", want, text)
+		}
+	}
+	if strings.Contains(string(text), "/hook") {
+		t.Error("the message shows the path, which may be a secret")
+	}
+	var list []struct {
+		Status     string
+		StopReason string `json:"stop_reason"`
+	}
+	f.hook(t, 0, &list, "list")
+	if len(list) != 1 || list[0].Status != "switched_off" || list[0].StopReason != "gone" {
+		t.Errorf("the list is %+v", list)
+	}
+}
+
+// TestWebhookKill kills the vault at the points that matter: when a delivery has
+// been received and not answered, and when it has been answered and not recorded.
+// Everything that happened arrives, more than once perhaps.
+func TestWebhookKill(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		rounds := 4
+		if database != "" {
+			rounds = 2 // the leases of the dead must run out there
+		}
+		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
+		f := start(t, database, args...)
+		// armed is from which delivery on the vault is killed, and how.
+		var armed atomic.Int64
+		var answers atomic.Bool
+		var mu sync.Mutex
+		killed := make(chan struct{})
+		r := receive(t, func(w http.ResponseWriter, _ *vault.Delivered) {
+			if armed.Add(-1) != 0 {
+				w.WriteHeader(http.StatusNoContent)
+				return
+			}
+			mu.Lock()
+			v := f.Vault
+			mu.Unlock()
+			if answers.Load() {
+				w.WriteHeader(http.StatusNoContent)
+				_ = http.NewResponseController(w).Flush()
+			}
+			v.Kill()
+			killed <- struct{}{}
+		})
+		f.endpoint(t, r)
+		var uuids []string
+		for round := range rounds {
+			answers.Store(round%2 == 1)
+			armed.Store(int64(3 + 2*round))
+			for i := range 4 {
+				a, err := f.client.Upload(t.Context(), form(fmt.Sprintf("Round %d Person %d", round, i)))
+				if err != nil {
+					break // the vault is gone
+				}
+				want(t, a, 201)
+				made, err := a.Certificate()
+				if err != nil {
+					t.Fatal(err)
+				}
+				uuids = append(uuids, made.UUID)
+			}
+			select {
+			case <-killed:
+			case <-time.After(approvalTime):
+				t.Fatal("nothing was delivered to kill the vault at")
+			}
+			mu.Lock()
+			f.restart(t, args...)
+			mu.Unlock()
+		}
+		armed.Store(0)
+		for _, uuid := range uuids {
+			f.await(t, uuid, "approved")
+		}
+		d := f.database(t)
+		eventually(t, 2*approvalTime, "everything was delivered", func() bool {
+			return count(t, d, `SELECT count(*) FROM webhook_deliveries WHERE status <> 'delivered'`) == 0
+		})
+		for _, uuid := range uuids {
+			if got := events(t, r, uuid); len(got) != 2 {
+				t.Errorf("of certificate %s only %d events have arrived", uuid, len(got))
+			}
+		}
+		all, seen := r.Got(), map[string]string{}
+		for _, g := range all {
+			id := g.Header.Get("Webhook-Id")
+			if first, again := seen[id]; again && first != string(g.Body) {
+				t.Errorf("a second copy of %s differs", id)
+			}
+			seen[id] = string(g.Body)
+		}
+		if n := count(t, d, `SELECT count(*) FROM webhook_events`); n != len(seen) {
+			t.Errorf("%d events happened, and %d arrived", n, len(seen))
+		}
+		t.Logf("%d kills: %d events arrived, %d copies more", rounds, len(seen), len(all)-len(seen))
+	})
+}
