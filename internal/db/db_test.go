@@ -2,8 +2,11 @@ package db_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"net/url"
+	"os"
+	"path/filepath"
 	"sync"
 	"testing"
 	"time"
@@ -211,5 +214,60 @@ func TestPostgresWithoutLocaleIsRefused(t *testing.T) {
 	plain.Path = "/cv_plain_c"
 	if other, err := db.Open(t.Context(), "", plain.String()); err == nil {
 		t.Errorf("a database with LC_CTYPE C was accepted: %v", other.Close())
+	}
+}
+
+// An installation of the version before deliveries has its events and
+// deliveries afterwards, with what refers to them.
+func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	old, err := sql.Open("sqlite", "file:"+filepath.Join(dir, db.FileName)+"?_pragma=foreign_keys(1)")
+	if err != nil {
+		t.Fatal(err)
+	}
+	exec := func(query string) {
+		t.Helper()
+		if _, err := old.ExecContext(t.Context(), query); err != nil {
+			t.Fatalf("%s: %v", query, err)
+		}
+	}
+	exec(`CREATE TABLE schema_migrations (version INTEGER PRIMARY KEY, name TEXT NOT NULL, applied_at BIGINT NOT NULL)`)
+	files, err := filepath.Glob("migrations/sqlite/000[1-8]_*.sql")
+	if err != nil || len(files) < 4 {
+		t.Fatalf("migrations %v, %v", files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		exec(string(text))
+	}
+	exec(`INSERT INTO schema_migrations VALUES (8, 'the last one', 0)`)
+	exec(`INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ('i', 'i', 'i', 'I', 0)`)
+	exec(`INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, search_text,
+		source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256, sha256_state, original_key,
+		created_at, updated_at) VALUES ('c', 1, 'r', 'r', 't', 'n', 'e', 'e', 'd', '', 's', 't', 't', 'x', 'c', 'n', 'f', 'm', 1, x'00', x'00', 'k', 0, 0)`)
+	exec(`INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, status, created_at) VALUES ('e', 1, 'u', '[]', x'00', 'active', 0)`)
+	exec(`INSERT INTO webhook_events (id, uuid, institution_id, certificate_id, name, payload, occurred_at) VALUES (7, 'w', 1, 1, 'n', '{}', 0)`)
+	exec(`INSERT INTO webhook_deliveries (id, event_id, endpoint_id, body, status, due_at, created_at) VALUES (9, 7, 1, '{"a":1}', 'pending', 5, 6)`)
+	if err := old.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d := dbtest.Open(t, dir, "")
+	var body, event string
+	var due int64
+	var replay bool
+	if err := d.QueryRowContext(t.Context(), `
+		SELECT d.body, d.due_at, d.replay, e.uuid FROM webhook_deliveries d JOIN webhook_events e ON e.id = d.event_id WHERE d.id = 9 AND d.status = 'pending'`).
+		Scan(&body, &due, &replay, &event); err != nil || body != `{"a":1}` || due != 5 || replay || event != "w" {
+		t.Errorf("after the migration %q, %d, %v, %q, %v", body, due, replay, event, err)
+	}
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES (99, 1, '', 'pending', 0, 0)`)
+		return err
+	}); err == nil {
+		t.Error("a delivery of an event that is not there was taken")
 	}
 }

@@ -65,8 +65,6 @@ type Deliverer struct {
 	busy, suspects atomic.Int64
 	// crowded says that endpoints wait for a lane.
 	crowded atomic.Bool
-	// tidings counts commits told of in this process.
-	tidings atomic.Int64
 }
 
 // NewDeliverer makes a deliverer; Start it.
@@ -120,7 +118,6 @@ func (d *Deliverer) dispatch() {
 		case <-d.soft.Done():
 			return
 		case <-d.hooks.wake:
-			d.tidings.Add(1)
 		case <-d.freed:
 		case <-timer.C:
 		}

@@ -103,14 +103,14 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	if replay {
 		workers /= replayShare
 	}
-	tidings := n.tidings.Load()
+	tidings := n.hooks.tidings.Load()
 	work := make(chan *delivery)
 	var wg sync.WaitGroup
 	for range min(workers, len(list)) {
 		wg.Go(func() {
 			for dl := range work {
 				// A live delivery that was told of goes before the next replay.
-				if !n.mayBegin() || replay && n.tidings.Load() != tidings {
+				if !n.mayBegin() || replay && n.hooks.tidings.Load() != tidings {
 					continue
 				}
 				if r := n.send(n.hard, n.lease, dl); !r.cut {

@@ -6,6 +6,7 @@
 package webhook
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -41,8 +42,10 @@ type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
-	// wake is told when a commit of this process made something due.
-	wake chan struct{}
+	// wake is told when a commit of this process made something due, and tidings
+	// counts those commits.
+	wake    chan struct{}
+	tidings atomic.Int64
 }
 
 // New makes a service; now is the clock.
@@ -53,6 +56,7 @@ func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
 // tellTx wakes this process's deliverer when the transaction is committed.
 func (s *Service) tellTx(tx *db.Tx) {
 	tx.AfterCommit(func() {
+		s.tidings.Add(1)
 		select {
 		case s.wake <- struct{}{}:
 		default:

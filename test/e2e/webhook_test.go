@@ -31,10 +31,10 @@ func receive(t *testing.T, answer func(w http.ResponseWriter, d *vault.Delivered
 	return r
 }
 
-// endpoint makes an endpoint for a receiver.
-func (f *fixture) endpoint(t *testing.T, r *vault.Receiver, events ...string) *vault.Webhook {
+// endpoint makes an endpoint for a receiver, for all events.
+func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	t.Helper()
-	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, r.URL, events...)
+	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, r.URL)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -198,7 +198,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	}
 	var detail deliveryRow
 	f.hook(t, 0, &detail, "log", "--delivery", fmt.Sprint(exhausted[0].ID))
-	if detail.Status != "delivered" || len(detail.Log) != 4 || detail.Log[0].StatusCode != 500 || detail.Log[3].StatusCode != 204 {
+	if detail.Status != "delivered" || len(detail.Log) != 4 || detail.Log[0].StatusCode != http.StatusInternalServerError || detail.Log[3].StatusCode != http.StatusNoContent {
 		t.Errorf("the log says %+v", detail)
 	}
 	f.hook(t, 1, nil, "log", "00000000-0000-0000-0000-000000000000")

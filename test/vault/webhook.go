@@ -128,7 +128,7 @@ func (d *Delivered) SignedStandard(secret string) error {
 	m := hmac.New(sha256.New, key)
 	_, _ = fmt.Fprintf(m, "%s.%s.%s", d.Header.Get("Webhook-Id"), d.Header.Get("Webhook-Timestamp"), d.Body)
 	want := "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil))
-	for _, got := range strings.Fields(d.Header.Get("Webhook-Signature")) {
+	for got := range strings.FieldsSeq(d.Header.Get("Webhook-Signature")) {
 		if hmac.Equal([]byte(want), []byte(got)) {
 			return nil
 		}
