@@ -18,6 +18,9 @@ BENCH     ?= .
 # PDFium's WebAssembly build, which package pdfium embeds.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm
 
+# The npm libraries by which receivers check webhooks, for the tests.
+RECEIVERS := test/receivers/node_modules/.package-lock.json
+
 SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
 
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
@@ -34,6 +37,10 @@ $(PDFIUM): web-deps/package-lock.json
 	cp web-deps/node_modules/@embedpdf/pdfium/dist/pdfium.wasm $@
 	cd $(@D) && $(SHA256SUM) -c SHA256SUMS
 
+$(RECEIVERS): test/receivers/package-lock.json
+	cd $(<D) && npm ci --silent
+	touch $@
+
 .PHONY: run
 run: build ## build, and start the vault on its embedded default
 	bin/certvault serve
@@ -43,7 +50,7 @@ demo: build ## show the main job: upload, wait, verified PDF
 	go run ./test/demo
 
 .PHONY: deps
-deps: $(PDFIUM) ## bring in what the tests need beside Go
+deps: $(PDFIUM) $(RECEIVERS) ## bring in what the tests need beside Go
 	.ci/tools
 
 .PHONY: test
@@ -79,7 +86,7 @@ bench: deps build ## measure; BENCH selects, BENCHTIME (2s) says how long
 
 .PHONY: clean
 clean: ## remove what make made
-	rm -rf bin web-deps/node_modules $(PDFIUM) $(dir $(PDFIUM))LICENSE*
+	rm -rf bin web-deps/node_modules test/receivers/node_modules $(PDFIUM) $(dir $(PDFIUM))LICENSE*
 
 .PHONY: help
 help: ## list these targets

@@ -3,6 +3,7 @@ package app
 import (
 	"context"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"time"
 
@@ -50,6 +51,9 @@ func (a *App) prepareDelivery() error {
 		Transport: safehttp.Transport(safehttp.Options{Allow: allow}), Waits: a.cfg.WebhookRetry,
 		Notify: a.notifyOwners, Metrics: webhook.NewMetrics(a.registry), Log: a.log,
 	})
+	a.registry.MustRegister(a.Hooks.Conditions(func(err error) {
+		a.log.Warn("the condition of webhooks could not be counted", slog.Any("error", err))
+	}))
 	return nil
 }
 

@@ -248,7 +248,7 @@ func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
 	exec(`INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ('i', 'i', 'i', 'I', 0)`)
 	exec(`INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, search_text,
 		source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256, sha256_state, original_key,
-		created_at, updated_at) VALUES ('c', 1, 'r', 'r', 't', 'n', 'e', 'e', 'd', '', 's', 't', 't', 'x', 'c', 'n', 'f', 'm', 1, x'00', x'00', 'k', 0, 0)`)
+		created_at, updated_at) VALUES ('c', 1, 'r', 'r', 't', 'n', 'e', 'e', 'd', '', 's', 't', 't', 'x', 'c', 'n', 'f', 'm', 1, x'00', x'01', 'k', 0, 0)`)
 	exec(`INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, status, created_at) VALUES ('e', 1, 'u', '[]', x'00', 'active', 0)`)
 	exec(`INSERT INTO webhook_events (id, uuid, institution_id, certificate_id, name, payload, occurred_at) VALUES (7, 'w', 1, 1, 'n', '{}', 0)`)
 	exec(`INSERT INTO webhook_deliveries (id, event_id, endpoint_id, body, status, due_at, created_at) VALUES (9, 7, 1, '{"a":1}', 'pending', 5, 6)`)

@@ -1,6 +1,7 @@
 package webhook_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"net/http"
 	"strings"
@@ -173,7 +174,7 @@ func TestRedeliver(t *testing.T) {
 			t.Fatal(err)
 		}
 		again := r.next(t)
-		if again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || string(again.body) != string(first.body) {
+		if again.header.Get("Webhook-Id") != first.header.Get("Webhook-Id") || !bytes.Equal(again.body, first.body) {
 			t.Error("sent again it is another one")
 		}
 		f.last(t, e.ID, 2)

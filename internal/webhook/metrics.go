@@ -1,7 +1,14 @@
 package webhook
 
 import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/certvault/certvault/internal/db"
 )
 
 // Metrics counts attempts.
@@ -35,4 +42,87 @@ func (m *Metrics) attempt(r *result) {
 	}
 	m.outcomes.WithLabelValues(string(r.outcome)).Inc()
 	m.seconds.Observe(r.took.Seconds())
+}
+
+// Condition is how the sending of an installation does at a moment.
+type Condition struct {
+	// Late is for how long the delivery that waits longest has been due, at
+	// endpoints that are served, and Held the same at those whose breaker is open.
+	Late, Held time.Duration
+	// Open counts endpoints whose breaker is open, Off those that are switched off.
+	Open, Off int
+}
+
+// Condition looks at all endpoints. It asks the index twice for each and counts
+// no backlog.
+func (s *Service) Condition(ctx context.Context) (Condition, error) {
+	// What goes before all others is due since the beginning of time; how long it
+	// waits is not told by that, and it waits for nobody.
+	const oldest = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = false AND d.due_at > 0
+		ORDER BY d.due_at, d.id LIMIT 1)`
+	now := s.now()
+	var c Condition
+	var late, held sql.NullInt64
+	err := s.db.QueryRowContext(ctx, `
+		SELECT min(CASE WHEN status = 'active' AND openings = 0 AND held_until <= $1 THEN due END), min(CASE WHEN status = 'active' AND openings > 0 THEN due END),
+			count(CASE WHEN status = 'active' AND openings > 0 THEN 1 END), count(CASE WHEN status = 'switched_off' THEN 1 END)
+		FROM (SELECT e.status, e.openings, e.held_until, `+oldest+` AS due FROM webhook_endpoints e) AS all_endpoints`, db.Micros(now)).
+		Scan(&late, &held, &c.Open, &c.Off)
+	if err != nil {
+		return c, fmt.Errorf("looking at endpoints: %w", err)
+	}
+	c.Late, c.Held = since(now, late), since(now, held)
+	return c, nil
+}
+
+func since(now time.Time, micros sql.NullInt64) time.Duration {
+	if !micros.Valid {
+		return 0
+	}
+	return max(0, now.Sub(db.Time(micros.Int64)))
+}
+
+// conditions are the gauges of a Condition, taken when they are asked for.
+type conditions struct {
+	hooks *Service
+	log   func(error)
+
+	due, open, off *prometheus.Desc
+}
+
+// Conditions gives the gauges of the sending; a failed look is told to log and
+// leaves them out, so that an alarm sees that they are gone.
+func (s *Service) Conditions(log func(error)) prometheus.Collector {
+	return &conditions{
+		hooks: s, log: log,
+		due: prometheus.NewDesc("certvault_webhook_oldest_due_seconds",
+			"For how long the delivery that waits longest has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
+		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints that are left alone because they do not answer.", nil, nil),
+		off:  prometheus.NewDesc("certvault_webhook_endpoints_off", "Endpoints that the vault has switched off.", nil, nil),
+	}
+}
+
+// Describe tells what there is.
+func (c *conditions) Describe(ch chan<- *prometheus.Desc) {
+	ch <- c.due
+	ch <- c.open
+	ch <- c.off
+}
+
+// collectTime bounds a look.
+const collectTime = 2 * time.Second
+
+// Collect looks.
+func (c *conditions) Collect(ch chan<- prometheus.Metric) {
+	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
+	defer cancel()
+	now, err := c.hooks.Condition(ctx)
+	if err != nil {
+		c.log(err)
+		return
+	}
+	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, now.Late.Seconds(), "closed")
+	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, now.Held.Seconds(), "open")
+	ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(now.Open))
+	ch <- prometheus.MustNewConstMetric(c.off, prometheus.GaugeValue, float64(now.Off))
 }

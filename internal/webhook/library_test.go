@@ -1,0 +1,242 @@
+package webhook_test
+
+import (
+	"bytes"
+	"encoding/json"
+	"maps"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	standard "github.com/standard-webhooks/standard-webhooks/libraries/go"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// letter is a delivery as a receiver judges it.
+type letter struct {
+	Secret  string            `json:"secret"`
+	Headers map[string]string `json:"headers"`
+	Body    []byte            `json:"body"` // base64 in JSON
+	// plain and standard say whether each signature is good.
+	plain, standard bool
+}
+
+// letters gives real deliveries, before, in and after a rotation, and some that
+// somebody has changed.
+func letters(t *testing.T) map[string]letter {
+	t.Helper()
+	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+	inst := f.institution(t, "AAA")
+	certificate := f.certificate(t, inst)
+	r := receive(t, nil)
+	e, first := f.at(t, inst, r.URL)
+	f.deliver(t, webhook.DelivererConfig{})
+	get := func(secret string, plain bool) letter {
+		f.emit(t, inst, certificate, 1)
+		got := r.next(t)
+		f.until(t, "it is recorded", func() bool { return f.pending(t, 0) == 0 })
+		l := letter{Secret: secret, Headers: map[string]string{}, Body: got.body, plain: plain, standard: true}
+		for name := range got.header {
+			l.Headers[strings.ToLower(name)] = got.header.Get(name)
+		}
+		return l
+	}
+	list := map[string]letter{"as sent": get(first, true)}
+	second, _, err := f.Rotate(t.Context(), inst, e.UUID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	list["in a rotation, old secret"], list["in a rotation, new secret"] = get(first, true), get(second, false)
+	if err := f.Promote(t.Context(), inst, e.UUID); err != nil {
+		t.Fatal(err)
+	}
+	list["promoted, new secret"], list["promoted, old secret"] = get(second, true), get(first, false)
+
+	sent := list["as sent"]
+	changed := func(name string, change func(l *letter)) {
+		l := sent
+		l.Headers, l.Body = maps.Clone(sent.Headers), bytes.Clone(sent.Body)
+		change(&l)
+		list[name] = l
+	}
+	changed("another body", func(l *letter) { l.Body[10] ^= 1; l.plain, l.standard = false, false })
+	changed("another secret", func(l *letter) { l.Secret = second; l.plain, l.standard = false, false })
+	changed("another id", func(l *letter) { l.Headers["webhook-id"] = "x"; l.standard = false })
+	changed("another time", func(l *letter) {
+		l.Headers["webhook-timestamp"] = strconv.FormatInt(time.Now().Unix()+1, 10)
+		l.standard = l.Headers["webhook-timestamp"] == sent.Headers["webhook-timestamp"]
+	})
+	changed("no signature", func(l *letter) {
+		delete(l.Headers, "webhook-signature")
+		delete(l.Headers, "x-webhook-signature")
+		l.plain, l.standard = false, false
+	})
+	changed("half a signature", func(l *letter) {
+		for _, name := range []string{"webhook-signature", "x-webhook-signature"} {
+			l.Headers[name] = l.Headers[name][:20]
+		}
+		l.plain, l.standard = false, false
+	})
+	return list
+}
+
+func (l *letter) header() http.Header {
+	h := http.Header{}
+	for name, value := range l.Headers {
+		h.Set(name, value)
+	}
+	return h
+}
+
+func TestGoLibraryOfReceivers(t *testing.T) {
+	t.Parallel()
+	for name, l := range letters(t) {
+		w, err := standard.NewWebhook(l.Secret)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := w.Verify(l.Body, l.header()); (err == nil) != l.standard {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestNodeLibrariesOfReceivers(t *testing.T) {
+	t.Parallel()
+	dir := filepath.Join("..", "..", "test", "receivers")
+	node := program(t, "node")
+	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
+		unmet(t, "the npm libraries are not there: make deps brings them")
+	}
+	var names []string
+	var input bytes.Buffer
+	list := letters(t)
+	for _, library := range []string{"standardwebhooks", "svix"} {
+		for name, l := range list {
+			names = append(names, library+": "+name)
+			line, err := json.Marshal(struct {
+				Library string `json:"library"`
+				letter
+			}{library, l})
+			if err != nil {
+				t.Fatal(err)
+			}
+			input.Write(append(line, '\n'))
+		}
+	}
+	cmd := exec.CommandContext(t.Context(), node, "verify.mjs")
+	cmd.Dir, cmd.Stdin = dir, &input
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	lines := strings.Split(strings.TrimSpace(string(out)), "\n")
+	if len(lines) != len(names) {
+		t.Fatalf("%d answers to %d deliveries:\n%s", len(lines), len(names), out)
+	}
+	for i, name := range names {
+		_, of, _ := strings.Cut(name, ": ")
+		if (lines[i] == "good") != list[of].standard {
+			t.Errorf("%s: %s", name, lines[i])
+		}
+	}
+}
+
+// drivers call the functions of docs/webhooks.md for one delivery on standard
+// input, and print what each says.
+var drivers = map[string]struct{ program, file, before, after string }{
+	"js": {program: "node", file: "sample.mjs", after: `
+const { secret, headers, body } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
+console.log(verifyPlain(secret, headers, Buffer.from(body, 'base64')), verifyStandard(secret, headers, Buffer.from(body, 'base64')));
+`},
+	"python": {program: "python3", file: "sample.py", after: `
+import json, sys
+d = json.load(sys.stdin)
+args = d["secret"], d["headers"], base64.b64decode(d["body"])
+print(str(verify_plain(*args)).lower(), str(verify_standard(*args)).lower())
+`},
+	"go": {program: "go", file: "sample.go", before: "package main\n", after: `
+func main() {
+	var d struct { Secret string; Headers map[string]string; Body []byte }
+	if err := json.NewDecoder(os.Stdin).Decode(&d); err != nil { panic(err) }
+	h := http.Header{}
+	for k, v := range d.Headers { h.Set(k, v) }
+	fmt.Println(verifyPlain(d.Secret, h, d.Body), verifyStandard(d.Secret, h, d.Body, time.Now()))
+}
+`},
+}
+
+// What the documentation tells receivers to do is done, with real deliveries.
+func TestSamplesOfTheDocumentation(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "webhooks.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := letters(t)
+	for language, d := range drivers {
+		t.Run(language, func(t *testing.T) {
+			t.Parallel()
+			program := program(t, d.program)
+			_, rest, found := strings.Cut(string(text), "```"+language+"\n")
+			sample, _, _ := strings.Cut(rest, "```")
+			if !found {
+				t.Fatal("there is no sample")
+			}
+			if language == "go" {
+				sample = strings.Replace(sample, "import (", "import (\n\"encoding/json\"\n\"fmt\"\n\"os\"\n", 1)
+			}
+			dir := t.TempDir()
+			file := filepath.Join(dir, d.file)
+			if err := os.WriteFile(file, []byte(d.before+sample+d.after), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			args := []string{file}
+			if language == "go" {
+				built := filepath.Join(dir, "sample")
+				if out, err := exec.CommandContext(t.Context(), program, "build", "-o", built, file).CombinedOutput(); err != nil {
+					t.Fatalf("%v\n%s", err, out)
+				}
+				program, args = built, nil
+			}
+			for name, l := range list {
+				input, err := json.Marshal(l)
+				if err != nil {
+					t.Fatal(err)
+				}
+				cmd := exec.CommandContext(t.Context(), program, args...)
+				cmd.Stdin = bytes.NewReader(input)
+				out, err := cmd.CombinedOutput()
+				if want := strconv.FormatBool(l.plain) + " " + strconv.FormatBool(l.standard); err != nil || strings.TrimSpace(string(out)) != want {
+					t.Errorf("%s: %s, not %s (%v)", name, out, want, err)
+				}
+			}
+		})
+	}
+}
+
+// program finds a program to judge by.
+func program(t *testing.T, name string) string {
+	t.Helper()
+	path, err := exec.LookPath(name)
+	if err != nil {
+		unmet(t, name+" is not installed: make deps brings it where it may")
+	}
+	return path
+}
+
+// unmet skips a test for want of something, but with CI=true it fails.
+func unmet(t *testing.T, what string) {
+	t.Helper()
+	if os.Getenv("CI") == "true" {
+		t.Fatal(what)
+	}
+	t.Skip(what)
+}

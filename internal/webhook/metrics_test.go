@@ -1,0 +1,149 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// gather gives all values, by name and labels.
+func gather(t *testing.T, reg *prometheus.Registry) map[string]float64 {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]float64{}
+	for _, f := range families {
+		for _, m := range f.GetMetric() {
+			name := f.GetName()
+			for _, l := range m.GetLabel() {
+				name += " " + l.GetValue()
+			}
+			switch {
+			case m.GetGauge() != nil:
+				out[name] = m.GetGauge().GetValue()
+			case m.GetCounter() != nil:
+				out[name] = m.GetCounter().GetValue()
+			case m.GetHistogram() != nil:
+				out[name] = float64(m.GetHistogram().GetSampleCount())
+			}
+		}
+	}
+	return out
+}
+
+func TestMetrics(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		inst := f.institution(t, "AAA")
+		certificate := f.certificate(t, inst)
+		reg := prometheus.NewRegistry()
+		metrics := webhook.NewMetrics(reg)
+		reg.MustRegister(f.Conditions(func(err error) { t.Error(err) }))
+		if got := gather(t, reg); got["certvault_webhook_oldest_due_seconds closed"] != 0 || got["certvault_webhook_breakers_open"] != 0 {
+			t.Errorf("with nothing there: %v", got)
+		}
+		served, _ := f.at(t, inst, "https://served.example")
+		held, _ := f.at(t, inst, "https://held.example")
+		off, _ := f.at(t, inst, "https://off.example")
+		f.emit(t, inst, certificate, 1)
+		now := db.Micros(time.Now())
+		for endpoint, change := range map[int64]string{
+			held.ID: `openings = 2, held_until = 9000000000000000`, off.ID: `status = 'switched_off'`, served.ID: `openings = 0`,
+		} {
+			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+				if _, err := tx.ExecContext(t.Context(), `UPDATE webhook_endpoints SET `+change+` WHERE id = $1`, endpoint); err != nil {
+					return err
+				}
+				_, err := tx.ExecContext(t.Context(), `UPDATE webhook_deliveries SET due_at = $2 WHERE endpoint_id = $1`, endpoint, now-endpoint*100_000_000)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		got := gather(t, reg)
+		for name, want := range map[string]float64{
+			"certvault_webhook_oldest_due_seconds closed": float64(served.ID * 100), "certvault_webhook_oldest_due_seconds open": float64(held.ID * 100),
+			"certvault_webhook_breakers_open": 1, "certvault_webhook_endpoints_off": 1, "certvault_webhook_attempts_total delivered": 0,
+		} {
+			if value, there := got[name]; !there || value < want || value > want+awaitTime.Seconds() {
+				t.Errorf("%s is %v, not %v", name, value, want)
+			}
+		}
+		r := receive(t, nil)
+		other := f.institution(t, "BBB")
+		f.at(t, other, r.URL)
+		f.at(t, other, "http://10.0.0.1/")
+		f.deliver(t, webhook.DelivererConfig{Metrics: metrics, Waits: []time.Duration{time.Hour}})
+		f.emit(t, other, certificate, 3)
+		f.until(t, "all was tried", func() bool {
+			got = gather(t, reg)
+			return got["certvault_webhook_attempts_total delivered"] == 3 && got["certvault_webhook_attempts_total blocked"] >= 3
+		})
+		if got["certvault_webhook_attempt_seconds"] < 6 {
+			t.Errorf("the time of %v attempts is counted", got["certvault_webhook_attempt_seconds"])
+		}
+	})
+}
+
+// The dashboard asks for metrics that there are.
+func TestDashboardAsksForWhatThereIs(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "grafana", "webhooks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var dashboard struct {
+		Title  string `json:"title"`
+		UID    string `json:"uid"`
+		Panels []struct {
+			Title   string `json:"title"`
+			Targets []struct {
+				Expr string `json:"expr"`
+			} `json:"targets"`
+		} `json:"panels"`
+	}
+	if err := json.Unmarshal(text, &dashboard); err != nil || dashboard.Title == "" || dashboard.UID == "" || len(dashboard.Panels) == 0 {
+		t.Fatalf("%+v, %v", dashboard, err)
+	}
+	reg := prometheus.NewRegistry()
+	webhook.NewMetrics(reg)
+	reg.MustRegister(open(t, dbtest.Open(t, t.TempDir(), "")).live().Conditions(func(err error) { t.Error(err) }))
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]bool{}
+	for _, f := range families {
+		there[f.GetName()] = false
+	}
+	names := regexp.MustCompile(`certvault_webhook_[a-z_]+`)
+	for _, p := range dashboard.Panels {
+		for _, target := range p.Targets {
+			for _, name := range names.FindAllString(target.Expr, -1) {
+				base := strings.TrimSuffix(strings.TrimSuffix(strings.TrimSuffix(name, "_bucket"), "_sum"), "_count")
+				if _, known := there[base]; !known {
+					t.Errorf("%s asks for %s", p.Title, name)
+				}
+				there[base] = true
+			}
+		}
+	}
+	for name, shown := range there {
+		if !shown {
+			t.Errorf("no panel shows %s", name)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package bench
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// told are uploads whose events are timed in one measurement.
+const told = 50
+
+// BenchmarkTold is the time from the answer to an upload, whose event was
+// committed just before, to the receipt of that event, with nothing else going
+// on. The measurements of the deliverer alone are in internal/webhook.
+func BenchmarkTold(b *testing.B) {
+	each(b, func(b *testing.B, database string) {
+		arrived := make(chan time.Time, 1)
+		r, err := vault.Receive(b.Context(), func(w http.ResponseWriter, d *vault.Delivered) {
+			w.WriteHeader(http.StatusNoContent)
+			if strings.HasSuffix(d.Header.Get("X-Webhook-Event"), ".created") {
+				arrived <- d.At
+			}
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			if err := r.Close(); err != nil {
+				b.Error(err)
+			}
+		})
+		v, err := vault.Start(b.Context(), vault.Options{
+			Data: b.TempDir(), Database: database, Args: []string{"--rate-limit", "0", "--public-rate-limit", "0", "--webhook-allow", "127.0.0.1"},
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Cleanup(func() {
+			code, err := v.Stop()
+			if err = errors.Join(err, v.Forget()); err != nil || code != 0 {
+				b.Errorf("the vault ended with %d, %v", code, err)
+			}
+		})
+		c := tell(b, v, r.URL)
+		var all []time.Duration
+		measure := func() {
+			uuid, err := upload(b.Context(), c, form(0))
+			answered := time.Now()
+			if err != nil {
+				b.Fatal(err)
+			}
+			// The event may arrive before the answer is read.
+			all = append(all, max(0, (<-arrived).Sub(answered)))
+			settle(b, c, uuid)
+		}
+		for range 8 {
+			measure()
+		}
+		all = nil
+		for b.Loop() {
+			for range told {
+				measure()
+			}
+		}
+		b.ReportMetric(0, "ns/op") // of a run, waits included
+		b.ReportMetric(millis(quantile(all, 0.50)), "p50-ms")
+		b.ReportMetric(millis(quantile(all, 0.95)), "p95-ms")
+	})
+}
+
+// tell makes an institution with an endpoint, and gives a client of it.
+func tell(b *testing.B, v *vault.Vault, url string) *vault.Client {
+	b.Helper()
+	ctx := b.Context()
+	institution, err := v.CreateInstitution(ctx, "Northwind University", "NWU")
+	if err != nil {
+		b.Fatal(err)
+	}
+	if _, err := v.CreateWebhook(ctx, institution.Slug, url); err != nil {
+		b.Fatal(err)
+	}
+	token, err := v.CreateToken(ctx, institution.Slug, "", vault.Permissions...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := v.Client(token)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.HTTP.CloseIdleConnections)
+	return c
+}
