@@ -14,7 +14,7 @@ import (
 
 type institutionCommand struct {
 	Create institutionCreate `cmd:"" help:"Make an institution and its owner."`
-	Set    institutionSet    `cmd:"" help:"Change where stamps go and which files are taken."`
+	Set    institutionSet    `cmd:"" help:"Change where stamps go, which files are taken and what the public sees."`
 }
 
 type institutionCreate struct {

@@ -1,8 +1,11 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"fmt"
 	"io"
+	"os"
 	"strconv"
 	"strings"
 
@@ -21,6 +24,12 @@ type institutionSet struct {
 	PlacementPage *int    `help:"Page that carries the stamp, from 1."                                             placeholder:"N"`
 	PlacementBox  *string `help:"Place of an exact stamp: fractions of the page, from its top left."               placeholder:"X0,Y0,X1,Y1"`
 	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions."                      negatable:""`
+
+	HideName       *bool   `help:"Keep names from the public."                                                      negatable:""`
+	PublicImage    *bool   `help:"Let the public see the certificate's picture."                                    negatable:""`
+	PublicDownload *bool   `help:"Let the public download the verified PDF."                                        negatable:""`
+	Contact        *string `help:"Where the public can ask: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
+	Logo           *string `help:"PNG or JPEG shown on public pages; an empty name takes it away."                  placeholder:"FILE"`
 }
 
 // Run changes what is given and leaves the rest.
@@ -48,19 +57,66 @@ func (i *institutionSet) Run(c *console) error {
 		if err := cert.SetPolicy(c.ctx, base.DB, inst.ID, p); err != nil {
 			return err
 		}
+		face, err := i.setPublic(c.ctx, base.Accounts, inst.ID)
+		if err != nil {
+			return err
+		}
 		return c.answer(struct {
 			Placement     seal.Mode `json:"placement"`
 			PlacementPage int       `json:"placement_page"`
 			PlacementBox  *seal.Box `json:"placement_box"`
 			RefuseActive  bool      `json:"refuse_active"`
-		}{p.Placement, p.Page, p.Box, p.RefuseActive}, func(w io.Writer) {
+
+			HideName       bool   `json:"hide_name"`
+			PublicImage    bool   `json:"public_image"`
+			PublicDownload bool   `json:"public_download"`
+			Contact        string `json:"contact"`
+			Logo           string `json:"logo_sha256"`
+		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
 			if p.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
 			}
 			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[p.RefuseActive])
+			says := map[bool]string{true: "yes", false: "no"}
+			_, _ = fmt.Fprintf(w, "The public sees the name: %s; the picture: %s; may download: %s; has a logo: %s; contact: %s.\n",
+				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Contact, "none"))
 		})
 	})
+}
+
+// setPublic changes what the public sees, and gives what it sees then.
+func (i *institutionSet) setPublic(ctx context.Context, accounts *account.Service, id int64) (*account.Face, error) {
+	face, err := accounts.Face(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	set(&face.HideName, i.HideName)
+	set(&face.AllowImage, i.PublicImage)
+	set(&face.AllowDownload, i.PublicDownload)
+	set(&face.Contact, i.Contact)
+	if err := accounts.SetPublic(ctx, id, face.Public); err != nil {
+		return nil, err
+	}
+	if i.Logo != nil {
+		var file []byte
+		if *i.Logo != "" {
+			if file, err = os.ReadFile(*i.Logo); err != nil {
+				return nil, fmt.Errorf("--logo: %w", err)
+			}
+		}
+		if err := accounts.SetLogo(ctx, id, file); err != nil {
+			return nil, err
+		}
+	}
+	return accounts.Face(ctx, id)
+}
+
+// set changes what was given.
+func set[T any](to, given *T) {
+	if given != nil {
+		*to = *given
+	}
 }
 
 // parseBox reads "x0,y0,x1,y1".

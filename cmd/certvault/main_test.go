@@ -3,6 +3,11 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
+	"image"
+	"image/png"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +99,42 @@ func TestAdministration(t *testing.T) {
 	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
 	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
 		t.Fatalf("policy %+v: what was not given must stay, and the box must go with the exact placement", policy)
+	}
+}
+
+func TestWhatThePublicSees(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	logo := filepath.Join(t.TempDir(), "logo.png")
+	var b bytes.Buffer
+	if err := errors.Join(png.Encode(&b, image.NewGray(image.Rect(0, 0, 8, 8))), os.WriteFile(logo, b.Bytes(), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	type public struct {
+		Hide     bool `json:"hide_name"`
+		Image    bool `json:"public_image"`
+		Download bool `json:"public_download"`
+		Contact  string
+		Logo     string `json:"logo_sha256"`
+	}
+	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
+	var got public
+	answer(t, "", &got, set...)
+	if got != (public{}) {
+		t.Errorf("undecided: %+v", got)
+	}
+	answer(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo)...)
+	if !got.Image || !got.Download || got.Contact != "r@example.org" || len(got.Logo) != 64 {
+		t.Errorf("set: %+v", got)
+	}
+	if code, _, errs := certvault(t, "", append(set, "--hide-name")...); code != exitRefused || !strings.Contains(errs, "show the name") {
+		t.Errorf("a hidden name in a public file: exit %d, %s", code, errs)
+	}
+	var hidden public
+	answer(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "")...)
+	if hidden != (public{Hide: true, Contact: "r@example.org"}) {
+		t.Errorf("hidden: %+v", hidden)
 	}
 }
 

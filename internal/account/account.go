@@ -190,7 +190,7 @@ func scanInstitution(row interface{ Scan(dest ...any) error }) (*Institution, er
 	var created int64
 	err := row.Scan(&i.ID, &i.UUID, &i.Slug, &i.Name, &i.Prefix, &created)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.New(fault.NotFound, "No such institution.")
+		return nil, errNoInstitution
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading an institution: %w", err)

@@ -12,6 +12,8 @@ const (
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 	// codeLen characters of five bits are 80 random bits.
 	codeLen = 16
+	// minPrefixLen and maxPrefixLen are what an institution's prefix may have.
+	minPrefixLen, maxPrefixLen = 2, 10
 	// maxTyped bounds a typed reference id in bytes before it is looked at.
 	maxTyped = 128
 )
@@ -38,16 +40,12 @@ func FoldReference(typed string) string {
 	}
 	var b strings.Builder
 	for _, c := range strings.ToUpper(typed) {
-		switch {
-		case c == 'O':
-			b.WriteByte('0')
-		case c == 'I', c == 'L':
-			b.WriteByte('1')
-		case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
-			b.WriteRune(c)
-		case unicode.IsSpace(c), unicode.Is(unicode.Pd, c), c == 0x2212:
-		default:
+		folded, ok := foldCharacter(c)
+		if !ok {
 			return ""
+		}
+		if folded != 0 {
+			b.WriteByte(folded)
 		}
 	}
 	if b.Len() <= codeLen {
@@ -55,3 +53,22 @@ func FoldReference(typed string) string {
 	}
 	return b.String()
 }
+
+// foldCharacter folds one character in upper case; 0 is one that only separates,
+// and not ok one that no reference id has.
+func foldCharacter(c rune) (folded byte, ok bool) {
+	switch {
+	case c == 'O':
+		return '0', true
+	case c == 'I', c == 'L':
+		return '1', true
+	case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
+		return byte(c), true
+	case unicode.IsSpace(c), isHyphen(c):
+		return 0, true
+	}
+	return 0, false
+}
+
+// isHyphen takes what keyboards and word processors make of a hyphen.
+func isHyphen(c rune) bool { return unicode.Is(unicode.Pd, c) || c == 0x2212 }

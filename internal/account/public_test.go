@@ -1,0 +1,147 @@
+package account_test
+
+import (
+	"bytes"
+	"image"
+	"image/color"
+	"image/jpeg"
+	"image/png"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func TestPublicSettings(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.CreateInstitution(ctx, institution("Other", "OTH"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		closed := account.Face{Name: "One", Slug: "one"}
+		face, err := s.Face(ctx, one.ID)
+		if err != nil || *face != closed {
+			t.Fatalf("undecided, the public sees %+v, %v", face, err)
+		}
+		open := account.Public{AllowImage: true, AllowDownload: true, Contact: "  registry@example.org "}
+		if err := s.SetPublic(ctx, one.ID, open); err != nil {
+			t.Fatal(err)
+		}
+		open.Contact = "registry@example.org"
+		if face, err = s.Face(ctx, one.ID); err != nil || face.Public != open {
+			t.Errorf("set %+v, got %+v, %v", open, face, err)
+		}
+		for name, p := range map[string]account.Public{
+			"a hidden name in a shown picture": {HideName: true, AllowImage: true},
+			"a hidden name in a shown file":    {HideName: true, AllowDownload: true},
+			"two lines":                        {Contact: "a\nb"},
+			"NUL":                              {Contact: "a\x00b"},
+			"too long":                         {Contact: strings.Repeat("ä", 256)},
+		} {
+			if err := s.SetPublic(ctx, one.ID, p); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if face, err = s.Face(ctx, one.ID); err != nil || face.Public != open {
+			t.Errorf("what was refused changed it to %+v, %v", face, err)
+		}
+		if face, err = s.Face(ctx, other.ID); err != nil || face.Public != (account.Public{}) {
+			t.Errorf("another institution's became %+v, %v", face, err)
+		}
+		if _, err := s.Face(ctx, 999); !fault.Is(err, fault.NotFound) {
+			t.Errorf("of nobody: %v", err)
+		}
+	})
+}
+
+func picture(t *testing.T, w, h int, asJPEG bool) []byte {
+	t.Helper()
+	m := image.NewNRGBA(image.Rect(0, 0, w, h))
+	for i := range m.Pix {
+		m.Pix[i] = byte(i * 7)
+	}
+	m.Set(0, 0, color.Black)
+	var b bytes.Buffer
+	var err error
+	if asJPEG {
+		err = jpeg.Encode(&b, m, nil)
+	} else {
+		err = png.Encode(&b, m)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestLogo(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		inst, err := s.CreateInstitution(ctx, institution("One", "ONE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		hidden := []byte("<script>alert(1)</script>")
+		for _, tc := range []struct {
+			file       []byte
+			wide, high int
+		}{
+			{append(picture(t, 1600, 400, false), hidden...), 480, 120},
+			{picture(t, 100, 800, true), 16, 128},
+			{picture(t, 30, 20, false), 30, 20},
+			{picture(t, 4000, 2, false), 480, 1},
+		} {
+			if err := s.SetLogo(ctx, inst.ID, tc.file); err != nil {
+				t.Fatal(err)
+			}
+			face, err := s.Face(ctx, inst.ID)
+			if err != nil || len(face.Logo) != 64 {
+				t.Fatalf("the logo is %q, %v", face.Logo, err)
+			}
+			kept, err := s.Logo(ctx, "one", face.Logo)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := png.DecodeConfig(bytes.NewReader(kept))
+			if err != nil || m.Width != tc.wide || m.Height != tc.high || bytes.Contains(kept, hidden) {
+				t.Errorf("kept is %+v, %v, want %d x %d", m, err, tc.wide, tc.high)
+			}
+			if _, err := s.Logo(ctx, "other", face.Logo); !fault.Is(err, fault.NotFound) {
+				t.Errorf("under another slug: %v", err)
+			}
+		}
+		bomb := picture(t, 4096, 4096, false)
+		for name, file := range map[string][]byte{
+			"empty": {}, "text": []byte("no picture"), "SVG": []byte("<svg xmlns='http://www.w3.org/2000/svg'/>"), "too many pixels": bomb,
+			"cut": picture(t, 300, 300, false)[:200], "too wide": picture(t, 5000, 1, false), "too large a file": make([]byte, 2<<20),
+		} {
+			if err := s.SetLogo(ctx, inst.ID, file); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := s.SetLogo(ctx, inst.ID, nil); err != nil {
+			t.Fatal(err)
+		}
+		if face, err := s.Face(ctx, inst.ID); err != nil || face.Logo != "" {
+			t.Errorf("taken away, it is %q, %v", face.Logo, err)
+		}
+		for _, digest := range []string{"", "xyz", strings.Repeat("0", 64)} {
+			if _, err := s.Logo(ctx, "one", digest); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%q: %v", digest, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,128 @@
+package cert
+
+import (
+	"crypto/sha256"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// What the public may know of a file is what it may know of its certificate.
+func TestByDigest(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		made := v.upload(titled("one"))
+		original := made.File.SHA256
+		unknown := func(name string, sum [32]byte) {
+			t.Helper()
+			if m, err := v.ByDigest(ctx, sum); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %+v, %v", name, m, err)
+			}
+		}
+		verified := sha256.Sum256([]byte("verified"))
+		v.exec(`UPDATE certificates SET verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, verified[:], made.UUID)
+		for _, status := range []Status{Processing, Failed} {
+			v.force(made, status)
+			unknown(string(status)+", original", original)
+			unknown(string(status)+", verified", verified)
+		}
+		unknown("never seen", sha256.Sum256([]byte("x")))
+		unknown("nothing", [32]byte{})
+		for _, status := range []Status{Approved, Revoked} {
+			v.force(made, status)
+			m, err := v.ByDigest(ctx, verified)
+			if err != nil || m.Match != MatchVerified || m.Count != 1 || m.Certificate.UUID != made.UUID {
+				t.Errorf("%s, verified: %+v, %v", status, m, err)
+			}
+			m, err = v.ByDigest(ctx, original)
+			if err != nil || m.Match != MatchOriginal || m.Count != 1 || m.Certificate.UUID != made.UUID {
+				t.Errorf("%s, original: %+v, %v", status, m, err)
+			}
+		}
+		// The same original again, waiting, adds nothing; once it is approved
+		// nobody can tell whose the file is.
+		again := v.upload(titled("two"))
+		if m, err := v.ByDigest(ctx, original); err != nil || m.Count != 1 || m.Certificate == nil {
+			t.Errorf("beside one in processing: %+v, %v", m, err)
+		}
+		v.force(again, Approved)
+		if m, err := v.ByDigest(ctx, original); err != nil || m.Match != MatchOriginal || m.Count != 2 || m.Certificate != nil {
+			t.Errorf("of two: %+v, %v", m, err)
+		}
+	})
+}
+
+func TestLookingAFileUpTakesAnIndex(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, t.TempDir(), "")
+	for query, index := range map[string]string{
+		`SELECT uuid FROM certificates WHERE verified_sha256 = x'00' AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`: "certificates_verified_sha256_idx",
+		`SELECT 1 FROM certificates WHERE sha256 = x'00' AND status IN ('approved', 'revoked') LIMIT 10`:                        "certificates_sha256_idx",
+	} {
+		var id, parent, unused int
+		var detail string
+		if err := d.QueryRowContext(t.Context(), `EXPLAIN QUERY PLAN `+query).Scan(&id, &parent, &unused, &detail); err != nil || !strings.Contains(detail, index) {
+			t.Errorf("%s: %s, %v", query, detail, err)
+		}
+	}
+}
+
+func TestNear(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		rename := func(c *Certificate, id string) {
+			v.exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2 WHERE uuid = $3`, id, FoldReference(id), c.UUID)
+		}
+		const id = "NWU-7K3M9QX2P4RTVW8Z"
+		made := v.upload(titled("one"))
+		rename(made, id)
+		near := func(typed string) string {
+			got, err := v.Near(t.Context(), typed)
+			if err != nil {
+				t.Errorf("%q: %v", typed, err)
+			}
+			return got
+		}
+		for _, status := range []Status{Processing, Failed} {
+			v.force(made, status)
+			if got := near("NWU-7K3M9QX2P4RTVW8S"); got != "" {
+				t.Errorf("%s: %q is told", status, got)
+			}
+		}
+		v.force(made, Approved)
+		for typed, want := range map[string]string{
+			"NWU-7K3M9QX2P4RTVWBZ":  id, // B for 8
+			"nwu 7k3m9qx2p4rtuw8z":  id, // U for V
+			"NWU-K73M9QX2P4RTVW8Z":  id, // changed places
+			"NWU-7K3M9QX2P4RTVWZ8":  id,
+			"NWU-7K3M9QX2P4RTVW8H":  "", // not alike
+			"NWU-1K3M9QX2P4RTVWBZ":  "", // two of them
+			"NVU-7K3M9QX2P4RTVW8Z":  "", // the prefix is not guessed at
+			"NWU-7K3M9QX2P4RTVW8":   "",
+			"":                      "",
+			strings.Repeat("7", 60): "",
+		} {
+			if got := near(typed); got != want {
+				t.Errorf("%q: %q, want %q", typed, got, want)
+			}
+		}
+		// Where two are near, neither is told.
+		other := v.upload(titled("two"))
+		rename(other, "NWU-7K3M9QX2P4RTVW62")
+		v.force(other, Approved)
+		rename(made, "NWU-7K3M9QX2P4RTVW6S")
+		if got := near("NWU-7K3M9QX2P4RTVW6Z"); got != "NWU-7K3M9QX2P4RTVW62" {
+			t.Errorf("one is near: %q", got)
+		}
+		rename(made, "NWU-7K3M9QX2P4RTVWGZ")
+		if got := near("NWU-7K3M9QX2P4RTVW6Z"); got != "" {
+			t.Errorf("two are near: %q", got)
+		}
+	})
+}
