@@ -1,0 +1,107 @@
+package locale_test
+
+import (
+	"html/template"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/locale"
+)
+
+func load(t *testing.T) *locale.Catalog {
+	t.Helper()
+	c, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// Every language says everything, with the same placeholders; Load refuses one
+// that does not.
+func TestCatalogsAgree(t *testing.T) {
+	t.Parallel()
+	var tags []string
+	first := load(t).Languages()[0]
+	for _, l := range load(t).Languages() {
+		tags = append(tags, l.Tag)
+		if !slices.Equal(l.Keys(), first.Keys()) {
+			t.Errorf("%s has other messages than %s", l.Tag, first.Tag)
+		}
+		if (l.Direction == "rtl") != (l.Tag == "ar") {
+			t.Errorf("%s is written %s", l.Tag, l.Direction)
+		}
+		// A sentence that was left in English is one that was forgotten.
+		for _, key := range first.Keys() {
+			mine, _ := l.Text(key)
+			theirs, _ := first.Text(key)
+			if l.Tag != first.Tag && mine == theirs && strings.Contains(mine, " ") {
+				t.Errorf("%s is in English in %s: %q", key, l.Tag, mine)
+			}
+		}
+	}
+	if !slices.Equal(tags, []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}) {
+		t.Errorf("the languages are %v", tags)
+	}
+}
+
+func TestMatch(t *testing.T) {
+	t.Parallel()
+	c := load(t)
+	for accept, want := range map[string]string{
+		"": "en", "*": "en", "xx": "en", "sv, tlh": "en", "nonsense;;q=": "en", "de-CH, fr;q=0.5": "de", "fr-CA": "fr", "sv;q=1, ar-EG;q=0.9": "ar",
+		"zh-Hans-CN": "zh", "zh-CN,zh;q=0.9,en;q=0.8": "zh", "pt-BR": "pt", "hi-IN,en;q=0.2": "hi", "en;q=0.1, es-MX;q=0.9": "es", strings.Repeat("x", 10_000): "en",
+	} {
+		if got := c.Match(accept).Tag; got != want {
+			t.Errorf("%.40q: %s, want %s", accept, got, want)
+		}
+	}
+	if _, ok := c.Get("xx"); ok {
+		t.Error("there is a language xx")
+	}
+}
+
+func TestDates(t *testing.T) {
+	t.Parallel()
+	c := load(t)
+	day := time.Date(2026, 3, 1, 23, 5, 0, 0, time.FixedZone("", -3600))
+	for tag, want := range map[string][2]string{
+		"en": {"1 March 2026", "2 March 2026, 00:05 UTC"}, "es": {"1 de marzo de 2026", "2 de marzo de 2026, 00:05 UTC"},
+		"fr": {"1er mars 2026", "2 mars 2026 à 00:05 UTC"}, "de": {"1. März 2026", "2. März 2026, 00:05 UTC"},
+		"pt": {"1 de março de 2026", "2 de março de 2026, 00:05 UTC"}, "ar": {"1 مارس 2026", "2 مارس 2026، 00:05 UTC"},
+		"hi": {"1 मार्च 2026", "2 मार्च 2026, 00:05 UTC"}, "zh": {"2026年3月1日", "2026年3月2日 00:05 UTC"},
+	} {
+		l, _ := c.Get(tag)
+		if got := [2]string{l.Date(day), l.Time(day)}; got != want {
+			t.Errorf("%s: %q, want %q", tag, got, want)
+		}
+	}
+}
+
+func TestMessages(t *testing.T) {
+	t.Parallel()
+	en, _ := load(t).Get("en")
+	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has taken this certificate back. It is no longer valid." {
+		t.Errorf("%q, %v", got, err)
+	}
+	// A value is filled in as it is, and not searched for placeholders.
+	if got, err := en.Text("signatures.range", "from", "{end}", "end", "x"); err != nil || got != "{end} to x" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := en.HTML("revoked.text", "institution", "<b>"); err != nil || !strings.HasPrefix(string(got), "<bdi>&lt;b&gt;</bdi> has") {
+		t.Errorf("%q, %v", got, err)
+	}
+	if got, err := en.HTML("unknown.near", "link", template.HTML("<a>x</a>")); err != nil || got != "Did you mean <a>x</a>?" {
+		t.Errorf("%q, %v", got, err)
+	}
+	for name, args := range map[string][]any{
+		"no such message": {"no.such"}, "no value": {"revoked.text"}, "half a pair": {"revoked.text", "institution"},
+		"another name": {"revoked.text", "name", "x"}, "one too many": {"valid.title", "name", "x"},
+	} {
+		if got, err := en.Text(args[0].(string), args[1:]...); err == nil {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
