@@ -15,8 +15,11 @@ FUZZTIME  ?= 30s
 BENCHTIME ?= 2s
 BENCH     ?= .
 
-# PDFium's WebAssembly build, which package pdfium embeds.
+# What is embedded and not written here: PDFium's WebAssembly build, and the
+# decoder of QR codes for browsers that have none.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm
+DECODER := internal/web/public/assets/qr/decode.js
+EMBEDDED := $(PDFIUM) $(DECODER)
 
 # The npm libraries by which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
@@ -26,19 +29,27 @@ SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
 GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 
 .PHONY: build
-build: $(PDFIUM) ## build bin/certvault
+build: $(EMBEDDED) ## build bin/certvault
 	go build -trimpath -buildvcs=$(BUILDVCS) -o bin/certvault ./cmd/certvault
 
-# The lock file pins the package by its digest, which npm checks; the licence
-# texts go into the binary with the module.
-$(PDFIUM): web-deps/package-lock.json
+# The lock file pins each package by its digest, which npm checks; the licence
+# texts go into the binary with what they are for.
+web-deps/node_modules: web-deps/package-lock.json
 	cd web-deps && npm ci --silent
+	touch $@
+
+$(PDFIUM): web-deps/node_modules
 	cp web-deps/node_modules/@embedpdf/pdfium/LICENSE* $(@D)
 	cp web-deps/node_modules/@embedpdf/pdfium/dist/pdfium.wasm $@
 	cd $(@D) && $(SHA256SUM) -c SHA256SUMS
 
 $(RECEIVERS): test/receivers/package-lock.json
 	cd $(<D) && npm ci --silent
+	touch $@
+
+$(DECODER): web-deps/node_modules
+	mkdir -p $(@D)
+	cp web-deps/node_modules/qr/LICENSE-MIT web-deps/node_modules/qr/index.js web-deps/node_modules/qr/decode.js $(@D)
 	touch $@
 
 .PHONY: run
@@ -50,7 +61,7 @@ demo: build ## show the main job: upload, wait, verified PDF
 	go run ./test/demo
 
 .PHONY: deps
-deps: $(PDFIUM) $(RECEIVERS) ## bring in what the tests need beside Go
+deps: $(EMBEDDED) $(RECEIVERS) ## bring in what the tests need beside Go
 	.ci/tools
 
 .PHONY: test
@@ -67,17 +78,17 @@ test/e2e: deps build ## run the end-to-end tests on the built binary
 	go run ./test/pgcluster -- go test -count=1 -timeout 5m -tags e2e ./test/e2e/...
 
 .PHONY: lint
-lint: $(PDFIUM) ## check the code against .golangci.yaml
+lint: $(EMBEDDED) ## check the code against .golangci.yaml
 	$(GOLANGCI) run
 
 .PHONY: verify
-verify: $(PDFIUM) ## check that generated files and module files are up to date
+verify: $(EMBEDDED) ## check that generated files and module files are up to date
 	.ci/generated
 	go mod verify
 	go mod tidy -diff
 
 .PHONY: fuzz
-fuzz: $(PDFIUM) ## run every fuzz target for FUZZTIME (30s) each
+fuzz: $(EMBEDDED) ## run every fuzz target for FUZZTIME (30s) each
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
@@ -86,7 +97,7 @@ bench: deps build ## measure; BENCH selects, BENCHTIME (2s) says how long
 
 .PHONY: clean
 clean: ## remove what make made
-	rm -rf bin web-deps/node_modules test/receivers/node_modules $(PDFIUM) $(dir $(PDFIUM))LICENSE*
+	rm -rf bin web-deps/node_modules test/receivers/node_modules $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))
 
 .PHONY: help
 help: ## list these targets

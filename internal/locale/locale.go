@@ -79,9 +79,12 @@ func Load() (*Catalog, error) {
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
 	var says struct {
-		Name, Direction, Date, Time, First string
-
-		Months []string
+		Name      string   `toml:"name"`
+		Direction string   `toml:"direction"`
+		Date      string   `toml:"date"`
+		Time      string   `toml:"time"`
+		First     string   `toml:"first"`
+		Months    []string `toml:"months"`
 	}
 	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &says); err != nil {
 		return nil, err

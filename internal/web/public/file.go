@@ -1,10 +1,12 @@
 package public
 
 import (
+	"bytes"
 	"encoding/hex"
 	"errors"
 	"mime"
 	"net/http"
+	"time"
 
 	"github.com/google/uuid"
 
@@ -30,7 +32,7 @@ func assetHeaders(w http.ResponseWriter, mediaType string) {
 
 // file gives a verified PDF, or a picture of it, to who has its capability
 // URL. After a revocation the link gives nothing.
-func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
+func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id, err := uuid.Parse(r.PathValue("uuid"))
 	if err != nil {
@@ -51,6 +53,27 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
 	if err != nil || c.Status != cert.Approved {
 		return errNoFile
 	}
+	return p.send(w, r, c, kind)
+}
+
+// publicFile gives the verified PDF, or a picture of it, to anyone with the
+// reference id, where the institution lets them.
+func (p *Pages) publicFile(w http.ResponseWriter, r *http.Request, kind web.Kind) error {
+	v, err := p.find(r.Context(), r.PathValue("reference_id"))
+	if fault.Is(err, fault.NotFound) {
+		return errNoFile
+	}
+	if err != nil {
+		return err
+	}
+	if kind == web.PDFFile && v.Downloadable() || kind == web.ImageFile && v.Pictured() {
+		return p.send(w, r, v.certificate, kind)
+	}
+	return errNoFile
+}
+
+// send answers with a certificate's file.
+func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate, kind web.Kind) (err error) {
 	open, name, mediaType := p.Certs.OpenVerified, c.ReferenceID+".pdf", string(seal.PDF)
 	tag := hex.EncodeToString(c.Verified.SHA256[:])
 	switch kind {
@@ -60,7 +83,7 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
 	default:
 		return errNoFile
 	}
-	content, err := open(ctx, c)
+	content, err := open(r.Context(), c)
 	if err != nil {
 		return err
 	}
@@ -68,6 +91,19 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) (err error) {
 	assetHeaders(w, mediaType)
 	w.Header().Set("Content-Disposition", mime.FormatMediaType("inline", map[string]string{"filename": name}))
 	return web.ServeContent(w, r, content, tag)
+}
+
+// logo gives an institution's logo. Its address has its digest, so that it can be
+// kept.
+func (p *Pages) logo(w http.ResponseWriter, r *http.Request) error {
+	content, err := p.Accounts.Logo(r.Context(), r.PathValue("slug"), r.PathValue("digest"))
+	if err != nil {
+		return err
+	}
+	assetHeaders(w, string(seal.PNG))
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(content))
+	return nil
 }
 
 func (p *Pages) qrCode(w http.ResponseWriter, r *http.Request) error {
@@ -81,7 +117,7 @@ func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
 // symbol draws the QR code or barcode of a certificate that can be verified;
 // it holds the reference id and nothing else.
 func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
-	v, err := p.find(r)
+	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
 		return err
 	}

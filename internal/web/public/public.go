@@ -28,9 +28,14 @@ type Pages struct {
 	// SetupRemote lets the set-up link be used from other machines.
 	SetupRemote bool
 
-	view     *view
+	view *view
+	// cards bounds how many cards are drawn at once: each takes some megabytes.
+	cards    chan struct{}
 	patterns []string
 }
+
+// cardsAtOnce is how many cards are drawn at once.
+const cardsAtOnce = 2
 
 // Handler gives the routes.
 func (p *Pages) Handler() (http.Handler, error) {
@@ -38,6 +43,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	if p.view, err = newView(); err != nil {
 		return nil, err
 	}
+	p.cards = make(chan struct{}, cardsAtOnce)
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
 		p.patterns = append(p.patterns, pattern)
@@ -49,13 +55,15 @@ func (p *Pages) Handler() (http.Handler, error) {
 	})
 	route("GET /verify", p.lookUp)
 	route("GET /verify/{reference_id}", p.verify)
-	route("GET /verify/{reference_id}/qrcode.svg", p.qrCode)
-	route("GET /verify/{reference_id}/barcode.svg", p.barcode)
+	route("GET /verify/{reference_id}/{what}", p.below)
+	route("GET /logos/{slug}/{digest}", p.logo)
 	route("GET /files/{uuid}/{kind}", p.file)
 	route("GET /signatures", p.signatures)
 	route("GET "+rootPath, p.root)
 	route("GET /setup", p.setup)
-	mux.Handle("GET /assets/{file}", web.Handler(p.render, p.view.asset))
+	for _, pattern := range []string{"GET /assets/{version}/{file}", "GET /assets/{version}/{folder}/{file}"} {
+		mux.Handle(pattern, web.Handler(p.render, p.view.asset))
+	}
 	return p.throttle(web.Routes(mux, p.render)), nil
 }
 
@@ -75,4 +83,25 @@ func (p *Pages) throttle(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// below serves what lies below a certificate's page, and the look-up of files:
+// "file" is no reference id, since it lacks sixteen characters.
+func (p *Pages) below(w http.ResponseWriter, r *http.Request) error {
+	if r.PathValue("reference_id") == "file" {
+		return p.digest(w, r)
+	}
+	switch r.PathValue("what") {
+	case "qrcode.svg":
+		return p.qrCode(w, r)
+	case "barcode.svg":
+		return p.barcode(w, r)
+	case "card.png":
+		return p.card(w, r)
+	case "certificate.pdf":
+		return p.publicFile(w, r, web.PDFFile)
+	case "image.png":
+		return p.publicFile(w, r, web.ImageFile)
+	}
+	return errUnknownPage
 }

@@ -20,5 +20,5 @@ func (p *Pages) setup(w http.ResponseWriter, r *http.Request) error {
 	if !works {
 		return errUnknownPage
 	}
-	return p.view.page(w, http.StatusOK, "setup.html", nil)
+	return p.view.page(w, r, http.StatusOK, "setup.html", nil)
 }

@@ -22,7 +22,7 @@ type root struct {
 
 // signatures explains how to check a signature with nothing but the file and the
 // root.
-func (p *Pages) signatures(w http.ResponseWriter, _ *http.Request) error {
+func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 	list, err := p.Keys.Roots()
 	if err != nil {
 		return fmt.Errorf("reading the roots: %w", err)
@@ -34,10 +34,8 @@ func (p *Pages) signatures(w http.ResponseWriter, _ *http.Request) error {
 			ValidFrom: web.Timestamp(&c.NotBefore), ValidEnd: web.Timestamp(&c.NotAfter),
 		}
 	}
-	return p.view.page(w, http.StatusOK, "signatures.html", struct {
-		Roots   []root
-		Address string
-	}{roots, p.Links.To(rootPath)})
+	w.Header().Set("Cache-Control", "no-cache")
+	return p.view.page(w, r, http.StatusOK, "signatures.html", roots)
 }
 
 // root gives the roots as PEM, the current one first, each below its name and

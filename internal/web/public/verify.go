@@ -1,10 +1,11 @@
 package public
 
 import (
+	"context"
 	"net/http"
 	"net/url"
-	"strings"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
@@ -23,9 +24,18 @@ type verification struct {
 	Reason           *string `json:"reason"`
 	Checks           []check `json:"checks"`
 
-	// OriginalSHA256 and VerifiedSHA256 are shown on the page.
+	// What follows is shown on pages alone.
+
 	OriginalSHA256 string `json:"-"`
 	VerifiedSHA256 string `json:"-"`
+	// Face is the institution's.
+	Face *account.Face `json:"-"`
+	// Match is what a file that was looked up is to the certificate.
+	Match cert.Match `json:"-"`
+	// URL is the address of the page and CardURL of its picture, whole.
+	URL         string `json:"-"`
+	CardURL     string `json:"-"`
+	certificate *cert.Certificate
 }
 
 type check struct {
@@ -39,19 +49,77 @@ const (
 	valid      = "valid"
 	revoked    = "revoked"
 	processing = "processing"
+	// unchecked and damaged are valid records whose file or signature could not
+	// be checked, or did not pass: pages never show them as valid.
+	unchecked = "unchecked"
+	damaged   = "damaged"
 )
 
 var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
 
-// verify shows the state of a certificate. One that failed is told as unknown.
-func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
-	// A revocation must show at once, so no copy is used unasked.
+// Verdict is what the page says first of all.
+func (v *verification) Verdict() string {
+	if v.Status != valid {
+		return v.Status
+	}
+	verdict := valid
+	for _, k := range v.Checks {
+		switch cert.Result(k.Result) {
+		case cert.Passed:
+		case cert.FailedCheck:
+			return damaged
+		case cert.NotRun:
+			verdict = unchecked
+		}
+	}
+	return verdict
+}
+
+// Ran tells whether a check ran.
+func (v *verification) Ran(name string) bool {
+	for _, k := range v.Checks {
+		if k.Name == name {
+			return k.Result != string(cert.NotRun)
+		}
+	}
+	return false
+}
+
+// Downloadable tells whether the public may have the file.
+func (v *verification) Downloadable() bool {
+	return v.Status == valid && v.Face.AllowDownload && !v.Face.HideName
+}
+
+// Pictured tells whether the public may see the picture.
+func (v *verification) Pictured() bool {
+	return v.Status == valid && v.Face.AllowImage && !v.Face.HideName
+}
+
+// ContactLink is where a contact leads, empty when it is only text.
+func (v *verification) ContactLink() string {
+	if e, err := account.ParseEmail(v.Face.Contact); err == nil {
+		return "mailto:" + e.Text
+	}
+	if u, err := url.Parse(v.Face.Contact); err == nil && u.Scheme == "https" && u.Host != "" {
+		return u.String()
+	}
+	return ""
+}
+
+// notStored keeps every copy of a state from being used: a revocation must show
+// at once.
+func notStored(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Add("Vary", "Accept")
-	v, err := p.find(r)
+}
+
+// verify shows the state of a certificate. One that failed is told as unknown.
+func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
+	notStored(w)
+	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
 		if fault.Is(err, fault.NotFound) && !wantsJSON(r) {
-			return p.view.page(w, http.StatusNotFound, "unknown.html", r.PathValue("reference_id"))
+			return p.unknown(w, r, r.PathValue("reference_id"))
 		}
 		return err
 	}
@@ -60,22 +128,34 @@ func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 			Data *verification `json:"data"`
 		}{Data: v})
 	}
-	if v.Status == processing {
-		w.Header().Set("Refresh", "5")
-	}
-	return p.view.page(w, http.StatusOK, v.Status+".html", v)
+	return p.show(w, r, v)
 }
 
-func (p *Pages) find(r *http.Request) (*verification, error) {
-	ctx := r.Context()
-	c, err := p.Certs.ByReference(ctx, r.PathValue("reference_id"))
+// show draws the page of a certificate.
+func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) error {
+	if v.Status == processing {
+		w.Header().Set("Refresh", "5")
+		return p.view.page(w, r, http.StatusOK, "processing.html", v)
+	}
+	return p.view.page(w, r, http.StatusOK, "certificate.html", v)
+}
+
+// find gives what the public may know of the certificate of a typed reference
+// id.
+func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
+	c, err := p.Certs.ByReference(ctx, typed)
 	if fault.Is(err, fault.NotFound) {
 		return nil, errUnknown
 	}
 	if err != nil {
 		return nil, err
 	}
-	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}}
+	return p.tell(ctx, c)
+}
+
+// tell gives what the public may know of a certificate.
+func (p *Pages) tell(ctx context.Context, c *cert.Certificate) (*verification, error) {
+	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}, certificate: c}
 	switch c.Status {
 	case cert.Processing:
 		v.Status = processing
@@ -90,16 +170,22 @@ func (p *Pages) find(r *http.Request) (*verification, error) {
 	default:
 		return nil, errUnknown
 	}
-	inst, err := p.Accounts.Institution(ctx, c.InstitutionID)
+	face, err := p.Accounts.Face(ctx, c.InstitutionID)
 	if err != nil {
 		return nil, err
 	}
-	v.Institution, v.CertificateTitle, v.FullName, v.IssueDate = &inst.Name, &c.Title, &c.FullName, &c.IssueDate
+	v.Face = face
+	v.Institution, v.CertificateTitle, v.IssueDate = &face.Name, &c.Title, &c.IssueDate
+	if !face.HideName {
+		v.FullName = &c.FullName
+	}
 	v.ApprovedAt, v.RevokedAt = web.Timestamp(c.ApprovedAt), web.Timestamp(c.RevokedAt)
 	v.OriginalSHA256 = hexOf(c.File.SHA256)
 	if c.Verified != nil {
 		v.VerifiedSHA256 = hexOf(c.Verified.SHA256)
 	}
+	v.URL = p.Links.Verify(c.ReferenceID)
+	v.CardURL = v.URL + "/card.png"
 	checks, err := p.Certs.Checks(ctx, c)
 	if err != nil {
 		return nil, err
@@ -108,53 +194,4 @@ func (p *Pages) find(r *http.Request) (*verification, error) {
 		v.Checks = append(v.Checks, check{Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt)})
 	}
 	return v, nil
-}
-
-// lookUp is the page on which a reference id, or a link that holds one, is
-// typed.
-func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
-	typed := strings.TrimSpace(r.URL.Query().Get("reference_id"))
-	if typed == "" {
-		return p.view.page(w, http.StatusOK, "lookup.html", nil)
-	}
-	// A link, with its scheme or without; what follows the id is of no use.
-	typed, _, _ = strings.Cut(typed, "?")
-	if _, after, found := strings.Cut(typed, "/verify/"); found {
-		typed, _, _ = strings.Cut(after, "/")
-	}
-	typed = typed[strings.LastIndexByte(typed, '/')+1:]
-	if folded := cert.FoldReference(typed); folded == "" {
-		return p.view.page(w, http.StatusNotFound, "unknown.html", typed)
-	}
-	http.Redirect(w, r, "/verify/"+url.PathEscape(typed), http.StatusSeeOther)
-	return nil
-}
-
-// wantsJSON tells whether a client prefers JSON to a page: it names it, and
-// does not take HTML.
-func wantsJSON(r *http.Request) bool {
-	accept := r.Header.Get("Accept")
-	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
-}
-
-// render answers an error: as JSON to who asked for it, else as a page.
-func (p *Pages) render(w http.ResponseWriter, r *http.Request, err error) {
-	if wantsJSON(r) {
-		web.WriteJSONError(w, r, err)
-		return
-	}
-	status, text := web.Explain(w, r, err)
-	w.Header().Set("Cache-Control", "no-store")
-	if status == http.StatusInternalServerError {
-		text = "Something went wrong on our side."
-	}
-	if err := p.view.page(w, status, "error.html", errorPage{Status: status, Message: text, RequestID: web.RequestID(r)}); err != nil {
-		http.Error(w, text, status)
-	}
-}
-
-type errorPage struct {
-	Status    int
-	Message   string
-	RequestID string
 }

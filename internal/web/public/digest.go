@@ -1,0 +1,111 @@
+package public
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// different is what a file is that was held against a certificate and is
+// another.
+const different cert.Match = "different"
+
+var errUnknownFile = fault.New(fault.NotFound, "No such file here.")
+
+// fileAnswer is what is known of a file.
+type fileAnswer struct {
+	Match cert.Match `json:"match"`
+	// Count is how many certificates the file matches.
+	Count int           `json:"count"`
+	Data  *verification `json:"data,omitempty"`
+}
+
+// comparison is a file that is not the one issued under a reference id.
+type comparison struct {
+	*verification
+
+	Digest string
+	// Other is the reference id of the certificate whose verified PDF the file is.
+	Other string
+}
+
+// digest tells what is known of a file by its SHA-256. The file stays with the
+// visitor. With a reference id it is held against that certificate.
+func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
+	notStored(w)
+	ctx := r.Context()
+	given, err := hex.DecodeString(r.PathValue("what"))
+	if err != nil || len(given) != sha256.Size {
+		return errUnknownFile
+	}
+	answer, err := p.match(r, [sha256.Size]byte(given))
+	if fault.Is(err, fault.NotFound) && !wantsJSON(r) {
+		return p.view.page(w, r, http.StatusNotFound, "unknown_file.html", hex.EncodeToString(given))
+	}
+	if err != nil {
+		return err
+	}
+	if wantsJSON(r) {
+		return web.WriteJSON(w, http.StatusOK, answer)
+	}
+	switch {
+	case answer.Data == nil:
+		return p.view.page(w, r, http.StatusOK, "originals.html", answer)
+	case answer.Match == different && answer.Data.Status != processing:
+		c := &comparison{verification: answer.Data, Digest: hex.EncodeToString(given)}
+		if m, err := p.Certs.ByDigest(ctx, [sha256.Size]byte(given)); err == nil && m.Match == cert.MatchVerified {
+			c.Other = m.Certificate.ReferenceID
+		} else if err != nil && !fault.Is(err, fault.NotFound) {
+			return err
+		}
+		return p.view.page(w, r, http.StatusOK, "differs.html", c)
+	}
+	answer.Data.Match = answer.Match
+	return p.show(w, r, answer.Data)
+}
+
+// match looks a file up, or holds it against the certificate that the request
+// names. A reference id that nobody has is as none.
+func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileAnswer, error) {
+	ctx := r.Context()
+	if typed := referenceIn(r.URL.Query().Get("reference_id")); typed != "" {
+		v, err := p.find(ctx, typed)
+		if err == nil {
+			return compare(v, sum), nil
+		}
+		if !fault.Is(err, fault.NotFound) {
+			return nil, err
+		}
+	}
+	m, err := p.Certs.ByDigest(ctx, sum)
+	if fault.Is(err, fault.NotFound) {
+		return nil, errUnknownFile
+	}
+	if err != nil {
+		return nil, err
+	}
+	answer := &fileAnswer{Match: m.Match, Count: m.Count}
+	if m.Certificate != nil {
+		if answer.Data, err = p.tell(ctx, m.Certificate); err != nil {
+			return nil, err
+		}
+	}
+	return answer, nil
+}
+
+// compare holds a file against one certificate. One that is in processing has no
+// files yet that the public may know of.
+func compare(v *verification, sum [sha256.Size]byte) *fileAnswer {
+	c := v.certificate
+	switch {
+	case v.Status != processing && c.Verified != nil && c.Verified.SHA256 == sum:
+		return &fileAnswer{Match: cert.MatchVerified, Count: 1, Data: v}
+	case v.Status != processing && c.File.SHA256 == sum:
+		return &fileAnswer{Match: cert.MatchOriginal, Count: 1, Data: v}
+	}
+	return &fileAnswer{Match: different, Data: v}
+}

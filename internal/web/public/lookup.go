@@ -1,0 +1,49 @@
+package public
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/certvault/certvault/internal/cert"
+)
+
+// lookUp is the page on which a reference id, or a link that holds one, is
+// typed.
+func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
+	typed := referenceIn(r.URL.Query().Get("reference_id"))
+	if typed == "" {
+		w.Header().Set("Cache-Control", "no-cache")
+		return p.view.page(w, r, http.StatusOK, "lookup.html", nil)
+	}
+	if cert.FoldReference(typed) == "" {
+		notStored(w)
+		return p.unknown(w, r, typed)
+	}
+	http.Redirect(w, r, p.view.reader(r).Link("/verify/"+url.PathEscape(typed)), http.StatusSeeOther)
+	return nil
+}
+
+// referenceIn takes the reference id out of a link, with its scheme or without;
+// what follows the id is of no use.
+func referenceIn(typed string) string {
+	typed, _, _ = strings.Cut(strings.TrimSpace(typed), "?")
+	if _, after, found := strings.Cut(typed, "/verify/"); found {
+		typed, _, _ = strings.Cut(after, "/")
+	}
+	return typed[strings.LastIndexByte(typed, '/')+1:]
+}
+
+// unknown says that there is no such certificate, and helps to find a typing
+// mistake.
+func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) error {
+	near, err := p.Certs.Near(r.Context(), typed)
+	if err != nil {
+		return err
+	}
+	return p.view.page(w, r, http.StatusNotFound, "unknown.html", struct {
+		cert.Typo
+
+		Typed, Near string
+	}{cert.FindTypo(typed), typed, near})
+}
