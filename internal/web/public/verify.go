@@ -86,13 +86,15 @@ func (v *verification) Ran(name string) bool {
 }
 
 // Downloadable tells whether the public may have the file.
-func (v *verification) Downloadable() bool {
-	return v.Status == valid && v.Face.AllowDownload && !v.Face.HideName
-}
+func (v *verification) Downloadable() bool { return v.givenOut() && v.Face.AllowDownload }
 
 // Pictured tells whether the public may see the picture.
-func (v *verification) Pictured() bool {
-	return v.Status == valid && v.Face.AllowImage && !v.Face.HideName
+func (v *verification) Pictured() bool { return v.givenOut() && v.Face.AllowImage }
+
+// givenOut tells whether the file is one to give to anybody: of a certificate
+// that stands, not known to be damaged, and showing no name that is hidden.
+func (v *verification) givenOut() bool {
+	return v.Status == valid && v.Verdict() != damaged && !v.Face.HideName
 }
 
 // ContactLink is where a contact leads, empty when it is only text.

@@ -1,0 +1,304 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	_ "modernc.org/sqlite" // the driver "sqlite"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// linkTime bounds the wait for the set-up link.
+const linkTime = 10 * time.Second
+
+// page is one page in one state.
+type page struct {
+	Name   string `json:"name"`
+	URL    string `json:"url"`
+	Status int    `json:"status"`
+	// Scored pages are given to Lighthouse, in CI as elsewhere.
+	Scored bool `json:"scored"`
+	// Indexed pages must be such that search engines find them.
+	Indexed bool `json:"indexed"`
+}
+
+// fixture is a vault with a certificate in every state that the public can see.
+type fixture struct {
+	Pages []page `json:"pages"`
+	// File is a verified PDF on this machine and FilePage what a browser must
+	// arrive at with it; Changed is the same file with one byte changed.
+	File     string `json:"file"`
+	FilePage string `json:"file_page"`
+	Changed  string `json:"changed"`
+	// Reference is the reference id of that file.
+	Reference string `json:"reference"`
+
+	dir    string
+	vaults []*vault.Vault
+	client *vault.Client
+	// sample is the file made last.
+	sample []byte
+}
+
+func newFixture(ctx context.Context) (_ *fixture, err error) {
+	f := &fixture{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, f.close())
+		}
+	}()
+	if f.dir, err = os.MkdirTemp("", "certvault-quality-"); err != nil {
+		return nil, fmt.Errorf("making a data folder: %w", err)
+	}
+	if err := f.setup(ctx); err != nil {
+		return nil, err
+	}
+	return f, f.fill(ctx)
+}
+
+// start starts a vault on a folder of the fixture.
+func (f *fixture) start(ctx context.Context, folder string, args ...string) (*vault.Vault, error) {
+	data := filepath.Join(f.dir, folder)
+	if err := os.MkdirAll(data, 0o700); err != nil {
+		return nil, fmt.Errorf("making a data folder: %w", err)
+	}
+	v, err := vault.Start(ctx, vault.Options{Data: data, Args: append([]string{"--rate-limit", "0", "--public-rate-limit", "0"}, args...)})
+	if err != nil {
+		return nil, err
+	}
+	f.vaults = append(f.vaults, v)
+	return v, nil
+}
+
+// close stops the vaults and removes what they left.
+func (f *fixture) close() error {
+	var errs []error
+	for _, v := range f.vaults {
+		_, err := v.Stop()
+		errs = append(errs, err, v.Forget())
+	}
+	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
+}
+
+// setup is a vault that nobody owns yet.
+func (f *fixture) setup(ctx context.Context) error {
+	v, err := f.start(ctx, "new")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, linkTime)
+	defer cancel()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if _, link, found := strings.Cut(v.Stdout(), "hour: "); found && strings.HasSuffix(link, "\n") {
+			f.add("setup", strings.TrimSpace(link), http.StatusOK)
+			return nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return fmt.Errorf("the vault printed no set-up link: %s", v.Stdout())
+		}
+	}
+}
+
+func (f *fixture) add(name, address string, status int) *page {
+	f.Pages = append(f.Pages, page{Name: name, URL: address, Status: status})
+	return &f.Pages[len(f.Pages)-1]
+}
+
+// make uploads a certificate and waits until it is made.
+func (f *fixture) make(ctx context.Context, title, name string) (*vault.Certificate, error) {
+	f.sample = vault.Sample{
+		Institution: "Northern & Western University", Title: title, Name: name, Line: "has completed the course of study.", Date: "30 June 2026", Emblem: 120,
+	}.PDF()
+	return f.upload(ctx, title, name, f.sample, true)
+}
+
+func (f *fixture) upload(ctx context.Context, title, name string, file []byte, wait bool) (*vault.Certificate, error) {
+	form := vault.NewForm(title, name, "person@example.org", "diploma.pdf", file).With("issue_date", "2026-06-30")
+	a, err := f.client.Upload(ctx, form)
+	if err != nil {
+		return nil, err
+	}
+	if a.Status != http.StatusCreated {
+		return nil, fmt.Errorf("the upload was answered with %d %s", a.Status, a.Body)
+	}
+	made, err := a.Certificate()
+	if err != nil || !wait {
+		return made, err
+	}
+	if made, err = f.client.Await(ctx, made.UUID); err == nil && made.Status.Value != "approved" {
+		err = fmt.Errorf("%s is %s: %+v", title, made.Status.Value, made.Failure)
+	}
+	return made, err
+}
+
+// fill makes the certificates.
+func (f *fixture) fill(ctx context.Context) error {
+	v, err := f.start(ctx, "data")
+	if err != nil {
+		return err
+	}
+	inst, err := v.CreateInstitution(ctx, "Northern & Western University", "NWU")
+	if err != nil {
+		return err
+	}
+	token, err := v.CreateToken(ctx, inst.Slug, "", vault.Permissions...)
+	if err != nil {
+		return err
+	}
+	if f.client, err = v.Client(token); err != nil {
+		return err
+	}
+	made := map[string]*vault.Certificate{}
+	for name, title := range map[string]string{
+		"valid": "Bachelor of Science in Physics", "revoked": "Master of Arts in History", "unchecked": "Doctor of Philosophy", "damaged": "Diploma in Chemistry",
+		"long": "Certificate of Completion of the Advanced Professional Training Programme in Interdisciplinary Environmental Sciences",
+	} {
+		if made[name], err = f.make(ctx, title, "Amina Okafor"); err != nil {
+			return err
+		}
+	}
+	if made["arabic"], err = f.upload(ctx, "شهادة تقدير في الهندسة", "ليلى حسن", f.sample, true); err != nil {
+		return err
+	}
+	twice := vault.Sample{Institution: "Northern & Western University", Title: "Attendance", Name: "Everyone", Date: "30 June 2026"}.PDF()
+	for _, name := range []string{"Chen Wei", "Dora Maar"} {
+		if _, err := f.upload(ctx, "Attendance of "+name, name, twice, true); err != nil {
+			return err
+		}
+	}
+	a, err := f.client.PostJSON(ctx, vault.CertificatesPath+"/"+made["revoked"].UUID+"/revoke",
+		`{"reason": "The thesis was withdrawn after an inquiry found that its data had been made up.\nSee the university's notice of 3 July 2026."}`)
+	if err != nil || a.Status != http.StatusOK {
+		return fmt.Errorf("revoking: %+v, %w", a, err)
+	}
+	if err := f.keep(ctx, made["valid"]); err != nil {
+		return err
+	}
+	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {
+		return err
+	}
+	// A vault whose time-stamp authority does not answer keeps what it is given in
+	// processing.
+	if _, err := v.Stop(); err != nil {
+		return err
+	}
+	second, err := f.start(ctx, "data", "--tsa", "http://127.0.0.1:9/")
+	if err != nil {
+		return err
+	}
+	f.client.URL = second.URL
+	if f.client, err = second.Client(token); err != nil {
+		return err
+	}
+	if made["processing"], err = f.upload(ctx, "Waiting", "Amina Okafor", twice, false); err != nil {
+		return err
+	}
+	if err := f.public(ctx, second, inst.Slug); err != nil {
+		return err
+	}
+	f.list(second.URL, made, sha256.Sum256(twice))
+	return nil
+}
+
+// public lets the public see what it can be let see.
+func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error {
+	logo, err := vault.PNG(320, 120)
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(f.dir, "logo.png")
+	if err := os.WriteFile(file, logo, 0o600); err != nil {
+		return fmt.Errorf("writing the logo: %w", err)
+	}
+	res, err := vault.Run(ctx, v.Options, "", "institution", "set", "--institution", slug, "--public-image", "--public-download",
+		"--contact", "registry@nwu.example", "--logo", file)
+	if err != nil || res.Code != 0 {
+		return fmt.Errorf("institution set: %s%s, %w", res.Stdout, res.Stderr, err)
+	}
+	return nil
+}
+
+// keep saves a verified PDF, and the same with one byte changed.
+func (f *fixture) keep(ctx context.Context, c *vault.Certificate) error {
+	a, err := f.client.Get(ctx, vault.CertificatesPath+"/"+c.UUID+"/download")
+	if err != nil || a.Status != http.StatusOK {
+		return fmt.Errorf("downloading: %+v, %w", a, err)
+	}
+	f.Reference = c.ReferenceID
+	f.File, f.Changed = filepath.Join(f.dir, "verified.pdf"), filepath.Join(f.dir, "changed.pdf")
+	changed := bytes.Replace(a.Body, []byte("%PDF-1."), []byte("%PDF-2."), 1)
+	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600))
+}
+
+// damage brings about what no client can: a check that did not run and one that
+// failed.
+func (f *fixture) damage(ctx context.Context, file string, made map[string]*vault.Certificate) error {
+	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
+	if err != nil {
+		return fmt.Errorf("opening the database: %w", err)
+	}
+	for name, result := range map[string]string{"unchecked": "not_run", "damaged": "failed"} {
+		if _, err := d.ExecContext(ctx, `
+			UPDATE certificate_checks SET result = $1 WHERE name = 'file' AND certificate_id = (SELECT id FROM certificates WHERE uuid = $2)`,
+			result, made[name].UUID); err != nil {
+			return errors.Join(fmt.Errorf("changing a check: %w", err), d.Close())
+		}
+	}
+	return d.Close()
+}
+
+// list names every page and state.
+func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [sha256.Size]byte) {
+	verify := func(name string) string { return base + "/verify/" + made[name].ReferenceID }
+	id := made["valid"].ReferenceID
+	p := f.add("lookup", base+"/verify", http.StatusOK)
+	p.Scored, p.Indexed = true, true
+	p = f.add("signatures", base+"/signatures", http.StatusOK)
+	p.Scored, p.Indexed = true, true
+	for _, name := range []string{"valid", "revoked", "unchecked"} {
+		f.add(name, verify(name), http.StatusOK).Scored = true
+	}
+	for _, name := range []string{"damaged", "long", "arabic", "processing"} {
+		f.add(name, verify(name), http.StatusOK)
+	}
+	f.add("unknown", base+"/verify/NWU-0000000000000000", http.StatusNotFound)
+	f.add("unknown-character", base+"/verify/"+id[:10]+"U"+id[11:], http.StatusNotFound)
+	f.add("unknown-short", base+"/verify/"+id[:18], http.StatusNotFound)
+	f.add("unknown-near", base+"/verify/"+swapped(id), http.StatusNotFound)
+	f.FilePage = base + "/verify/file/" + *made["valid"].VerifiedSHA256
+	f.add("file-verified", f.FilePage, http.StatusOK)
+	f.add("file-original", base+"/verify/file/"+made["valid"].File.SHA256, http.StatusOK)
+	f.add("file-originals", base+"/verify/file/"+hex.EncodeToString(twice[:]), http.StatusOK)
+	f.add("file-unknown", base+"/verify/file/"+strings.Repeat("ab", sha256.Size), http.StatusNotFound)
+	f.add("file-differs", base+"/verify/file/"+strings.Repeat("ab", sha256.Size)+"?reference_id="+url.QueryEscape(id), http.StatusOK).Scored = true
+	f.add("file-differs-revoked", f.FilePage+"?reference_id="+url.QueryEscape(made["revoked"].ReferenceID), http.StatusOK)
+	f.add("error", base+"/no-such-page", http.StatusNotFound)
+}
+
+// swapped exchanges two neighbours of a reference id that differ.
+func swapped(id string) string {
+	b := []byte(id)
+	for i := len(b) - 1; i > len(b)-15; i-- {
+		if b[i] != b[i-1] {
+			b[i], b[i-1] = b[i-1], b[i]
+			break
+		}
+	}
+	return string(b)
+}

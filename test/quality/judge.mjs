@@ -1,0 +1,40 @@
+// Judges the pages in the list that the command of this folder writes:
+//
+//   node judge.mjs pages|scores|scores-quick|screenshots pages.json
+import { mkdir, readFile, rm } from "node:fs/promises";
+import { launch } from "./browser.mjs";
+import { judgePages } from "./pages.mjs";
+import { judgeScores } from "./scores.mjs";
+import { takeScreenshots } from "./screenshots.mjs";
+
+const [what, file] = process.argv.slice(2);
+const plan = JSON.parse(await readFile(file, "utf8"));
+let faults = [];
+switch (what) {
+  case "pages": {
+    const browser = await launch();
+    faults = await judgePages(browser, plan);
+    await browser.close();
+    break;
+  }
+  case "scores":
+    faults = await judgeScores(plan, { runs: 3, categories: ["performance", "accessibility", "best-practices", "seo"] });
+    break;
+  case "scores-quick":
+    faults = await judgeScores(plan, { runs: 1, categories: ["accessibility"] });
+    break;
+  case "screenshots": {
+    const folder = new URL("../screenshots/", import.meta.url);
+    await rm(folder, { recursive: true, force: true });
+    await mkdir(folder, { recursive: true });
+    const browser = await launch();
+    await takeScreenshots(browser, plan, folder);
+    await browser.close();
+    break;
+  }
+  default:
+    faults = [`there is nothing called ${what}`];
+}
+for (const fault of faults) console.error(`FAULT ${fault}`);
+console.log(faults.length ? `${faults.length} faults` : `${what}: no fault`);
+process.exit(faults.length ? 1 : 0);

@@ -1,0 +1,69 @@
+// Command quality looks at the pages of the built vault as a browser shows them:
+// a vault with a certificate in every state, and the judges in package.json.
+//
+//	go run ./test/quality pages         accessibility and markup, on every page and state
+//	go run ./test/quality scores        Lighthouse, medians of three, and weights
+//	go run ./test/quality scores-quick  Lighthouse's accessibility alone
+//	go run ./test/quality screenshots   every page and state, to test/screenshots
+//	go run ./test/quality serve         the vault alone, until it is interrupted
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx, os.Args[1:])
+	stop()
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "quality:", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, args []string) (err error) {
+	if len(args) != 1 {
+		return errors.New("say what to do: pages, scores, scores-quick, screenshots or serve")
+	}
+	root, err := vault.Root()
+	if err != nil {
+		return err
+	}
+	f, err := newFixture(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.close()) }()
+	plan, err := json.MarshalIndent(f, "", "  ")
+	if err != nil {
+		return fmt.Errorf("writing the list of pages: %w", err)
+	}
+	if args[0] == "serve" {
+		fmt.Println(string(plan))
+		<-ctx.Done()
+		return nil
+	}
+	file := filepath.Join(f.dir, "pages.json")
+	if err := os.WriteFile(file, plan, 0o600); err != nil {
+		return fmt.Errorf("writing the list of pages: %w", err)
+	}
+	cmd := exec.CommandContext(ctx, "node", "judge.mjs", args[0], file)
+	cmd.Dir = filepath.Join(root, "test", "quality")
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
+	if err := cmd.Run(); err != nil {
+		return fmt.Errorf("judging: %w", err)
+	}
+	return nil
+}

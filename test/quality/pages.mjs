@@ -1,0 +1,80 @@
+import { AxeBuilder } from "@axe-core/playwright";
+import { HtmlValidate, StaticConfigLoader } from "html-validate";
+import { spawnSync } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import vnu from "vnu-jar";
+import { inLanguage, newPage } from "./browser.mjs";
+
+const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
+
+const looks = [];
+for (const lang of ["en", "ar"]) {
+  for (const colorScheme of ["light", "dark"]) {
+    for (const width of [1280, 320]) looks.push({ lang, colorScheme, width });
+  }
+}
+
+// judgePages gives what is wrong with the pages: for axe in every look, for
+// html-validate and vnu in both directions.
+export async function judgePages(browser, plan) {
+  const faults = [];
+  const markup = new Map();
+  for (const { lang, colorScheme, width } of looks) {
+    const { context, page, complaints, hosts } = await newPage(browser, { colorScheme, viewport: { width, height: 800 } });
+    for (const one of plan.pages) {
+      const name = `${one.name} (${lang}, ${colorScheme}, ${width})`;
+      const url = inLanguage(one.url, lang);
+      const answer = await page.goto(url, { waitUntil: "load" });
+      if (answer.status() !== one.status) faults.push(`${name}: answered ${answer.status()}, not ${one.status}`);
+      if (!markup.has(`${one.name}-${lang}`)) markup.set(`${one.name}-${lang}`, await answer.text());
+      for (const details of await page.locator("details").all()) await details.evaluate((d) => { d.open = true; });
+      const axe = await new AxeBuilder({ page }).withTags(rules).analyze();
+      for (const v of axe.violations) faults.push(`${name}: axe ${v.id}: ${v.nodes.map((n) => n.target.join(" ")).join(", ")}`);
+      const overflow = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      if (overflow > 0) faults.push(`${name}: ${overflow} pixels wider than the window`);
+      for (const host of hosts) if (host !== new URL(one.url).host) faults.push(`${name}: asks ${host}`);
+      hosts.clear();
+      for (const complaint of complaints.splice(0)) faults.push(`${name}: ${complaint}`);
+    }
+    await context.close();
+  }
+  faults.push(...(await validate(markup)));
+  console.log(`${plan.pages.length} pages and states, ${looks.length} looks each`);
+  return faults;
+}
+
+async function validate(markup) {
+  const faults = [];
+  const html = new HtmlValidate(new StaticConfigLoader({
+    extends: ["html-validate:standard"],
+    rules: {
+      // A matter of taste in which we are of the other opinion.
+      "void-style": "off",
+      "long-title": "off",
+      "doctype-style": "off",
+      "no-trailing-whitespace": "off",
+      "no-inline-style": "error",
+    },
+  }));
+  for (const [name, text] of markup) {
+    const report = await html.validateString(text, name);
+    for (const m of report.results.flatMap((r) => r.messages)) faults.push(`${name}: html-validate ${m.ruleId}, line ${m.line}: ${m.message}`);
+  }
+  if (spawnSync("java", ["-version"]).error) {
+    console.log("There is no Java here: the markup is not given to vnu.");
+    return faults;
+  }
+  const folder = await mkdtemp(join(tmpdir(), "certvault-markup-"));
+  for (const [name, text] of markup) await writeFile(join(folder, `${name}.html`), text);
+  const run = spawnSync("java", ["-jar", vnu, "--format", "json", "--skip-non-html", folder], { maxBuffer: 1 << 26 });
+  for (const m of JSON.parse(run.stderr.toString() || '{"messages": []}').messages) {
+    // vnu tells by itself in which language a text is, and is wrong where a page
+    // is mostly names and digits.
+    if (m.type === "info" && /This document appears to be written in/.test(m.message)) continue;
+    faults.push(`${m.url?.split("/").pop()}: vnu, line ${m.lastLine}: ${m.message}`);
+  }
+  await rm(folder, { recursive: true });
+  return faults;
+}

@@ -1,0 +1,38 @@
+import { fileURLToPath } from "node:url";
+import { inLanguage, newPage } from "./browser.mjs";
+
+const looks = [
+  { name: "wide", viewport: { width: 1280, height: 900 }, colorScheme: "light", lang: "en" },
+  { name: "wide-dark", viewport: { width: 1280, height: 900 }, colorScheme: "dark", lang: "en" },
+  { name: "narrow", viewport: { width: 320, height: 700 }, colorScheme: "light", lang: "en" },
+  { name: "wide-ar", viewport: { width: 1280, height: 900 }, colorScheme: "light", lang: "ar" },
+  { name: "narrow-ar-dark", viewport: { width: 320, height: 700 }, colorScheme: "dark", lang: "ar" },
+];
+
+export async function takeScreenshots(browser, plan, folder) {
+  for (const { name, lang, ...options } of looks) {
+    const { context, page } = await newPage(browser, options);
+    for (const one of plan.pages) {
+      await page.goto(inLanguage(one.url, lang), { waitUntil: "load" });
+      await page.screenshot({ path: fileURLToPath(new URL(`${one.name}-${name}.png`, folder)), fullPage: true });
+    }
+    await context.close();
+  }
+  // The other languages, on the pages most seen; and as printed.
+  const { context, page } = await newPage(browser, { viewport: { width: 900, height: 900 } });
+  for (const one of plan.pages.filter((p) => ["lookup", "valid"].includes(p.name))) {
+    for (const lang of ["es", "fr", "de", "pt", "hi", "zh"]) {
+      await page.goto(inLanguage(one.url, lang), { waitUntil: "load" });
+      await page.screenshot({ path: fileURLToPath(new URL(`${one.name}-${lang}.png`, folder)), fullPage: true });
+    }
+  }
+  for (const one of plan.pages.filter((p) => ["valid", "revoked"].includes(p.name))) {
+    await page.goto(one.url, { waitUntil: "load" });
+    await page.pdf({ path: fileURLToPath(new URL(`${one.name}-print.pdf`, folder)), format: "A4" });
+    await page.goto(`${one.url}/card.png`);
+    await page.setViewportSize({ width: 1200, height: 630 });
+    await page.screenshot({ path: fileURLToPath(new URL(`${one.name}-card.png`, folder)) });
+    await page.setViewportSize({ width: 900, height: 900 });
+  }
+  await context.close();
+}
