@@ -65,7 +65,10 @@ func newFixture(ctx context.Context) (_ *fixture, err error) {
 	if err := f.setup(ctx); err != nil {
 		return nil, err
 	}
-	return f, f.fill(ctx)
+	if err := f.fill(ctx); err != nil {
+		return nil, err
+	}
+	return f, nil
 }
 
 // start starts a vault on a folder of the fixture.

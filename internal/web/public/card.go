@@ -221,7 +221,7 @@ func shorten(text string, fits func(string) bool) string {
 func (d *drawing) wrap(text string, size int, bold bool, width, most int) []string {
 	var lines []string
 	line := ""
-	for _, word := range strings.Fields(text) {
+	for word := range strings.FieldsSeq(text) {
 		longer := strings.TrimSpace(line + " " + word)
 		if line != "" && len(lines) < most-1 && d.width(longer, size, bold) > width {
 			lines = append(lines, line)
