@@ -77,6 +77,32 @@ test/race: deps ## run the tests under the race detector (-short: heavy corpora 
 test/e2e: deps build ## run the end-to-end tests on the built binary
 	go run ./test/pgcluster -- go test -count=1 -timeout 5m -tags e2e ./test/e2e/...
 
+# The judges of the pages, pinned by their lock file; they are not shipped.
+JUDGES := test/quality/node_modules
+
+$(JUDGES): test/quality/package-lock.json
+	cd test/quality && npm ci --silent
+	touch $@
+
+.PHONY: quality
+quality: deps build $(JUDGES) ## judge the pages in a browser: axe, markup, behaviour, Lighthouse
+	.ci/tools chromium default-jre-headless
+	go run ./test/quality pages
+	go run ./test/quality behaviour
+	go run ./test/quality scores
+
+.PHONY: quality/quick
+quality/quick: deps build $(JUDGES) ## the part of it that CI has time for
+	.ci/tools chromium
+	go run ./test/quality pages
+	go run ./test/quality behaviour
+	go run ./test/quality scores-quick
+
+.PHONY: screenshots
+screenshots: deps build $(JUDGES) ## write every page and state to test/screenshots
+	.ci/tools chromium
+	go run ./test/quality screenshots
+
 .PHONY: lint
 lint: $(EMBEDDED) ## check the code against .golangci.yaml
 	$(GOLANGCI) run
@@ -97,8 +123,8 @@ bench: deps build ## measure; BENCH selects, BENCHTIME (2s) says how long
 
 .PHONY: clean
 clean: ## remove what make made
-	rm -rf bin web-deps/node_modules test/receivers/node_modules $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))
+	rm -rf bin web-deps/node_modules test/receivers/node_modules $(JUDGES) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))
 
 .PHONY: help
 help: ## list these targets
-	@awk -F ':.*## ' '/^[a-z0-9\/]+:.*## / { printf "%-10s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9\/]+:.*## / { printf "%-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)

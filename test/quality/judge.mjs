@@ -1,8 +1,9 @@
 // Judges the pages in the list that the command of this folder writes:
 //
-//   node judge.mjs pages|scores|scores-quick|screenshots pages.json
+//   node judge.mjs pages|behaviour|scores|scores-quick|screenshots pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { launch } from "./browser.mjs";
+import { judgeBehaviour } from "./behaviour.mjs";
 import { judgePages } from "./pages.mjs";
 import { judgeScores } from "./scores.mjs";
 import { takeScreenshots } from "./screenshots.mjs";
@@ -17,6 +18,9 @@ switch (what) {
     await browser.close();
     break;
   }
+  case "behaviour":
+    faults = await judgeBehaviour(plan);
+    break;
   case "scores":
     faults = await judgeScores(plan, { runs: 3, categories: ["performance", "accessibility", "best-practices", "seo"] });
     break;

@@ -1,0 +1,159 @@
+import assert from "node:assert/strict";
+import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
+import { launch, newPage } from "./browser.mjs";
+
+// judgeBehaviour does on the pages what people do, and gives what went wrong.
+export async function judgeBehaviour(plan) {
+  const base = new URL(plan.file_page).origin;
+  const browser = await launch();
+  const faults = [];
+  const step = async (name, options, f) => {
+    const { context, page, complaints, hosts } = await newPage(browser, options);
+    try {
+      await f(page, complaints);
+      assert.deepEqual(complaints, []);
+      assert.deepEqual([...hosts], [new URL(base).host]);
+    } catch (error) {
+      faults.push(`${name}: ${error.message}`);
+    }
+    await context.close();
+  };
+  const heading = (page) => page.locator("h1").textContent();
+
+  await step("a chosen file is looked up by its digest alone", {}, async (page) => {
+    const sent = [];
+    page.on("request", (request) => sent.push(`${request.method()} ${request.postData() ?? ""}`.trim()));
+    await page.goto(`${base}/verify`);
+    await page.locator("input[type=file]").setInputFiles(plan.file);
+    await page.waitForURL(plan.file_page);
+    assert.equal(await heading(page), "This certificate is valid");
+    assert.deepEqual([...new Set(sent)], ["GET"]);
+  });
+  await step("a changed file is held against the certificate that it names", {}, async (page) => {
+    await page.goto(`${base}/verify?lang=de`);
+    await page.locator("input[type=file]").setInputFiles(plan.changed);
+    await page.waitForURL(/\/verify\/file\/[0-9a-f]{64}\?/);
+    const at = new URL(page.url());
+    assert.equal(at.searchParams.get("reference_id"), plan.reference);
+    assert.equal(at.searchParams.get("lang"), "de");
+    assert.equal(await heading(page), "Diese Datei ist nicht die ausgestellte");
+  });
+  await step("a dropped file is compared on the page of a certificate", {}, async (page) => {
+    await page.goto(`${base}/verify/${plan.reference}`);
+    await drop(page, await readFile(plan.changed));
+    await page.waitForURL(/reference_id=/);
+    assert.equal(await heading(page), "This file is not the one issued");
+    await page.goto(`${base}/verify/${plan.reference}`);
+    await drop(page, await readFile(plan.file));
+    await page.waitForURL(/reference_id=/);
+    assert.match(await page.locator(".match").textContent(), /byte for byte/);
+  });
+  await step("a file that is too large is told so, and stays", {}, async (page) => {
+    await page.goto(`${base}/verify`);
+    await page.locator("input[type=file]").setInputFiles({ name: "large.pdf", mimeType: "application/pdf", buffer: Buffer.alloc(41 << 20) });
+    await page.locator(".drop [role=status]").filter({ hasText: "too large" }).waitFor();
+    assert.equal(page.url(), `${base}/verify`);
+  });
+  await step("the reference id can be copied", { permissions: ["clipboard-read", "clipboard-write"] }, async (page) => {
+    await page.goto(`${base}/verify/${plan.reference}`);
+    await page.getByRole("button", { name: "Copy" }).click();
+    await page.getByRole("button", { name: "Copied" }).waitFor();
+    assert.equal(await page.evaluate(() => navigator.clipboard.readText()), plan.reference);
+  });
+  await step("without JavaScript a reference id is looked up", { javaScriptEnabled: false }, async (page) => {
+    await page.goto(`${base}/verify?lang=fr`);
+    assert.equal(await page.locator(".drop").isVisible(), false);
+    assert.equal(await page.locator(".scan").isVisible(), false);
+    assert.match(await page.locator("noscript").textContent(), /JavaScript/);
+    await page.locator("#reference_id").fill(plan.reference.toLowerCase().replace("-", " "));
+    await page.locator("#reference_id").press("Enter");
+    await page.waitForURL(/\/verify\/.*lang=fr/);
+    assert.equal(await heading(page), "Ce certificat est valide");
+  });
+  await step("the keyboard reaches everything, and skips what repeats", {}, async (page) => {
+    await page.goto(`${base}/verify`);
+    await page.keyboard.press("Tab");
+    assert.equal(await page.evaluate(() => document.activeElement.className), "skip");
+    await page.keyboard.press("Enter");
+    const seen = [];
+    for (let i = 0; i < 12; i++) {
+      await page.keyboard.press("Tab");
+      seen.push(await page.evaluate(() => document.activeElement.id || document.activeElement.type || document.activeElement.textContent));
+    }
+    assert.deepEqual(seen.slice(0, 2), ["reference_id", "submit"]);
+    assert.ok(seen.includes("file"), `the keyboard reached ${seen}`);
+  });
+  await step("no text becomes markup or code", {}, async (page, complaints) => {
+    await page.goto(`${base}/verify`);
+    const refused = await page.evaluate(() => [
+      () => { document.body.innerHTML = "<b>x</b>"; },
+      () => { document.createElement("script").text = "x"; },
+      () => { setTimeout("x"); },
+    ].map((attempt) => {
+      try { attempt(); } catch (error) { return error.name; }
+      return "let through";
+    }));
+    assert.deepEqual(refused, ["TypeError", "TypeError", "TypeError"]);
+    // The browser says each of them in its console.
+    assert.equal(complaints.splice(0).length, refused.length);
+  });
+  await browser.close();
+  faults.push(...(await judgeCamera(base, plan)));
+  console.log("behaviour: files, camera, copy, keyboard, no JavaScript, Trusted Types");
+  return faults.map((fault) => fault.replaceAll("\n", " "));
+}
+
+// drop drops a file on the middle of the page.
+async function drop(page, content) {
+  const transfer = await page.evaluateHandle((bytes) => {
+    const t = new DataTransfer();
+    t.items.add(new File([Uint8Array.from(bytes)], "x.pdf", { type: "application/pdf" }));
+    return t;
+  }, [...content]);
+  await page.dispatchEvent(".drop", "dragover", { dataTransfer: transfer });
+  assert.equal(await page.locator(".drop.over").count(), 1);
+  await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
+}
+
+// judgeCamera holds QR codes in front of a camera that is a file.
+async function judgeCamera(base, plan) {
+  const folder = await mkdtemp(join(tmpdir(), "certvault-camera-"));
+  const faults = [];
+  const drawer = await launch();
+  const { page } = await newPage(drawer, { viewport: { width: 640, height: 480 } });
+  await page.goto(`${base}/verify/${plan.reference}/qrcode.svg`);
+  const code = await page.screenshot({ type: "jpeg", quality: 90 });
+  await drawer.close();
+  for (const [name, decoder] of [["with the decoder of ours", true], ["with the browser's own", false]]) {
+    const file = join(folder, "camera.mjpeg");
+    await writeFile(file, code);
+    const browser = await launch(["--use-fake-device-for-media-stream", "--use-fake-ui-for-media-stream", `--use-file-for-fake-video-capture=${file}`]);
+    const { page, hosts, complaints } = await newPage(browser, { permissions: ["camera"] });
+    try {
+      const loaded = [];
+      page.on("request", (request) => loaded.push(new URL(request.url()).pathname));
+      if (!decoder) {
+        await page.addInitScript(() => {
+          globalThis.BarcodeDetector = class {
+            static async getSupportedFormats() { return ["qr_code"]; }
+            async detect() { return [{ rawValue: "https://elsewhere.example/verify/NWU-0000000000000000?x" }]; }
+          };
+        });
+      }
+      await page.goto(`${base}/verify`);
+      assert.ok(!loaded.some((path) => path.includes("/qr/")), "the decoder is loaded before it is needed");
+      await page.getByRole("button", { name: "Scan the QR code" }).click();
+      await page.waitForURL(decoder ? `**/verify/${plan.reference}` : "**/verify/NWU-0000000000000000");
+      assert.equal(loaded.some((path) => path.includes("/qr/")), decoder);
+      assert.deepEqual([...hosts], [new URL(base).host]);
+      assert.deepEqual(complaints, []);
+    } catch (error) {
+      faults.push(`camera ${name}: ${error.message}`);
+    }
+    await browser.close();
+  }
+  await rm(folder, { recursive: true });
+  return faults;
+}
