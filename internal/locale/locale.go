@@ -49,7 +49,13 @@ type Language struct {
 	// first is how the first day of a month is written.
 	first    string
 	months   []string
-	messages map[string]string
+	messages map[string]message
+}
+
+// message is a text, and the placeholders in it.
+type message struct {
+	text  string
+	words []string
 }
 
 // Load reads the catalogs. One that lacks a message of another, or has other
@@ -91,7 +97,7 @@ func read(tag string) (*Language, error) {
 	}
 	l := &Language{
 		Tag: tag, Name: says.Name, Direction: says.Direction, date: says.Date, time: says.Time, first: cmp.Or(says.First, "1"), months: says.Months,
-		messages: map[string]string{},
+		messages: map[string]message{},
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
 		!sameWords(l.date, "{day}{month}{year}") || !sameWords(l.time, "{clock}{date}") {
@@ -110,12 +116,12 @@ func read(tag string) (*Language, error) {
 			return nil, err
 		}
 		for section, messages := range sections {
-			for key, message := range messages {
+			for key, text := range messages {
 				key = section + "." + key
-				if _, twice := l.messages[key]; twice || strings.TrimSpace(message) == "" {
+				if _, twice := l.messages[key]; twice || strings.TrimSpace(text) == "" {
 					return nil, fmt.Errorf("%s has %s empty or for the second time", file, key)
 				}
-				l.messages[key] = message
+				l.messages[key] = message{text, words(text)}
 			}
 		}
 	}
@@ -126,11 +132,11 @@ func read(tag string) (*Language, error) {
 func (l *Language) agrees(first *Language) error {
 	var errs []error
 	for _, key := range first.Keys() {
-		message, ok := l.messages[key]
+		m, ok := l.messages[key]
 		switch {
 		case !ok:
 			errs = append(errs, fmt.Errorf("the catalog of %s lacks %s", l.Tag, key))
-		case !sameWords(message, first.messages[key]):
+		case !slices.Equal(m.words, first.messages[key].words):
 			errs = append(errs, fmt.Errorf("the catalog of %s has other placeholders in %s than that of %s", l.Tag, key, first.Tag))
 		}
 	}
@@ -142,9 +148,9 @@ func (l *Language) agrees(first *Language) error {
 	return errors.Join(errs...)
 }
 
-// words lists the placeholders of a message, sorted.
-func words(message string) (list []string) {
-	for rest := message; ; {
+// words lists the placeholders of a text, sorted.
+func words(text string) (list []string) {
+	for rest := text; ; {
 		_, after, found := strings.Cut(rest, "{")
 		if !found {
 			slices.Sort(list)
@@ -188,7 +194,7 @@ func (c *Catalog) Match(accept string) *Language {
 func (l *Language) Keys() []string { return slices.Sorted(maps.Keys(l.messages)) }
 
 // Has tells whether there is a message.
-func (l *Language) Has(key string) bool { return l.messages[key] != "" }
+func (l *Language) Has(key string) bool { return l.messages[key].text != "" }
 
 // Text gives a message. args are the names of its placeholders, each followed by
 // its value.
@@ -209,25 +215,25 @@ func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 }
 
 func (l *Language) fill(key string, args []any, show func(any) string) (string, error) {
-	message, ok := l.messages[key]
+	m, ok := l.messages[key]
 	if !ok {
 		return "", fmt.Errorf("there is no message %s", key)
 	}
-	if len(args)%2 != 0 || len(args)/2 != len(words(message)) {
-		return "", fmt.Errorf("the message %s takes %v", key, words(message))
+	if len(args)%2 != 0 || len(args)/2 != len(m.words) {
+		return "", fmt.Errorf("the message %s takes %v", key, m.words)
 	}
-	var pairs []string
+	if len(args) == 0 {
+		return m.text, nil
+	}
+	pairs := make([]string, 0, len(args))
 	for i := 0; i < len(args); i += 2 {
-		word := fmt.Sprintf("{%v}", args[i])
-		if !strings.Contains(message, word) {
+		word := fmt.Sprint(args[i])
+		if !slices.Contains(m.words, word) {
 			return "", fmt.Errorf("the message %s has no %s", key, word)
 		}
-		pairs = append(pairs, word, show(args[i+1]))
+		pairs = append(pairs, "{"+word+"}", show(args[i+1]))
 	}
-	if pairs == nil {
-		return message, nil
-	}
-	return strings.NewReplacer(pairs...).Replace(message), nil
+	return strings.NewReplacer(pairs...).Replace(m.text), nil
 }
 
 // Date writes a day.

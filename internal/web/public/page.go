@@ -1,9 +1,11 @@
 package public
 
 import (
+	"fmt"
 	"html/template"
 	"net/http"
 	"net/url"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/locale"
@@ -15,8 +17,7 @@ const example = "NWU-7K3M9QX2P4RTVW8Z"
 
 // page is what a template is given: who reads it, where, and what it shows.
 type page struct {
-	Language  *locale.Language
-	Languages []*locale.Language
+	Language *locale.Language
 	// Chosen is set when the address names the language; links then keep it.
 	Chosen bool
 	// Indexed pages may be found by search engines. None that shows a
@@ -24,7 +25,8 @@ type page struct {
 	Indexed bool
 	Data    any
 
-	address *url.URL
+	address   *url.URL
+	languages *locale.Catalog
 }
 
 // pair gives a part of a page one value of its own.
@@ -40,8 +42,10 @@ const mostMegabytes = 40
 // reader finds out in which language a request is answered: the one that the
 // address names, else the one that the browser asks for.
 func (v *view) reader(r *http.Request) *page {
-	g := &page{Languages: v.languages.Languages(), address: r.URL}
-	g.Language, g.Chosen = v.languages.Get(r.URL.Query().Get("lang"))
+	g := &page{address: r.URL, languages: v.languages}
+	if r.URL.RawQuery != "" {
+		g.Language, g.Chosen = v.languages.Get(r.URL.Query().Get("lang"))
+	}
 	if !g.Chosen {
 		g.Language = v.languages.Match(r.Header.Get("Accept-Language"))
 	}
@@ -93,11 +97,25 @@ func (g *page) inLanguage(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// In gives the address of this page in another language.
-func (g *page) In(l *locale.Language) string {
+// Readings links to this page in all languages. It is written here and not in a
+// template since every page has it, and templates take their time for eight links.
+func (g *page) Readings() template.HTML {
+	// Of the address only the language changes.
 	q := g.address.Query()
-	q.Set("lang", l.Tag)
-	return g.address.EscapedPath() + "?" + q.Encode()
+	q.Del("lang")
+	before, rest := template.HTMLEscapeString(g.address.EscapedPath()+"?lang="), ""
+	if len(q) > 0 {
+		rest = template.HTMLEscapeString("&" + q.Encode())
+	}
+	var b strings.Builder
+	for _, l := range g.languages.Languages() {
+		current := ""
+		if l == g.Language {
+			current = ` aria-current="true"`
+		}
+		fmt.Fprintf(&b, `<li><a href="%s%s%s" lang="%[2]s" hreflang="%[2]s" dir="%[4]s"%[5]s>%[6]s</a></li>`, before, l.Tag, rest, l.Direction, current, l.Name)
+	}
+	return template.HTML(b.String()) //nolint:gosec // what is not ours is escaped
 }
 
 // Anchor links to the page of a reference id.

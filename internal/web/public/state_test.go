@@ -517,6 +517,9 @@ func TestPagesAreCompressed(t *testing.T) {
 			}
 			body := io.Reader(w.Body)
 			if want {
+				if w.Body.Len() > len(plain)/2 {
+					t.Errorf("%s: %d bytes became %d", target, len(plain), w.Body.Len())
+				}
 				var err error
 				if body, err = gzip.NewReader(w.Body); err != nil {
 					t.Fatal(err)
@@ -537,15 +540,32 @@ func TestTemplatesNameMessagesThatThereAre(t *testing.T) {
 		t.Fatal(err)
 	}
 	for text, ok := range map[string]bool{
-		`{{.T "valid.title"}}`: true, `{{.T "valid.titel"}}`: false, `{{with .Data}}{{$.H "no.such"}}{{end}}`: false, `{{.T .Data}}`: false,
+		`{{.T "valid.title"}}`: true, `{{.H "valid.text"}}`: false, `{{.T "valid.titel"}}`: false, `{{with .Data}}{{$.H "no.such"}}{{end}}`: false, `{{.T .Data}}`: false,
 		`{{if .Data}}{{else}}{{range .Data}}{{$.T "no.such"}}{{end}}{{end}}`: false, `{{print (.T "no.such")}}`: false, `{{template "x" (.T "no.such")}}{{define "x"}}{{end}}`: false,
 	} {
 		tree, err := template.New("page").Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := v.checkMessages(tree); (err == nil) != ok {
+		if err := setMessages(tree, v.languages.Languages()[0]); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// BenchmarkPage is the page of a valid certificate without the network.
+func BenchmarkPage(b *testing.B) {
+	v := newVault(b, sqlite(b))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	v.process(1)
+	r := request(http.MethodGet, "/verify/"+c.ReferenceID)
+	r.Header.Set("Accept-Encoding", "gzip")
+	r.Header.Set("Accept-Language", "en-GB,en;q=0.9,fr;q=0.8")
+	for b.Loop() {
+		w := httptest.NewRecorder()
+		v.handler.ServeHTTP(w, r)
+		if w.Code != http.StatusOK {
+			b.Fatal(w.Code)
 		}
 	}
 }

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"path"
 	"strings"
-	"text/template/parse"
 	"time"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -39,7 +38,8 @@ var errUnknownPage = fault.New(fault.NotFound, "There is no such page.")
 // view draws pages.
 type view struct {
 	languages *locale.Catalog
-	pages     map[string]*template.Template
+	// pages are by language and name.
+	pages map[string]map[string]*template.Template
 	// version is the digest of all assets and part of their address, so that they
 	// can be kept for good and modules find each other by relative names.
 	version string
@@ -49,7 +49,7 @@ type view struct {
 type asset struct{ plain, compressed []byte }
 
 func newView() (*view, error) {
-	v := &view{pages: map[string]*template.Template{}, files: map[string]asset{}}
+	v := &view{pages: map[string]map[string]*template.Template{}, files: map[string]asset{}}
 	var err error
 	if v.languages, err = locale.Load(); err != nil {
 		return nil, err
@@ -57,13 +57,25 @@ func newView() (*view, error) {
 	if err := v.loadAssets(); err != nil {
 		return nil, err
 	}
+	for _, l := range v.languages.Languages() {
+		if err := v.loadPages(l); err != nil {
+			return nil, fmt.Errorf("reading templates for %s: %w", l.Tag, err)
+		}
+	}
+	return v, nil
+}
+
+// loadPages reads the templates once for each language, so that what a page
+// always says is set in it and costs nothing when it is drawn.
+func (v *view) loadPages(l *locale.Language) error {
+	v.pages[l.Tag] = map[string]*template.Template{}
 	funcs := template.FuncMap{
 		"asset": v.address, "code": code,
 		"pair": func(g *page, value string) pair { return pair{g, value} },
 	}
 	names, err := fs.Glob(templates, "templates/*.html")
 	if err != nil {
-		return nil, fmt.Errorf("reading templates: %w", err)
+		return err
 	}
 	for _, name := range names {
 		base := path.Base(name)
@@ -72,14 +84,14 @@ func newView() (*view, error) {
 		}
 		t, err := template.New("layout.html").Funcs(funcs).ParseFS(templates, "templates/layout.html", "templates/parts.html", name)
 		if err != nil {
-			return nil, fmt.Errorf("reading template %s: %w", base, err)
+			return err
 		}
-		if err := v.checkMessages(t); err != nil {
-			return nil, fmt.Errorf("reading template %s: %w", base, err)
+		if err := setMessages(t, l); err != nil {
+			return fmt.Errorf("%s: %w", base, err)
 		}
-		v.pages[base] = t
+		v.pages[l.Tag][base] = t
 	}
-	return v, nil
+	return nil
 }
 
 func (v *view) loadAssets() error {
@@ -122,97 +134,14 @@ func code(s string) template.HTML {
 	return template.HTML(`<code dir="ltr">` + template.HTMLEscapeString(s) + `</code>`) //nolint:gosec // it is escaped
 }
 
-// checkMessages holds that the templates name messages that there are: they are
-// written out, so that a misspelt one is found before anyone sees the page.
-func (v *view) checkMessages(t *template.Template) error {
-	for _, part := range t.Templates() {
-		if part.Tree == nil {
-			continue
-		}
-		if err := walk(part.Tree.Root, func(c *parse.CommandNode) error {
-			if !isMessage(c.Args[0]) {
-				return nil
-			}
-			if len(c.Args) < 2 {
-				return fmt.Errorf("%s names no message", c)
-			}
-			key, ok := c.Args[1].(*parse.StringNode)
-			if !ok || !v.languages.Languages()[0].Has(key.Text) {
-				return fmt.Errorf("there is no message %s", c.Args[1])
-			}
-			return nil
-		}); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// isMessage tells whether a command asks for a message: .T, .H, $.T, $.H.
-func isMessage(n parse.Node) bool {
-	var names []string
-	switch n := n.(type) {
-	case *parse.FieldNode:
-		names = n.Ident
-	case *parse.VariableNode:
-		names = n.Ident
-	default:
-		return false
-	}
-	last := names[len(names)-1]
-	return last == "T" || last == "H"
-}
-
-// walk calls f with every command below a node.
-func walk(n parse.Node, f func(*parse.CommandNode) error) error {
-	var below []parse.Node
-	branch := func(b *parse.BranchNode) {
-		below = append(below, b.Pipe, b.List)
-		if b.ElseList != nil {
-			below = append(below, b.ElseList)
-		}
-	}
-	switch n := n.(type) {
-	case *parse.ListNode:
-		below = n.Nodes
-	case *parse.ActionNode:
-		below = []parse.Node{n.Pipe}
-	case *parse.TemplateNode:
-		if n.Pipe != nil {
-			below = []parse.Node{n.Pipe}
-		}
-	case *parse.IfNode:
-		branch(&n.BranchNode)
-	case *parse.RangeNode:
-		branch(&n.BranchNode)
-	case *parse.WithNode:
-		branch(&n.BranchNode)
-	case *parse.PipeNode:
-		for _, c := range n.Cmds {
-			below = append(below, c)
-		}
-	case *parse.CommandNode:
-		if err := f(n); err != nil {
-			return err
-		}
-		below = n.Args
-	}
-	for _, b := range below {
-		if err := walk(b, f); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // page draws a page whole before any of it is sent, so that a template that
 // fails is an error and not half a page.
 func (v *view) page(w http.ResponseWriter, r *http.Request, status int, name string, data any) error {
-	t, ok := v.pages[name]
+	g := v.reader(r)
+	t, ok := v.pages[g.Language.Tag][name]
 	if !ok {
 		return fmt.Errorf("there is no page %s", name)
 	}
-	g := v.reader(r)
 	g.Data = data
 	g.Indexed = status == http.StatusOK && (name == "lookup.html" || name == "signatures.html")
 	var b bytes.Buffer
