@@ -103,7 +103,9 @@ func (g *page) Readings() template.HTML {
 	// Of the address only the language changes.
 	q := g.address.Query()
 	q.Del("lang")
-	before, rest := template.HTMLEscapeString(g.address.EscapedPath()+"?lang="), ""
+	// Two slashes at its beginning would lead to another host (RFC 3986, 4.2).
+	path := "/" + strings.TrimLeft(g.address.EscapedPath(), "/")
+	before, rest := template.HTMLEscapeString(path+"?lang="), ""
 	if len(q) > 0 {
 		rest = template.HTMLEscapeString("&" + q.Encode())
 	}

@@ -356,6 +356,32 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
+// The links to other languages repeat the address, whatever it is, and never lead
+// elsewhere.
+func TestLinksOfAHostileAddress(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	for _, target := range []string{"//evil.example/x", "///evil.example", "/%2F%2Fevil.example", `/\evil.example`, `/verify?"onfocus="alert(1)`, "/x%22%3E%3Cb%3E", "/verify?lang=%22%3E%3Cb%3E&a=<b>"} {
+		r := request(http.MethodGet, "/")
+		path, query, _ := strings.Cut(target, "?")
+		r.URL.Path, r.URL.RawQuery = path, query
+		if unescaped, err := url.PathUnescape(path); err == nil {
+			r.URL.Path, r.URL.RawPath = unescaped, path
+		}
+		w := v.do(r)
+		checkMarkup(t, w)
+		links := attributes(t, w, "a", "href")
+		if len(links) < 8 {
+			t.Errorf("%s: only %v", target, links)
+		}
+		for _, link := range links {
+			if u, err := url.Parse(link); err != nil || u.Host != "" || strings.HasPrefix(link, "//") || strings.Contains(link, `\`) {
+				t.Errorf("%s: the page leads to %s, %v", target, link, err)
+			}
+		}
+	}
+}
+
 // Every page can be drawn in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
