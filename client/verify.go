@@ -47,7 +47,7 @@ type FileMatch struct {
 	// Count is of how many certificates it is the original.
 	Count int `json:"count"`
 	// Certificate is nil where several certificates were made of the file.
-	Certificate *Verification `json:"certificate"`
+	Certificate *Verification `json:"data"`
 }
 
 // VerifyFile hashes a file and asks whether it is known; the file is not sent. One
@@ -57,5 +57,10 @@ func (c *Client) VerifyFile(ctx context.Context, r io.Reader) (*FileMatch, error
 	if _, err := io.Copy(hash, r); err != nil {
 		return nil, fmt.Errorf("reading the file to verify: %w", err)
 	}
-	return one[FileMatch](ctx, c, &call{method: http.MethodGet, path: "/verify/file/" + hex.EncodeToString(hash.Sum(nil)), public: true})
+	var match FileMatch
+	k := &call{method: http.MethodGet, path: "/verify/file/" + hex.EncodeToString(hash.Sum(nil)), public: true}
+	if err := c.do(ctx, k, &match); err != nil {
+		return nil, err
+	}
+	return &match, nil
 }

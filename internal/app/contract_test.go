@@ -24,7 +24,6 @@ import (
 // unserved are the operations of the document that no part of the vault serves
 // yet, and behaviours of others. An entry for what is served fails the test.
 var unserved = []string{
-	"verifyFile",
 	// Events of applications that customers submit.
 	"certificateProcessing", "certificateRejected",
 }
@@ -33,6 +32,7 @@ var unserved = []string{
 // lead to one.
 var forPeople = []string{
 	"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}", "GET /signatures", "GET /.well-known/certvault/root.pem",
+	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png", "GET /logos/{slug}/{digest}",
 }
 
 // served tells whether an operation is, by what unserved says.

@@ -124,7 +124,11 @@ func (v *vault) rewire() {
 	if err != nil {
 		v.tb.Fatal(err)
 	}
-	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, inner)
+	compress, err := web.Compress()
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, compress(inner))
 }
 
 func sqlite(tb testing.TB) *db.DB {

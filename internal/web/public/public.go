@@ -46,7 +46,11 @@ func (p *Pages) Handler() (http.Handler, error) {
 	p.cards = make(chan struct{}, cardsAtOnce)
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
-		p.patterns = append(p.patterns, pattern)
+		if pattern == belowPattern {
+			p.patterns = append(p.patterns, belowPatterns...)
+		} else {
+			p.patterns = append(p.patterns, pattern)
+		}
 		mux.Handle(pattern, web.Handler(p.render, f))
 	}
 	route("GET /{$}", func(w http.ResponseWriter, r *http.Request) error {
@@ -55,7 +59,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	})
 	route("GET /verify", p.lookUp)
 	route("GET /verify/{reference_id}", p.verify)
-	route("GET /verify/{reference_id}/{what}", p.below)
+	route(belowPattern, p.below)
 	route("GET /logos/{slug}/{digest}", p.logo)
 	route("GET /files/{uuid}/{kind}", p.file)
 	route("GET /signatures", p.signatures)
@@ -83,6 +87,16 @@ func (p *Pages) throttle(next http.Handler) http.Handler {
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// belowPattern is the route of all that lies below a certificate's page: a mux
+// takes no route for it that could be a reference id's as well. belowPatterns are
+// what there is.
+const belowPattern = "GET /verify/{reference_id}/{what}"
+
+var belowPatterns = []string{
+	"GET /verify/file/{sha256}", "GET /verify/{reference_id}/qrcode.svg", "GET /verify/{reference_id}/barcode.svg",
+	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png",
 }
 
 // below serves what lies below a certificate's page, and the look-up of files:

@@ -2,7 +2,6 @@ package public
 
 import (
 	"bytes"
-	"compress/gzip"
 	"crypto/sha256"
 	"embed"
 	"encoding/base64"
@@ -16,7 +15,6 @@ import (
 
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/web"
 )
 
 //go:embed templates
@@ -43,13 +41,11 @@ type view struct {
 	// version is the digest of all assets and part of their address, so that they
 	// can be kept for good and modules find each other by relative names.
 	version string
-	files   map[string]asset
+	files   map[string][]byte
 }
 
-type asset struct{ plain, compressed []byte }
-
 func newView() (*view, error) {
-	v := &view{pages: map[string]map[string]*template.Template{}, files: map[string]asset{}}
+	v := &view{pages: map[string]map[string]*template.Template{}, files: map[string][]byte{}}
 	var err error
 	if v.languages, err = locale.Load(); err != nil {
 		return nil, err
@@ -104,13 +100,9 @@ func (v *view) loadAssets() error {
 		if err != nil {
 			return err
 		}
-		compressed, err := web.Gzip(content, gzip.BestCompression)
-		if err != nil {
-			return err
-		}
 		name = strings.TrimPrefix(name, "assets/")
 		_, _ = fmt.Fprintf(all, "%s %d\n%s", name, len(content), content)
-		v.files[name] = asset{content, compressed}
+		v.files[name] = content
 		return nil
 	})
 	if err != nil {
@@ -159,24 +151,19 @@ func (v *view) page(w http.ResponseWriter, r *http.Request, status int, name str
 	if !g.Indexed {
 		h.Set("X-Robots-Tag", "noindex")
 	}
-	return web.WriteBody(w, r, status, b.Bytes())
+	w.WriteHeader(status)
+	_, _ = w.Write(b.Bytes()) // a client that is gone needs no page
+	return nil
 }
 
 // asset serves a style, module or picture.
 func (v *view) asset(w http.ResponseWriter, r *http.Request) error {
 	name := path.Join(r.PathValue("folder"), r.PathValue("file"))
-	a, ok := v.files[name]
+	content, ok := v.files[name]
 	if !ok || r.PathValue("version") != v.version {
 		return errUnknownPage
 	}
-	h := w.Header()
-	h.Set("Cache-Control", "public, max-age=31536000, immutable")
-	h.Set("Vary", "Accept-Encoding")
-	content := a.plain
-	if web.AcceptsGzip(r) {
-		h.Set("Content-Encoding", "gzip")
-		content = a.compressed
-	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
 	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
 	return nil
 }
