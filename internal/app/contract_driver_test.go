@@ -6,13 +6,13 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/certvault/certvault/client"
@@ -41,7 +41,6 @@ type driver struct {
 	// lost is a certificate whose file is gone, so that it fails.
 	lost *cert.Certificate
 
-	mu     sync.Mutex
 	titles int
 }
 
@@ -212,18 +211,21 @@ func (d *driver) exchange(by *http.Client, method, target, secret string, header
 	return reply{res.StatusCode, res.Header}
 }
 
-// upload makes a certificate of a title of its own.
-func (d *driver) upload() *client.VaultCertificate {
+// approved makes a certificate of a title of its own, and waits for it.
+func (d *driver) approved() *client.VaultCertificate {
 	d.Helper()
-	d.mu.Lock()
 	d.titles++
-	title := "Bachelor of Science " + strings.Repeat("I", d.titles)
-	d.mu.Unlock()
 	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample("Ada Lovelace")))
 	d.must(err)
 	made, err := d.client.Upload(d.Context(), client.NewCertificate{
-		CertificateTitle: title, FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", IssueDate: "2026-06-30", Details: "With distinction", File: file,
+		CertificateTitle: fmt.Sprintf("Bachelor of Science %d", d.titles), FullName: "Ada Lovelace", ApplicantEmail: "ada@example.org", IssueDate: "2026-06-30",
+		Details: "With distinction", File: file,
 	})
 	d.must(err)
+	made, err = d.client.Await(d.Context(), made.UUID)
+	d.must(err)
+	if made.Status.Value != client.Approved {
+		d.Fatalf("the certificate is %s: %+v", made.Status.Value, made.Failure)
+	}
 	return made
 }

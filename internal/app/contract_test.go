@@ -56,6 +56,8 @@ func TestDocumentIsWhatIsServed(t *testing.T) {
 			t.Errorf("operation %s: driven is %v, listed as unserved is %v", o.ID, isDriven, !served(o.ID))
 		}
 	}
+	d.driveRanges()
+	d.driveRepetitions()
 	d.driveErrors()
 }
 
@@ -130,14 +132,9 @@ func (d *driver) routes() {
 func (d *driver) driveCertificates() {
 	d.Helper()
 	ctx := d.Context()
-	made := d.upload()
-	approved, err := d.client.Await(ctx, made.UUID)
-	d.must(err)
-	if approved.Status.Value != client.Approved {
-		d.Fatalf("the certificate is %+v", approved.Status)
-	}
+	approved := d.approved()
 	var pdf bytes.Buffer
-	d.must(d.client.Download(ctx, made.UUID, &pdf))
+	d.must(d.client.Download(ctx, approved.UUID, &pdf))
 	if !bytes.HasPrefix(pdf.Bytes(), sample("Ada Lovelace")) {
 		d.Error("the verified PDF does not begin with the original")
 	}
@@ -163,10 +160,7 @@ func (d *driver) driveCertificates() {
 		d.Errorf("after the retry: %+v", again.Status)
 	}
 
-	taken := d.upload()
-	if _, err := d.client.Await(ctx, taken.UUID); err != nil {
-		d.Fatal(err)
-	}
+	taken := d.approved()
 	revoked, err := d.client.Revoke(ctx, taken.UUID, "Issued in error.", "A note.")
 	d.must(err)
 	if revoked.Status.Value != client.Revoked || *revoked.RevocationReason != "Issued in error." {
@@ -303,10 +297,7 @@ func (d *driver) drivePublic() {
 			d.Errorf("%s: %d", target, status)
 		}
 	}
-	made := d.upload()
-	if _, err := d.client.Await(ctx, made.UUID); err != nil {
-		d.Fatal(err)
-	}
+	made := d.approved()
 	public := d.as("")
 	valid, err := public.Verify(ctx, made.ReferenceID)
 	d.must(err)
@@ -441,17 +432,13 @@ func permissionsOf(o contract.Operation) []token.Permission {
 	return list
 }
 
-// TestDocumentAnswersConditionsAndRanges asks for parts of the files, and for what
-// is known already.
-func TestDocumentAnswersConditionsAndRanges(t *testing.T) {
-	t.Parallel()
-	d := newDriver(t)
-	made := d.upload()
-	approved, err := d.client.Await(t.Context(), made.UUID)
-	d.must(err)
+// driveRanges asks for parts of the files, and for what is known already.
+func (d *driver) driveRanges() {
+	d.Helper()
+	made := d.approved()
 	secret := d.token(token.All...)
-	tag := `"` + *approved.VerifiedSHA256 + `"`
-	targets := []string{"/business/certificate-vault/" + made.UUID + "/download", *approved.PDFPath}
+	tag := `"` + *made.VerifiedSHA256 + `"`
+	targets := []string{"/business/certificate-vault/" + made.UUID + "/download", *made.PDFPath}
 	if served("downloadCertificate") {
 		targets = append(targets, "/business/certificates/"+made.UUID+"/download")
 	}
@@ -466,28 +453,25 @@ func TestDocumentAnswersConditionsAndRanges(t *testing.T) {
 				header.Set("Range", name)
 			}
 			if got := d.send(http.MethodGet, target, secret, header, ""); got != want {
-				t.Errorf("%s, range %q: %d", target, name, got)
+				d.Errorf("%s, range %q: %d", target, name, got)
 			}
 		}
 		if got := d.send(http.MethodGet, target, secret, http.Header{"If-None-Match": {tag}}, ""); got != http.StatusNotModified {
-			t.Errorf("%s, known: %d", target, got)
+			d.Errorf("%s, known: %d", target, got)
 		}
 	}
 	if !served("error of a range") {
 		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
 		if res.header.Get("Content-Type") == "application/json" {
-			t.Error("ranges outside of a file are errors now: they are listed as unserved")
+			d.Error("ranges outside of a file are errors now: they are listed as unserved")
 		}
 	}
 }
 
-// TestDocumentAnswersRepetitions sends the same request twice under one key.
-func TestDocumentAnswersRepetitions(t *testing.T) {
-	t.Parallel()
-	d := newDriver(t)
-	made := d.upload()
-	_, err := d.client.Await(t.Context(), made.UUID)
-	d.must(err)
+// driveRepetitions sends the same request twice under one key.
+func (d *driver) driveRepetitions() {
+	d.Helper()
+	made := d.approved()
 	secret := d.token(token.All...)
 	path := "/business/certificate-vault/" + made.UUID + "/revoke"
 	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"5f0c1c5e-4d0e-4d0b-9c39-0a6f1f4e7c1b"}}
@@ -496,15 +480,15 @@ func TestDocumentAnswersRepetitions(t *testing.T) {
 	again := d.unchecked(http.MethodPost, path, secret, header, body)
 	replayed := again.header.Get("Idempotency-Replayed") == "true"
 	if first.status != http.StatusOK || again.status != http.StatusOK || replayed != served("idempotency") {
-		t.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
+		d.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
 	}
 	if !served("idempotency") {
 		return
 	}
 	if got := d.send(http.MethodPost, path, secret, header, body); got != http.StatusOK {
-		t.Errorf("the repetition: %d", got)
+		d.Errorf("the repetition: %d", got)
 	}
 	if got := d.send(http.MethodPost, path, secret, header, `{"reason": "Another."}`); got != http.StatusUnprocessableEntity {
-		t.Errorf("the key with other content: %d", got)
+		d.Errorf("the key with other content: %d", got)
 	}
 }
