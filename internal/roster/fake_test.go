@@ -54,6 +54,21 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
+// now does something between two answers: a request that a run gave up may still
+// be under way.
+func (f *fake) now(do func()) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	do()
+}
+
+// done tells how many files were stored and how many entries and batches taken.
+func (f *fake) done() (uploads, entries, submissions int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.uploads, f.entries, f.submissions
+}
+
 func (f *fake) client() *client.Client {
 	f.t.Helper()
 	roots := x509.NewCertPool()

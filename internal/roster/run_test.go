@@ -181,17 +181,18 @@ func TestRunGoesOnAfterAnInterruption(t *testing.T) {
 				t.Fatal("nothing broke off")
 			}
 			stop()
-			b.fake.before, b.fake.loseAnswer = nil, nil
+			b.fake.now(func() { b.fake.before, b.fake.loseAnswer = nil, nil })
 			results := b.mustRun(list)
 			if n := Count(results)[Approved]; n != 20 {
 				t.Errorf("%d approved\n%s", n, told(results))
 			}
 			// What was in flight when it broke off may be stored twice; nothing else.
-			if b.fake.entries != 20 || b.fake.uploads > 20+parallel {
-				t.Errorf("%d entries, %d files stored", b.fake.entries, b.fake.uploads)
+			uploads, entries, submissions := b.fake.done()
+			if entries != 20 || uploads > 20+parallel {
+				t.Errorf("%d entries, %d files stored", entries, uploads)
 			}
-			before := b.fake.uploads + b.fake.submissions
-			if again := b.mustRun(list); told(again) != told(results) || b.fake.uploads+b.fake.submissions != before {
+			again := b.mustRun(list)
+			if u, _, s := b.fake.done(); told(again) != told(results) || u != uploads || s != submissions {
 				t.Errorf("a third run did something: %s", told(again))
 			}
 		})
@@ -225,8 +226,10 @@ func TestFileThatTheVaultLostIsStoredAgain(t *testing.T) {
 	if _, err := b.run(t.Context(), list); err == nil {
 		t.Fatal("nothing broke off")
 	}
-	b.fake.before = nil
-	clear(b.fake.files)
+	b.fake.now(func() {
+		b.fake.before = nil
+		clear(b.fake.files)
+	})
 	if results := b.mustRun(list); Count(results)[Approved] != 3 || b.fake.uploads != 6 {
 		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
 	}
@@ -258,10 +261,12 @@ func TestFilesAreStoredAgainWhenTheirTimeIsOver(t *testing.T) {
 	if _, err := b.run(t.Context(), list); err == nil {
 		t.Fatal("nothing broke off")
 	}
-	b.fake.before = nil
 	b.now = b.now.Add(fileLife)
 	// The batch that was begun is sent again under its key first, and then anew.
-	clear(b.fake.files)
+	b.fake.now(func() {
+		b.fake.before = nil
+		clear(b.fake.files)
+	})
 	if results := b.mustRun(list); Count(results)[Approved] != 2 || b.fake.uploads != 4 {
 		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
 	}
