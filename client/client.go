@@ -33,7 +33,7 @@ type Config struct {
 	// no effect. Redirects are not followed whatever it says, for they would carry
 	// the token away.
 	HTTP *http.Client
-	// Retry says how often and how long to try again. The zero value is
+	// Retry says how often and how long to try again. What is zero of it is as in
 	// DefaultRetry; Attempts 1 never does.
 	Retry Retry
 	// UserAgent names the program in the vault's log.
@@ -92,10 +92,15 @@ func New(c Config) (*Client, error) {
 	if out.userAgent == "" {
 		out.userAgent = "certvault-client"
 	}
-	if out.retry == (Retry{}) {
-		out.retry = DefaultRetry
+	if out.retry.Attempts <= 0 {
+		out.retry.Attempts = DefaultRetry.Attempts
 	}
-	out.retry.Attempts = max(1, out.retry.Attempts)
+	if out.retry.Wait <= 0 {
+		out.retry.Wait = DefaultRetry.Wait
+	}
+	if out.retry.MaxWait <= 0 {
+		out.retry.MaxWait = DefaultRetry.MaxWait
+	}
 	hc := http.Client{Transport: transport(c.RootCAs)}
 	if c.HTTP != nil {
 		hc = *c.HTTP

@@ -193,6 +193,21 @@ func TestWaitsGrowAndDiffer(t *testing.T) {
 	}
 }
 
+func TestRetryDefaults(t *testing.T) {
+	t.Parallel()
+	for given, want := range map[Retry]Retry{
+		{}:                     DefaultRetry,
+		{Attempts: 3}:          {3, DefaultRetry.Wait, DefaultRetry.MaxWait},
+		{Wait: time.Second}:    {DefaultRetry.Attempts, time.Second, DefaultRetry.MaxWait},
+		{MaxWait: time.Minute}: {DefaultRetry.Attempts, DefaultRetry.Wait, time.Minute},
+	} {
+		c, err := New(Config{URL: "https://vault.example.org", Retry: given})
+		if err != nil || c.retry != want {
+			t.Errorf("%+v: %+v, %v", given, c.retry, err)
+		}
+	}
+}
+
 func TestRetryAfter(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 6, 30, 12, 0, 0, 0, time.UTC)

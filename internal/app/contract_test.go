@@ -297,6 +297,9 @@ func (d *driver) drivePublic() {
 			d.Errorf("%s: %d", target, status)
 		}
 	}
+	if page := d.unchecked(http.MethodGet, "/docs", "", http.Header{"Accept": {"text/html"}}, ""); page.status != http.StatusOK || !strings.HasPrefix(page.header.Get("Content-Type"), "text/html") {
+		d.Errorf("the pages: %d %s", page.status, page.header.Get("Content-Type"))
+	}
 	made := d.approved()
 	public := d.as("")
 	valid, err := public.Verify(ctx, made.ReferenceID)
