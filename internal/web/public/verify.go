@@ -30,6 +30,8 @@ type verification struct {
 	VerifiedSHA256 string `json:"-"`
 	// Face is the institution's.
 	Face *account.Face `json:"-"`
+	// Verdict is what the page says first of all.
+	Verdict string `json:"-"`
 	// Match is what a file that was looked up is to the certificate.
 	Match cert.Match `json:"-"`
 	// URL is the address of the page and CardURL of its picture, whole.
@@ -42,6 +44,12 @@ type check struct {
 	Name      string  `json:"name"`
 	Result    string  `json:"result"`
 	CheckedAt *string `json:"checked_at"`
+
+	// What the page asks of it, answered once.
+	Record bool `json:"-"`
+	File   bool `json:"-"`
+	Passed bool `json:"-"`
+	Failed bool `json:"-"`
 }
 
 // Verdicts of the public page.
@@ -57,13 +65,13 @@ const (
 
 var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
 
-// Verdict is what the page says first of all.
-func (v *verification) Verdict() string {
-	if v.Status != valid {
-		return v.Status
+// verdict takes the record and the checks together.
+func verdict(status string, checks []check) string {
+	if status != valid {
+		return status
 	}
 	verdict := valid
-	for _, k := range v.Checks {
+	for _, k := range checks {
 		switch cert.Result(k.Result) {
 		case cert.Passed:
 		case cert.FailedCheck:
@@ -94,7 +102,7 @@ func (v *verification) Pictured() bool { return v.givenOut() && v.Face.AllowImag
 // givenOut tells whether the file is one to give to anybody: of a certificate
 // that stands, not known to be damaged, and showing no name that is hidden.
 func (v *verification) givenOut() bool {
-	return v.Status == valid && v.Verdict() != damaged && !v.Face.HideName
+	return v.Status == valid && v.Verdict != damaged && !v.Face.HideName
 }
 
 // ContactLink is where a contact leads, empty when it is only text.
@@ -193,7 +201,11 @@ func (p *Pages) tell(ctx context.Context, c *cert.Certificate) (*verification, e
 		return nil, err
 	}
 	for _, k := range checks {
-		v.Checks = append(v.Checks, check{Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt)})
+		v.Checks = append(v.Checks, check{
+			Name: k.Name, Result: string(k.Result), CheckedAt: web.Timestamp(k.CheckedAt),
+			Record: k.Name == cert.CheckRecord, File: k.Name == cert.CheckFile, Passed: k.Result == cert.Passed, Failed: k.Result == cert.FailedCheck,
+		})
 	}
+	v.Verdict = verdict(v.Status, v.Checks)
 	return v, nil
 }
