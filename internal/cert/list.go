@@ -130,11 +130,14 @@ func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error
 		return nil, err
 	}
 	l := &List{}
+	var items []item
 	if v.narrowed() {
-		v.few = size <= s.bounds.few
-		if size, err = s.count(ctx, v); err != nil {
-			return nil, err
-		}
+		items, size, err = s.narrowed(ctx, v)
+	} else {
+		items, err = s.whole(ctx, v)
+	}
+	if err != nil {
+		return nil, err
 	}
 	switch {
 	case walking:
@@ -142,10 +145,6 @@ func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error
 		l.AtLeast = s.bounds.count
 	default:
 		l.Total = &size
-	}
-	items, err := s.part(ctx, v, size)
-	if err != nil {
-		return nil, err
 	}
 	if len(items) > v.limit {
 		items = items[:v.limit]

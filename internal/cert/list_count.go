@@ -18,28 +18,22 @@ const (
 
 // size is how many certificates there are of the sources and statuses of a
 // list. It is exact at any moment: each change is written in the transaction of
-// what it counts.
+// what it counts. It also notes whether the institution is large or small, by
+// which the way to the list's parts is chosen.
 func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
 	q := &statement{}
-	query := `SELECT coalesce(sum(c.n), 0) FROM certificate_counts c WHERE ` + and(v.base(q))
-	err = s.db.QueryRowContext(ctx, query, q.args...).Scan(&n)
-	return n, err
-}
-
-// count counts what a list selects, behind its cursor if it has one, and no
-// further than to one more than is told.
-func (s *Service) count(ctx context.Context, v *view) (int, error) {
-	way, err := s.way(ctx, v)
-	if err != nil {
+	query := `SELECT coalesce(sum(CASE WHEN ` + and(v.kinds(q)) + ` THEN c.n ELSE 0 END), 0), coalesce(sum(c.n), 0),
+		(SELECT coalesce(max(id), 0) FROM certificates) FROM certificate_counts c WHERE c.institution_id = ` + q.arg(v.InstitutionID)
+	var own, all int
+	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &own, &all); err != nil {
 		return 0, err
 	}
-	counted := *v
-	if v.after == nil {
-		counted.Sort = ByCreated // in any order
-	}
-	return s.countBy(ctx, &counted, way)
+	v.few, v.most = n <= s.bounds.few, own > all/2
+	return n, nil
 }
 
+// countBy counts what a list selects, behind its cursor if it has one, and no
+// further than to one more than is told.
 func (s *Service) countBy(ctx context.Context, v *view, by way) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (SELECT 1 FROM ` + s.candidates(q, v, by) + ` LIMIT ` + q.arg(s.bounds.count+1) + `) AS counted`

@@ -10,38 +10,32 @@ func (v *view) byDays() bool { return v.covers(wayIssued) && v.Sort == ByCreated
 // that come no later than the last of those; so all that come before are of
 // these days.
 func (v *view) days(q *statement, want int) string {
-	pick, from := "max", " >= "
+	first, last, from, all := "max", "min", " >= ", "0"
 	if v.Ascending {
-		pick, from = "min", " <= "
+		first, last, from, all = "min", "max", " <= ", "9223372036854775807"
 	}
 	entry := and([]string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())})
-	ranged := and(v.issuedTerms(q, "c.issue_date"))
+	before := *v
+	before.IssuedTo = "" // the day before one in the range; two bounds would be one too many for SQLite
 	behind := ""
 	if v.after != nil {
 		behind = " AND " + and(v.behind(q))
 	}
+	wanted := q.arg(want)
 	return `WITH RECURSIVE dated (issued) AS (
-			SELECT max(c.issue_date) FROM certificates c WHERE ` + entry + ` AND ` + ranged + `
+			SELECT max(c.issue_date) FROM certificates c WHERE ` + entry + ` AND ` + and(v.issuedTerms(q, "c.issue_date")) + `
 			UNION ALL
-			SELECT (SELECT max(c.issue_date) FROM certificates c WHERE ` + entry + ` AND ` + ranged + ` AND c.issue_date < dated.issued)
+			SELECT (SELECT max(c.issue_date) FROM certificates c WHERE ` + and([]string{entry}, before.issuedTerms(q, "c.issue_date")) + ` AND c.issue_date < dated.issued)
 			FROM dated WHERE dated.issued IS NOT NULL
-		), heads (issued, at) AS (
-			SELECT issued, (SELECT ` + pick + `(c.created_at) FROM certificates c WHERE ` + entry + ` AND c.issue_date = dated.issued` + behind + `)
+		), heads (issued, at) AS MATERIALIZED (
+			SELECT issued, (SELECT ` + first + `(c.created_at) FROM certificates c WHERE ` + entry + ` AND c.issue_date = dated.issued` + behind + `)
 			FROM dated WHERE issued IS NOT NULL
 		), nearest (at) AS (
-			SELECT at FROM heads WHERE at IS NOT NULL` + v.order("at") + ` LIMIT ` + q.arg(want) + `
-		), edge (at) AS (
-			SELECT CASE WHEN count(*) = ` + q.arg(want) + ` THEN ` + opposite(pick) + `(at) END FROM nearest
+			SELECT at FROM heads WHERE at IS NOT NULL` + v.order("at") + ` LIMIT ` + wanted + `
+		), edge (at) AS MATERIALIZED (
+			SELECT CASE WHEN count(*) = ` + wanted + ` THEN ` + last + `(at) ELSE ` + all + ` END FROM nearest
 		)
-		SELECT c.id, c.created_at AS k, c.created_at FROM edge CROSS JOIN heads CROSS JOIN certificates c
-		WHERE (edge.at IS NULL OR heads.at` + from + `edge.at) AND ` + entry + ` AND c.issue_date = heads.issued` + behind + `
-			AND (edge.at IS NULL OR c.created_at` + from + `edge.at)` +
+		SELECT c.id, c.created_at AS k, c.created_at, 0 FROM edge CROSS JOIN heads CROSS JOIN certificates c
+		WHERE heads.at` + from + `edge.at AND ` + entry + ` AND c.issue_date = heads.issued AND c.created_at` + from + `edge.at` + behind +
 		v.order("c.created_at", "c.id") + ` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
-}
-
-func opposite(pick string) string {
-	if pick == "max" {
-		return "min"
-	}
-	return "max"
 }

@@ -3,7 +3,7 @@ package cert
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/certvault/certvault/internal/db"
@@ -44,38 +44,65 @@ type item struct {
 	at place
 }
 
-// part gives the records of the part that is asked for, and one more when there
-// is. size is how many are selected, or more than are counted.
-func (s *Service) part(ctx context.Context, v *view, size int) ([]item, error) {
+// whole gives a part of a list without filters, and one record more when there
+// is.
+func (s *Service) whole(ctx context.Context, v *view) ([]item, error) {
 	q := &statement{}
-	switch want := v.offset + v.limit + 1; {
-	case !v.narrowed():
-		return s.fetch(ctx, v, q, v.arms(q, v.limit+1, v.offset))
-	case v.few || size <= s.bounds.count:
-	case v.byDays() && want <= s.bounds.days:
-		return s.fetch(ctx, v, q, v.days(q, want))
-	case s.db.Dialect == db.SQLite && v.Search != "" && v.Sort == ByCreated:
+	items, _, err := s.fetch(ctx, v, q, v.arms(q, v.limit+1, v.offset))
+	return items, err
+}
+
+// narrowed gives a part of a list with filters, and one record more when there
+// is, and how many are selected, or more than are counted.
+func (s *Service) narrowed(ctx context.Context, v *view) ([]item, int, error) {
+	way, err := s.way(ctx, v)
+	if err != nil {
+		return nil, 0, err
+	}
+	q := &statement{}
+	items, n, err := s.fetch(ctx, v, q, s.gathered(q, v, way))
+	if err == nil && len(items) == 0 && v.offset > 0 {
+		// Past the end there is no record that tells.
+		n, err = s.countBy(ctx, v, way)
+	}
+	if err != nil || n <= s.bounds.count {
+		return items, n, err
+	}
+	items, err = s.ofMany(ctx, v, way)
+	return items, n, err
+}
+
+// ofMany gives a part when more are selected than are counted.
+func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, err error) {
+	want := v.offset + v.limit + 1
+	if s.db.Dialect == db.SQLite && by == waySearch && v.Sort == ByCreated {
 		return s.newest(ctx, v, want)
-	case want <= s.bounds.depth:
-		items, err := s.fetch(ctx, v, q, v.walked(q, s.bounds.walk))
+	}
+	days := v.byDays() && want <= s.bounds.days
+	// The first of a range that ends early are far from the first of all.
+	if want <= s.bounds.depth && (!days || v.IssuedTo == "") {
+		q := &statement{}
+		items, _, err = s.fetch(ctx, v, q, v.walked(q, s.bounds.walk))
 		if err != nil || len(items) > v.limit {
 			return items, err
 		}
-		q = &statement{}
 	}
-	way, err := s.way(ctx, v)
-	if err != nil {
-		return nil, err
+	q := &statement{}
+	if days {
+		items, _, err = s.fetch(ctx, v, q, v.days(q, want))
+	} else {
+		items, _, err = s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, by)))
 	}
-	return s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, way)))
+	return items, err
 }
 
-// fetch reads the records that inner selects as row_id, row_key and row_time.
-func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string) (items []item, err error) {
-	rows, err := s.db.QueryContext(ctx, `WITH page (row_id, row_key, row_time) AS (`+inner+`)
-		SELECT `+columns+`, row_key FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
+// fetch reads the records that inner selects by id, key and time of creation,
+// and the count that it may give beside them.
+func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string) (items []item, n int, err error) {
+	rows, err := s.db.QueryContext(ctx, `WITH page (row_id, row_key, row_time, row_count) AS (`+inner+`)
+		SELECT `+columns+`, row_key, row_count FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
@@ -84,23 +111,23 @@ func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string
 		if v.textual() {
 			key = &i.at.Text
 		}
-		if i.Certificate, err = scan(withKey{rows, key}); err != nil {
-			return nil, err
+		if i.Certificate, err = scan(withMore{rows, []any{key, &n}}); err != nil {
+			return nil, 0, err
 		}
 		i.at.Created, i.at.ID = db.Micros(i.CreatedAt), i.ID
 		items = append(items, i)
 	}
-	return items, rows.Err()
+	return items, n, rows.Err()
 }
 
-// withKey scans one more column than a certificate has.
-type withKey struct {
-	row interface{ Scan(dest ...any) error }
-	key any
+// withMore scans more columns than a certificate has.
+type withMore struct {
+	row  interface{ Scan(dest ...any) error }
+	more []any
 }
 
 // Scan implements what scan asks of a row.
-func (k withKey) Scan(dest ...any) error { return k.row.Scan(append(dest, k.key)...) }
+func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
 
 // arms writes the records in the order of the list, by the index of that order.
 func (v *view) arms(q *statement, limit, offset int) string {
@@ -118,7 +145,7 @@ func (v *view) arms(q *statement, limit, offset int) string {
 			arms = append(arms, v.arm(q, source, status, rank, deep))
 		}
 	}
-	return `SELECT id, k, created_at FROM (` + strings.Join(arms, ` UNION ALL `) + `) AS arms` + v.order("k", "created_at", "id") +
+	return `SELECT id, k, created_at, 0 FROM (` + strings.Join(arms, ` UNION ALL `) + `) AS arms` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(limit) + ` OFFSET ` + q.arg(offset)
 }
 
@@ -128,41 +155,46 @@ func (v *view) arm(q *statement, source Source, status Status, rank int, deep st
 	if status != "" {
 		terms = append(terms, "c.status = "+q.arg(string(status)))
 	}
-	key, behind := "", v.behind
-	order := []string{"c.created_at", "c.id"}
+	key, order := "c."+sortColumns[v.Sort], []string{"c.created_at", "c.id"}
+	behind := v.behind
 	switch v.Sort {
 	case ByStatus:
-		key = fmt.Sprint(rank)
-		behind = func(q *statement) []string {
-			if v.after == nil || v.after.Number != int64(rank) {
-				return nil
+		key = strconv.Itoa(rank)
+		if v.after != nil {
+			behind = v.behindTime
+			if v.after.Number != int64(rank) {
+				behind = nothing
 			}
-			return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
 		}
 	case ByCreated:
-		key = "c.created_at"
+	default:
+		order = append([]string{key}, order...)
+	}
+	return `SELECT id, k, created_at FROM (SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c WHERE ` +
+		and(terms, v.along(q), behind(q)) + v.order(order...) + ` LIMIT ` + deep + `) AS arm`
+}
+
+// along narrows an arm by what the index of the order holds itself.
+func (v *view) along(q *statement) []string {
+	switch v.Sort {
+	case ByIssueDate:
+		return v.issuedTerms(q, "c.issue_date")
+	case ByGenerated:
+		return v.generatedTerms(q, "c.generated_at")
+	case ByCreated:
 		if v.GeneratedBefore != 0 {
 			// What was generated before then was created before then.
-			terms = append(terms, "c.created_at < "+q.arg(v.GeneratedBefore))
+			return []string{"c.created_at < " + q.arg(v.GeneratedBefore)}
 		}
 	default:
-		key = "c." + sortColumns[v.Sort]
-		order = append([]string{key}, order...)
-		if v.Sort == ByIssueDate {
-			terms = append(terms, v.issuedTerms(q, key)...)
-		}
-		if v.Sort == ByGenerated {
-			terms = append(terms, v.generatedTerms(q, key)...)
-		}
 	}
-	return `SELECT * FROM (SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c WHERE ` + and(terms, behind(q)) +
-		v.order(order...) + ` LIMIT ` + deep + `) AS arm`
+	return nil
 }
 
 // walked writes the records that the filters let through of the first ones in
 // the order of the list.
 func (v *view) walked(q *statement, records int) string {
-	return `SELECT walk.id, walk.k, walk.created_at FROM (` + v.arms(q, records+4*v.offset, 0) + `) AS walk CROSS JOIN certificates c
+	return `SELECT walk.id, walk.k, walk.created_at, 0 FROM (` + v.arms(q, records+4*v.offset, 0) + `) AS walk CROSS JOIN certificates c
 		WHERE c.id = walk.id AND ` + and(v.filters(q)) + v.order("walk.k", "walk.created_at", "walk.id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
@@ -171,7 +203,16 @@ func (v *view) walked(q *statement, records int) string {
 // selected.
 func (v *view) sorted(q *statement, from string) string {
 	key := v.key(q)
-	return `SELECT c.id, ` + key + ` AS k, c.created_at FROM ` + from + v.order("k", "c.created_at", "c.id") +
+	return `SELECT c.id, ` + key + ` AS k, c.created_at, 0 FROM ` + from + v.order("k", "c.created_at", "c.id") +
+		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
+}
+
+// gathered writes the same, and how many are selected, when they are no more
+// than are counted. When they are more, the records are any.
+func (s *Service) gathered(q *statement, v *view, by way) string {
+	from := s.candidates(q, v, by)
+	return `WITH hits AS MATERIALIZED (SELECT c.id AS id, ` + v.key(q) + ` AS k, c.created_at AS created_at FROM ` + from + ` LIMIT ` + q.arg(s.bounds.count+1) + `)
+		SELECT id, k, created_at, (SELECT count(*) FROM hits) FROM hits` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
@@ -206,6 +247,7 @@ func (s *Service) way(ctx context.Context, v *view) (way, error) {
 		return wayIssued, nil
 	case !v.issued():
 		return wayGenerated, nil
+	default:
 	}
 	alone := &view{InstitutionID: v.InstitutionID, Sources: v.Sources, IssuedFrom: v.IssuedFrom, IssuedTo: v.IssuedTo, Sort: ByCreated}
 	n, err := s.countBy(ctx, alone, wayIssued)

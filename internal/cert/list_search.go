@@ -16,9 +16,10 @@ const (
 	// minSubstring is from how many letters and digits on a search looks within
 	// words and not at their beginnings alone.
 	minSubstring = 3
-	// maxTrigrams is how many trigrams of a search are looked up in SQLite's
-	// index; the text itself decides, so that a few are enough.
-	maxTrigrams = 24
+	// fewTrigrams and maxTrigrams are how many trigrams of a search are looked up
+	// in SQLite's index, the more the longer it is. Each reads the list of all
+	// records that have it, and the text itself decides, so that a few are best.
+	fewTrigrams, maxTrigrams = 4, 10
 	// blockIDs is how many ids one block of certificates_block_idx spans.
 	blockIDs = 4096
 )
@@ -82,21 +83,28 @@ func (v *view) foundPostgres(q *statement) string {
 // foundSQLite writes the same by the index of trigrams, which knows which
 // records have them all, and by the text of those.
 func (v *view) foundSQLite(q *statement) string {
-	return `certificate_search CROSS JOIN certificates c WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.Search)) +
+	return `certificate_search CROSS JOIN certificates c WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.most, v.Search)) +
 		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.behind(q))
 }
 
-// match is the query for SQLite's index of trigrams: the institution's own
-// three letters, as the migration that made the index writes them, and
-// trigrams of what is sought, its white space doubled.
-func match(institutionID int64, search string) string {
-	letter := func(n int64) rune { return rune(0xA000 + n%1000) }
-	terms := []string{string([]rune{letter(institutionID / 1_000_000), letter(institutionID / 1000), letter(institutionID)})}
+// match is the query for SQLite's index of trigrams: trigrams of what is
+// sought, its white space doubled, and the institution's own, as the migration
+// that made the index writes it, unless nearly all records are its.
+func match(institutionID int64, most bool, search string) string {
 	text := []rune(strings.ReplaceAll(sought(search), " ", "  "))
 	last := len(text) - 3
-	step := max(1, (last+maxTrigrams)/maxTrigrams)
-	for i := 0; i <= last; i += step {
-		terms = append(terms, string(text[i:i+3]))
+	n := min(last+1, maxTrigrams, fewTrigrams+last/8)
+	var terms []string
+	for i := range n {
+		at := last
+		if n > 1 {
+			at = i * last / (n - 1)
+		}
+		terms = append(terms, string(text[at:at+3]))
+	}
+	if !most {
+		letter := func(n int64) rune { return rune(0xA000 + n%1000) }
+		terms = append(terms, string([]rune{letter(institutionID / 1_000_000), letter(institutionID / 1000), letter(institutionID)}))
 	}
 	for i, t := range terms {
 		terms[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
@@ -133,7 +141,8 @@ func (s *Service) newest(ctx context.Context, v *view, want int) ([]item, error)
 			from += ` AND certificate_search.rowid >= ` + q.arg(block*blockIDs) + ` AND c.created_at >= ` + q.arg(created)
 		}
 	}
-	return s.fetch(ctx, v, q, v.sorted(q, from))
+	items, _, err := s.fetch(ctx, v, q, v.sorted(q, from))
+	return items, err
 }
 
 // lastBlock gives the block of ids farthest from where a list begins that still

@@ -10,22 +10,27 @@ import (
 // view is a filter in the form in which it is asked for. Its exported fields
 // say which list it is, and a cursor holds for that list alone.
 type view struct {
-	InstitutionID                  int64
-	Sources                        []Source
-	Statuses                       []Status
-	Email, Search, BatchID         string
-	CustomerID                     int64
-	IssuedFrom, IssuedTo           string
-	GeneratedFrom, GeneratedBefore int64 // microseconds, 0 is no bound
-	Sort                           Sort
-	Ascending                      bool
-	StatusOrder                    []Status
+	InstitutionID   int64    `json:"institution"`
+	Sources         []Source `json:"sources"`
+	Statuses        []Status `json:"statuses"`
+	Email           string   `json:"email"`
+	Search          string   `json:"search"`
+	BatchID         string   `json:"batch"`
+	CustomerID      int64    `json:"customer"`
+	IssuedFrom      string   `json:"issued_from"`
+	IssuedTo        string   `json:"issued_to"`
+	GeneratedFrom   int64    `json:"generated_from"` // microseconds, 0 is no bound
+	GeneratedBefore int64    `json:"generated_before"`
+	Sort            Sort     `json:"sort"`
+	Ascending       bool     `json:"ascending"`
+	StatusOrder     []Status `json:"status_order"`
 
 	limit, offset int
 	after         *place
 	// few says that the institution has no more records of these sources and
-	// statuses than can all be looked at.
-	few bool
+	// statuses than can all be looked at, most that nearly all of all
+	// institutions' records are its.
+	few, most bool
 }
 
 // place is where a record stands in a list: what it is sorted by, a text or a
@@ -141,14 +146,20 @@ func (v *view) key(q *statement) string {
 // base selects the records of table c that belong to the institution and to
 // the sources and statuses asked for.
 func (v *view) base(q *statement) []string {
-	terms := []string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())}
+	return append([]string{"c.institution_id = " + q.arg(v.InstitutionID)}, v.kinds(q)...)
+}
+
+// kinds selects by source and status alone.
+func (v *view) kinds(q *statement) []string {
+	terms := []string{in(q, "c.source", v.ofSources())}
 	if len(v.Statuses) > 0 {
 		terms = append(terms, in(q, "c.status", v.Statuses))
 	}
 	return terms
 }
 
-// ranged selects between two bounds, either of which may be missing.
+// issuedTerms and generatedTerms select between two bounds, either of which may
+// be missing.
 func (v *view) issuedTerms(q *statement, column string) (terms []string) {
 	if v.IssuedFrom != "" {
 		terms = append(terms, column+" >= "+q.arg(v.IssuedFrom))
@@ -193,7 +204,7 @@ func (v *view) behind(q *statement) []string {
 	case v.after == nil:
 		return nil
 	case v.Sort == ByCreated:
-		return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
+		return v.behindTime(q)
 	default:
 		var key any = v.after.Number
 		if v.textual() {
@@ -202,5 +213,12 @@ func (v *view) behind(q *statement) []string {
 		return []string{"(" + v.key(q) + ", c.created_at, c.id)" + v.beyond() + "(" + q.arg(key) + ", " + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
 	}
 }
+
+// behindTime is behind where nothing goes before the creation.
+func (v *view) behindTime(q *statement) []string {
+	return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
+}
+
+func nothing(*statement) []string { return nil }
 
 func and(lists ...[]string) string { return strings.Join(slices.Concat(lists...), " AND ") }

@@ -9,6 +9,7 @@ import (
 	"crypto/sha256"
 	"database/sql"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"strings"
@@ -33,8 +34,8 @@ const (
 	single    = 30
 )
 
-// Fill stores count certificates of an institution, made evenly over the last
-// years, the same for the same seed. It begins where an earlier call ended.
+// Fill stores certificates of an institution, made evenly over the last years,
+// the same for the same seed.
 type Fill struct {
 	InstitutionID int64
 	Count         int
@@ -48,7 +49,7 @@ var columns = []string{
 	"uuid", "institution_id", "reference_id", "reference_folded", "title", "full_name", "email", "email_folded", "issue_date", "search_text", "source",
 	"trigger_context", "event_context", "status", "failure_code", "failure_message", "batch_id", "customer_id", "creator_type", "creator_id", "creator_name",
 	"file_name", "mime_type", "size", "sha256", "sha256_state", "original_key", "tail_key", "verified_sha256", "verified_size", "placement", "placement_page",
-	"placement_box", "created_at", "updated_at", "approved_at", "revoked_at", "revocation_reason",
+	"placement_box", "created_at", "updated_at", "approved_at", "revoked_at", "revocation_reason", "job_id",
 }
 
 // Run fills the database.
@@ -57,12 +58,15 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	if err := d.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, f.InstitutionID).Scan(&prefix); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
-	m := &maker{fill: f, prefix: prefix, random: rand.New(rand.NewPCG(f.Seed, 1)), now: time.Now().UTC(), taken: map[[3]string]bool{}} //nolint:gosec // test data, the same each time
+	m := &maker{fill: f, prefix: prefix, random: rand.New(rand.NewPCG(f.Seed, 1)), now: time.Now().UTC(), taken: map[[3]string]bool{}} //nolint:gosec // test data
+	var err error
+	if m.job, err = farJob(ctx, d); err != nil {
+		return err
+	}
 	for done := 0; done < f.Count; {
 		n := min(chunk, f.Count-done)
 		rows := make([][]any, n)
 		for i := range rows {
-			var err error
 			if rows[i], err = m.row(done + i); err != nil {
 				return err
 			}
@@ -76,6 +80,53 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 		}
 	}
 	return cert.Fold(ctx, d)
+}
+
+// Into opens a database, in a data folder or by its URL, brings its schema up to
+// date, and fills it for the institution of a slug, which is made when there is
+// none.
+func (f Fill) Into(ctx context.Context, data, database, slug string) (err error) {
+	d, err := db.Open(ctx, data, database)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, d.Close()) }()
+	if err := d.Migrate(ctx); err != nil {
+		return err
+	}
+	if f.InstitutionID, err = institution(ctx, d, slug); err != nil {
+		return err
+	}
+	return f.Run(ctx, d)
+}
+
+func institution(ctx context.Context, d *db.DB, slug string) (id int64, err error) {
+	err = d.QueryRowContext(ctx, `SELECT id FROM institutions WHERE slug = $1`, slug).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		prefix := strings.ToUpper(slug)
+		err = d.Tx(ctx, func(tx *db.Tx) error {
+			return tx.QueryRowContext(ctx, `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+				uuid.NewString(), slug, "University "+prefix, prefix, db.Micros(time.Now())).Scan(&id)
+		})
+	}
+	if err != nil {
+		return 0, fmt.Errorf("making the institution: %w", err)
+	}
+	return id, nil
+}
+
+// farJob makes a job that is years away. Certificates in processing wait for
+// it, so that a server leaves them alone: there is nothing to process.
+func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
+	err = d.Tx(ctx, func(tx *db.Tx) error {
+		return tx.QueryRowContext(ctx, `
+			INSERT INTO river_job (args, kind, max_attempts, queue, scheduled_at, state)
+			VALUES ('{}', 'scale', 1, 'scale', '2099-01-01 00:00:00', 'scheduled') RETURNING id`).Scan(&id)
+	})
+	if err != nil {
+		return 0, fmt.Errorf("making a job: %w", err)
+	}
+	return id, nil
 }
 
 func store(ctx context.Context, d *db.DB, rows [][]any) error {
@@ -111,6 +162,7 @@ type maker struct {
 	random *rand.Rand
 	now    time.Time
 	batch  string
+	job    int64
 	taken  map[[3]string]bool
 }
 
@@ -168,11 +220,11 @@ func (m *maker) row(i int) ([]any, error) {
 	default:
 	}
 	return []any{
-		m.id().String(), m.fill.InstitutionID, c.ReferenceID, cert.FoldReference(c.ReferenceID), c.Title, name, mail, email.Folded, issued, cert.SearchText(c, email), string(cert.Vault),
-		trigger, trigger, string(status), failureCode, failureMessage, batch, customer, "token", int64(1), "Registry",
+		m.id().String(), m.fill.InstitutionID, c.ReferenceID, cert.FoldReference(c.ReferenceID), c.Title, name, mail, email.Folded, issued,
+		cert.SearchText(c, email), string(cert.Vault), trigger, trigger, string(status), failureCode, failureMessage, batch, customer, "token", int64(1), "Registry",
 		fmt.Sprintf("certificate-%d.pdf", i), "application/pdf", int64(100_000 + r.IntN(50_000)), digest[:], make([]byte, 108), fmt.Sprintf("scale/%d.original", i), tail,
 		approvedDigest, verifiedSize, placement, page,
-		box, db.Micros(created), db.Micros(updated), approved, revoked, reason,
+		box, db.Micros(created), db.Micros(updated), approved, revoked, reason, m.job,
 	}, nil
 }
 

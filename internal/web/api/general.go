@@ -151,10 +151,8 @@ func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error)
 
 func generalStatusOf(s cert.Status) status {
 	for _, g := range generalStatuses {
-		for _, of := range g.of {
-			if of == s {
-				return g.status
-			}
+		if slices.Contains(g.of, s) {
+			return g.status
 		}
 	}
 	return status{Value: string(s)}

@@ -7,17 +7,11 @@ package main
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
-	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
-	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/test/scale"
 )
 
@@ -34,36 +28,12 @@ func main() {
 	}
 }
 
-func run(ctx context.Context, data, database, slug string, count int, seed uint64) (err error) {
+func run(ctx context.Context, data, database, slug string, count int, seed uint64) error {
 	if err := os.MkdirAll(data, 0o700); err != nil {
 		return err
 	}
-	d, err := db.Open(ctx, data, database)
-	if err != nil {
-		return err
-	}
-	defer func() { err = errors.Join(err, d.Close()) }()
-	if err := d.Migrate(ctx); err != nil {
-		return err
-	}
-	id, err := institution(ctx, d, slug)
-	if err != nil {
-		return err
-	}
 	began := time.Now()
-	return scale.Fill{InstitutionID: id, Count: count, Seed: seed, Progress: func(done int) {
+	return scale.Fill{Count: count, Seed: seed, Progress: func(done int) {
 		fmt.Fprintf(os.Stderr, "\r%d of %d, %.0f s", done, count, time.Since(began).Seconds())
-	}}.Run(ctx, d)
-}
-
-func institution(ctx context.Context, d *db.DB, slug string) (id int64, err error) {
-	err = d.QueryRowContext(ctx, `SELECT id FROM institutions WHERE slug = $1`, slug).Scan(&id)
-	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
-	}
-	err = d.Tx(ctx, func(tx *db.Tx) error {
-		return tx.QueryRowContext(ctx, `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
-			uuid.NewString(), slug, "University "+strings.ToUpper(slug), strings.ToUpper(slug), db.Micros(time.Now())).Scan(&id)
-	})
-	return id, err
+	}}.Into(ctx, data, database, slug)
 }

@@ -1,0 +1,335 @@
+package bench
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/url"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/test/scale"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// The environment says how large an institution is listed: with a folder or a
+// database, what test/scale/fill has put there; else a new one of so many
+// records, few when nobody says.
+const (
+	recordsVariable  = "CERTVAULT_BENCH_RECORDS"
+	folderVariable   = "CERTVAULT_BENCH_FOLDER"
+	databaseVariable = "CERTVAULT_BENCH_DATABASE"
+	fewRecords       = 20_000
+)
+
+const (
+	generalPath = "/business/certificates"
+	// asked is how often each query is asked, with values of its own each time,
+	// and warmed how often before.
+	asked  = 200
+	warmed = 5
+	// samples is how many records are looked at for values to filter by.
+	samples = 400
+	slug    = "nwu"
+)
+
+var (
+	sortFields = []string{"name", "email", "status", "issue_date", "generated_at", "created_at", "updated_at"}
+	orders     = []string{"desc", "asc"}
+	statuses   = []string{"generated", "revoked", "failed", "processing"}
+)
+
+// listed is what a list answers, as far as it is looked at.
+type listed struct {
+	Data []struct {
+		ID         string `json:"id"`
+		Name       string `json:"name"`
+		Email      string `json:"email"`
+		Reference  string `json:"reference_id"`
+		IssueDate  string `json:"issue_date"`
+		BatchID    string `json:"batch_id"`
+		CustomerID int64  `json:"customer_id"`
+		CreatedAt  string `json:"created_at"`
+	} `json:"data"`
+	Links struct {
+		Next *string `json:"next"`
+	} `json:"links"`
+	Meta struct {
+		Total *int `json:"total"`
+	} `json:"meta"`
+}
+
+// institution is a large institution that is served, and values that its
+// records have.
+type institution struct {
+	*vault.Client
+
+	total                                   int
+	names, emails, refs, batches, customers []string
+	random                                  *rand.Rand
+}
+
+func (n *institution) list(b *testing.B, path string) *listed {
+	b.Helper()
+	a, err := n.Get(b.Context(), path)
+	if err != nil {
+		b.Fatal(err)
+	}
+	l := &listed{}
+	if err := json.Unmarshal(a.Body, l); err != nil || a.Status != 200 {
+		b.Fatalf("%s: %d %s, %v", path, a.Status, a.Body, err)
+	}
+	return l
+}
+
+func (n *institution) pick(list []string) string {
+	return url.QueryEscape(list[n.random.IntN(len(list))])
+}
+
+// day gives a day of the last years.
+func (n *institution) day(b *testing.B, back int) time.Time {
+	b.Helper()
+	return time.Now().AddDate(0, 0, -n.random.IntN(back))
+}
+
+// large serves a large institution.
+func large(b *testing.B, database string) *institution {
+	b.Helper()
+	data := b.TempDir()
+	if given := os.Getenv(folderVariable); given != "" && database == "" {
+		data = given
+	}
+	filled := data != "" && os.Getenv(folderVariable) == data
+	if given := os.Getenv(databaseVariable); given != "" && database != "" {
+		database, filled = given, true
+	}
+	if !filled {
+		fill(b, data, database)
+	}
+	v, err := vault.Start(b.Context(), vault.Options{Data: data, Database: database, Args: []string{"--rate-limit", "0"}})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() {
+		code, err := v.Stop()
+		if err = errors.Join(err, v.Forget()); err != nil || code != 0 {
+			b.Errorf("the vault ended with %d, %v", code, err)
+		}
+	})
+	token, err := v.CreateToken(b.Context(), slug, "", "certificate:list", "certificate-vault:list")
+	if err != nil {
+		b.Fatal(err)
+	}
+	c, err := v.Client(token)
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(c.HTTP.CloseIdleConnections)
+	n := &institution{Client: c, random: rand.New(rand.NewPCG(1, 2))}
+	n.sample(b)
+	return n
+}
+
+func fill(b *testing.B, data, database string) {
+	b.Helper()
+	count := fewRecords
+	if given := os.Getenv(recordsVariable); given != "" {
+		var err error
+		if count, err = strconv.Atoi(given); err != nil {
+			b.Fatalf("%s: %v", recordsVariable, err)
+		}
+	}
+	if err := (scale.Fill{Count: count, Seed: 1}).Into(b.Context(), data, database, slug); err != nil {
+		b.Fatal(err)
+	}
+	if database == "" {
+		return
+	}
+	// The server does it by itself, some time after so many rows.
+	d, err := db.Open(b.Context(), data, database)
+	if err != nil {
+		b.Fatal(err)
+	}
+	_, err = d.Writer().ExecContext(b.Context(), `VACUUM (ANALYZE)`)
+	if err := errors.Join(err, d.Close()); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// sample looks at records all over the list, by the order of each column.
+func (n *institution) sample(b *testing.B) {
+	b.Helper()
+	n.total = *n.list(b, generalPath).Meta.Total
+	pages := min(n.total, 100_000) / 20
+	for i := range samples / 20 {
+		l := n.list(b, fmt.Sprintf("%s?per_page=20&page=%d&sort_field=%s", generalPath, 1+n.random.IntN(pages), sortFields[i%len(sortFields)]))
+		for _, r := range l.Data {
+			n.names, n.emails, n.refs = append(n.names, r.Name), append(n.emails, r.Email), append(n.refs, r.Reference)
+			if r.BatchID != "" {
+				n.batches = append(n.batches, r.BatchID)
+			}
+			if r.CustomerID != 0 {
+				n.customers = append(n.customers, strconv.FormatInt(r.CustomerID, 10))
+			}
+		}
+	}
+}
+
+// query is a kind of query, its promise in milliseconds at the 99th
+// percentile, and how the i-th one is asked.
+type query struct {
+	name    string
+	promise float64
+	path    func(b *testing.B, n *institution, i int) string
+}
+
+func fixed(paths ...string) func(*testing.B, *institution, int) string {
+	return func(_ *testing.B, _ *institution, i int) string { return generalPath + paths[i%len(paths)] }
+}
+
+func valued(f func(b *testing.B, n *institution) string) func(*testing.B, *institution, int) string {
+	return func(b *testing.B, n *institution, _ int) string { return generalPath + f(b, n) }
+}
+
+// BenchmarkLists asks the built binary for lists of a large institution.
+func BenchmarkLists(b *testing.B) {
+	each(b, func(b *testing.B, database string) {
+		n := large(b, database)
+		for _, q := range append(queries(), n.deep(b)...) {
+			b.Run(q.name, func(b *testing.B) { n.measure(b, q) })
+		}
+	})
+}
+
+func (n *institution) measure(b *testing.B, q query) {
+	b.Helper()
+	for b.Loop() {
+		var took []time.Duration
+		for i := range warmed + asked {
+			path := q.path(b, n, i)
+			began := time.Now()
+			n.list(b, path)
+			if d := time.Since(began); i >= warmed {
+				took = append(took, d)
+			}
+		}
+		b.ReportMetric(0, "ns/op") // of a series
+		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
+		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
+		b.ReportMetric(q.promise, "promise-ms")
+	}
+}
+
+func queries() []query {
+	const listed, searched, other = 50, 150, 1000
+	date := func(t time.Time) string { return t.Format(time.DateOnly) }
+	list := []query{
+		{"first", listed, fixed("")},
+		{"vault", listed, func(*testing.B, *institution, int) string { return vault.CertificatesPath }},
+		{"filter/email", listed, func(_ *testing.B, n *institution, _ int) string {
+			return vault.CertificatesPath + "?applicant_email=" + n.pick(n.emails)
+		}},
+		{"filter/batch", listed, valued(func(_ *testing.B, n *institution) string { return "?batch_id=" + n.pick(n.batches) })},
+		{"filter/customer", listed, valued(func(_ *testing.B, n *institution) string { return "?customer_id=" + n.pick(n.customers) })},
+	}
+	for _, s := range statuses {
+		list = append(list, query{"filter/status/" + s, listed, fixed("?status=" + s)})
+	}
+	for _, field := range []string{"issue_date", "generated_at"} {
+		list = append(list,
+			query{"filter/" + field + "/from", listed, valued(func(b *testing.B, n *institution) string { return "?" + field + "_from=" + date(n.day(b, 2100)) })},
+			query{"filter/" + field + "/to", listed, valued(func(b *testing.B, n *institution) string { return "?" + field + "_to=" + date(n.day(b, 2100)) })},
+			query{"filter/" + field + "/year", listed, valued(func(b *testing.B, n *institution) string {
+				to := n.day(b, 1700)
+				return "?" + field + "_from=" + date(to.AddDate(-1, 0, 0)) + "&" + field + "_to=" + date(to)
+			})},
+			query{"filter/" + field + "/day", listed, valued(func(b *testing.B, n *institution) string {
+				d := date(n.day(b, 2100))
+				return "?" + field + "_from=" + d + "&" + field + "_to=" + d
+			})})
+	}
+	for _, field := range sortFields {
+		for _, order := range orders {
+			list = append(list, query{"sort/" + field + "/" + order, listed, fixed("?sort_field=" + field + "&sort_order=" + order)})
+		}
+		var paths []string
+		for _, s := range statuses {
+			for _, order := range orders {
+				paths = append(paths, "?status="+s+"&sort_field="+field+"&sort_order="+order)
+			}
+		}
+		list = append(list, query{"status+sort/" + field, listed, fixed(paths...)})
+	}
+	search := func(words ...string) func(*testing.B, *institution, int) string {
+		for i, w := range words {
+			words[i] = "?search=" + url.QueryEscape(w)
+		}
+		return fixed(words...)
+	}
+	list = append(list,
+		query{"search/name", searched, valued(func(_ *testing.B, n *institution) string { return "?search=" + n.pick(n.names) })},
+		query{"search/email", searched, valued(func(_ *testing.B, n *institution) string { return "?search=" + n.pick(n.emails) })},
+		query{"search/reference", searched, valued(func(_ *testing.B, n *institution) string { return "?search=" + n.pick(n.refs) })},
+		query{"search/latin/rare", searched, search("amara zoë žukauskas", "thandiwe ní bhriain", "oluwaseun łukasz")},
+		query{"search/latin/common", searched, search("núñez", "smith", "łukasz", "zhang")},
+		query{"search/latin/most", searched, search("example", "northwind", "diploma", "nwu-")},
+		query{"search/latin/none", searched, search("xyzzy", "no such person", "adaobiadaobi")},
+		query{"search/latin/year", searched, search("diploma in nursing 2021", "2021", "bachelor of laws 2022", "2023")},
+		query{"search/latin/short", searched, search("ad", "z", "na", "xq", "o'")},
+		query{"search/arabic/rare", searched, search("عبد الرحمن إبراهيم الزهراني", "ياسمين طارق درويش")},
+		query{"search/arabic/common", searched, search("محمد", "الأحمد", "شهادة تقدير", "حداد")},
+		query{"search/arabic/none", searched, search("لا يوجد أحد", "قسطنطين", "محمدمحمد")},
+		query{"search/arabic/short", searched, search("مح", "ع", "ظظ")},
+		query{"search/chinese/rare", searched, search("諸葛子轩", "欧阳小明", "司马秀英")},
+		query{"search/chinese/common", searched, search("毕业证书", "学士学位", "证书 2022")},
+		query{"search/chinese/none", searched, search("没有这个人", "毕业证明", "王王王王")},
+		query{"search/chinese/short", searched, search("王", "王小", "龘")},
+		query{"search/signs", other, search("***", "100%", "%", "_")})
+	return append(list, query{"combined", other, combined})
+}
+
+// combined asks with several filters and an order, at random.
+func combined(b *testing.B, n *institution, i int) string {
+	b.Helper()
+	v := url.Values{"sort_field": {sortFields[n.random.IntN(len(sortFields))]}, "sort_order": {orders[n.random.IntN(2)]}}
+	date := func() string { return n.day(b, 2100).Format(time.DateOnly) }
+	choices := []func(){
+		func() { v.Set("status", statuses[n.random.IntN(len(statuses))]) },
+		func() {
+			v.Set("search", []string{"ada", "محمد", "毕业证书", "diploma", "2021", "a", "zz"}[n.random.IntN(7)])
+		},
+		func() { v.Set("issue_date_from", date()) },
+		func() { v.Set("issue_date_to", date()) },
+		func() { v.Set("generated_at_from", date()) },
+		func() { v.Set("generated_at_to", date()) },
+	}
+	n.random.Shuffle(len(choices), func(i, j int) { choices[i], choices[j] = choices[j], choices[i] })
+	for _, c := range choices[:1+i%3] {
+		c()
+	}
+	return generalPath + "?" + v.Encode()
+}
+
+// deep walks to nine tenths of the list by cursor, in the orders of creation
+// and of names, and asks for what comes there.
+func (n *institution) deep(b *testing.B) []query {
+	b.Helper()
+	var list []query
+	for _, order := range []string{"created_at", "name"} {
+		path := generalPath + "?per_page=100&cursor=&sort_field=" + order
+		met := 0
+		for ; met < n.total*9/10; met += 100 {
+			next := n.list(b, path).Links.Next
+			if next == nil {
+				b.Fatalf("the walk by %s ended after %d of %d", order, met, n.total)
+			}
+			path = *next
+		}
+		list = append(list, query{fmt.Sprintf("cursor/%s/%d", order, met), 50, func(*testing.B, *institution, int) string { return path }})
+	}
+	return list
+}
