@@ -66,16 +66,16 @@ deps: $(EMBEDDED) $(RECEIVERS) ## bring in what the tests need beside Go
 
 .PHONY: test
 test: deps ## run every test, on SQLite and a private PostgreSQL
-	go run ./test/pgcluster -- go test -timeout 5m ./...
+	go run ./test/pgcluster -- go test -timeout 8m ./...
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: heavy corpora in part)
-	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race -short -timeout 8m ./...
+	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race -short -timeout 12m ./...
 
 # Never from the test cache: it does not see that the binary changed.
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
-	go run ./test/pgcluster -- go test -count=1 -timeout 5m -tags e2e ./test/e2e/...
+	go run ./test/pgcluster -- go test -count=1 -timeout 10m -tags e2e ./test/e2e/...
 
 # The judges of the pages, pinned by their lock file; they are not shipped.
 JUDGES := test/quality/node_modules
