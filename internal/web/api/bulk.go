@@ -61,6 +61,13 @@ func (a *API) bulk(w http.ResponseWriter, c *call) error {
 	})
 }
 
+// bulkInput reads the body of a bulk upload into a draft, a field at a time.
+type bulkInput struct {
+	draft *batch.Draft
+	print *fingerprint
+	parts int
+}
+
 // parser gives what reads a body of the request's type, and what puts an error of
 // reading it into words.
 func (in *bulkInput) parser(r *http.Request) (parse func(io.Reader) error, broken func(error) error, err error) {
@@ -80,13 +87,6 @@ func (in *bulkInput) parser(r *http.Request) (parse func(io.Reader) error, broke
 		return nil, nil, fault.New(fault.Unsupported,
 			"The request must be multipart/form-data, application/x-www-form-urlencoded or application/json.")
 	}
-}
-
-// bulkInput reads the body of a bulk upload into a draft, a field at a time.
-type bulkInput struct {
-	draft *batch.Draft
-	print *fingerprint
-	parts int
 }
 
 var errParts = fault.New(fault.Invalid, fmt.Sprintf("The request has more than %d fields.", maxBulkParts))

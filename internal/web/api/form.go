@@ -70,7 +70,7 @@ func eachPart(body io.Reader, boundary string, take func(*multipart.Part) error)
 		part, err := mr.NextPart()
 		head.free()
 		// Wrapped, it would be the end of a body that does not end.
-		if err == io.EOF { //nolint:errorlint // see above
+		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
