@@ -18,7 +18,7 @@ const (
 	width = 4
 	// replayShare divides both for replays: half speed.
 	replayShare = 2
-	// writeTime bounds the writing down of a quantum.
+	// writeTime bounds the writing down of a quantum when its lease is all but over.
 	writeTime = 5 * time.Second
 )
 
@@ -147,9 +147,9 @@ func (n *lane) mayBegin() bool {
 // record writes down how attempts went, and gives the endpoint back or renews
 // its lease, in one transaction.
 func (n *lane) record(results []*result, over bool) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), writeTime)
-	defer cancel()
 	began := n.hooks.now()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.begun.Add(leaseTime).Sub(began)))
+	defer cancel()
 	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, over, began) })
 	if errors.Is(err, errFenced) {
 		// Somebody else serves the endpoint, and sends again what we have sent.

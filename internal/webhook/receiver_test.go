@@ -17,7 +17,7 @@ import (
 )
 
 // awaitTime bounds the wait for what must come; nothing is timed by it.
-const awaitTime = 30 * time.Second
+const awaitTime = time.Minute
 
 // loopback is where receivers of tests are.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}

@@ -4,8 +4,10 @@ import (
 	"context"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -49,11 +51,14 @@ func canonical(h http.Header) http.Header {
 	return out
 }
 
-func (s *script) sent() int {
+// all gives the requests so far.
+func (s *script) all() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return len(s.requests)
+	return slices.Clone(s.requests)
 }
+
+func (s *script) sent() int { return len(s.all()) }
 
 // bubble is a fixture in made-up time, with one endpoint, a deliverer and its
 // sweep.
@@ -66,7 +71,16 @@ type bubble struct {
 	certificate int64
 	endpoint    *webhook.Endpoint
 	secret      string
-	notices     []webhook.Notice
+
+	noticed sync.Mutex
+	notices []webhook.Notice
+}
+
+// told gives what the owners were told so far.
+func (b *bubble) told() []webhook.Notice {
+	b.noticed.Lock()
+	defer b.noticed.Unlock()
+	return slices.Clone(b.notices)
 }
 
 // inBubble runs a test in made-up time. What is due is looked for at each pace,
@@ -82,6 +96,8 @@ func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration)
 		d := b.deliver(t, webhook.DelivererConfig{
 			Transport: b.script, Poll: pace,
 			Notify: func(_ context.Context, _ *db.Tx, n webhook.Notice) error {
+				b.noticed.Lock()
+				defer b.noticed.Unlock()
 				b.notices = append(b.notices, n)
 				return nil
 			},
@@ -107,6 +123,14 @@ func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration)
 	})
 }
 
+// long skips a test of many days where tests are to be short.
+func long(t *testing.T) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("many days of made-up time are left out with -short")
+	}
+}
+
 // sleepUntil lets the time go on until so long after the start.
 func (b *bubble) sleepUntil(after time.Duration) {
 	time.Sleep(after - time.Since(b.start))
@@ -125,15 +149,17 @@ func (b *bubble) status(t *testing.T) *webhook.Endpoint {
 // Every wait of the schedule, and then the end.
 func TestScheduleOfOneDelivery(t *testing.T) {
 	t.Parallel()
+	long(t)
 	inBubble(t, 30*time.Second, func(time.Duration) int { return 500 }, func(t *testing.T, b *bubble) {
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(100 * time.Hour)
-		if len(b.requests) != len(webhook.Waits)+1 {
-			t.Fatalf("%d attempts, not %d", len(b.requests), len(webhook.Waits)+1)
+		requests := b.all()
+		if len(requests) != len(webhook.Waits)+1 {
+			t.Fatalf("%d attempts, not %d", len(requests), len(webhook.Waits)+1)
 		}
 		for i, want := range webhook.Waits {
 			// The look for what is due comes every 30 s here.
-			got := b.requests[i+1].at.Sub(b.requests[i].at)
+			got := requests[i+1].at.Sub(requests[i].at)
 			if got < want*8/10 || got > want*12/10+31*time.Second {
 				t.Errorf("wait %d is %v, not %v ± 20 %%", i+1, got, want)
 			}
@@ -149,6 +175,7 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 // against the deliveries, and all that waited arrives when it is back.
 func TestOutageOfTwoDays(t *testing.T) {
 	t.Parallel()
+	long(t)
 	const outage = 48 * time.Hour
 	down := func(since time.Duration) int {
 		if since < outage {
@@ -168,8 +195,8 @@ func TestOutageOfTwoDays(t *testing.T) {
 		if e := b.status(t); !e.BreakerOpen || e.FailingSince == nil {
 			t.Errorf("the endpoint is %+v", e)
 		}
-		if len(b.notices) != 1 || b.notices[0].Kind != webhook.NoticeFailing {
-			t.Errorf("the owners were told %+v", b.notices)
+		if told := b.told(); len(told) != 1 || told[0].Kind != webhook.NoticeFailing {
+			t.Errorf("the owners were told %+v", told)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -184,8 +211,8 @@ func TestOutageOfTwoDays(t *testing.T) {
 		if n := b.pending(t, 0); n != 0 {
 			t.Errorf("%d deliveries wait still", n)
 		}
-		if len(b.notices) != 2 || b.notices[1].Kind != webhook.NoticeRecovered {
-			t.Errorf("the owners were told %+v", b.notices)
+		if told := b.told(); len(told) != 2 || told[1].Kind != webhook.NoticeRecovered {
+			t.Errorf("the owners were told %+v", told)
 		}
 		if e := b.status(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
 			t.Errorf("the endpoint is %+v", e)
@@ -197,10 +224,11 @@ func TestOutageOfTwoDays(t *testing.T) {
 // days, after five it is switched off, and its events wait for two weeks.
 func TestEndOfAnEndpoint(t *testing.T) {
 	t.Parallel()
+	long(t)
 	const day = 24 * time.Hour
-	up := false
+	var up atomic.Bool
 	inBubble(t, 5*time.Minute, func(time.Duration) int {
-		if up {
+		if up.Load() {
 			return 204
 		}
 		return 503
@@ -210,7 +238,7 @@ func TestEndOfAnEndpoint(t *testing.T) {
 			t.Helper()
 			b.sleepUntil(after)
 			var got []webhook.NoticeKind
-			for _, n := range b.notices {
+			for _, n := range b.told() {
 				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
 					t.Errorf("the owners are told %+v", n)
 				}
@@ -249,7 +277,7 @@ func TestEndOfAnEndpoint(t *testing.T) {
 		if n := b.pending(t, 0); n != 1 {
 			t.Errorf("two weeks later %d events are kept, not the one of yesterday", n)
 		}
-		up = true
+		up.Store(true)
 		if err := b.Resume(t.Context(), b.institution, b.endpoint.UUID); err != nil {
 			t.Fatal(err)
 		}
@@ -285,7 +313,7 @@ func TestProbesTakeTurns(t *testing.T) {
 		b.emit(t, b.institution, b.certificate, 20)
 		b.sleepUntil(time.Hour)
 		ids := map[string]bool{}
-		for _, r := range b.requests[len(b.requests)-8:] {
+		for _, r := range b.all()[b.sent()-8:] {
 			ids[r.header.Get("Webhook-Id")] = true
 		}
 		if len(ids) != 8 {
@@ -298,12 +326,13 @@ func TestProbesTakeTurns(t *testing.T) {
 // the database too.
 func TestRotation(t *testing.T) {
 	t.Parallel()
-	inBubble(t, time.Minute, func(time.Duration) int { return 200 }, func(t *testing.T, b *bubble) {
+	inBubble(t, 5*time.Minute, func(time.Duration) int { return 200 }, func(t *testing.T, b *bubble) {
 		check := func(when, plain string, standard ...string) {
 			t.Helper()
 			b.emit(t, b.institution, b.certificate, 1)
 			time.Sleep(time.Second)
-			r := b.requests[len(b.requests)-1]
+			synctest.Wait()
+			r := b.all()[b.sent()-1]
 			got := strings.Fields(r.header.Get("Webhook-Signature"))
 			if r.header.Get("X-Webhook-Signature") != plainSignature(plain, r.body) {
 				t.Errorf("%s: X-Webhook-Signature is of another secret", when)
