@@ -206,3 +206,77 @@ func TestParseEnd(t *testing.T) {
 		t.Errorf("no end: %v, %v", got, err)
 	}
 }
+
+func TestSince(t *testing.T) {
+	t.Parallel()
+	now := time.Date(2026, 7, 10, 12, 0, 0, 0, time.UTC)
+	for text, want := range map[string]time.Time{
+		"7d":                        now.AddDate(0, 0, -7),
+		"24h":                       now.Add(-24 * time.Hour),
+		"2026-07-01":                time.Date(2026, 7, 1, 0, 0, 0, 0, time.UTC),
+		"2026-07-01T10:30:00+02:00": time.Date(2026, 7, 1, 8, 30, 0, 0, time.UTC),
+	} {
+		if got, err := parseSince(text, now); err != nil || !got.Equal(want) {
+			t.Errorf("%s is %v, %v; not %v", text, got, err, want)
+		}
+	}
+	for _, bad := range []string{"", "yesterday", "-1h", "2026-13-01", "0d"} {
+		if got, err := parseSince(bad, now); err == nil {
+			t.Errorf("%q is %v", bad, got)
+		}
+	}
+}
+
+// What an endpoint is worked with answers in JSON, and refuses what makes no
+// sense.
+func TestWebhookAdministration(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	at := []string{"--data", dir, "--institution", "northwest-university"}
+	var hook struct{ ID, Secret string }
+	answer(t, "", &hook, append([]string{"webhook", "create", "--url", "https://hooks.example.org/x", "--header", "X-Key: a, b: c"}, at...)...)
+	var list []struct {
+		ID, URL, Status string
+		Events          []string
+		Waiting         int
+	}
+	answer(t, "", &list, append([]string{"webhook", "list"}, at...)...)
+	if len(list) != 1 || list[0].ID != hook.ID || list[0].Status != "active" || list[0].Events == nil {
+		t.Fatalf("list %+v", list)
+	}
+	var turned struct{ ID, Status string }
+	answer(t, "", &turned, append([]string{"webhook", "pause", hook.ID}, at...)...)
+	if turned.Status != "paused" {
+		t.Errorf("paused: %+v", turned)
+	}
+	answer(t, "", &turned, append([]string{"webhook", "resume", hook.ID}, at...)...)
+	var rotated struct {
+		Secret string
+		Until  time.Time `json:"overlap_until"`
+	}
+	answer(t, "", &rotated, append([]string{"webhook", "rotate", hook.ID}, at...)...)
+	if rotated.Secret == hook.Secret || !strings.HasPrefix(rotated.Secret, "whsec_") || time.Until(rotated.Until) < 23*time.Hour {
+		t.Errorf("rotated: %+v", rotated)
+	}
+	for name, tc := range map[string]struct {
+		args []string
+		code int
+		says string
+	}{
+		"rotated again":   {[]string{"rotate", hook.ID}, exitRefused, "promote"},
+		"resumed again":   {[]string{"resume", hook.ID}, exitRefused, "active already"},
+		"header of ours":  {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
+		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a header's name"},
+		"no endpoint":     {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},
+		"no delivery":     {[]string{"redeliver", "1"}, exitRefused, "No such delivery"},
+		"odd status":      {[]string{"log", hook.ID, "--status", "lost"}, exitRefused, "pending, delivered or exhausted"},
+		"odd time":        {[]string{"replay", hook.ID, "--since", "yesterday"}, exitUsage, "--since"},
+		"odd event":       {[]string{"test", hook.ID, "--event", "x"}, exitRefused, "There is no event"},
+	} {
+		code, _, errs := certvault(t, "", append(append([]string{"webhook"}, tc.args...), at...)...)
+		if code != tc.code || !strings.Contains(errs, tc.says) {
+			t.Errorf("%s: exit %d: %s", name, code, errs)
+		}
+	}
+}
