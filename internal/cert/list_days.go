@@ -2,7 +2,9 @@ package cert
 
 // byDays says that the list is that of a range of dates of issue in the order
 // of creation, and that nothing else narrows it.
-func (v *view) byDays() bool { return v.covers(wayIssued) && v.Sort == ByCreated }
+func (v *view) byDays() bool {
+	return v.covers(wayIssued) && v.Sort == ByCreated && len(v.Statuses) == 0
+}
 
 // days writes the part of the list that is asked for by way of the days in the
 // range, of which there are few even where there are very many certificates:

@@ -200,9 +200,13 @@ func (v *view) walked(q *statement, records int) string {
 }
 
 // sorted writes the part of the list that is asked for out of all that is
-// selected.
+// selected. The key is written such that no index has it: the one of the order
+// would else be walked for records that may be at its end.
 func (v *view) sorted(q *statement, from string) string {
-	key := v.key(q)
+	key := v.key(q) + " + 0"
+	if v.textual() {
+		key = v.key(q) + " || ''"
+	}
 	return `SELECT c.id, ` + key + ` AS k, c.created_at, 0 FROM ` + from + v.order("k", "c.created_at", "c.id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
@@ -286,7 +290,11 @@ func (v *view) entry(q *statement, by way, table string) []string {
 	case wayCustomer:
 		return append(terms, table+".customer_id = "+q.arg(v.CustomerID))
 	case wayIssued:
-		return append(append(terms, source()), v.issuedTerms(q, table+".issue_date")...)
+		terms = append(append(terms, source()), v.issuedTerms(q, table+".issue_date")...)
+		if len(v.Statuses) > 0 || v.Sort == ByStatus {
+			terms = append(terms, in(q, table+".status", v.ofStatuses()))
+		}
+		return terms
 	case wayEmail:
 		return append(terms, source(), in(q, table+".status", v.ofStatuses()), table+".email_folded = "+q.arg(v.Email))
 	case wayGenerated:
@@ -299,19 +307,20 @@ func (v *view) entry(q *statement, by way, table string) []string {
 	}
 }
 
-// covers says that the index of a way holds all that is asked.
+// covers says that the index of a way holds all that is asked. Source, status,
+// creation and id are in each of them.
 func (v *view) covers(by way) bool {
-	rest := *v
+	rest, ordered := *v, v.Sort == ByCreated || v.Sort == ByStatus
 	switch by {
 	case wayEmail:
 		rest.Email = ""
-		return !rest.narrowed() && (v.Sort == ByCreated || v.Sort == ByEmail)
+		return !rest.narrowed() && (ordered || v.Sort == ByEmail)
 	case wayIssued:
 		rest.IssuedFrom, rest.IssuedTo = "", ""
-		return !rest.narrowed() && (v.Sort == ByCreated || v.Sort == ByIssueDate) && len(v.Statuses) == 0
+		return !rest.narrowed() && (ordered || v.Sort == ByIssueDate)
 	case wayGenerated:
 		rest.IssuedFrom, rest.IssuedTo, rest.GeneratedFrom, rest.GeneratedBefore = "", "", 0, 0
-		return !rest.narrowed() && (v.Sort == ByCreated || v.Sort == ByGenerated || v.Sort == ByIssueDate)
+		return !rest.narrowed() && (ordered || v.Sort == ByGenerated || v.Sort == ByIssueDate)
 	default:
 		return false
 	}

@@ -21,7 +21,7 @@ const (
 	// records that have it, and the text itself decides, so that a few are best.
 	fewTrigrams, maxTrigrams = 4, 10
 	// blockIDs is how many ids one block of certificates_block_idx spans.
-	blockIDs = 4096
+	blockIDs = 1024
 )
 
 // SearchText is what a search looks in: name, title, e-mail and reference id,
@@ -150,10 +150,10 @@ func (s *Service) newest(ctx context.Context, v *view, want int) ([]item, error)
 // a block of which that is known.
 func (s *Service) lastBlock(ctx context.Context, ascending bool, near, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
-		SELECT coalesce(min(n), $1) FROM block WHERE (SELECT max(created_at) FROM certificates WHERE id / 4096 = n) >= $2`
+		SELECT coalesce(min(n), $1) FROM block WHERE (SELECT max(created_at) FROM certificates WHERE id / 1024 = n) >= $2`
 	if ascending {
-		query = `WITH RECURSIVE block (n) AS (SELECT $1 UNION ALL SELECT n + 1 FROM block WHERE n < (SELECT max(id) / 4096 FROM certificates))
-			SELECT coalesce(max(n), $1) FROM block WHERE (SELECT min(created_at) FROM certificates WHERE id / 4096 = n) <= $2`
+		query = `WITH RECURSIVE block (n) AS (SELECT $1 UNION ALL SELECT n + 1 FROM block WHERE n < (SELECT max(id) / 1024 FROM certificates))
+			SELECT coalesce(max(n), $1) FROM block WHERE (SELECT min(created_at) FROM certificates WHERE id / 1024 = n) <= $2`
 	}
 	err = s.db.QueryRowContext(ctx, query, near, created).Scan(&block)
 	return block, err

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -46,14 +47,11 @@ var (
 // listed is what a list answers, as far as it is looked at.
 type listed struct {
 	Data []struct {
-		ID         string `json:"id"`
 		Name       string `json:"name"`
 		Email      string `json:"email"`
 		Reference  string `json:"reference_id"`
-		IssueDate  string `json:"issue_date"`
 		BatchID    string `json:"batch_id"`
 		CustomerID int64  `json:"customer_id"`
-		CreatedAt  string `json:"created_at"`
 	} `json:"data"`
 	Links struct {
 		Next *string `json:"next"`
@@ -68,6 +66,7 @@ type listed struct {
 type institution struct {
 	*vault.Client
 
+	vault                                   *vault.Vault
 	total                                   int
 	names, emails, refs, batches, customers []string
 	random                                  *rand.Rand
@@ -99,13 +98,16 @@ func (n *institution) day(b *testing.B, back int) time.Time {
 // large serves a large institution.
 func large(b *testing.B, database string) *institution {
 	b.Helper()
-	data := b.TempDir()
-	if given := os.Getenv(folderVariable); given != "" && database == "" {
-		data = given
-	}
-	filled := data != "" && os.Getenv(folderVariable) == data
-	if given := os.Getenv(databaseVariable); given != "" && database != "" {
-		database, filled = given, true
+	data, filled := os.Getenv(folderVariable), true
+	if database != "" {
+		data = b.TempDir()
+		if given := os.Getenv(databaseVariable); given != "" {
+			database = given
+		} else {
+			filled = false
+		}
+	} else if data == "" {
+		data, filled = b.TempDir(), false
 	}
 	if !filled {
 		fill(b, data, database)
@@ -129,35 +131,51 @@ func large(b *testing.B, database string) *institution {
 		b.Fatal(err)
 	}
 	b.Cleanup(c.HTTP.CloseIdleConnections)
-	n := &institution{Client: c, random: rand.New(rand.NewPCG(1, 2))}
+	n := &institution{Client: c, vault: v, random: rand.New(rand.NewPCG(1, 2))}
 	n.sample(b)
+	return n
+}
+
+func records(b *testing.B) int {
+	b.Helper()
+	given := os.Getenv(recordsVariable)
+	if given == "" {
+		return fewRecords
+	}
+	n, err := strconv.Atoi(given)
+	if err != nil {
+		b.Fatalf("%s: %v", recordsVariable, err)
+	}
 	return n
 }
 
 func fill(b *testing.B, data, database string) {
 	b.Helper()
-	count := fewRecords
-	if given := os.Getenv(recordsVariable); given != "" {
-		var err error
-		if count, err = strconv.Atoi(given); err != nil {
-			b.Fatalf("%s: %v", recordsVariable, err)
-		}
-	}
-	if err := (scale.Fill{Count: count, Seed: 1}).Into(b.Context(), data, database, slug); err != nil {
+	if err := (scale.Fill{Count: records(b), Seed: 1}).Into(b.Context(), data, database, slug); err != nil {
 		b.Fatal(err)
 	}
 	if database == "" {
 		return
 	}
-	// The server does it by itself, some time after so many rows.
+	// The server does it by itself, a minute after so many rows.
+	d := open(b, data, database)
+	if _, err := d.Writer().ExecContext(b.Context(), `VACUUM (ANALYZE)`); err != nil {
+		b.Fatal(err)
+	}
+}
+
+func open(b *testing.B, data, database string) *db.DB {
+	b.Helper()
 	d, err := db.Open(b.Context(), data, database)
 	if err != nil {
 		b.Fatal(err)
 	}
-	_, err = d.Writer().ExecContext(b.Context(), `VACUUM (ANALYZE)`)
-	if err := errors.Join(err, d.Close()); err != nil {
-		b.Fatal(err)
-	}
+	b.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			b.Error(err)
+		}
+	})
+	return d
 }
 
 // sample looks at records all over the list, by the order of each column.
@@ -209,7 +227,11 @@ func (n *institution) measure(b *testing.B, q query) {
 	b.Helper()
 	for b.Loop() {
 		var took []time.Duration
+		var busy time.Duration
 		for i := range warmed + asked {
+			if i == warmed {
+				busy = n.vault.CPU()
+			}
 			path := q.path(b, n, i)
 			began := time.Now()
 			n.list(b, path)
@@ -220,6 +242,7 @@ func (n *institution) measure(b *testing.B, q query) {
 		b.ReportMetric(0, "ns/op") // of a series
 		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
+		b.ReportMetric(millis(n.vault.CPU()-busy)/asked, "cpu-ms") // without PostgreSQL's
 		b.ReportMetric(q.promise, "promise-ms")
 	}
 }
@@ -332,4 +355,75 @@ func (n *institution) deep(b *testing.B) []query {
 		list = append(list, query{fmt.Sprintf("cursor/%s/%d", order, met), 50, func(*testing.B, *institution, int) string { return path }})
 	}
 	return list
+}
+
+// listSchema is what lists have added to the table of certificates.
+var listSchema = []string{
+	`DROP INDEX certificates_created_at_idx`, `DROP INDEX certificates_status_idx`, `DROP INDEX certificates_name_folded_idx`,
+	`DROP INDEX certificates_email_folded_idx`, `DROP INDEX certificates_status_issue_date_idx`, `DROP INDEX certificates_issue_date_idx`,
+	`DROP INDEX certificates_generated_at_idx`, `DROP INDEX certificates_updated_at_idx`, `DROP INDEX certificates_batch_id_idx`,
+	`DROP INDEX certificates_customer_id_idx`, `DROP INDEX IF EXISTS certificates_block_idx`,
+}
+
+// searchSchema and countSchema are what searches and totals have, by database.
+var (
+	searchSchema = map[db.Dialect]string{
+		db.SQLite:     `DROP TRIGGER certificates_search_insert; DROP TABLE certificate_search`,
+		db.PostgreSQL: `DROP FUNCTION certificates_search CASCADE; DROP TABLE certificate_search`,
+	}
+	countSchema = map[db.Dialect]string{
+		db.SQLite:     `DROP TRIGGER certificates_count_insert; DROP TABLE certificate_counts`,
+		db.PostgreSQL: `DROP FUNCTION certificates_count CASCADE; DROP TABLE certificate_counts`,
+	}
+)
+
+// BenchmarkListsOnInsert stores single records, each in a transaction of its
+// own, beside a large institution, and tells how much longer that takes than
+// without the search's index, without that of any list, and without the counts.
+func BenchmarkListsOnInsert(b *testing.B) {
+	const inserts = 500
+	each(b, func(b *testing.B, database string) {
+		data := b.TempDir()
+		fill(b, data, database)
+		d := open(b, data, database)
+		var seed uint64 = 100
+		var id int64
+		if err := d.QueryRowContext(b.Context(), `SELECT id FROM institutions WHERE slug = $1`, slug).Scan(&id); err != nil {
+			b.Fatal(err)
+		}
+		measure := func() float64 {
+			var took []time.Duration
+			for range inserts {
+				seed++
+				began := time.Now()
+				if err := (scale.Fill{InstitutionID: id, Count: 1, Seed: seed}).Run(b.Context(), d); err != nil {
+					b.Fatal(err)
+				}
+				took = append(took, time.Since(began))
+			}
+			return millis(quantile(took, 0.50))
+		}
+		drop := func(script string) {
+			for statement := range strings.SplitSeq(script, ";") {
+				if _, err := d.Writer().ExecContext(b.Context(), statement); err != nil {
+					b.Fatal(err)
+				}
+			}
+		}
+		for b.Loop() {
+			all := measure()
+			drop(searchSchema[d.Dialect])
+			unsearched := measure()
+			drop(strings.Join(listSchema, ";"))
+			unlisted := measure()
+			drop(countSchema[d.Dialect])
+			bare := measure()
+			b.ReportMetric(0, "ns/op") // of a series
+			b.ReportMetric(all, "p50-ms")
+			b.ReportMetric(bare, "bare-ms")
+			b.ReportMetric(all/bare, "x-bare")
+			b.ReportMetric(unsearched/bare, "x-bare-without-search")
+			b.ReportMetric(unlisted/bare, "x-bare-without-lists")
+		}
+	})
 }

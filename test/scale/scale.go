@@ -12,6 +12,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"strconv"
 	"strings"
 	"time"
 
@@ -60,8 +61,10 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	}
 	m := &maker{fill: f, prefix: prefix, random: rand.New(rand.NewPCG(f.Seed, 1)), now: time.Now().UTC(), taken: map[[3]string]bool{}} //nolint:gosec // test data
 	var err error
-	if m.job, err = farJob(ctx, d); err != nil {
-		return err
+	if f.Count > 1 {
+		if m.job, err = farJob(ctx, d); err != nil {
+			return err
+		}
 	}
 	for done := 0; done < f.Count; {
 		n := min(chunk, f.Count-done)
@@ -79,7 +82,7 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 			f.Progress(done)
 		}
 	}
-	return cert.Fold(ctx, d)
+	return nil
 }
 
 // Into opens a database, in a data folder or by its URL, brings its schema up to
@@ -97,7 +100,10 @@ func (f Fill) Into(ctx context.Context, data, database, slug string) (err error)
 	if f.InstitutionID, err = institution(ctx, d, slug); err != nil {
 		return err
 	}
-	return f.Run(ctx, d)
+	if err := f.Run(ctx, d); err != nil {
+		return err
+	}
+	return cert.Fold(ctx, d)
 }
 
 func institution(ctx context.Context, d *db.DB, slug string) (id int64, err error) {
@@ -130,21 +136,26 @@ func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 }
 
 func store(ctx context.Context, d *db.DB, rows [][]any) error {
-	if d.Dialect == db.PostgreSQL {
+	if d.Dialect == db.PostgreSQL && len(rows) > 1 {
 		_, err := d.Pool().CopyFrom(ctx, pgx.Identifier{"certificates"}, columns, pgx.CopyFromRows(rows))
 		return err
 	}
 	return d.Tx(ctx, func(tx *db.Tx) (err error) {
-		marks := strings.TrimSuffix(strings.Repeat("?, ", len(columns)), ", ")
-		var insert *sql.Stmt
-		if insert, err = tx.PrepareContext(ctx, `INSERT INTO certificates (`+strings.Join(columns, ", ")+`) VALUES (`+marks+`)`); err != nil {
+		marks := make([]string, len(columns))
+		for i := range marks {
+			marks[i] = "$" + strconv.Itoa(i+1)
+		}
+		insert, err := tx.PrepareContext(ctx, `INSERT INTO certificates (`+strings.Join(columns, ", ")+`) VALUES (`+strings.Join(marks, ", ")+`)`)
+		if err != nil {
 			return err
 		}
-		defer func() { _ = insert.Close() }()
-		// Names and addresses come in no order: their indexes must fit into the
-		// cache, or each row reads and writes many pages.
-		if _, err := tx.ExecContext(ctx, `PRAGMA cache_size = -1500000`); err != nil {
-			return err
+		defer func() { err = errors.Join(err, insert.Close()) }()
+		if d.Dialect == db.SQLite && len(rows) > 1 {
+			// Names and addresses come in no order: their indexes must fit into the
+			// cache, or each row reads and writes many pages.
+			if _, err := tx.ExecContext(ctx, `PRAGMA cache_size = -1500000`); err != nil {
+				return err
+			}
 		}
 		for _, row := range rows {
 			if _, err := insert.ExecContext(ctx, row...); err != nil {
@@ -168,7 +179,7 @@ type maker struct {
 
 func (m *maker) row(i int) ([]any, error) {
 	r := m.random
-	age := time.Duration(float64(years*365*24*time.Hour) * (1 - float64(i)/float64(m.fill.Count)))
+	age := time.Duration(float64(years*365*24*time.Hour) * (1 - float64(i+1)/float64(m.fill.Count)))
 	created := m.now.Add(-age).Truncate(time.Microsecond)
 	name := person(r)
 	title := fmt.Sprintf("%s %d", pick(r, titles), created.Year())
