@@ -151,7 +151,7 @@ func TestExamineNamesWhatIsWrong(t *testing.T) {
 		t.Fatalf("no finding %s", name)
 		return Finding{}
 	}
-	for _, name := range []string{"data folder", "master key", "file store", "database", "schema", "certificates"} {
+	for _, name := range []string{"data folder", "master key", "file store", "database", "schema", "certificates", "counts"} {
 		if f := finding(name); !f.Good {
 			t.Errorf("%s: %s", name, f.Detail)
 		}
@@ -161,6 +161,16 @@ func TestExamineNamesWhatIsWrong(t *testing.T) {
 	}
 	if f := finding("data folder"); f.Good || !strings.Contains(f.Detail, "chmod 700") {
 		t.Errorf("an open folder: %+v", f)
+	}
+	if base, err = OpenBase(t.Context(), config.Storage{Data: dir}, ""); err != nil {
+		t.Fatal(err)
+	}
+	_, err = base.DB.Writer().ExecContext(t.Context(), `INSERT INTO certificate_counts (institution_id, source, status, n) VALUES (1, 'vault', 'failed', 3)`)
+	if err := errors.Join(err, base.DB.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if f := finding("counts"); f.Good || !strings.Contains(f.Detail, "off by 3") {
+		t.Errorf("wrong counts: %+v", f)
 	}
 	if err := os.WriteFile(filepath.Join(dir, "keys", "master.key"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)

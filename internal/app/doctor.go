@@ -12,6 +12,7 @@ import (
 
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
@@ -113,12 +114,25 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	if err != nil {
 		f.Detail = err.Error()
 	}
-	list = append(list, f)
+	list = append(list, f, counts(ctx, d))
 	f = Finding{Name: "signing keys", Good: true}
 	if f.Detail, err = examineKeys(ctx, d, keys, time.Now()); err != nil {
 		f.Good, f.Detail = false, err.Error()
 	}
 	return append(list, f)
+}
+
+// counts looks whether the totals of lists are those of the certificates.
+func counts(ctx context.Context, d *db.DB) Finding {
+	wrong, err := cert.Miscounted(ctx, d)
+	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "as many as there are certificates"}
+	switch {
+	case err != nil:
+		f.Detail = err.Error()
+	case wrong != 0:
+		f.Detail = fmt.Sprintf("the totals of lists are off by %d", wrong)
+	}
+	return f
 }
 
 // keyEndsSoon is within how long the end of a key's certificate is told.

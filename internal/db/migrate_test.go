@@ -1,0 +1,155 @@
+package db_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// empty opens a database without a schema, of each kind.
+func empty(t *testing.T, f func(t *testing.T, d *db.DB)) {
+	t.Helper()
+	for name, u := range map[string]func() string{"sqlite": func() string { return "" }, "postgres": func() string { return dbtest.PostgresURL(t) }} {
+		t.Run(name, func(t *testing.T) {
+			d, err := db.Open(t.Context(), t.TempDir(), u())
+			if err != nil {
+				t.Fatal(err)
+			}
+			f(t, d)
+			if err := d.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+const insertCertificate = `
+	INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, search_text, source,
+		trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256, sha256_state, original_key, created_at, updated_at, approved_at)
+	VALUES ($1, 1, $1, $1, 'Diploma', 'Zoë Obi', $1, $1, '2026-01-01', $2, 'vault', 'single_upload', 'single_upload', $3, 'token', 'Registry',
+		'a.pdf', 'application/pdf', 1, $4, $4, $1, 1000, 1000, $5)`
+
+// What lists count, sort and search by is there for records of before, and for
+// those that the binary of the release before goes on to write.
+func TestListsOfRecordsFromBefore(t *testing.T) {
+	empty(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		if err := d.MigrateBelow(ctx, 6); err != nil {
+			t.Fatal(err)
+		}
+		insert := func(id, status string, approved any) {
+			t.Helper()
+			if err := d.Tx(ctx, func(tx *db.Tx) error {
+				_, err := tx.ExecContext(ctx, insertCertificate, id, " zoë obi\n diploma\n "+id+"\n", status, []byte{1}, approved)
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "u", "s") }); err != nil {
+			t.Fatal(err)
+		}
+		insert("before", "approved", 2000)
+		insert("waiting", "processing", nil)
+		if err := d.Migrate(ctx); err != nil {
+			t.Fatal(err)
+		}
+		insert("after", "approved", 500)
+		search := `SELECT count(*) FROM certificate_search WHERE text LIKE '%zoë obi%'`
+		if d.Dialect == db.SQLite {
+			search = `SELECT count(*) FROM certificate_search WHERE certificate_search MATCH '"zoë" AND "obi" AND "ꀀꀀꀁ"'`
+		}
+		for query, want := range map[string]string{
+			`SELECT sum(n) FROM certificate_counts WHERE institution_id = 1 AND source = 'vault' AND status = 'approved'`: "2",
+			`SELECT sum(n) FROM certificate_counts WHERE status = 'processing'`:                                         "1",
+			`SELECT count(*) FROM certificates WHERE name_folded = 'zoë obi'`:                                           "3",
+			`SELECT generated_at FROM certificates WHERE uuid = 'before'`:                                               "2000",
+			`SELECT generated_at FROM certificates WHERE uuid = 'waiting'`:                                              "0",
+			`SELECT generated_at FROM certificates WHERE uuid = 'after'`:                                                "1000",
+			search: "3",
+		} {
+			var got string
+			if err := d.QueryRowContext(ctx, query).Scan(&got); err != nil || got != want {
+				t.Errorf("%s: %s, %v; want %s", query, got, err, want)
+			}
+		}
+	})
+}
+
+func TestMigratingWithoutTheRightToExtend(t *testing.T) {
+	t.Parallel()
+	u, err := url.Parse(dbtest.PostgresURL(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := t.Context()
+	owner, err := db.Open(ctx, "", u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	role := strings.TrimPrefix(u.Path, "/") + "_user"
+	run := func(ctx context.Context, statement string) {
+		t.Helper()
+		if _, err := owner.Writer().ExecContext(ctx, statement); err != nil {
+			t.Errorf("%s: %v", statement, err)
+		}
+	}
+	run(ctx, `CREATE ROLE `+role+` LOGIN`)
+	defer func() {
+		run(context.WithoutCancel(ctx), `DROP OWNED BY `+role)
+		run(context.WithoutCancel(ctx), `DROP ROLE `+role)
+		if err := owner.Close(); err != nil {
+			t.Error(err)
+		}
+	}()
+	run(ctx, `GRANT ALL ON SCHEMA public TO `+role)
+	u.User = url.User(role)
+	d, err := db.Open(ctx, "", u.String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = d.Migrate(ctx)
+	if err == nil || !strings.Contains(err.Error(), "CREATE EXTENSION pg_trgm;") || !strings.Contains(err.Error(), "postgresql-contrib") {
+		t.Errorf("the operator is told %v", err)
+	}
+	run(ctx, `CREATE EXTENSION pg_trgm`)
+	run(ctx, `CREATE EXTENSION btree_gin`)
+	if err := errors.Join(d.Migrate(ctx), d.Close()); err != nil {
+		t.Errorf("once the extensions are there: %v", err)
+	}
+}
+
+// A statement whose time is over ends in the database too, and the connections
+// go on.
+func TestStatementEndsWithItsContext(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+		defer cancel()
+		var n int
+		err := d.QueryRowContext(ctx, `WITH RECURSIVE endless (n) AS (SELECT 1 UNION ALL SELECT n % 7 + 1 FROM endless) SELECT count(*) FROM endless`).Scan(&n)
+		if err == nil || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
+			t.Fatalf("an endless statement ended with %d, %v", n, err)
+		}
+		if err := d.Ping(t.Context()); err != nil {
+			t.Errorf("after it: %v", err)
+		}
+		if d.Dialect == db.SQLite {
+			return
+		}
+		for left := 1; left > 0; {
+			if err := d.QueryRowContext(t.Context(), `
+				SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%endless%'`).
+				Scan(&left); err != nil {
+				t.Fatal(fmt.Errorf("looking for what is left of it: %w", err))
+			}
+		}
+	})
+}
