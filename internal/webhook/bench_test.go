@@ -17,7 +17,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/keyring"
@@ -116,17 +115,12 @@ func (r *rig) reset(events, want int) {
 
 func (r *rig) institution(prefix string) int64 {
 	r.tb.Helper()
-	i, err := account.New(r.db, time.Now).CreateInstitution(r.tb.Context(), account.NewInstitution{
-		Name: prefix, Prefix: prefix, OwnerEmail: "o@example.org", OwnerName: "Owner", OwnerPassword: "correct horse",
-	})
-	if err != nil {
-		r.tb.Fatal(err)
-	}
+	f := fixture{db: r.db}
+	id := f.institution(r.tb, prefix)
 	if r.certificate == 0 {
-		f := fixture{db: r.db}
-		r.certificate = f.certificate(r.tb, i.ID)
+		r.certificate = f.certificate(r.tb, id)
 	}
-	return i.ID
+	return id
 }
 
 func (r *rig) endpoints(institution int64, url string, n int) (last *webhook.Endpoint) {

@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/keyring"
@@ -81,18 +80,19 @@ func one(t *testing.T, d *db.DB) *keyring.Ring {
 	if err != nil {
 		t.Fatal(err)
 	}
-	inst, err := account.New(d, time.Now).CreateInstitution(t.Context(), account.NewInstitution{
-		Name: "University", Prefix: "AAA", OwnerEmail: "o@example.org", OwnerName: "Owner", OwnerPassword: "correct horse",
-	})
-	if err != nil {
+	var inst int64
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(t.Context(),
+			`INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ('i', 'i', 'i', 'I', 0) RETURNING id`).Scan(&inst)
+	}); err != nil {
 		t.Fatal(err)
 	}
 	s := New(d, ring, func() time.Time { return epoch })
-	e, _, err := s.Create(t.Context(), inst.ID, "https://receiver.example", nil)
+	e, _, err := s.Create(t.Context(), inst, "https://receiver.example", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := s.Test(t.Context(), inst.ID, e.UUID, Created); err != nil {
+	if _, err := s.Test(t.Context(), inst, e.UUID, Created); err != nil {
 		t.Fatal(err)
 	}
 	return ring
