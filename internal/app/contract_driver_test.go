@@ -61,6 +61,11 @@ func newDriver(t *testing.T) *driver {
 		t.Fatal(err)
 	}
 	d.loseFile()
+	// Compiling takes longer than sealing may, under the race detector and beside
+	// other tests.
+	if err := d.app.renderer.Warm(ctx); err != nil {
+		t.Fatal(err)
+	}
 	if err := d.app.start(ctx); err != nil {
 		t.Fatal(err)
 	}
