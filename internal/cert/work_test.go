@@ -169,20 +169,38 @@ func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
 	}
 }
 
+// expiring is a context whose deadline comes when done is closed.
+type expiring struct {
+	context.Context //nolint:containedctx // it is one
+
+	done chan struct{}
+}
+
+func (e expiring) Done() <-chan struct{} { return e.done }
+
+func (e expiring) Err() error {
+	select {
+	case <-e.done:
+		return context.DeadlineExceeded
+	default:
+		return nil
+	}
+}
+
 // A timeout of the attempt's own context is a passing fault like another, and
 // the failure is written although that context is over.
 func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
+		over := expiring{context.Background(), make(chan struct{})}
 		v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			close(over.done)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}
 		c := v.upload(nil)
-		ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
-		defer cancel()
-		if err := v.work(ctx, c, 1); err != nil {
+		if err := v.work(over, c, 1); err != nil {
 			t.Fatal(err)
 		}
 		if got := v.get(c.UUID); got.Status != Failed || got.Failure.Code != "timeout" {
