@@ -14,6 +14,7 @@ BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),true,f
 FUZZTIME  ?= 30s
 BENCHTIME ?= 2s
 BENCH     ?= .
+RECORDS   ?= 1000000
 
 # What is embedded and not written here: PDFium's WebAssembly build, and the
 # decoder of QR codes for browsers that have none.
@@ -120,6 +121,10 @@ fuzz: $(EMBEDDED) ## run every fuzz target for FUZZTIME (30s) each
 .PHONY: bench
 bench: deps build ## measure; BENCH selects, BENCHTIME (2s) says how long
 	go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
+
+.PHONY: bench/lists
+bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, which are made first
+	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Lists -benchtime 1x -timeout 2h ./test/bench
 
 .PHONY: clean
 clean: ## remove what make made

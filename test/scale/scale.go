@@ -184,9 +184,10 @@ func (m *maker) row(i int) ([]any, error) {
 	name := person(r)
 	title := fmt.Sprintf("%s %d", pick(r, titles), created.Year())
 	issued := created.AddDate(0, 0, -r.IntN(45)).Format(time.DateOnly)
-	mail := address(r, name, i, r.IntN(3) == 0)
+	first := int(m.fill.Seed) * 10_000_000 //nolint:gosec // a seed is small
+	mail := address(r, name, first, i, r.IntN(3) == 0)
 	if m.taken[[3]string{mail, title, issued}] {
-		mail = address(r, name, i, false)
+		mail = address(r, name, first, i, false)
 	}
 	m.taken[[3]string{mail, title, issued}] = true
 	email, err := account.ParseEmail(mail)
@@ -263,11 +264,11 @@ func statusOf(n int) cert.Status {
 // address makes an address: from the name where it is written in ASCII, else
 // from a number, as student mail is. One that is not new may have been given
 // before, to somebody with several certificates.
-func address(r *rand.Rand, name string, i int, again bool) string {
+func address(r *rand.Rand, name string, first, i int, again bool) string {
 	domain := pick(r, []string{"northwind.example", "students.northwind.example", "mail.example", "例え.jp", "post.example.org"})
-	who := i
+	who := first + i
 	if again {
-		who = r.IntN(i + 1)
+		who = first + r.IntN(i+1)
 	}
 	var b strings.Builder
 	for _, c := range strings.ToLower(name) {
