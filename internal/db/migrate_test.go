@@ -68,11 +68,11 @@ func TestListsOfRecordsFromBefore(t *testing.T) {
 		}
 		for query, want := range map[string]string{
 			`SELECT sum(n) FROM certificate_counts WHERE institution_id = 1 AND source = 'vault' AND status = 'approved'`: "2",
-			`SELECT sum(n) FROM certificate_counts WHERE status = 'processing'`:                                         "1",
-			`SELECT count(*) FROM certificates WHERE name_folded = 'zoë obi'`:                                           "3",
-			`SELECT generated_at FROM certificates WHERE uuid = 'before'`:                                               "2000",
-			`SELECT generated_at FROM certificates WHERE uuid = 'waiting'`:                                              "0",
-			`SELECT generated_at FROM certificates WHERE uuid = 'after'`:                                                "1000",
+			`SELECT sum(n) FROM certificate_counts WHERE status = 'processing'`:                                           "1",
+			`SELECT count(*) FROM certificates WHERE name_folded = 'zoë obi'`:                                             "3",
+			`SELECT generated_at FROM certificates WHERE uuid = 'before'`:                                                 "2000",
+			`SELECT generated_at FROM certificates WHERE uuid = 'waiting'`:                                                "0",
+			`SELECT generated_at FROM certificates WHERE uuid = 'after'`:                                                  "1000",
 			search: "3",
 		} {
 			var got string

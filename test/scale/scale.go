@@ -184,7 +184,7 @@ func (m *maker) row(i int) ([]any, error) {
 	name := person(r)
 	title := fmt.Sprintf("%s %d", pick(r, titles), created.Year())
 	issued := created.AddDate(0, 0, -r.IntN(45)).Format(time.DateOnly)
-	first := int(m.fill.Seed) * 10_000_000 //nolint:gosec // a seed is small
+	first := int(m.fill.Seed) * 10_000_000
 	mail := address(r, name, first, i, r.IntN(3) == 0)
 	if m.taken[[3]string{mail, title, issued}] {
 		mail = address(r, name, first, i, false)
