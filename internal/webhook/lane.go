@@ -109,11 +109,12 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	for range min(workers, len(list)) {
 		wg.Go(func() {
 			for dl := range work {
+				probe, ok := n.begin()
 				// A live delivery that was told of goes before the next replay.
-				if !n.mayBegin() || replay && n.hooks.tidings.Load() != tidings {
+				if !ok || replay && n.hooks.tidings.Load() != tidings {
 					continue
 				}
-				if r := n.send(n.hard, n.lease, dl); !r.cut {
+				if r := n.send(n.hard, n.lease, dl, probe); !r.cut {
 					n.mu.Lock()
 					now := n.hooks.now()
 					n.lease.health.note(r, now)
@@ -133,15 +134,16 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	return results
 }
 
-// mayBegin tells whether one more attempt may begin.
-func (n *lane) mayBegin() bool {
+// begin tells whether one more attempt may begin, and whether it is one that
+// decides about the breaker. Attempts beside it may change both.
+func (n *lane) begin() (probe, ok bool) {
 	if n.soft.Err() != nil {
-		return false
+		return false, false
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.hooks.now()
-	return now.Sub(n.lease.begun) < beginTime && !n.lease.health.held(now)
+	return n.lease.health.halfOpen(), now.Sub(n.lease.begun) < beginTime && !n.lease.health.held(now)
 }
 
 // record writes down how attempts went, and gives the endpoint back or renews

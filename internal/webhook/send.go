@@ -55,9 +55,10 @@ type result struct {
 	fate fate
 }
 
-// send makes one attempt. Everything in it ends with one deadline.
-func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery) *result {
-	r := &result{delivery: dl, probe: e.health.halfOpen(), began: d.hooks.now()}
+// send makes one attempt, which decides about the breaker if it is a probe.
+// Everything in it ends with one deadline.
+func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool) *result {
+	r := &result{delivery: dl, probe: probe, began: d.hooks.now()}
 	began := time.Now()
 	defer func() { r.took = time.Since(began) }()
 	deadline, cancel := context.WithTimeout(ctx, attemptTime)
