@@ -233,8 +233,8 @@ const (
 	wayGenerated
 )
 
-// way chooses the narrowest filter. Of two ranges of dates neither is known to
-// be; that of the issue is taken when it selects no more than are counted.
+// way chooses the narrowest filter. Of a search and ranges of dates none is
+// known to be: a range is taken when it selects no more than are counted.
 func (s *Service) way(ctx context.Context, v *view) (way, error) {
 	switch {
 	case v.few:
@@ -245,20 +245,36 @@ func (s *Service) way(ctx context.Context, v *view) (way, error) {
 		return wayCustomer, nil
 	case v.Email != "":
 		return wayEmail, nil
-	case v.Search != "":
-		return waySearch, nil
-	case !v.generated():
-		return wayIssued, nil
-	case !v.issued():
-		return wayGenerated, nil
 	default:
 	}
-	alone := &view{InstitutionID: v.InstitutionID, Sources: v.Sources, IssuedFrom: v.IssuedFrom, IssuedTo: v.IssuedTo, Sort: ByCreated}
-	n, err := s.countBy(ctx, alone, wayIssued)
-	if err != nil || n <= s.bounds.count {
-		return wayIssued, err
+	var ways []way
+	if v.Search != "" {
+		ways = append(ways, waySearch)
 	}
-	return wayGenerated, nil
+	if v.generated() {
+		ways = append(ways, wayGenerated)
+	}
+	if v.issued() {
+		ways = append(ways, wayIssued)
+	}
+	if len(ways) == 1 {
+		return ways[0], nil
+	}
+	for _, by := range ways {
+		alone := &view{InstitutionID: v.InstitutionID, Sources: v.Sources, Statuses: v.Statuses, Sort: ByCreated}
+		switch by {
+		case wayGenerated:
+			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
+		case wayIssued:
+			alone.IssuedFrom, alone.IssuedTo = v.IssuedFrom, v.IssuedTo
+		default:
+			continue
+		}
+		if n, err := s.countBy(ctx, alone, by); err != nil || n <= s.bounds.count {
+			return by, err
+		}
+	}
+	return ways[0], nil
 }
 
 // candidates writes FROM and WHERE of everything that is selected. What the
