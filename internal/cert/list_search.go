@@ -131,7 +131,7 @@ func (s *Service) newest(ctx context.Context, v *view, want int) ([]item, error)
 	q = &statement{}
 	from := v.foundSQLite(q)
 	if n == want {
-		block, err := s.lastBlock(ctx, v.Ascending, id/blockIDs, created)
+		block, err := s.lastBlock(ctx, v, id/blockIDs, created)
 		if err != nil {
 			return nil, err
 		}
@@ -145,16 +145,18 @@ func (s *Service) newest(ctx context.Context, v *view, want int) ([]item, error)
 	return items, err
 }
 
-// lastBlock gives the block of ids farthest from where a list begins that still
-// has a record as new as created, or as old when the oldest come first. Near is
-// a block of which that is known.
-func (s *Service) lastBlock(ctx context.Context, ascending bool, near, created int64) (block int64, err error) {
+// lastBlock gives the block of ids farthest from where a list begins in which
+// the institution still has a record as new as created, or as old when the
+// oldest come first. Near is a block of which that is known.
+func (s *Service) lastBlock(ctx context.Context, v *view, near, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
-		SELECT coalesce(min(n), $1) FROM block WHERE (SELECT max(created_at) FROM certificates WHERE id / 1024 = n) >= $2`
-	if ascending {
+		SELECT coalesce(min(n), $1) FROM block
+		WHERE (SELECT max(created_at) FROM certificates WHERE institution_id = $3 AND id / 1024 = n) >= $2`
+	if v.Ascending {
 		query = `WITH RECURSIVE block (n) AS (SELECT $1 UNION ALL SELECT n + 1 FROM block WHERE n < (SELECT max(id) / 1024 FROM certificates))
-			SELECT coalesce(max(n), $1) FROM block WHERE (SELECT min(created_at) FROM certificates WHERE id / 1024 = n) <= $2`
+			SELECT coalesce(max(n), $1) FROM block
+			WHERE (SELECT min(created_at) FROM certificates WHERE institution_id = $3 AND id / 1024 = n) <= $2`
 	}
-	err = s.db.QueryRowContext(ctx, query, near, created).Scan(&block)
+	err = s.db.QueryRowContext(ctx, query, near, created, v.InstitutionID).Scan(&block)
 	return block, err
 }

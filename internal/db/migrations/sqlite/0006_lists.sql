@@ -18,9 +18,9 @@ CREATE INDEX certificates_issue_date_idx ON certificates (institution_id, source
 CREATE INDEX certificates_generated_at_idx ON certificates (institution_id, source, status, generated_at, created_at, id, issue_date);
 CREATE INDEX certificates_updated_at_idx ON certificates (institution_id, source, status, updated_at, created_at, id);
 CREATE INDEX certificates_customer_id_idx ON certificates (institution_id, customer_id) WHERE customer_id IS NOT NULL;
--- The newest and the oldest of each block of ids, for searches in the order of
+-- The newest and the oldest in each block of ids, for searches in the order of
 -- time: ids follow time but for clocks that were set back.
-CREATE INDEX certificates_block_idx ON certificates (id / 1024, created_at);
+CREATE INDEX certificates_block_idx ON certificates (institution_id, id / 1024, created_at);
 
 -- How many certificates there are is the sum of n. Each change appends what it
 -- changes, and a sweep adds up: one row that all writers change would make them
