@@ -48,7 +48,7 @@ func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
 	if kept || full || !s.often(text) {
 		return stmt
 	}
-	stmt, err := s.pool.PrepareContext(ctx, text)
+	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it is kept until the database is closed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
@@ -81,14 +81,14 @@ func (s *statements) often(text string) bool {
 }
 
 func (s *statements) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	if stmt := s.of(ctx, text); stmt != nil {
+	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it is kept
 		return stmt.QueryContext(ctx, args...)
 	}
 	return s.pool.QueryContext(ctx, text, args...)
 }
 
 func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql.Row {
-	if stmt := s.of(ctx, text); stmt != nil {
+	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it is kept
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return s.pool.QueryRowContext(ctx, text, args...)
