@@ -33,17 +33,17 @@ var ends = []struct {
 const usualEnd = "90"
 
 // Presets gives the sets of permissions that are often wanted.
-func (tokenForm) Presets() []token.Preset { return token.Presets }
+func (*tokenForm) Presets() []token.Preset { return token.Presets }
 
 // Groups gives all permissions, in groups.
-func (tokenForm) Groups() []token.Group { return token.Groups }
+func (*tokenForm) Groups() []token.Group { return token.Groups }
 
 // Ends gives how long a token may be good for.
-func (tokenForm) Ends() any { return ends }
+func (*tokenForm) Ends() any { return ends }
 
 // newToken is the form of a token; a preset in the address ticks boxes.
 func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	form := tokenForm{Visit: v, End: usualEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
+	form := &tokenForm{Visit: v, End: usualEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
 	for _, preset := range token.Presets {
 		if preset.Name == r.URL.Query().Get("preset") {
 			for _, one := range preset.Permissions {
@@ -56,7 +56,7 @@ func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error
 
 // createToken makes a token, and shows it this once.
 func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	form := tokenForm{
+	form := &tokenForm{
 		Visit: v, Name: r.PostForm.Get("name"), End: r.PostForm.Get("end"), Date: strings.TrimSpace(r.PostForm.Get("date")), Chosen: map[token.Permission]bool{},
 	}
 	var permissions []token.Permission
