@@ -87,7 +87,7 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 	}
 	var hash any
 	if do.password {
-		if hash, err = HashPassword(n.OwnerPassword); err != nil {
+		if hash, err = HashPassword(ctx, n.OwnerPassword); err != nil {
 			return nil, err
 		}
 	}
