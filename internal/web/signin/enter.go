@@ -5,7 +5,6 @@ import (
 	"errors"
 	"net/http"
 
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -144,7 +143,7 @@ type answer struct {
 
 func readAnswer(r *http.Request) (a answer, err error) {
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-		return answer{}, fault.Wrap(fault.BadRequest, "The answer of the passkey could not be read.", err)
+		return answer{}, unread(err)
 	}
 	return a, nil
 }

@@ -10,6 +10,7 @@ package signin
 
 import (
 	"embed"
+	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -121,16 +122,6 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns lists the routes that Handler made.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// Serves tells whether a path is one of these pages.
-func Serves(path string) bool {
-	for _, prefix := range Prefixes {
-		if path == prefix || strings.HasPrefix(path, prefix+"/") {
-			return true
-		}
-	}
-	return false
-}
-
 // throttle counts the requests of an address.
 func (p *Pages) throttle(next http.Handler) http.Handler {
 	return web.Handler(p.view.Render, func(w http.ResponseWriter, r *http.Request) error {
@@ -153,10 +144,18 @@ func (p *Pages) bound(f web.Func) web.Func {
 		}
 		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
 		if err := r.ParseForm(); err != nil {
-			return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
+			return unread(err)
 		}
 		return f(w, r)
 	}
+}
+
+// unread is a body that could not be read.
+func unread(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fault.Wrap(fault.TooLarge, "The form is too large.", err)
+	}
+	return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
 }
 
 // draw shows a page.
