@@ -11,6 +11,8 @@ import (
 )
 
 const (
+	// flagUTF8 says that the name is in UTF-8 (APPNOTE.TXT, 4.4.4).
+	flagUTF8 = 0x800
 	// unicodePath is the extra field that holds a name in UTF-8 (APPNOTE.TXT, 4.6.9).
 	unicodePath = 0x7075
 	// unicodePathHead is its version and the checksum of the other name.
@@ -22,27 +24,19 @@ const (
 // it can be (macOS writes so); else it is in the code page that the format names,
 // which Windows wrote (APPNOTE.TXT, appendix D).
 func entryName(f *zip.File) (name string, isFile bool) {
-	name = f.Name
-	if f.NonUTF8 || !utf8.ValidString(name) {
-		name = olderName(f)
+	switch name = f.Name; {
+	case f.Flags&flagUTF8 != 0 && utf8.ValidString(name):
+	case extraName(f) != "":
+		name = extraName(f)
+	case !utf8.ValidString(name):
+		if older, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
+			name = older
+		}
 	}
 	if strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`) || f.FileInfo().IsDir() {
 		return name, false
 	}
 	return name, !isRubbish(strings.ReplaceAll(name, `\`, "/"))
-}
-
-func olderName(f *zip.File) string {
-	if name := extraName(f); name != "" {
-		return name
-	}
-	if utf8.ValidString(f.Name) {
-		return f.Name
-	}
-	if name, err := charmap.CodePage437.NewDecoder().String(f.Name); err == nil {
-		return name
-	}
-	return f.Name
 }
 
 // extraName gives the name in the extra field, "" where there is none, or where it

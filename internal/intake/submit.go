@@ -171,7 +171,9 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	}
 	_, err := s.batches.Submit(ctx, batch.Submission{
 		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
-		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error { return keepPartTx(ctx, tx, d.ID, part, b.UUID, "") },
+		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
+			return keepPartTx(ctx, tx, d.ID, part, b.UUID, "")
+		},
 	})
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Kind != fault.Invalid {
