@@ -105,7 +105,9 @@ func (r Role) standing() Standing {
 }
 
 // Valid tells whether there is such a role.
-func (r Role) Valid() bool { return slices.ContainsFunc(Roles, func(s Standing) bool { return s.Role == r }) }
+func (r Role) Valid() bool {
+	return slices.ContainsFunc(Roles, func(s Standing) bool { return s.Role == r })
+}
 
 // Name is how people read the role.
 func (r Role) Name() string { return r.standing().Name }

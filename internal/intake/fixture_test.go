@@ -113,7 +113,7 @@ func newDesk(t *testing.T, d *db.DB) *desk {
 		},
 		VerifyURL: verifyURL, Attempts: 3, BulkWorkers: 2, Now: k.clock.now, Log: log,
 	})
-	k.batches = batch.New(batch.Config{DB: d, Certs: k.certs, Queue: queue, Quota: 1 << 30, Now: k.clock.now, Log: log})
+	k.batches = batch.New(batch.Config{DB: d, Ring: ring, Certs: k.certs, Queue: queue, Quota: 1 << 30, Now: k.clock.now, Log: log})
 	k.Service = New(Config{DB: d, Certs: k.certs, Batches: k.batches, Blobs: k.folder, Queue: queue, Now: k.clock.now, Log: log})
 	k.inst = k.institution("NWU")
 	return k

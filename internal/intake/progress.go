@@ -145,11 +145,13 @@ type Result struct {
 	*Row
 
 	// Status is skipped, waiting, refused or that of the batch's entry.
-	Status             string
-	UUID, ReferenceID  string
-	Error              string
-	ExistingUUID       string
-	isAgain, isInBatch bool
+	Status            string
+	UUID, ReferenceID string
+	Error             string
+	ExistingUUID      string
+
+	// isAgain says that it can be submitted again.
+	isAgain bool
 }
 
 // The statuses of rows that are in no batch.
@@ -158,9 +160,6 @@ const (
 	StatusWaiting = "waiting"
 	StatusRefused = "refused"
 )
-
-// entriesAtOnce is how many entries of a batch are read at a time.
-const entriesAtOnce = 1000
 
 // Results gives what came of each row of a draft that was submitted, in the order
 // of the list.
@@ -196,16 +195,14 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		if err != nil {
 			return nil, err
 		}
-		for page := 1; (page-1)*entriesAtOnce < b.Total; page++ {
-			entries, err := s.batches.Entries(ctx, b, page, entriesAtOnce)
-			if err != nil {
-				return nil, err
-			}
-			for _, e := range entries {
-				if r := byNumber[e.Index]; r != nil {
-					r.Status, r.UUID, r.ReferenceID, r.Error, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.Error, e.ExistingUUID
-					r.isInBatch, r.isAgain = true, e.UUID == "" && e.Status == "rejected"
-				}
+		entries, err := s.batches.AllEntries(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if r := byNumber[e.Index]; r != nil {
+				r.Status, r.UUID, r.ReferenceID, r.Error, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.Error, e.ExistingUUID
+				r.isAgain = e.UUID == "" && e.Status == "rejected"
 			}
 		}
 	}

@@ -1,7 +1,7 @@
 package sheet
 
 import (
-	"encoding/csv"
+	"bufio"
 	"fmt"
 	"io"
 	"strings"
@@ -32,28 +32,28 @@ func Safe(text string) string {
 // Writer writes CSV (RFC 4180) for spreadsheets: in UTF-8 with its mark, and with
 // no cell that is a formula. Call Flush when all rows are written.
 type Writer struct {
-	out    io.Writer
-	csv    *csv.Writer
+	out    *bufio.Writer
 	marked bool
 }
 
 // NewWriter returns a Writer to w.
-func NewWriter(w io.Writer) *Writer {
-	c := csv.NewWriter(w)
-	c.UseCRLF = true
-	return &Writer{out: w, csv: c}
-}
+func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriter(w)} }
 
-// Write writes a row.
+// Write writes a row. Every cell is quoted: where a spreadsheet of another
+// country parts cells at semicolons, "a;=1+1" would have a formula in it.
 func (w *Writer) Write(cells ...string) error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	safe := make([]string, len(cells))
+	var row strings.Builder
 	for i, cell := range cells {
-		safe[i] = Safe(cell)
+		if i > 0 {
+			row.WriteByte(',')
+		}
+		row.WriteString(`"` + strings.ReplaceAll(Safe(cell), `"`, `""`) + `"`)
 	}
-	if err := w.csv.Write(safe); err != nil {
+	row.WriteString("\r\n")
+	if _, err := w.out.WriteString(row.String()); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
 	}
 	return nil
@@ -64,7 +64,7 @@ func (w *Writer) begin() error {
 		return nil
 	}
 	w.marked = true
-	if _, err := io.WriteString(w.out, mark); err != nil {
+	if _, err := w.out.WriteString(mark); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
 	}
 	return nil
@@ -75,8 +75,7 @@ func (w *Writer) Flush() error {
 	if err := w.begin(); err != nil {
 		return err
 	}
-	w.csv.Flush()
-	if err := w.csv.Error(); err != nil {
+	if err := w.out.Flush(); err != nil {
 		return fmt.Errorf("writing CSV: %w", err)
 	}
 	return nil

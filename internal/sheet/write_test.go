@@ -58,6 +58,19 @@ func TestWrittenRowsReadBack(t *testing.T) {
 	}
 }
 
+// A spreadsheet that parts cells at semicolons, or tabs, finds no more of them.
+func TestNoSeparatorStandsOutsideOfQuotes(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := NewWriter(&b)
+	if err := errors.Join(w.Write("a;=1+1", "b\t=1"), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\uFEFF\"a;=1+1\",\"b\t=1\"\r\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the client is gone") }
