@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 // DeedKind is what is done to many certificates.
@@ -40,12 +41,18 @@ const (
 	DeedQueue = "deed"
 )
 
-// NewDeed is what is to be done to many certificates: those selected, or where none
-// is, all that a filter lets through.
+// Choice is many certificates: those selected, or where none is, all that a filter
+// lets through.
+type Choice struct {
+	Selected []string `json:"selected,omitempty"`
+	Filter   Filter   `json:"filter"`
+}
+
+// NewDeed is what is to be done to many certificates.
 type NewDeed struct {
-	Kind     DeedKind
-	Filter   Filter
-	Selected []string
+	Choice
+
+	Kind DeedKind
 	// Reason and Note are those of a Revocation.
 	Reason, Note string
 	// Then, which may be nil, is done in the transaction that begins it.
@@ -63,15 +70,27 @@ type Deed struct {
 	FinishedAt       *time.Time
 
 	id, institutionID int64
-	about             about
+	about             Choice
 	reason, note      string
 	place             string
 }
 
-// about says which certificates a deed is about, as it is kept.
-type about struct {
-	Selected []string `json:"selected,omitempty"`
-	Filter   Filter   `json:"filter"`
+// checkSelected gives what is selected in the form in which it is kept.
+func checkSelected(bad *fault.Fields, selected []string) []string {
+	if len(selected) > MaxSelected {
+		bad.Add("selected", fmt.Sprintf("At most %d certificates can be selected one by one.", MaxSelected))
+		return nil
+	}
+	kept := make([]string, len(selected))
+	for i, id := range selected {
+		u, err := uuid.Parse(id)
+		if err != nil {
+			bad.Add("selected", "What is selected is no certificate.")
+			return nil
+		}
+		kept[i] = u.String()
+	}
+	return kept
 }
 
 // deedStatuses are the statuses in which a deed changes something.
@@ -88,23 +107,13 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	if n.Kind == RevokeMany {
 		n.Reason, n.Note = reasonField.read(&bad, n.Reason), noteField.read(&bad, n.Note)
 	}
-	if len(n.Selected) > MaxSelected {
-		bad.Add("selected", fmt.Sprintf("At most %d certificates can be selected one by one.", MaxSelected))
-	}
-	for i, id := range n.Selected {
-		u, err := uuid.Parse(id)
-		if err != nil {
-			bad.Add("selected", "What is selected is no certificate.")
-			break
-		}
-		n.Selected[i] = u.String()
-	}
+	n.Selected = checkSelected(&bad, n.Selected)
 	if err := bad.Err(); err != nil {
 		return nil, err
 	}
 	slices.Sort(n.Selected)
 	f := n.Filter
-	f.Sort, f.Ascending, f.Page, f.PerPage, f.Cursor = ByCreated, true, 0, deedStep, new(string)
+	f.Sort, f.Ascending, f.Range = ByCreated, true, listing.Range{PerPage: deedStep, Cursor: new(string)}
 	if len(f.Statuses) > 0 {
 		f.Statuses = slices.DeleteFunc(slices.Clone(f.Statuses), func(st Status) bool { return !slices.Contains(statuses, st) })
 	} else {
@@ -116,7 +125,7 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	if len(f.Statuses) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates is in a status that allows this.")
 	}
-	text, err := json.Marshal(about{Selected: slices.Compact(n.Selected), Filter: f})
+	text, err := json.Marshal(Choice{Selected: slices.Compact(n.Selected), Filter: f})
 	if err != nil {
 		return nil, fmt.Errorf("writing a deed: %w", err)
 	}

@@ -315,7 +315,7 @@ func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d 
 		if part.batchUUID == "" {
 			continue
 		}
-		deed, err := s.certs.Begin(ctx, inst.ID, cert.NewDeed{Kind: cert.RetryMany, Filter: cert.Filter{BatchID: part.batchUUID}, Then: then})
+		deed, err := s.certs.Begin(ctx, inst.ID, cert.NewDeed{Kind: cert.RetryMany, Choice: cert.Choice{Filter: cert.Filter{BatchID: part.batchUUID}}, Then: then})
 		if err != nil {
 			return nil, err
 		}

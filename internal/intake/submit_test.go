@@ -83,7 +83,9 @@ func TestFromListToResults(t *testing.T) {
 		if _, err := k.RetryFailed(t.Context(), k.inst, k.again(draft), nil); err != nil {
 			t.Fatal(err)
 		}
-		k.process("the failed one is retried", func() bool { return one[int](k, `SELECT count(*) FROM certificate_deeds WHERE finished_at IS NULL`) == 0 })
+		k.process("the failed one is retried", func() bool {
+			return one[int](k, `SELECT count(*) FROM certificate_deeds WHERE finished_at IS NULL`) == 0
+		})
 		p = k.finish(draft)
 		if p.Approved != 6 || p.Failed != 0 || p.Rejected != 2 {
 			t.Errorf("%+v", p)
