@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
@@ -73,6 +74,7 @@ type Deed struct {
 	about             Choice
 	reason, note      string
 	place             string
+	actor             audit.Actor
 }
 
 // checkSelected gives what is selected in the form in which it is kept.
@@ -129,11 +131,15 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	if err != nil {
 		return nil, fmt.Errorf("writing a deed: %w", err)
 	}
+	actor, err := json.Marshal(audit.By(ctx))
+	if err != nil {
+		return nil, fmt.Errorf("writing a deed: %w", err)
+	}
 	var d *Deed
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		if d, err = scanDeed(tx.QueryRowContext(ctx, `
-			INSERT INTO certificate_deeds (uuid, institution_id, kind, filter, reason, note, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING `+deedColumns,
-			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, db.Micros(s.now()))); err != nil {
+			INSERT INTO certificate_deeds (uuid, institution_id, kind, filter, reason, note, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING `+deedColumns,
+			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, string(actor), db.Micros(s.now()))); err != nil {
 			return err
 		}
 		if err := s.enqueueDeedTx(ctx, tx, d.id); err != nil || n.Then == nil {
@@ -147,18 +153,18 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	return d, nil
 }
 
-const deedColumns = `id, uuid, institution_id, kind, filter, reason, note, place, done, passed_over, created_at, finished_at`
+const deedColumns = `id, uuid, institution_id, kind, filter, reason, note, actor, place, done, passed_over, created_at, finished_at`
 
 func scanDeed(row interface{ Scan(dest ...any) error }) (*Deed, error) {
 	d := &Deed{}
-	var text string
+	var text, actor string
 	var created int64
 	var finished sql.NullInt64
-	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &d.place, &d.Done, &d.PassedOver, &created, &finished); err != nil {
+	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.place, &d.Done, &d.PassedOver, &created, &finished); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
-	if err := json.Unmarshal([]byte(text), &d.about); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(text), &d.about), json.Unmarshal([]byte(actor), &d.actor)); err != nil {
 		return nil, fmt.Errorf("reading a deed: %w", err)
 	}
 	return d, nil
@@ -277,6 +283,8 @@ func (s *Service) nextOf(ctx context.Context, d *Deed) (uuids []string, next str
 // doTx does one step.
 func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) (done, passed int, err error) {
 	statuses := deedStatuses[d.Kind]
+	// What is done is their deed who began it.
+	ctx = audit.With(ctx, d.actor)
 	for _, id := range uuids {
 		c, err := byUUID(ctx, tx, id)
 		if errors.Is(err, errNotFound) || err == nil && (c.InstitutionID != d.institutionID || !slices.Contains(statuses, c.Status)) {
@@ -286,11 +294,7 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) 
 		if err != nil {
 			return done, passed, err
 		}
-		if d.Kind == RetryMany {
-			_, err = s.retryTx(ctx, tx, id)
-		} else {
-			_, err = s.revokeTx(ctx, tx, id, d.reason, d.note)
-		}
+		err = s.doOneTx(ctx, tx, d, id)
 		switch {
 		case errors.Is(err, errMoved):
 			passed++
@@ -301,6 +305,21 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) 
 		}
 	}
 	return done, passed, nil
+}
+
+func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) error {
+	if d.Kind == RetryMany {
+		c, err := s.retryTx(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		return recordTx(ctx, tx, audit.CertificateRetried, c, nil)
+	}
+	c, err := s.revokeTx(ctx, tx, id, d.reason, d.note)
+	if err != nil {
+		return err
+	}
+	return recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": d.reason})
 }
 
 // SweepDeeds gives deeds that lost their job another.

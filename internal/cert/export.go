@@ -10,6 +10,8 @@ import (
 	"time"
 	"unicode"
 
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/sheet"
@@ -86,6 +88,17 @@ func (s *Service) walkFrom(ctx context.Context, institutionID int64, f Filter) (
 	return l, nil
 }
 
+// recordExport notes that certificates of a choice left the vault.
+func (s *Service) recordExport(ctx context.Context, institutionID int64, form string, c Choice) error {
+	detail := audit.Detail{"form": form}
+	if len(c.Selected) > 0 {
+		detail["selected"] = len(c.Selected)
+	}
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: institutionID, At: s.now(), Action: audit.CertificateExported, Detail: detail})
+	})
+}
+
 // exportHeader is the first row of an export.
 var exportHeader = []string{
 	"Reference id", "Status", "Certificate title", "Full name", "E-mail", "Issue date", "Details", "Verification address", "Certificate", "Batch",
@@ -94,6 +107,9 @@ var exportHeader = []string{
 
 // WriteCSV writes all certificates of a choice as CSV.
 func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Choice, out io.Writer) error {
+	if err := s.recordExport(ctx, institutionID, "csv", c); err != nil {
+		return err
+	}
 	w := sheet.NewWriter(out)
 	if err := w.Write(exportHeader...); err != nil {
 		return err
@@ -158,7 +174,7 @@ func (s *Service) Pack(ctx context.Context, institutionID int64, c Choice) (*Pac
 	if len(p.list) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates has a verified PDF.")
 	}
-	return p, nil
+	return p, s.recordExport(ctx, institutionID, "zip", c)
 }
 
 // Write writes the archive. PDFs are packed already, so they are stored as they

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -17,6 +18,9 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		if c, err = s.retryTx(ctx, tx, uuid); err != nil {
+			return err
+		}
+		if err := recordTx(ctx, tx, audit.CertificateRetried, c, nil); err != nil {
 			return err
 		}
 		return then.runTx(ctx, tx, c)

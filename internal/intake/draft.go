@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -48,22 +49,25 @@ type Draft struct {
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	SubmittedAt *time.Time
+
+	// actor is who submitted it, and from where.
+	actor audit.Actor
 }
 
 const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, total,
-	created_at, expires_at, submitted_at`
+	actor, created_at, expires_at, submitted_at`
 
 func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	d := &Draft{Creator: cert.Actor{Type: "user"}}
-	var header, notices, mapping string
+	var header, notices, mapping, actor string
 	var created, expires int64
 	var submitted sql.NullInt64
 	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
-		&d.Mapped, &d.Total, &created, &expires, &submitted); err != nil {
+		&d.Mapped, &d.Total, &actor, &created, &expires, &submitted); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
-	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping))
+	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor))
 }
 
 // Create begins a draft of a person.

@@ -12,6 +12,7 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -32,12 +33,16 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 	if d.Status != Open {
 		return nil
 	}
-	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+	actor, err := written(audit.By(ctx))
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		now := s.now()
 		var id int64
 		err := tx.QueryRowContext(ctx, `
-			UPDATE intake_drafts SET status = $1, submitted_at = $2, expires_at = $3 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
-			string(Submitting), db.Micros(now), db.Micros(now.Add(KeptFor)), d.ID, string(Open)).Scan(&id)
+			UPDATE intake_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
+			string(Submitting), db.Micros(now), db.Micros(now.Add(KeptFor)), d.ID, string(Open), actor).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
 			return s.submittedTx(ctx, tx, d)
 		}
@@ -132,6 +137,8 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	if err != nil || d.Status != Submitting {
 		return err
 	}
+	// The batches are their deed who submitted the draft.
+	ctx = audit.With(ctx, d.actor)
 	review, err := s.Review(ctx, d)
 	if err != nil {
 		return err
