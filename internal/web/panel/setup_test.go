@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
@@ -101,5 +102,27 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 	m, err := o.panel.Accounts.Membership(t.Context(), o.people.persons["nobody"].ID, "other")
 	if err != nil || m.Role != account.Owner {
 		t.Errorf("%+v, %v", m, err)
+	}
+}
+
+// The link ends after an hour, and is in no log.
+func TestSetupLinkEnds(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.at = o.at.Add(time.Hour - time.Second)
+	w := o.local(http.MethodGet, "/setup?token="+secret, nil)
+	if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" {
+		t.Errorf("%d %v", w.Code, w.Header())
+	}
+	o.at = o.at.Add(time.Second)
+	if w := o.local(http.MethodGet, "/setup?token="+secret, nil); w.Code != http.StatusNotFound {
+		t.Errorf("after an hour: %d", w.Code)
+	}
+	if strings.Contains(o.log.String(), secret) {
+		t.Error("the log has the link")
 	}
 }
