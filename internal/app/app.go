@@ -26,6 +26,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
@@ -49,6 +51,8 @@ type Base struct {
 	Accounts *account.Service
 	Tokens   *token.Service
 	Hooks    *webhook.Service
+	// People writes no mail, but for that of a running vault.
+	People *identity.Service
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
 }
@@ -77,8 +81,12 @@ func OpenBase(ctx context.Context, s config.Storage, base string) (*Base, error)
 	if err := checkKey(ctx, d, ring); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	people, err := identity.New(identity.Config{DB: d, Ring: ring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return &Base{
-		DB: d, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
+		DB: d, People: people, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
 		Keys: keys,
 	}, nil
 }
@@ -95,6 +103,7 @@ type App struct {
 	queue    *job.Queue
 	certs    *cert.Service
 	batches  *batch.Service
+	intake   *intake.Service
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
@@ -145,9 +154,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
 		NodeID: node, Queues: map[string]int{
-			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, cert.DeedQueue: 1, mail.QueueName: mailWorkers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, mail.QueueName},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, cert.DeedQueue, mail.QueueName},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
@@ -162,7 +171,11 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
+	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})
 	if err := a.prepareMail(); err != nil {
+		return nil, err
+	}
+	if err := a.prepareIdentity(); err != nil {
 		return nil, err
 	}
 	if err := a.prepareDelivery(); err != nil {

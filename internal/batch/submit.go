@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
@@ -33,7 +34,9 @@ type Submission struct {
 	Institution *account.Institution
 	Creator     cert.Actor
 	Context     cert.TriggerContext
-	Draft       *Draft
+	// Name is what people know the batch by; without one it is named by its time.
+	Name  string
+	Draft *Draft
 	// Then, which may be nil, is done in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
 }
@@ -56,6 +59,9 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		UUID: uuid.Must(uuid.NewV7()).String(), Name: "Bulk upload of " + now.Format("2006-01-02 15:04") + " UTC", Source: cert.Vault,
 		Total: len(entries), Processing: len(entries), CreatedAt: now, institutionID: u.Institution.ID,
 	}
+	if u.Name != "" {
+		b.Name = u.Name
+	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.insertTx(ctx, tx, b, &u); err != nil {
 			return err
@@ -66,7 +72,13 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		if err := keepFilesTx(ctx, tx, u.Institution.ID, files); err != nil {
 			return err
 		}
-		if err := s.enqueueTx(ctx, tx); err != nil || u.Then == nil {
+		if err := s.enqueueTx(ctx, tx); err != nil {
+			return err
+		}
+		if err := audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: u.Institution.ID, At: now, Action: audit.BatchAccepted, Detail: audit.Detail{"certificates": b.Total},
+			Subject: audit.Subject{Type: "batch", ID: b.UUID, Name: b.Name},
+		}); err != nil || u.Then == nil {
 			return err
 		}
 		return u.Then(ctx, tx, b)
