@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,6 +59,8 @@ type Filter struct {
 	Email    string
 	Search   string
 	BatchID  string
+	// FailureCode selects certificates that are failed for that reason.
+	FailureCode string
 	// CustomerID is the recipient's number.
 	CustomerID int64
 	// The bounds of both dates are days, YYYY-MM-DD, and belong to the range;
@@ -73,6 +76,9 @@ type Filter struct {
 
 	listing.Range
 }
+
+// codeRule is how codes of failures are written.
+var codeRule = regexp.MustCompile(`^[a-z0-9_]{0,64}$`)
 
 // List is one part of a list of certificates.
 type List struct {
@@ -97,31 +103,40 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
 	defer cancel()
 	l, err := s.list(ctx, v, f.Walks())
-	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
-		return nil, &fault.Error{
-			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
-		}
-	}
 	if err != nil {
-		return nil, fmt.Errorf("listing certificates: %w", err)
+		return nil, slow(ctx, fmt.Errorf("listing certificates: %w", err))
 	}
 	return l, nil
 }
 
 var errSlow = errors.New("the list took longer than it may")
 
-func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error) {
-	size, err := s.size(ctx, v)
-	if err != nil {
-		return nil, err
+// slow tells of an error whether it came of the bound of time.
+func slow(ctx context.Context, err error) error {
+	if !errors.Is(context.Cause(ctx), errSlow) {
+		return err
 	}
-	l := &List{}
-	var items []item
+	return &fault.Error{
+		Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
+	}
+}
+
+// items gives a part of a list, one record more than its limit when there is,
+// and how many are selected.
+func (s *Service) items(ctx context.Context, v *view) (items []item, size int, err error) {
+	if size, err = s.size(ctx, v); err != nil {
+		return nil, 0, err
+	}
 	if v.narrowed() {
-		items, size, err = s.narrowed(ctx, v)
-	} else {
-		items, err = s.whole(ctx, v)
+		return s.narrowed(ctx, v)
 	}
+	items, err = s.whole(ctx, v)
+	return items, size, err
+}
+
+func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error) {
+	l := &List{}
+	items, size, err := s.items(ctx, v)
 	if err != nil {
 		return nil, err
 	}
@@ -159,6 +174,10 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		return nil, bad.Err()
 	}
 	v.Search = foldText(f.Search)
+	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
+		bad.Add("failure", "The failure must be named by its code, such as no_room.")
+		return nil, bad.Err()
+	}
 	if v.Email = foldText(f.Email); v.Email != "" {
 		if e, err := account.ParseEmail(f.Email); err == nil {
 			v.Email = e.Folded

@@ -21,17 +21,23 @@ var (
 	noteField   = Field{Name: "note", limit: maxDetails}
 )
 
-// Revoke takes a certificate back, for good. Revoking again changes nothing
-// and is no error.
-func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
+// check puts the texts into the form in which they are kept.
+func (r *Revocation) check() error {
 	var bad fault.Fields
 	r.Reason = reasonField.read(&bad, r.Reason)
 	r.Note = noteField.read(&bad, r.Note)
+	return bad.Err()
+}
+
+// Revoke takes a certificate back, for good. Revoking again changes nothing
+// and is no error.
+func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
+	wrong := r.check()
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}
-	if err := bad.Err(); err != nil {
-		return nil, err
+	if wrong != nil {
+		return nil, wrong
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
