@@ -223,7 +223,8 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.clock.advance(time.Minute)
-		if _, err := v.Revoke(t.Context(), v.inst.ID, c.UUID, Revocation{Reason: "Issued in error."}); err != nil {
+		ada := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "1", Name: "Ada Obi"})
+		if _, err := v.Revoke(ada, v.inst.ID, c.UUID, Revocation{Reason: "Issued in error."}); err != nil {
 			t.Fatal(err)
 		}
 		check := func(name string, want ...webhook.Name) []Moment {
@@ -240,13 +241,15 @@ func TestHistory(t *testing.T) {
 			return list
 		}
 		list := check("all", webhook.Created, webhook.Failed, webhook.Retried, webhook.Revoked)
-		if list[0].By.Name != "Registry" || list[1].Failure == nil || list[3].Reason != "Issued in error." || len(list[2].Deliveries) != 1 ||
+		if list[0].By.Name != "Registry" || list[1].Failure == nil || list[3].Reason != "Issued in error." || list[3].By.Name != "Ada Obi" || len(list[2].Deliveries) != 1 ||
 			list[2].Deliveries[0].Status != webhook.DeliveryPending {
 			t.Errorf("%+v", list)
 		}
 		// A record that was brought in without its past tells what it knows itself.
 		v.exec(`DELETE FROM webhook_deliveries`)
 		v.exec(`DELETE FROM webhook_events`)
-		check("without events", webhook.Created, webhook.Revoked)
+		if list := check("without events", webhook.Created, "", webhook.Revoked); list[1].Action != audit.CertificateRetried {
+			t.Errorf("a deed without its event: %+v", list[1])
+		}
 	})
 }

@@ -60,7 +60,9 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 			list = append(list, Moment{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
 			continue
 		}
-		list[i].Action, list[i].By = e.Action, e.Actor
+		if list[i].Action = e.Action; e.Actor.Type != audit.System || list[i].By.Name == "" {
+			list[i].By = e.Actor
+		}
 	}
 	slices.SortStableFunc(list, func(a, b Moment) int { return a.At.Compare(b.At) })
 	return list, nil
