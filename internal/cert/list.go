@@ -103,40 +103,31 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
 	defer cancel()
 	l, err := s.list(ctx, v, f.Walks())
+	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
+		return nil, &fault.Error{
+			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
+		}
+	}
 	if err != nil {
-		return nil, slow(ctx, fmt.Errorf("listing certificates: %w", err))
+		return nil, fmt.Errorf("listing certificates: %w", err)
 	}
 	return l, nil
 }
 
 var errSlow = errors.New("the list took longer than it may")
 
-// slow tells of an error whether it came of the bound of time.
-func slow(ctx context.Context, err error) error {
-	if !errors.Is(context.Cause(ctx), errSlow) {
-		return err
-	}
-	return &fault.Error{
-		Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
-	}
-}
-
-// items gives a part of a list, one record more than its limit when there is,
-// and how many are selected.
-func (s *Service) items(ctx context.Context, v *view) (items []item, size int, err error) {
-	if size, err = s.size(ctx, v); err != nil {
-		return nil, 0, err
-	}
-	if v.narrowed() {
-		return s.narrowed(ctx, v)
-	}
-	items, err = s.whole(ctx, v)
-	return items, size, err
-}
-
 func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error) {
+	size, err := s.size(ctx, v)
+	if err != nil {
+		return nil, err
+	}
 	l := &List{}
-	items, size, err := s.items(ctx, v)
+	var items []item
+	if v.narrowed() {
+		items, size, err = s.narrowed(ctx, v)
+	} else {
+		items, err = s.whole(ctx, v)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +167,6 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	v.Search = foldText(f.Search)
 	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
 		bad.Add("failure", "The failure must be named by its code, such as no_room.")
-		return nil, bad.Err()
 	}
 	if v.Email = foldText(f.Email); v.Email != "" {
 		if e, err := account.ParseEmail(f.Email); err == nil {

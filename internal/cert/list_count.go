@@ -2,7 +2,18 @@ package cert
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+const (
+	// FoldEvery is how often changes of counts are added up.
+	FoldEvery = 30 * time.Second
+	// foldBatch bounds one transaction of that.
+	foldBatch = 5000
 )
 
 // size is how many certificates there are of the sources and statuses of a
@@ -30,57 +41,89 @@ func (s *Service) countBy(ctx context.Context, v *view, by way) (n int, err erro
 	return n, err
 }
 
-// Counts is how many certificates a filter selects in each status.
-type Counts struct {
-	// Of is by status.
-	Of map[Status]int
-	// All is their sum.
-	All int
-	// AtLeast says that there are more than are counted: then no status has fewer
-	// than Of says, and any may have more.
-	AtLeast bool
+// Fold adds up the changes of counts that have come since the last time. What
+// it adds up and what it writes instead is one transaction, so a count read
+// meanwhile is right.
+func Fold(ctx context.Context, d *db.DB) error {
+	for {
+		var taken, left int
+		err := d.Tx(ctx, func(tx *db.Tx) error {
+			sums, n, err := takeCounts(ctx, tx)
+			if err != nil {
+				return err
+			}
+			taken, left = n, 0
+			for key, n := range sums {
+				if n == 0 {
+					continue
+				}
+				left++
+				if _, err := tx.ExecContext(ctx, `INSERT INTO certificate_counts (institution_id, source, status, n) VALUES ($1, $2, $3, $4)`,
+					key.institution, key.source, key.status, n); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			return fmt.Errorf("adding up the counts of certificates: %w", err)
+		}
+		if taken == left {
+			return nil
+		}
+	}
 }
 
-// Counts counts what a filter selects, whatever statuses, order and part of it
-// the filter names. Without other filters the counts are exact; with them they
-// are up to 10,000.
-func (s *Service) Counts(ctx context.Context, institutionID int64, f Filter) (*Counts, error) {
-	f.Statuses, f.Sort, f.StatusOrder = nil, ByStatus, nil // of which every way knows the status
-	f.Page, f.PerPage, f.Cursor = 1, 1, nil
-	v, err := f.read(institutionID)
+// SweepCounts is Fold for a service.
+func (s *Service) SweepCounts(ctx context.Context) error {
+	if err := Fold(ctx, s.db); err != nil {
+		return err
+	}
+	return foldDays(ctx, s.db)
+}
+
+type countKey struct {
+	institution    int64
+	source, status string
+}
+
+// takeCounts removes rows that are not alone in what they count, and gives
+// their sums and how many there were.
+func takeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
+	rows, err := tx.QueryContext(ctx, `
+		DELETE FROM certificate_counts WHERE id IN (
+			SELECT a.id FROM certificate_counts a WHERE EXISTS (
+				SELECT 1 FROM certificate_counts b
+				WHERE b.institution_id = a.institution_id AND b.source = a.source AND b.status = a.status AND b.id <> a.id)
+			ORDER BY a.institution_id, a.source, a.status LIMIT $1)
+		RETURNING institution_id, source, status, n`, foldBatch)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
-	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
-	defer cancel()
-	if _, err := s.size(ctx, v); err != nil {
-		return nil, slow(ctx, fmt.Errorf("counting certificates: %w", err))
-	}
-	q := &statement{}
-	query := `SELECT c.status, sum(c.n) FROM certificate_counts c WHERE ` + and(v.base(q)) + ` GROUP BY c.status`
-	if v.narrowed() {
-		by, err := s.way(ctx, v)
-		if err != nil {
-			return nil, slow(ctx, fmt.Errorf("counting certificates: %w", err))
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	sums = map[countKey]int64{}
+	for rows.Next() {
+		var key countKey
+		var change int64
+		if err := rows.Scan(&key.institution, &key.source, &key.status, &change); err != nil {
+			return nil, 0, err
 		}
-		q = &statement{}
-		query = `SELECT status, count(*) FROM (SELECT c.status AS status FROM ` + s.candidates(q, v, by) +
-			` LIMIT ` + q.arg(s.bounds.count+1) + `) AS counted GROUP BY status`
+		sums[key] += change
+		n++
 	}
-	c := &Counts{Of: map[Status]int{}}
-	if err := s.each(ctx, query, q.args, func(scan func(...any) error) error {
-		var status Status
-		var n int
-		if err := scan(&status, &n); err != nil {
-			return err
-		}
-		c.Of[status], c.All = n, c.All+n
-		return nil
-	}); err != nil {
-		return nil, slow(ctx, fmt.Errorf("counting certificates: %w", err))
+	return sums, n, rows.Err()
+}
+
+// Miscounted says by how many certificates the counts are wrong, which is none
+// as long as nothing but the vault wrote to them.
+func Miscounted(ctx context.Context, q db.Queryer) (n int, err error) {
+	if err := q.QueryRowContext(ctx, `
+		SELECT coalesce(sum(abs(wrong)), 0) FROM (
+			SELECT sum(n) AS wrong FROM (
+				SELECT institution_id, source, status, n FROM certificate_counts
+				UNION ALL SELECT institution_id, source, status, -count(*) FROM certificates GROUP BY institution_id, source, status) AS entry
+			GROUP BY institution_id, source, status) AS compared`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("comparing the counts of certificates: %w", err)
 	}
-	if v.narrowed() && c.All > s.bounds.count {
-		c.All, c.AtLeast = s.bounds.count, true
-	}
-	return c, nil
+	return n, nil
 }

@@ -22,28 +22,21 @@ var (
 	noteField   = Field{Name: "note", limit: maxDetails}
 )
 
-// check puts the texts into the form in which they are kept.
-func (r *Revocation) check() error {
-	var bad fault.Fields
-	r.Reason = reasonField.read(&bad, r.Reason)
-	r.Note = noteField.read(&bad, r.Note)
-	return bad.Err()
-}
-
 // Revoke takes a certificate back, for good. Revoking again changes nothing
 // and is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
-	wrong := r.check()
+	var bad fault.Fields
+	r.Reason = reasonField.read(&bad, r.Reason)
+	r.Note = noteField.read(&bad, r.Note)
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}
-	if wrong != nil {
-		return nil, wrong
+	if err := bad.Err(); err != nil {
+		return nil, err
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		c, err = s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
-			column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)})
+		c, err = s.revokeTx(ctx, tx, uuid, r.Reason, r.Note)
 		switch {
 		case errors.Is(err, errMoved):
 			c, err = byUUID(ctx, tx, uuid)
@@ -56,4 +49,9 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 		return r.Then.runTx(ctx, tx, c)
 	})
 	return c, err
+}
+
+func (s *Service) revokeTx(ctx context.Context, tx *db.Tx, uuid, reason, note string) (*Certificate, error) {
+	return s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
+		column{"revocation_reason", reason}, column{"revocation_note", optional(note)})
 }
