@@ -247,7 +247,11 @@ func TestDaysAndFailures(t *testing.T) {
 			t.Errorf("%d rows after adding up, %v", n, err)
 		}
 		// One that was failed when it was revoked is not failed any more.
-		if _, err := v.Revoke(t.Context(), v.inst.ID, v.several(2)[1].UUID, Revocation{Reason: "x"}); err != nil {
+		gone := v.upload(titled("revoked as a failed one"))
+		if err := v.fail(t.Context(), gone, Failure{Code: "no_room", Message: "There is no room."}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.Revoke(t.Context(), v.inst.ID, gone.UUID, Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
 		}
 		failures, more, err := v.Failures(t.Context(), v.inst.ID)
