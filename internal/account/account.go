@@ -65,7 +65,7 @@ func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Ins
 	if err != nil {
 		return nil, err
 	}
-	hash, err := HashPassword(n.OwnerPassword)
+	hash, err := HashPassword(ctx, n.OwnerPassword)
 	if err != nil {
 		return nil, err
 	}

@@ -26,6 +26,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
@@ -49,6 +50,8 @@ type Base struct {
 	Accounts *account.Service
 	Tokens   *token.Service
 	Hooks    *webhook.Service
+	// People writes no mail, but for that of a running vault.
+	People *identity.Service
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
 }
@@ -77,8 +80,12 @@ func OpenBase(ctx context.Context, s config.Storage, base string) (*Base, error)
 	if err := checkKey(ctx, d, ring); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	people, err := identity.New(identity.Config{DB: d, Ring: ring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return &Base{
-		DB: d, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
+		DB: d, People: people, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
 		Keys: keys,
 	}, nil
 }
@@ -163,6 +170,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	if err := a.prepareMail(); err != nil {
+		return nil, err
+	}
+	if err := a.prepareIdentity(); err != nil {
 		return nil, err
 	}
 	if err := a.prepareDelivery(); err != nil {

@@ -34,6 +34,8 @@ const (
 	ListCursor Use = "list cursor"
 	// WebhookHeaders encrypts the headers that an institution adds to deliveries.
 	WebhookHeaders Use = "webhook headers"
+	// CodeSecret encrypts the secrets of one-time passwords.
+	CodeSecret Use = "one-time password secret"
 	// Check tells one master key from another.
 	Check Use = "check"
 )
