@@ -22,6 +22,8 @@ const (
 	TokenRevoked Action = "token.revoked"
 
 	WebhookCreated     Action = "webhook.created"
+	WebhookChanged     Action = "webhook.changed"
+	WebhookDeleted     Action = "webhook.deleted"
 	WebhookTested      Action = "webhook.tested"
 	WebhookPaused      Action = "webhook.paused"
 	WebhookResumed     Action = "webhook.resumed"
@@ -40,6 +42,7 @@ const (
 	InvitationResent   Action = "invitation.resent"
 	InvitationRevoked  Action = "invitation.revoked"
 	InvitationAccepted Action = "invitation.accepted"
+	InvitationDeclined Action = "invitation.declined"
 
 	SignedIn        Action = "session.started"
 	SignedOut       Action = "session.ended"
@@ -77,6 +80,8 @@ var Actions = []struct {
 	{TokenRotated, "rotated an API token"},
 	{TokenRevoked, "revoked an API token"},
 	{WebhookCreated, "made a webhook endpoint"},
+	{WebhookChanged, "changed a webhook endpoint"},
+	{WebhookDeleted, "deleted a webhook endpoint"},
 	{WebhookTested, "tested a webhook endpoint"},
 	{WebhookPaused, "paused a webhook endpoint"},
 	{WebhookResumed, "resumed a webhook endpoint"},
@@ -93,6 +98,7 @@ var Actions = []struct {
 	{InvitationResent, "sent an invitation again"},
 	{InvitationRevoked, "took an invitation back"},
 	{InvitationAccepted, "accepted an invitation"},
+	{InvitationDeclined, "declined an invitation"},
 	{SignedIn, "signed in"},
 	{SignedOut, "signed out"},
 	{SignInFailed, "failed to sign in"},

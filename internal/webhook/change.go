@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -81,7 +82,10 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 			return err
 		}
 		s.tellTx(tx)
-		return s.recordChangeTx(ctx, tx, &before, e, c.Headers != nil)
+		return s.recordTx(ctx, tx, audit.WebhookChanged, institutionID, uuid, e.URL, audit.Detail{
+			"url": map[string]string{"from": origin(before.URL), "to": origin(e.URL)}, "address_changed": before.URL != e.URL,
+			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil,
+		})
 	})
 	if err != nil {
 		return fmt.Errorf("changing the endpoint: %w", err)
@@ -105,7 +109,7 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 			WHERE id = $1`, e.ID, db.Micros(s.now()), []byte{}); err != nil {
 			return err
 		}
-		return s.recordDeletedTx(ctx, tx, e)
+		return s.recordTx(ctx, tx, audit.WebhookDeleted, institutionID, uuid, e.URL, nil)
 	})
 	if err != nil {
 		return fmt.Errorf("deleting the endpoint: %w", err)

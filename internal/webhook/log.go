@@ -198,7 +198,7 @@ func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) 
 		for _, status := range DeliveryStatuses {
 			var n int
 			if err := s.db.QueryRowContext(ctx, `
-				SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = $1 AND status = $2 LIMIT $3) AS some`,
+				SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = $1 AND status = $2 LIMIT $3) AS counted`,
 				endpoint, string(status), maxCount).Scan(&n); err != nil {
 				return nil, fmt.Errorf("counting deliveries: %w", err)
 			}
