@@ -12,6 +12,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/webhook"
 )
 
 // samples makes a record for each {name} in the paths of routes.
@@ -21,7 +22,17 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10)}
+	hook, _, err := o.panel.Hooks.Create(t.Context(), inst.ID, "https://hooks.example.org/path", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivery, err := o.panel.Hooks.Test(t.Context(), inst.ID, hook.UUID, webhook.Approved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
+	}
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
