@@ -28,7 +28,7 @@ func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &own, &all); err != nil {
 		return 0, err
 	}
-	v.few, v.most = n <= s.bounds.few, own > all-all/100
+	v.few, v.most, v.own, v.size = n <= s.bounds.few, own > all-all/100, own, n
 	return n, nil
 }
 
@@ -75,7 +75,12 @@ func Fold(ctx context.Context, d *db.DB) error {
 }
 
 // SweepCounts is Fold for a service.
-func (s *Service) SweepCounts(ctx context.Context) error { return Fold(ctx, s.db) }
+func (s *Service) SweepCounts(ctx context.Context) error {
+	if err := Fold(ctx, s.db); err != nil {
+		return err
+	}
+	return foldDays(ctx, s.db)
+}
 
 type countKey struct {
 	institution    int64
