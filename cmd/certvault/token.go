@@ -137,7 +137,8 @@ func (t *tokenList) Run(c *console) error {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tBY\tLAST USED\tENDS\tSTATE")
 			for _, k := range rows {
-				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Hint, shown(&k.CreatedAt), k.Creator, shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
+				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\n",
+					k.ID, k.Name, k.Hint, shown(&k.CreatedAt), k.Creator, shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
 			}
 			_ = table.Flush()
 		})

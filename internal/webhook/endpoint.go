@@ -30,9 +30,8 @@ const (
 	Paused Status = "paused"
 	// SwitchedOff endpoints were stopped by the vault; their events wait.
 	SwitchedOff Status = "switched_off"
-	// deleted endpoints are there for nobody; what is left of them is removed bit
-	// by bit.
-	deleted Status = "deleted"
+	// In the database "deleted" is one more: such endpoints are there for nobody,
+	// and what is left of them is removed bit by bit.
 )
 
 // Endpoint is where an institution wants its events.

@@ -115,9 +115,8 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 		}
 		page.Tabs = append(page.Tabs, t)
 	}
-	found := true
 	if page.Search != "" {
-		if found, err = p.searched(r, v, page.Search, &q); err != nil || !found {
+		if found, err := p.searched(r, v, page.Search, &q); err != nil || !found {
 			return err
 		}
 	}
