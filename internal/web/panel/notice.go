@@ -9,6 +9,8 @@ import (
 
 // notices are what pages tell of a deed that was done.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+	"retried":       "Processing began again.",
+	"revoked":       "The certificate was revoked. The public sees it from now on.",
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/token"
 )
 
@@ -21,7 +22,12 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10)}
+	deed, err := o.panel.Certs.Begin(t.Context(), inst.ID, cert.NewDeed{Kind: cert.RetryMany})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := o.approved(inst)
+	return map[string]string{"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "certificate": c.UUID, "task": deed.UUID}
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
