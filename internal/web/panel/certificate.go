@@ -9,7 +9,6 @@ import (
 	"mime"
 	"net/http"
 	"slices"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -74,7 +73,7 @@ type certificatePage struct {
 	C      *cert.Certificate
 	Face   *account.Face
 	Checks []cert.Check
-	Story  []moment
+	Story  []cert.Moment
 	// Batch is the name of its batch, Verify its public page.
 	Batch, Verify string
 	Reason, Note  string
@@ -100,17 +99,18 @@ func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)
 // Source says how it came in.
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
-// moment is something that happened.
-type moment struct {
-	At         time.Time
-	Text, Tone string
-	Says       string
-	Sent       []webhook.Sending
-}
-
-var happenings = map[webhook.Name]struct{ text, tone string }{
+// happenings are the events as people name them.
+var happenings = map[webhook.Name]status{
 	webhook.Created: {"Uploaded; processing began", ""}, webhook.Approved: {"Approved: the verified PDF was made, signed and checked", "good"},
 	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
+}
+
+// Happening names what happened.
+func (*certificatePage) Happening(m cert.Moment) status {
+	if known, ok := happenings[m.Event]; ok {
+		return known
+	}
+	return status{Text: m.Action.Says()}
 }
 
 // certificateOf gives the certificate that the path names. Another institution's is
@@ -155,21 +155,8 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 		}
 		page.Batch = names[c.BatchID]
 	}
-	story, err := p.Hooks.Story(ctx, v.Institution().ID, c.ID)
-	if err != nil {
+	if page.Story, err = p.Certs.History(ctx, c); err != nil {
 		return nil, err
-	}
-	for _, h := range story {
-		m := moment{At: h.OccurredAt, Text: happenings[h.Name].text, Tone: happenings[h.Name].tone, Sent: h.Sent}
-		switch h.Name {
-		case webhook.Created:
-			m.Says = "By " + c.Creator.Name + ", " + sources[c.TriggerContext] + "."
-		case webhook.Failed:
-			m.Says = h.FailureMessage
-		case webhook.Revoked:
-			m.Says = h.Reason
-		}
-		page.Story = append(page.Story, m)
 	}
 	slices.Reverse(page.Story)
 	return page, nil

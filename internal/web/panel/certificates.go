@@ -15,12 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-const (
-	// listPage is how many certificates a page of the list has.
-	listPage = 25
-	// exportTime bounds how long an export may take to leave.
-	exportTime = 30 * time.Minute
-)
+// listPage is how many certificates a page of the list has.
+const listPage = 25
 
 // sorts are the orders that people can choose.
 var sorts = []struct {

@@ -22,6 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -86,6 +87,11 @@ type office struct {
 	// mine is the institution of the test, other one of somebody else.
 	mine, other account.Institution
 	at          time.Time
+	// door and sent are who was let in and what was mailed.
+	door *door
+	sent []mail.Message
+	// guests counts the people of samples.
+	guests int
 }
 
 func newOffice(tb testing.TB, d *db.DB) *office {
@@ -104,7 +110,8 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	}
 	now := func() time.Time { return o.at }
 	o.panel = &Panel{
-		Site: site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Limit: limit.NewCounter(0, now),
+		Access: o.access(now),
+		Site:   site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Limit: limit.NewCounter(0, now),
 		BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler),
 	}
 	o.work(ring, now)
@@ -159,6 +166,12 @@ func (o *office) join(name string, inst account.Institution, role account.Role) 
 	p, ok := o.people.persons[name]
 	if !ok {
 		p = o.person(name)
+	}
+	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(o.tb.Context(), `INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, 0)`, inst.ID, p.ID, string(role))
+		return err
+	}); err != nil {
+		o.tb.Fatal(err)
 	}
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }

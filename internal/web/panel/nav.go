@@ -25,7 +25,7 @@ var entries = [][]entry{
 		{"batches", "Batches", "batches", account.MayView},
 	},
 	{
-		{"members", "Members", "members", account.MayManageMembers},
+		{"members", "Members", "members", account.MaySeeMembers},
 		{"tokens", "API tokens", "tokens", account.MayManageTokens},
 		{"webhooks", "Webhooks", "webhooks", account.MayManageWebhooks},
 		{"audit", "Audit log", "audit", account.MayReadAudit},

@@ -12,6 +12,17 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"retried":       "Processing began again.",
 	"revoked":       "The certificate was revoked. The public sees it from now on.",
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
+
+	"member_changed":     "The member was changed.",
+	"member_removed":     "The member was removed.",
+	"member_left":        "You have left the institution.",
+	"invited":            "The invitation is on its way.",
+	"invitation_resent":  "The invitation is on its way again, with a new link. The old link ends.",
+	"invitation_waits":   "This invitation was sent a moment ago. Try again in a minute.",
+	"invitation_revoked": "The invitation was taken back. Its link ends.",
+	"joined":             "Welcome. You are a member now.",
+	"set_up":             "Your vault is ready, and you are signed in.",
+	"institution_made":   "The institution was made, and its owner is told by mail.",
 }
 
 // plural writes a count with its noun.

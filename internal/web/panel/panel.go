@@ -31,6 +31,7 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -78,6 +79,8 @@ type Members interface {
 
 // Panel serves the panel's pages.
 type Panel struct {
+	Access
+
 	Site    *page.Site
 	Gate    Gate
 	Members Members
@@ -104,11 +107,11 @@ type Panel struct {
 }
 
 // Prefixes are below what all pages of the panel are.
-var Prefixes = []string{"/panel"}
+var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler gives the routes.
 func (p *Panel) Handler() (http.Handler, error) {
-	p.table = p.routes()
+	p.table = slices.Concat(p.routes(), p.accessRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/token"
 )
 
@@ -22,12 +24,34 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	o.guests++
+	member, err := o.panel.Accounts.AddMember(t.Context(), inst.ID, account.NewMember{
+		Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The samples before must not use up what may be open.
+	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	invitation, err := o.panel.Invitations.Invite(t.Context(), account.Installation, inst.ID, account.NewInvitation{
+		Email: fmt.Sprintf("guest%d@example.org", o.guests), Role: account.Issuer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 	deed, err := o.panel.Certs.Begin(t.Context(), inst.ID, cert.NewDeed{Kind: cert.RetryMany})
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := o.approved(inst)
-	return map[string]string{"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "certificate": c.UUID, "task": deed.UUID}
+	return map[string]string{
+		"certificate": o.approved(inst).UUID, "task": deed.UUID,
+		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
+	}
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
@@ -60,7 +84,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 			w := o.do(who, method, target, nil)
 			allowed := one.may == "" || s.Role.Can(one.may)
 			switch {
-			case one.scope == ofOperator:
+			case one.scope == ofOperator, strings.Contains(one.pattern, " /setup"): // which only its link opens
 				if w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
 				}
@@ -83,6 +107,12 @@ func TestWhoMayGoWhere(t *testing.T) {
 				if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s on another institution's record: %d %s", one.pattern, who, w.Code, words(t, w))
 				}
+			}
+		}
+		if one.scope == ofOperator {
+			method, target := path(t, one.pattern, o.samples(t, o.mine))
+			if w := o.do("operator", method, target, nil); w.Code == http.StatusNotFound || w.Code == http.StatusForbidden || w.Code >= http.StatusInternalServerError {
+				t.Errorf("%s as an operator: %d", one.pattern, w.Code)
 			}
 		}
 		if one.scope == ofAnybody {
