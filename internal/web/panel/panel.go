@@ -77,6 +77,12 @@ type Members interface {
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 
+// Finder finds certificates by what people have of them.
+type Finder interface {
+	ByUUID(ctx context.Context, institutionID int64, uuid string) (*cert.Certificate, error)
+	ByReference(ctx context.Context, typed string) (*cert.Certificate, error)
+}
+
 // Panel serves the panel's pages.
 type Panel struct {
 	Access
@@ -86,14 +92,13 @@ type Panel struct {
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
-	// Accounts has what institutions decided; Certs, Batches and Intake are the vault
-	// at work.
-	Accounts *account.Service
-	Certs    *cert.Service
-	Batches  *batch.Service
-	Intake   *intake.Service
+	// Certs, Batches and Intake are the vault at work.
+	Certs   *cert.Service
+	Batches *batch.Service
+	Intake  *intake.Service
 	// Links gives the addresses that the public has.
 	Links *web.Links
+	Find  Finder
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// BaseURL is the address of the vault.

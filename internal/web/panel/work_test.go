@@ -81,7 +81,7 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 	o.keys = authority.New(o.tb.TempDir(), authority.Options{Now: now})
 	fail(o.keys.MakeRoot())
 	p := o.panel
-	p.Links, p.Accounts = web.NewLinks(p.BaseURL, ring, now), account.New(o.d, now)
+	p.Links = web.NewLinks(p.BaseURL, ring, now)
 	p.Certs = cert.New(cert.Config{
 		DB: o.d, Ring: ring, Blobs: folder, Queue: o.queue, Hooks: webhook.New(o.d, ring, now), Sealer: sealer{}, Keys: o.keys,
 		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
