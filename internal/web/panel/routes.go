@@ -43,7 +43,6 @@ type route struct {
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},
-		{pattern: "GET /panel/{institution}", handler: p.first, hidden: true},
 
 		{pattern: "GET /panel/{institution}/tokens", may: account.MayManageTokens, handler: p.tokens},
 		{pattern: "POST /panel/{institution}/tokens", may: account.MayManageTokens, handler: p.createToken, recent: true},
