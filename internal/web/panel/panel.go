@@ -38,6 +38,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -77,6 +78,12 @@ type Members interface {
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 
+// Finder finds certificates by what people have of them.
+type Finder interface {
+	ByUUID(ctx context.Context, institutionID int64, uuid string) (*cert.Certificate, error)
+	ByReference(ctx context.Context, typed string) (*cert.Certificate, error)
+}
+
 // Panel serves the panel's pages.
 type Panel struct {
 	Access
@@ -86,9 +93,13 @@ type Panel struct {
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
-	// Certs and Batches are the vault at work.
+	// Certs, Batches and Intake are the vault at work.
 	Certs   *cert.Service
 	Batches *batch.Service
+	Intake  *intake.Service
+	// Links gives the addresses that the public has.
+	Links *web.Links
+	Find  Finder
 	// Keys has the institutions' signing keys; RotateKey makes the next one of an
 	// institution, and records it.
 	Keys      *authority.Authority
@@ -114,7 +125,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
-		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host},
+		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf},
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err
