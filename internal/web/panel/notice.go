@@ -9,6 +9,8 @@ import (
 
 // notices are what pages tell of a deed that was done.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+	"retried":          "Processing began again.",
+	"revoked":          "The certificate was revoked. The public sees it from now on.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
 	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
 	"webhook_promoted": "The new secret alone keys X-Webhook-Signature from now on.",
