@@ -72,13 +72,16 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 // span writes a duration as people say it, past or, when negative, to come.
 func span(d time.Duration) string {
 	form := "%s ago"
-	if d < 0 {
-		d, form = -d, "in %s"
-	}
 	const day = 24 * time.Hour
+	if d < 0 {
+		// What is a second short of a day ahead is a day ahead.
+		d, form = -d+30*time.Second, "in %s"
+	}
 	switch {
 	case d < 10*time.Second && form == "%s ago":
 		return "just now"
+	case d < time.Minute && form == "in %s":
+		return "in less than a minute"
 	case d < time.Minute:
 		return fmt.Sprintf(form, plural(int(d/time.Second), "second", "seconds"))
 	case d < time.Hour:
