@@ -33,7 +33,7 @@ func (a *App) prepareMail() error {
 		if err != nil {
 			return err
 		}
-		sender = mail.NewSMTP(server, host)
+		sender = mail.NewSMTP(server, host, nil)
 	} else if sender, err = mail.NewOutbox(filepath.Join(a.cfg.Data, "outbox")); err != nil {
 		return err
 	}

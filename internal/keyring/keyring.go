@@ -34,6 +34,10 @@ const (
 	ListCursor Use = "list cursor"
 	// WebhookHeaders encrypts the headers that an institution adds to deliveries.
 	WebhookHeaders Use = "webhook headers"
+	// MailMessage encrypts messages that wait to be sent.
+	MailMessage Use = "mail message"
+	// BounceAddress signs the addresses to which failed deliveries are reported.
+	BounceAddress Use = "bounce address"
 	// Check tells one master key from another.
 	Check Use = "check"
 )

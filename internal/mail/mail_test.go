@@ -159,7 +159,7 @@ func TestSMTP(t *testing.T) {
 			} else if tc.user != "" {
 				s.User, s.Password = tc.user, "hunter2"
 			}
-			sender := NewSMTP(s.MailServer, "vault.example")
+			sender := NewSMTP(s.MailServer, "vault.example", nil)
 			sender.roots = roots
 			err := sender.Send(t.Context(), envelope(t))
 			_, refused := errors.AsType[*RefusedError](err)
