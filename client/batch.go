@@ -3,14 +3,11 @@ package client
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"iter"
-	"maps"
 	"mime/multipart"
 	"net/http"
 	"net/url"
-	"strconv"
 	"time"
 )
 
@@ -156,23 +153,7 @@ const batchesPath = "/business/batches"
 
 // Batches gives all batches, newest first. An error ends the sequence.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
-	return func(yield func(*Batch, error) bool) {
-		for number := 1; ; number++ {
-			p, err := c.BatchPage(ctx, number, perPage)
-			if err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, b := range p.Data {
-				if !yield(b, nil) {
-					return
-				}
-			}
-			if p.Links.Next == nil || len(p.Data) == 0 {
-				return
-			}
-		}
-	}
+	return every[Batch](ctx, c, batchesPath, url.Values{})
 }
 
 // BatchPage gives one page of the list; pages count from 1.
@@ -188,37 +169,12 @@ func (c *Client) Batch(ctx context.Context, id string) (*Batch, error) {
 // BatchEntries gives the entries of a batch in the order of their index. An error
 // ends the sequence.
 func (c *Client) BatchEntries(ctx context.Context, id string) iter.Seq2[*BatchEntry, error] {
-	return func(yield func(*BatchEntry, error) bool) {
-		q := url.Values{"per_page": {strconv.Itoa(perPage)}}
-		for number := 1; ; number++ {
-			q := maps.Clone(q)
-			q.Set("page", strconv.Itoa(number))
-			var p struct {
-				Data struct {
-					Entries []*BatchEntry `json:"entries"`
-				} `json:"data"`
-				Links struct {
-					Next *string `json:"next"`
-				} `json:"links"`
-			}
-			if err := c.do(ctx, &call{method: http.MethodGet, path: batchesPath + "/" + url.PathEscape(id), query: q}, &p); err != nil {
-				yield(nil, err)
-				return
-			}
-			for _, e := range p.Data.Entries {
-				if !yield(e, nil) {
-					return
-				}
-			}
-			if p.Links.Next == nil {
-				return
-			}
-			if len(p.Data.Entries) == 0 {
-				yield(nil, errors.New("the vault promises more entries and gives none"))
-				return
-			}
-		}
-	}
+	return walk(ctx, c, batchesPath+"/"+url.PathEscape(id), url.Values{}, func(data entriesOf) []*BatchEntry { return data.Entries })
+}
+
+// entriesOf is a batch of which only the entries are wanted.
+type entriesOf struct {
+	Entries []*BatchEntry `json:"entries"`
 }
 
 // AwaitBatch waits until a batch is done, or ctx ends; report, which may be nil,

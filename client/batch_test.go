@@ -30,10 +30,12 @@ func TestBatch(t *testing.T) {
 		case r.URL.Query().Get("per_page") == "1":
 			say(w, 200, fmt.Sprintf(`{"data": {"id": "b", "status": %q, "total": 2, "processing": %d, "entries": []}, "links": {"next": null}}`, states[looks], 2-looks))
 			looks++
-		case r.URL.Query().Get("page") == "1":
-			say(w, 200, `{"data": {"entries": [{"index": 7, "status": "approved", "uuid": "u", "reference_id": "NWU-1", "error": null}]}, "links": {"next": "x"}}`)
+		case r.URL.Query().Get("per_page") == "100" && r.URL.Query().Has("cursor") && r.URL.Query().Get("cursor") == "":
+			say(w, 200, `{"data": {"entries": [{"index": 7, "status": "approved", "uuid": "u", "reference_id": "NWU-1", "error": null}]}, "links": {"next": "x"}, "meta": {"next_cursor": "on"}}`)
+		case r.URL.Query().Get("cursor") == "on":
+			say(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "There is one."}]}, "links": {"next": null}, "meta": {"next_cursor": null}}`)
 		default:
-			say(w, 200, `{"data": {"entries": [{"index": 999999, "status": "rejected", "uuid": null, "reference_id": null, "error": "There is one."}]}, "links": {"next": null}}`)
+			t.Errorf("%s", r.URL)
 		}
 	})
 	accepted, err := s.client.SubmitBatch(t.Context(), []Entry{

@@ -18,9 +18,12 @@ type Page[T any] struct {
 	Data []*T `json:"data"`
 	Meta Meta `json:"meta"`
 	// Links.Next is nil on the last page.
-	Links struct {
-		Next *string `json:"next"`
-	} `json:"links"`
+	Links Links `json:"links"`
+}
+
+// Links lead to other pages of a list.
+type Links struct {
+	Next *string `json:"next"`
 }
 
 // Meta says where in its list a page is. What a list does not know, or a cursor
@@ -49,17 +52,26 @@ func numbered[T any](ctx context.Context, c *Client, path string, q url.Values, 
 
 // every goes through a list by cursor, which stays right while the list grows.
 func every[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[*T, error] {
+	return walk(ctx, c, path, q, func(data []*T) []*T { return data })
+}
+
+// walk is every for a list whose records are somewhere in data.
+func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, records func(data D) []*T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		q := maps.Clone(q)
 		q.Set("per_page", strconv.Itoa(perPage))
 		q.Set("cursor", "")
 		for {
-			var p Page[T]
+			var p struct {
+				Data  D     `json:"data"`
+				Meta  Meta  `json:"meta"`
+				Links Links `json:"links"`
+			}
 			if err := c.do(ctx, &call{method: http.MethodGet, path: path, query: q}, &p); err != nil {
 				yield(nil, err)
 				return
 			}
-			for _, item := range p.Data {
+			for _, item := range records(p.Data) {
 				if !yield(item, nil) {
 					return
 				}

@@ -32,12 +32,6 @@ type Institution struct {
 	CreatedAt time.Time
 }
 
-// Role is what a member may do in an institution.
-type Role string
-
-// Owner may do everything, and an institution always has one.
-const Owner Role = "owner"
-
 const (
 	maxName       = 255
 	minPrefix     = 2

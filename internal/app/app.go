@@ -161,7 +161,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		DB: a.DB, Ring: a.Ring, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
 		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
 	})
-	a.batches = batch.New(batch.Config{DB: a.DB, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
+	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	if err := a.prepareMail(); err != nil {
 		return nil, err
 	}

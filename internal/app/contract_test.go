@@ -265,6 +265,20 @@ func (d *driver) driveBatches() {
 			}
 		}
 	})
+	numbered, err := d.client.BatchPage(ctx, 1, 10)
+	d.must(err)
+	if len(numbered.Data) != 1 || numbered.Meta.Total == nil || *numbered.Meta.Total != 1 {
+		d.Errorf("a page of batches: %+v", numbered)
+	}
+	for _, path := range []string{"/business/batches", "/business/batches/" + accepted.BatchID} {
+		for query, want := range map[string]int{
+			"?per_page=1": 200, "?page=1000&per_page=100": 200, "?page=1001&per_page=100": 422, "?per_page=101": 422, "?cursor=": 200, "?cursor=x": 422, "?cursor=&page=1": 422,
+		} {
+			if got := d.send(http.MethodGet, path+query, d.token(token.All...), nil, ""); got != want {
+				d.Errorf("%s%s: %d, not %d", path, query, got, want)
+			}
+		}
+	}
 	fields := map[string]string{"certificate_title": "Of another form", "full_name": "Grace Hopper", "applicant_email": "grace@example.org", "file_id": stored.FileID}
 	form := url.Values{}
 	for name, value := range fields {

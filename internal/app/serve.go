@@ -23,6 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/api"
 	"github.com/certvault/certvault/internal/web/openapi"
+	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/public"
 )
 
@@ -91,8 +92,12 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	site, err := page.NewSite(public.Assets)
+	if err != nil {
+		return nil, err
+	}
 	pages := &public.Pages{
-		Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: publicLimit, Now: time.Now,
+		Site: site, Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys, SetupRemote: a.cfg.SetupRemote,
 	}
 	pagesHandler, err := pages.Handler()
@@ -119,13 +124,14 @@ func (a *App) handler() (http.Handler, error) {
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
-	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), web.Routes(mux, web.WriteJSONError), compress(docsHandler), compress(pagesHandler))), nil
+	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), web.Routes(mux, web.WriteJSONError), compress(docsHandler),
+		compress(site.Assets(pages.Render)), compress(pagesHandler))), nil
 }
 
 // surfaces gives each request to its surface. Not by a mux: that would answer
 // paths it finds unclean by itself, with a redirect, before anyone asked for a
 // token.
-func surfaces(business, health, docs, pages http.Handler) http.Handler {
+func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
 		case p == "/business" || strings.HasPrefix(p, "/business/"):
@@ -134,6 +140,8 @@ func surfaces(business, health, docs, pages http.Handler) http.Handler {
 			health.ServeHTTP(w, r)
 		case p == "/openapi.json" || p == "/docs" || strings.HasPrefix(p, "/docs/"):
 			docs.ServeHTTP(w, r)
+		case strings.HasPrefix(p, page.AssetsPath):
+			assets.ServeHTTP(w, r)
 		default:
 			pages.ServeHTTP(w, r)
 		}

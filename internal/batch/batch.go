@@ -15,6 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 const (
@@ -30,6 +32,7 @@ const (
 // Config is what a Service is made from.
 type Config struct {
 	DB    *db.DB
+	Ring  *keyring.Ring
 	Certs *cert.Service
 	Queue *job.Queue
 	// Quota is how many bytes of staged files an institution may have.
@@ -46,13 +49,18 @@ type Service struct {
 	quota int64
 	now   func() time.Time
 	log   *slog.Logger
+
+	batchCursors, entryCursors listing.Cursors
 	// held is how many bytes all drafts hold.
 	held atomic.Int64
 }
 
 // New makes a service and registers its worker with the queue.
 func New(c Config) *Service {
-	s := &Service{db: c.DB, certs: c.Certs, queue: c.Queue, quota: c.Quota, now: c.Now, log: c.Log}
+	s := &Service{
+		db: c.DB, certs: c.Certs, queue: c.Queue, quota: c.Quota, now: c.Now, log: c.Log,
+		batchCursors: listing.NewCursors(c.Ring, "batches"), entryCursors: listing.NewCursors(c.Ring, "entries"),
+	}
 	job.Add(c.Queue, &expandWorker{service: s})
 	return s
 }

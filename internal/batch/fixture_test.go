@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
@@ -118,7 +119,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		},
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.now, Log: log,
 	})
-	v.Service = New(Config{DB: d, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.now, Log: log})
+	v.Service = New(Config{DB: d, Ring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.now, Log: log})
 	v.worker = &expandWorker{service: v.Service}
 	v.inst = v.institution("NWU")
 	return v
@@ -256,9 +257,14 @@ func (v *vault) get(inst *account.Institution, uuid string) (*Batch, []Entry) {
 	if err != nil {
 		v.tb.Fatal(err)
 	}
-	entries, err := v.Entries(v.tb.Context(), b, 1, MaxEntries)
-	if err != nil {
-		v.tb.Fatal(err)
+	var entries []Entry
+	for next, more := "", true; more; {
+		list, err := v.Entries(v.tb.Context(), b, listing.Range{PerPage: listing.MaxPage, Cursor: &next})
+		if err != nil {
+			v.tb.Fatal(err)
+		}
+		entries = append(entries, list.Items...)
+		next, more = list.Next, list.More
 	}
 	return b, entries
 }

@@ -9,6 +9,8 @@ import (
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 // Status is how far a batch is.
@@ -63,11 +65,31 @@ func (b *Batch) Progress() int {
 
 // Filter says which batches to list.
 type Filter struct {
+	listing.Range
+
 	// Source is where they come from, "" for anywhere.
 	Source cert.Source
-	// Page counts from 1.
-	Page, PerPage int
 }
+
+// List is one part of the list of an institution's batches.
+type List struct {
+	listing.Part
+
+	Items []*Batch
+}
+
+// batchList is what a cursor of batches is bound to, and batchPlace where a
+// batch stands.
+type (
+	batchList struct {
+		InstitutionID int64       `json:"institution"`
+		Source        cert.Source `json:"source"`
+	}
+	batchPlace struct {
+		Created int64 `json:"c"`
+		ID      int64 `json:"i"`
+	}
+)
 
 const batchColumns = `id, uuid, institution_id, name, source, total, created_at`
 
@@ -81,22 +103,47 @@ func scanBatch(row interface{ Scan(dest ...any) error }) (*Batch, error) {
 	return &b, nil
 }
 
-// List gives a page of an institution's batches, newest first, and how many
-// there are.
-func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (list []*Batch, total int, err error) {
-	const where = ` FROM batches WHERE institution_id = $1 AND (source = $2 OR $2 = '')`
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, institutionID, string(f.Source)).Scan(&total); err != nil {
-		return nil, 0, fmt.Errorf("counting batches: %w", err)
+// List gives a part of an institution's batches, newest first.
+func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
+	var bad fault.Fields
+	if f.Check(&bad); bad.Err() != nil {
+		return nil, bad.Err()
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+where+` ORDER BY created_at DESC, id DESC LIMIT $3 OFFSET $4`,
-		institutionID, string(f.Source), f.PerPage, (f.Page-1)*f.PerPage)
+	of, list := batchList{institutionID, f.Source}, &List{}
+	where, args := ` FROM batches WHERE institution_id = $1`, []any{institutionID}
+	if f.Source != "" {
+		where, args = where+` AND source = $2`, append(args, string(f.Source))
+	}
+	if !f.Walks() {
+		list.Total = new(int)
+		if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, args...).Scan(list.Total); err != nil {
+			return nil, fmt.Errorf("counting batches: %w", err)
+		}
+	}
+	if f.Begun() {
+		var after batchPlace
+		if err := s.batchCursors.Open(of, *f.Cursor, &after); err != nil {
+			return nil, err
+		}
+		where += ` AND (created_at, id) < (` + parameters(len(args)+1, 2) + `)`
+		args = append(args, after.Created, after.ID)
+	}
+	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT `+batchColumns+where+` ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`, len(args)+1, len(args)+2),
+		append(args, f.PerPage+1, f.Offset())...)
 	if err != nil {
-		return nil, 0, fmt.Errorf("listing batches: %w", err)
+		return nil, fmt.Errorf("listing batches: %w", err)
 	}
-	if list, err = scanBatches(rows); err != nil {
-		return nil, 0, fmt.Errorf("listing batches: %w", err)
+	if list.Items, err = scanBatches(rows); err != nil {
+		return nil, fmt.Errorf("listing batches: %w", err)
 	}
-	return list, total, s.count(ctx, list)
+	if len(list.Items) > f.PerPage {
+		list.Items, list.More = list.Items[:f.PerPage], true
+		last := list.Items[f.PerPage-1]
+		if list.Next, err = s.batchCursors.Make(of, batchPlace{db.Micros(last.CreatedAt), last.id}); err != nil {
+			return nil, err
+		}
+	}
+	return list, s.count(ctx, list.Items)
 }
 
 func scanBatches(rows *sql.Rows) (list []*Batch, err error) {
@@ -215,40 +262,4 @@ func (b *Batch) number(status string) *int {
 	default:
 		return &b.Processing
 	}
-}
-
-// Entry is an entry of a batch and what became of it.
-type Entry struct {
-	// Index is its number, as it was sent.
-	Index int
-	// Status is queued, rejected or the status of its certificate.
-	Status string
-	// UUID and ReferenceID are its certificate's, "" without one.
-	UUID, ReferenceID string
-	// ErrorCode and Error say why it failed or was rejected; ExistingUUID is the
-	// certificate that it would have doubled.
-	ErrorCode, Error, ExistingUUID string
-}
-
-// Entries gives a page of a batch's entries by their numbers.
-func (s *Service) Entries(ctx context.Context, b *Batch, page, perPage int) (list []Entry, err error) {
-	rows, err := s.db.QueryContext(ctx, `
-		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
-			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, '')
-		FROM (SELECT entry_index, status, certificate_id, error_code, error, existing_uuid FROM batch_entries
-				WHERE batch_id = $1 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
-			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
-		ORDER BY e.entry_index`, b.id, b.institutionID, perPage, (page-1)*perPage)
-	if err != nil {
-		return nil, fmt.Errorf("reading entries: %w", err)
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var e Entry
-		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID); err != nil {
-			return nil, fmt.Errorf("reading entries: %w", err)
-		}
-		list = append(list, e)
-	}
-	return list, rows.Err()
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 func (b *Batch) sum() int { return b.Processing + b.Approved + b.Failed + b.Rejected + b.Revoked }
@@ -156,27 +157,57 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		}
 		theirs := v.submit(v.submission(other, v.stage(other).UUID, "Ada Obi"))
 		slices.Reverse(want)
+		list := func(inst int64, source cert.Source, r listing.Range) (*List, []string) {
+			t.Helper()
+			l, err := v.List(ctx, inst, Filter{Range: r, Source: source})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var ids []string
+			for _, b := range l.Items {
+				if b.sum() != b.Total || !strings.HasPrefix(b.Name, "Bulk upload of ") {
+					t.Errorf("%+v", b)
+				}
+				ids = append(ids, b.UUID)
+			}
+			return l, ids
+		}
 		var got []string
 		for page := 1; page <= 3; page++ {
-			list, total, err := v.List(ctx, v.inst.ID, Filter{Source: cert.Vault, Page: page, PerPage: 2})
-			if err != nil || total != 5 {
-				t.Fatalf("page %d: total %d, %v", page, total, err)
+			l, ids := list(v.inst.ID, cert.Vault, listing.Range{Page: page, PerPage: 2})
+			if *l.Total != 5 || l.More != (page < 3) || l.Items[0].Total != 5-len(got) {
+				t.Errorf("page %d: %+v", page, l)
 			}
-			for _, b := range list {
-				if b.sum() != b.Total || b.Total != 5-len(got) || !strings.HasPrefix(b.Name, "Bulk upload of ") {
-					t.Errorf("page %d: %+v", page, b)
-				}
-				got = append(got, b.UUID)
-			}
+			got = append(got, ids...)
 		}
 		if !slices.Equal(got, want) {
 			t.Errorf("listed %v, want %v", got, want)
 		}
-		if list, total, err := v.List(ctx, v.inst.ID, Filter{Source: "customer", Page: 1, PerPage: 10}); err != nil || total != 0 || len(list) != 0 {
-			t.Errorf("of another source: %d of %d, %v", len(list), total, err)
+		if l, ids := list(v.inst.ID, "customer", listing.Range{Page: 1, PerPage: 10}); *l.Total != 0 || len(ids) != 0 {
+			t.Errorf("of another source: %+v", l)
 		}
-		if list, total, err := v.List(ctx, v.inst.ID, Filter{Page: 9, PerPage: 10}); err != nil || total != 5 || len(list) != 0 {
-			t.Errorf("past the end: %d of %d, %v", len(list), total, err)
+		if l, ids := list(v.inst.ID, "", listing.Range{Page: 9, PerPage: 10}); *l.Total != 5 || len(ids) != 0 || l.More {
+			t.Errorf("past the end: %+v", l)
+		}
+		// By cursor, from each source and none: what comes meanwhile is not met.
+		next := ""
+		for _, source := range []cert.Source{"", cert.Vault} {
+			got, next = nil, ""
+			for {
+				l, ids := list(v.inst.ID, source, listing.Range{PerPage: 2, Cursor: &next})
+				if got = append(got, ids...); l.Total != nil || l.More != (l.Next != "") {
+					t.Errorf("by cursor: %+v", l)
+				}
+				if next = l.Next; next == "" {
+					break
+				}
+				v.submit(v.submission(v.inst, file, "Late Comer"))
+			}
+			if !slices.Equal(got, want) {
+				t.Errorf("by cursor %v, want %v", got, want)
+			}
+			v.exec(`DELETE FROM batch_entries WHERE batch_id > $1`, theirs.id)
+			v.exec(`DELETE FROM batches WHERE id > $1`, theirs.id)
 		}
 		for name, tc := range map[string]struct {
 			inst   int64

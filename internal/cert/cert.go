@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
@@ -154,7 +155,7 @@ type Config struct {
 // Service works on certificates.
 type Service struct {
 	db         *db.DB
-	ring       *keyring.Ring
+	cursors    listing.Cursors
 	blobs      blob.Store
 	queue      *job.Queue
 	hooks      *webhook.Service
@@ -177,7 +178,7 @@ type Service struct {
 // New makes a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, ring: c.Ring, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
+		db: c.DB, cursors: listing.NewCursors(c.Ring, "certificates"), blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
 		listTime: listTime, bounds: usualBounds, recipient: c.Recipient, moved: c.Moved, now: c.Now, log: c.Log,
 	}

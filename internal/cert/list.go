@@ -11,15 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 const (
-	// DefaultPage is how many records a page has when nobody says.
-	DefaultPage = 15
-	// MaxPage is how many it can have.
-	MaxPage = 100
-	// MaxDepth is the last record that can be reached by page number.
-	MaxDepth = 100_000
 	// maxFilter bounds the text of the filters in bytes: escaped and in a
 	// pattern it stays below the 50,000 that SQLite takes.
 	maxFilter = 4096
@@ -76,24 +71,14 @@ type Filter struct {
 	// StatusOrder is the order of ByStatus, that of Statuses when it is empty.
 	StatusOrder []Status
 
-	PerPage int
-	// Page counts from 1, where Cursor is nil.
-	Page int
-	// Cursor walks the list without a bound: empty it starts, then each part
-	// gives the cursor of the next.
-	Cursor *string
+	listing.Range
 }
 
 // List is one part of a list of certificates.
 type List struct {
+	listing.Part
+
 	Items []*Certificate
-	// Total is nil when there are more than are counted; then there are at
-	// least AtLeast. A list that is walked by cursor has neither.
-	Total   *int
-	AtLeast int
-	// More says that something follows, and Next is its cursor; empty at the end.
-	More bool
-	Next string
 }
 
 // List gives the certificates of an institution that a filter selects, newest
@@ -103,14 +88,15 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if err != nil {
 		return nil, err
 	}
-	if f.Cursor != nil && *f.Cursor != "" {
-		if v.after, err = s.openCursor(v, *f.Cursor); err != nil {
+	if f.Begun() {
+		v.after = &place{}
+		if err := s.cursors.Open(v, *f.Cursor, v.after); err != nil {
 			return nil, err
 		}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
 	defer cancel()
-	l, err := s.list(ctx, v, f.Cursor != nil)
+	l, err := s.list(ctx, v, f.Walks())
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
 		return nil, &fault.Error{
 			Kind: fault.Unavailable, Message: "The list took too long to make. Narrow it down or try again later.", RetryAfter: listRetry, Err: err,
@@ -149,7 +135,7 @@ func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error
 	if len(items) > v.limit {
 		items = items[:v.limit]
 		l.More = true
-		if l.Next, err = s.cursor(v, items[v.limit-1].at); err != nil {
+		if l.Next, err = s.cursors.Make(v, items[v.limit-1].at); err != nil {
 			return nil, err
 		}
 	}
@@ -166,18 +152,8 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		InstitutionID: institutionID, Sources: f.Sources, Statuses: f.Statuses, CustomerID: f.CustomerID,
 		IssuedFrom: f.IssuedFrom, IssuedTo: f.IssuedTo, Sort: f.Sort, Ascending: f.Ascending, StatusOrder: f.StatusOrder, limit: f.PerPage,
 	}
-	if f.PerPage < 1 || f.PerPage > MaxPage {
-		bad.Add("per_page", fmt.Sprintf("A page has 1 to %d records.", MaxPage))
-	}
-	switch {
-	case f.Cursor != nil:
-	case f.Page < 1:
-		bad.Add("page", "Pages count from 1.")
-	case f.Page > MaxDepth || f.Page*f.PerPage > MaxDepth:
-		bad.Add("page", fmt.Sprintf("Pages reach the first %d records only. To go on, walk the list with cursor: begin with cursor= and follow links.next.", MaxDepth))
-	default:
-		v.offset = (f.Page - 1) * f.PerPage
-	}
+	f.Check(&bad)
+	v.offset = f.Offset()
 	if !account.CleanText(f.Search) || !account.CleanText(f.Email) || len(f.Search)+len(f.Email) > maxFilter {
 		bad.Add("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
 		return nil, bad.Err()

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 func TestCursorIsOfOneList(t *testing.T) {
@@ -21,7 +22,7 @@ func TestCursorIsOfOneList(t *testing.T) {
 		other := v.institution("OTHER")
 		v.insert(crowd(30, v.inst.ID, other.ID))
 		start := ""
-		base := Filter{Sort: ByName, Search: "diploma", Statuses: []Status{Approved, Failed, Revoked}, PerPage: 2, Cursor: &start}
+		base := Filter{Sort: ByName, Search: "diploma", Statuses: []Status{Approved, Failed, Revoked}, Range: listing.Range{PerPage: 2, Cursor: &start}}
 		l := v.list(withPage(base))
 		if l.Next == "" || len(l.Items) != 2 {
 			t.Fatalf("%+v", l)
@@ -85,7 +86,7 @@ func TestCursorAfterALongName(t *testing.T) {
 		for i := range 3 {
 			v.upload(func(u *Upload) { u.Title, u.FullName = fmt.Sprint(i), strings.Repeat("ΐ", 255) })
 		}
-		if got := v.byCursor(Filter{Sort: ByName, PerPage: 1}); !slices.Equal(got, v.byCursor(Filter{PerPage: 3})) || len(got) != 3 {
+		if got := v.byCursor(Filter{Sort: ByName, Range: listing.Range{PerPage: 1}}); !slices.Equal(got, v.byCursor(Filter{Range: listing.Range{PerPage: 3}})) || len(got) != 3 {
 			t.Errorf("%v", got)
 		}
 	})
@@ -110,7 +111,7 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 					}
 					next, turn := "", 0
 					for first := true; first || next != ""; first = false {
-						l := v.list(Filter{Page: 1, PerPage: 3, Cursor: &next, Sort: by, Ascending: ascending})
+						l := v.list(Filter{Range: listing.Range{Page: 1, PerPage: 3, Cursor: &next}, Sort: by, Ascending: ascending})
 						for _, c := range l.Items {
 							if _, ok := stay[c.ID]; ok {
 								stay[c.ID]++
@@ -148,7 +149,7 @@ func TestListThatTakesTooLong(t *testing.T) {
 		v := newVault(t, d)
 		v.upload(nil)
 		v.listTime = time.Nanosecond
-		_, err := v.List(t.Context(), v.inst.ID, Filter{Page: 1, PerPage: 15})
+		_, err := v.List(t.Context(), v.inst.ID, Filter{Range: listing.Range{Page: 1, PerPage: 15}})
 		e, ok := errors.AsType[*fault.Error](err)
 		if !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
 			t.Errorf("%v", err)

@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 // record is what the model of a list knows of a certificate.
@@ -259,7 +260,7 @@ func TestListByStatusInAnotherOrder(t *testing.T) {
 		all := crowd(40, v.inst.ID)
 		v.insert(all)
 		for _, statuses := range [][]Status{nil, {Processing, Approved}} {
-			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []Status{Failed, Approved, "pending", Processing, Revoked}, Statuses: statuses, PerPage: 3}
+			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []Status{Failed, Approved, "pending", Processing, Revoked}, Statuses: statuses, Range: listing.Range{PerPage: 3}}
 			if got, want := v.byCursor(f), model(all, v.inst.ID, &f); !slices.Equal(got, want) {
 				t.Errorf("%v: %v, want %v", statuses, got, want)
 			}

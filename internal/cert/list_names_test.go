@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 // trickyNames are names of real and of hostile people, which lie beside the
@@ -72,7 +73,7 @@ func TestSearchForTrickyNames(t *testing.T) {
 			if len(search) > maxFilter || foldText(search) == "" {
 				continue
 			}
-			f := Filter{Search: search, PerPage: 100, Page: 1}
+			f := Filter{Search: search, Range: listing.Range{PerPage: 100, Page: 1}}
 			want := model(all, v.inst.ID, &f)
 			for _, v.bounds = range []bounds{usualBounds, {count: 1000}} {
 				if got := ids(v.list(f)); !slices.Equal(got, want) {

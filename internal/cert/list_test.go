@@ -10,6 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 func titles(l *List) []string {
@@ -54,14 +55,14 @@ func TestListPages(t *testing.T) {
 			{1, 100, newest, false}, {1, 3, newest[:3], true}, {2, 3, newest[3:6], true}, {3, 3, newest[6:], false},
 			{2, 4, newest[4:], false}, {4, 3, nil, false}, {1000, 100, nil, false}, {8, 1, newest[7:], false}, {7, 1, newest[6:7], true},
 		} {
-			l := v.list(Filter{Page: tc.page, PerPage: tc.per})
+			l := v.list(Filter{Range: listing.Range{Page: tc.page, PerPage: tc.per}})
 			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
 				t.Errorf("page %d of %d: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
 			}
 		}
-		for _, f := range []Filter{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
-			if _, err := v.List(t.Context(), v.inst.ID, f); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%+v: %v", f, err)
+		for _, r := range []listing.Range{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
+			if _, err := v.List(t.Context(), v.inst.ID, Filter{Range: r}); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%+v: %v", r, err)
 			}
 		}
 	})

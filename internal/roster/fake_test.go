@@ -241,16 +241,16 @@ func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
 		send(w, 404, map[string]string{"message": "No such batch."})
 		return
 	}
-	size, _ := strconv.Atoi(r.URL.Query().Get("per_page"))
-	number := max(1, atoi(r.URL.Query().Get("page")))
-	from, to := min(len(entries), (number-1)*size), min(len(entries), number*size)
-	links := map[string]any{"next": nil}
+	// A cursor is how many were given.
+	from := min(len(entries), atoi(r.URL.Query().Get("cursor")))
+	to := min(len(entries), from+atoi(r.URL.Query().Get("per_page")))
+	links, meta := map[string]any{"next": nil}, map[string]any{"next_cursor": nil}
 	if to < len(entries) {
-		links["next"] = "https://vault.example.org/next"
+		links["next"], meta["next_cursor"] = "https://vault.example.org/next", strconv.Itoa(to)
 	}
 	send(w, 200, map[string]any{
 		"data":  map[string]any{"id": r.PathValue("id"), "status": "completed", "total": len(entries), "processing": 0, "entries": entries[from:to], "created_at": time.Now()},
-		"links": links, "meta": map[string]any{},
+		"links": links, "meta": meta,
 	})
 }
 

@@ -7,7 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
+
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 // WriteResults writes what came of each row as CSV, whole or not at all.
@@ -25,7 +26,7 @@ func WriteResults(path string, results []*Result) (err error) {
 	rows := make([][]string, 0, len(results)+1)
 	rows = append(rows, []string{"row", "status", "uuid", "reference_id", "error"})
 	for _, r := range results {
-		rows = append(rows, []string{strconv.Itoa(r.Row), string(r.Status), r.UUID, r.ReferenceID, harmless(r.Error)})
+		rows = append(rows, []string{strconv.Itoa(r.Row), string(r.Status), r.UUID, r.ReferenceID, sheet.Safe(r.Error)})
 	}
 	if err := errors.Join(w.WriteAll(rows), file.Close()); err != nil {
 		return fmt.Errorf("writing the results: %w", err)
@@ -34,14 +35,6 @@ func WriteResults(path string, results []*Result) (err error) {
 		return fmt.Errorf("writing the results: %w", err)
 	}
 	return nil
-}
-
-// harmless keeps a spreadsheet from taking text for a formula.
-func harmless(text string) string {
-	if text != "" && strings.ContainsAny(text[:1], "=+-@\t\r") {
-		return "'" + text
-	}
-	return text
 }
 
 // Count gives the number of rows by what came of them.

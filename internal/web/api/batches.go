@@ -1,9 +1,7 @@
 package api
 
 import (
-	"fmt"
 	"net/http"
-	"net/url"
 
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
@@ -66,21 +64,19 @@ func (c *call) sourceFor(p token.Permission) cert.Source {
 }
 
 func (a *API) batches(w http.ResponseWriter, c *call) error {
-	query, f, err := readPage(c)
+	f, query, err := readFilter(c, nil, cert.Filter{})
 	if err != nil {
 		return err
 	}
-	list, total, err := a.Batches.List(c.Context(), c.institution.ID, batch.Filter{
-		Source: c.sourceFor(token.BatchList), Page: f.Page, PerPage: f.PerPage,
-	})
+	list, err := a.Batches.List(c.Context(), c.institution.ID, batch.Filter{Range: f.Range, Source: c.sourceFor(token.BatchList)})
 	if err != nil {
 		return err
 	}
-	data := make([]batchRecord, len(list))
-	for i, b := range list {
+	data := make([]batchRecord, len(list.Items))
+	for i, b := range list.Items {
 		data[i] = wireBatch(b)
 	}
-	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f, pageOf(f, total), len(data), data))
+	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, list.Part, len(data), data))
 }
 
 func (a *API) batch(w http.ResponseWriter, c *call) error {
@@ -92,39 +88,20 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	query, f, err := readPage(c)
+	f, query, err := readFilter(c, nil, cert.Filter{})
 	if err != nil {
 		return err
 	}
-	entries, err := a.Batches.Entries(c.Context(), found, f.Page, f.PerPage)
+	entries, err := a.Batches.Entries(c.Context(), found, f.Range)
 	if err != nil {
 		return err
 	}
-	data := batchDetail{batchRecord: wireBatch(found), Entries: make([]batchEntry, len(entries))}
-	for i, e := range entries {
+	data := batchDetail{batchRecord: wireBatch(found), Entries: make([]batchEntry, len(entries.Items))}
+	for i, e := range entries.Items {
 		data.Entries[i] = batchEntry{
 			Index: e.Index, Status: e.Status, UUID: optional(e.UUID), ReferenceID: optional(e.ReferenceID),
 			Error: optional(e.Error), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
 		}
 	}
-	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f, pageOf(f, found.Total), len(entries), data))
-}
-
-// readPage reads the query of a list that has pages and no filter.
-func readPage(c *call) (url.Values, cert.Filter, error) {
-	f, query, err := readFilter(c, nil, cert.Filter{})
-	switch {
-	case err != nil:
-		return nil, f, err
-	case f.Cursor != nil:
-		return nil, f, fault.OfField("cursor", "This list has pages and no cursor.")
-	case f.Page*f.PerPage > cert.MaxDepth:
-		return nil, f, fault.OfField("page", fmt.Sprintf("Pages reach the first %d records only.", cert.MaxDepth))
-	}
-	return query, f, nil
-}
-
-// pageOf is a page of a list whose length is known.
-func pageOf(f cert.Filter, total int) *cert.List {
-	return &cert.List{Total: &total, More: f.Page*f.PerPage < total}
+	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, entries.Part, len(data.Entries), data))
 }

@@ -109,6 +109,31 @@ func TestBatchFromAcceptanceToEnd(t *testing.T) {
 	})
 }
 
+// walk goes through a list by the links that lead on.
+func (v *vault) walk(path string, records func(data any) []any) (all []any) {
+	v.tb.Helper()
+	next := base + path + "&cursor="
+	for range 100 {
+		a := v.get(strings.TrimPrefix(next, base))
+		if a.Status != http.StatusOK {
+			v.tb.Fatalf("%s: %d %s", next, a.Status, a.Body)
+		}
+		body := a.json(v.tb)
+		all = append(all, records(body["data"])...)
+		meta, links := body["meta"].(map[string]any), body["links"].(map[string]any)
+		if meta["current_page"] != nil || meta["last_page"] != nil || meta["total"] != nil || links["last"] != nil || links["prev"] != nil ||
+			(links["next"] == nil) != (meta["next_cursor"] == nil) {
+			v.tb.Errorf("%s: %v %v", next, meta, links)
+		}
+		if links["next"] == nil {
+			return all
+		}
+		next = links["next"].(string)
+	}
+	v.tb.Fatalf("%s has no end", path)
+	return nil
+}
+
 func TestBatchPages(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t), 0)
@@ -145,6 +170,18 @@ func TestBatchPages(t *testing.T) {
 			if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity {
 				t.Errorf("%s%s: %d", path, query, a.Status)
 			}
+		}
+	}
+	if a := v.get("/business/batches?page=2000&per_page=100"); !strings.Contains(a.refusal(t).Message, "cursor=") {
+		t.Errorf("past where pages reach: %s", a.Body)
+	}
+	walked := v.walk(path+"?per_page=10", func(data any) []any { return data.(map[string]any)["entries"].([]any) })
+	if len(walked) != 23 {
+		t.Errorf("by cursor there are %d entries", len(walked))
+	}
+	for i, e := range walked {
+		if e.(map[string]any)["index"] != float64(i*3) {
+			t.Errorf("by cursor, entry %d is %v", i, e)
 		}
 	}
 	for _, wrong := range []string{nobody, "x", strings.ToUpper(nobody) + "0", "%7B" + id + "%7D"} {
@@ -190,6 +227,37 @@ func TestBatchesOfAnInstitution(t *testing.T) {
 			links := body["links"].(map[string]any)
 			if next := fmt.Sprint(links["next"]); !strings.HasPrefix(next, base+"/business/batches?") || !strings.Contains(next, "page=2") {
 				t.Errorf("links %v", links)
+			}
+		}
+		v.secret = own
+		for _, size := range []string{"1", "2", "3"} {
+			var got []string
+			for _, b := range v.walk("/business/batches?per_page="+size, func(data any) []any { return data.([]any) }) {
+				got = append(got, b.(map[string]any)["id"].(string))
+			}
+			if !slices.Equal(got, []string{ids[2], ids[1], ids[0]}) {
+				t.Errorf("by cursor, %s at a time: %v", size, got)
+			}
+		}
+		// A cursor is of one list.
+		cursor := v.get("/business/batches?per_page=1&cursor=").json(t)["meta"].(map[string]any)["next_cursor"].(string)
+		for name, ask := range map[string]func() *answer{
+			"of entries":      func() *answer { return v.get("/business/batches/" + ids[0] + "?cursor=" + cursor) },
+			"of certificates": func() *answer { return v.get("/business/certificates?cursor=" + cursor) },
+			"of another's": func() *answer {
+				v.secret = v.token(v.institution("ANO"), nil, token.All...)
+				return v.get("/business/batches?cursor=" + cursor)
+			},
+			"of a source's": func() *answer {
+				v.secret = v.token(v.inst, nil, token.VaultList)
+				return v.get("/business/batches?cursor=" + cursor)
+			},
+			"with a page number": func() *answer { return v.get("/business/batches?page=1&cursor=" + cursor) },
+			"made up":            func() *answer { return v.get("/business/batches?cursor=x") },
+		} {
+			v.secret = own
+			if a := ask(); a.Status != http.StatusUnprocessableEntity {
+				t.Errorf("a cursor taken to a list %s: %d %s", name, a.Status, a.Body)
 			}
 		}
 		// Batches of another source are not a vault token's.

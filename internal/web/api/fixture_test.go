@@ -135,7 +135,7 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 			Now: time.Now, Log: log,
 		}),
 	}
-	v.api.Batches = batch.New(batch.Config{DB: d, Certs: v.api.Certs, Queue: v.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
+	v.api.Batches = batch.New(batch.Config{DB: d, Ring: ring, Certs: v.api.Certs, Queue: v.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())
 	v.server = httptest.NewTLSServer(web.Wrap(web.Options{Log: log, Now: time.Now}, mux))

@@ -72,5 +72,5 @@ func (a *API) generalList(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter, list, len(data), data))
+	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }

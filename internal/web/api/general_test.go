@@ -13,9 +13,9 @@ import (
 
 	"github.com/google/uuid"
 
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/token"
 )
 
@@ -276,16 +276,16 @@ func TestNextBeyondThePages(t *testing.T) {
 	t.Parallel()
 	total := 1_000_000
 	query := url.Values{"page": {"1000"}, "per_page": {"100"}, "search": {"x"}}
-	f := cert.Filter{Page: 1000, PerPage: 100}
-	p := paged("/list", query, f, &cert.List{Total: &total, More: true, Next: "abc"}, 100, nil)
+	r := listing.Range{Page: 1000, PerPage: 100}
+	p := paged("/list", query, r, listing.Part{Total: &total, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?cursor=abc&per_page=100&search=x" || p.Meta.NextCursor == nil || *p.Meta.NextCursor != "abc" {
 		t.Errorf("next %v, next cursor %v", p.Links.Next, p.Meta.NextCursor)
 	}
 	if p.Meta.LastPage == nil || *p.Meta.LastPage != 10_000 || *p.Meta.Total != total || p.Links.Last != nil {
 		t.Errorf("last page %v, link to it %v", p.Meta.LastPage, p.Links.Last)
 	}
-	f.Page = 999
-	p = paged("/list", query, f, &cert.List{AtLeast: 10_000, More: true, Next: "abc"}, 100, nil)
+	r.Page = 999
+	p = paged("/list", query, r, listing.Part{AtLeast: 10_000, More: true, Next: "abc"}, 100, nil)
 	if p.Links.Next == nil || *p.Links.Next != "/list?page=1000&per_page=100&search=x" || p.Meta.NextCursor != nil {
 		t.Errorf("next %v", p.Links.Next)
 	}

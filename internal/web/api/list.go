@@ -10,6 +10,7 @@ import (
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -76,7 +77,7 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 			return err
 		}
 	}
-	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter, list, len(data), data))
+	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
 // readFilter reads a query of those parameters and of what every list has. An
@@ -87,7 +88,7 @@ func readFilter(c *call, parameters map[string]parameter, f cert.Filter) (cert.F
 		return f, nil, fault.Wrap(fault.Invalid, "The query string is malformed.", err)
 	}
 	var bad fault.Fields
-	f.Page, f.PerPage = 1, cert.DefaultPage
+	f.Page, f.PerPage = 1, listing.DefaultPage
 	for _, name := range slices.Sorted(maps.Keys(query)) {
 		values := query[name]
 		read, known := parameters[name]
@@ -95,9 +96,9 @@ func readFilter(c *call, parameters map[string]parameter, f cert.Filter) (cert.F
 		case len(values) > 1:
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
-			f.Page = number(&bad, name, value, cert.MaxDepth)
+			f.Page = number(&bad, name, value, listing.MaxDepth)
 		case name == "per_page":
-			f.PerPage = number(&bad, name, value, cert.MaxPage)
+			f.PerPage = number(&bad, name, value, listing.MaxPage)
 		case name == "cursor":
 			f.Cursor = &value
 		case !known:
@@ -108,7 +109,7 @@ func readFilter(c *call, parameters map[string]parameter, f cert.Filter) (cert.F
 			}
 		}
 	}
-	if f.Cursor != nil && query.Has("page") {
+	if f.Walks() && query.Has("page") {
 		bad.Add("page", "A list has pages or a cursor, not both.")
 	}
 	return f, query, bad.Err()
@@ -124,7 +125,7 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 }
 
 // paged puts a list, of which n are on this page, in its envelope.
-func paged(path string, query url.Values, f cert.Filter, l *cert.List, n int, data any) page {
+func paged(path string, query url.Values, r listing.Range, l listing.Part, n int, data any) page {
 	link := func(name, value string) *string {
 		q := maps.Clone(query)
 		q.Del("page")
@@ -134,29 +135,29 @@ func paged(path string, query url.Values, f cert.Filter, l *cert.List, n int, da
 		return &s
 	}
 	to := func(n int) *string { return link("page", strconv.Itoa(n)) }
-	p := page{Data: data, Meta: meta{Path: path, PerPage: f.PerPage}}
+	p := page{Data: data, Meta: meta{Path: path, PerPage: r.PerPage}}
 	follow := func() { p.Meta.NextCursor, p.Links.Next = &l.Next, link("cursor", l.Next) }
-	if f.Cursor != nil {
+	if r.Walks() {
 		p.Links.First = *link("cursor", "")
 		if l.Next != "" {
 			follow()
 		}
 		return p
 	}
-	p.Links.First, p.Meta.CurrentPage = *to(1), &f.Page
-	if f.Page > 1 {
-		p.Links.Prev = to(f.Page - 1)
+	p.Links.First, p.Meta.CurrentPage = *to(1), &r.Page
+	if r.Page > 1 {
+		p.Links.Prev = to(r.Page - 1)
 	}
 	switch {
 	case !l.More:
-	case (f.Page+1)*f.PerPage <= cert.MaxDepth:
-		p.Links.Next = to(f.Page + 1)
+	case (r.Page+1)*r.PerPage <= listing.MaxDepth:
+		p.Links.Next = to(r.Page + 1)
 	case l.Next != "":
 		// Where pages end, the cursor goes on.
 		follow()
 	}
 	if n > 0 {
-		from := (f.Page-1)*f.PerPage + 1
+		from := (r.Page-1)*r.PerPage + 1
 		last := from + n - 1
 		p.Meta.From, p.Meta.To = &from, &last
 	}
@@ -165,9 +166,9 @@ func paged(path string, query url.Values, f cert.Filter, l *cert.List, n int, da
 		p.Meta.TotalAtLeast = &l.AtLeast
 		return p
 	}
-	last := max(1, (*l.Total+f.PerPage-1)/f.PerPage)
+	last := max(1, (*l.Total+r.PerPage-1)/r.PerPage)
 	p.Meta.LastPage = &last
-	if last*f.PerPage <= cert.MaxDepth {
+	if last*r.PerPage <= listing.MaxDepth {
 		p.Links.Last = to(last)
 	}
 	return p

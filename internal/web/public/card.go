@@ -21,6 +21,7 @@ import (
 	"golang.org/x/image/vector"
 
 	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/web/page"
 )
 
 // The card is what networks and messengers show beside a link (Open Graph). It
@@ -64,7 +65,7 @@ func (p *Pages) card(w http.ResponseWriter, r *http.Request) error {
 	case <-r.Context().Done():
 		return r.Context().Err()
 	}
-	content, err := drawCard(v, p.view.cardReader(r))
+	content, err := drawCard(v, p.cardReader(r))
 	if err != nil {
 		return fmt.Errorf("drawing the card: %w", err)
 	}
@@ -78,12 +79,12 @@ func (p *Pages) card(w http.ResponseWriter, r *http.Request) error {
 
 // cardReader gives the language of a card: English where the fonts cannot write
 // the other.
-func (v *view) cardReader(r *http.Request) *locale.Language {
-	l := v.reader(r).Language
+func (p *Pages) cardReader(r *http.Request) *locale.Language {
+	l := p.view.Reader(r).Language
 	if name, err := l.Text("card.verify"); err == nil && drawable(name) {
 		return l
 	}
-	return v.languages.Languages()[0]
+	return p.view.Languages()[0]
 }
 
 // drawable tells whether the fonts have every character of a text. What they do
@@ -109,7 +110,7 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	action, err := l.Text("card.verify")
 	if v.Status == revoked {
 		accent = cardBad
-		action, err = l.Text("card.revoked", "date", (&page{Language: l}).Day(v.RevokedAt))
+		action, err = l.Text("card.revoked", "date", (&page.Page{Language: l}).Day(v.RevokedAt))
 	}
 	if err != nil {
 		return nil, err

@@ -8,6 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
 )
 
 // different is what a file is that was held against a certificate and is
@@ -43,18 +44,18 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 		return errUnknownFile
 	}
 	answer, err := p.match(r, [sha256.Size]byte(given))
-	if fault.Is(err, fault.NotFound) && !wantsJSON(r) {
-		return p.view.page(w, r, http.StatusNotFound, "unknown_file.html", hex.EncodeToString(given))
+	if fault.Is(err, fault.NotFound) && !page.WantsJSON(r) {
+		return p.view.Draw(w, r, http.StatusNotFound, "unknown_file.html", hex.EncodeToString(given))
 	}
 	if err != nil {
 		return err
 	}
-	if wantsJSON(r) {
+	if page.WantsJSON(r) {
 		return web.WriteJSON(w, http.StatusOK, answer)
 	}
 	switch {
 	case answer.Data == nil:
-		return p.view.page(w, r, http.StatusOK, "originals.html", answer)
+		return p.view.Draw(w, r, http.StatusOK, "originals.html", answer)
 	case answer.Match == different && answer.Data.Status != processing:
 		c := &comparison{verification: answer.Data, Digest: hex.EncodeToString(given)}
 		if m, err := p.Certs.ByDigest(ctx, [sha256.Size]byte(given)); err == nil && m.Match == cert.MatchVerified {
@@ -62,7 +63,7 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 		} else if err != nil && !fault.Is(err, fault.NotFound) {
 			return err
 		}
-		return p.view.page(w, r, http.StatusOK, "differs.html", c)
+		return p.view.Draw(w, r, http.StatusOK, "differs.html", c)
 	}
 	answer.Data.Match = answer.Match
 	return p.show(w, r, answer.Data)

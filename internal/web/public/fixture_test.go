@@ -28,6 +28,7 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -102,7 +103,12 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		tb.Fatal(err)
 	}
 	links := web.NewLinks(base, ring, now)
+	site, err := page.NewSite(Assets)
+	if err != nil {
+		tb.Fatal(err)
+	}
 	v.pages = &Pages{
+		Site:     site,
 		Accounts: account.New(d, now), Links: links, Limit: limit.NewCounter(0, now), Now: now, Keys: v.ring,
 		Certs: cert.New(cert.Config{
 			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
@@ -128,7 +134,15 @@ func (v *vault) rewire() {
 	if err != nil {
 		v.tb.Fatal(err)
 	}
-	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, compress(inner))
+	assets := v.pages.Site.Assets(v.pages.Render)
+	both := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, page.AssetsPath) {
+			assets.ServeHTTP(w, r)
+			return
+		}
+		inner.ServeHTTP(w, r)
+	})
+	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, compress(both))
 }
 
 func sqlite(tb testing.TB) *db.DB {

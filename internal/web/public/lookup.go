@@ -14,13 +14,13 @@ func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 	typed := referenceIn(r.URL.Query().Get("reference_id"))
 	if typed == "" {
 		w.Header().Set("Cache-Control", "no-cache")
-		return p.view.page(w, r, http.StatusOK, "lookup.html", nil)
+		return p.view.Draw(w, r, http.StatusOK, "lookup.html", nil)
 	}
 	if cert.FoldReference(typed) == "" {
 		notStored(w)
 		return p.unknown(w, r, typed)
 	}
-	http.Redirect(w, r, p.view.reader(r).Link("/verify/"+url.PathEscape(typed)), http.StatusSeeOther) //nolint:gosec // the path begins with /verify/, whatever was typed
+	http.Redirect(w, r, p.view.Reader(r).Link("/verify/"+url.PathEscape(typed)), http.StatusSeeOther) //nolint:gosec // the path begins with /verify/, whatever was typed
 	return nil
 }
 
@@ -41,7 +41,7 @@ func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) er
 	if err != nil {
 		return err
 	}
-	return p.view.page(w, r, http.StatusNotFound, "unknown.html", struct {
+	return p.view.Draw(w, r, http.StatusNotFound, "unknown.html", struct {
 		cert.Typo
 
 		Typed, Near string

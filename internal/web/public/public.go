@@ -5,8 +5,10 @@
 package public
 
 import (
+	"embed"
+	"html/template"
 	"net/http"
-	"strings"
+	"net/url"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -14,10 +16,29 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
 )
+
+//go:embed templates
+var templates embed.FS
+
+// Assets are those of the public pages alone. The decoder is named so that a
+// build without it fails.
+//
+//go:embed assets assets/qr/decode.js assets/qr/index.js
+var Assets embed.FS
+
+// example is a reference id that belongs to nobody: its last sixteen are not
+// random.
+const example = "NWU-7K3M9QX2P4RTVW8Z"
+
+// mostMegabytes bounds a file that a browser hashes: an original of 20 MB, and
+// as much again of tail and to spare.
+const mostMegabytes = 40
 
 // Pages serves the public pages.
 type Pages struct {
+	Site     *page.Site
 	Accounts *account.Service
 	Certs    *cert.Service
 	Links    *web.Links
@@ -28,7 +49,7 @@ type Pages struct {
 	// SetupRemote lets the set-up link be used from other machines.
 	SetupRemote bool
 
-	view *view
+	view *page.Set
 	// cards bounds how many cards are drawn at once: each takes some megabytes.
 	cards    chan struct{}
 	patterns []string
@@ -40,7 +61,13 @@ const cardsAtOnce = 2
 // Handler gives the routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	var err error
-	if p.view, err = newView(); err != nil {
+	if p.view, err = p.Site.Set(page.Options{
+		Templates: templates, Indexed: []string{"lookup.html", "signatures.html"},
+		Funcs: template.FuncMap{
+			"example": func() template.HTML { return page.Code(example) }, "mostMegabytes": func() int { return mostMegabytes },
+			"anchor": anchor,
+		},
+	}); err != nil {
 		return nil, err
 	}
 	p.cards = make(chan struct{}, cardsAtOnce)
@@ -51,7 +78,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		} else {
 			p.patterns = append(p.patterns, pattern)
 		}
-		mux.Handle(pattern, web.Handler(p.render, f))
+		mux.Handle(pattern, web.Handler(p.view.Render, f))
 	}
 	route("GET /{$}", func(w http.ResponseWriter, r *http.Request) error {
 		http.Redirect(w, r, "/verify", http.StatusSeeOther)
@@ -65,28 +92,31 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("GET /signatures", p.signatures)
 	route("GET "+rootPath, p.root)
 	route("GET /setup", p.setup)
-	for _, pattern := range []string{"GET /assets/{version}/{file}", "GET /assets/{version}/{folder}/{file}"} {
-		mux.Handle(pattern, web.Handler(p.render, p.view.asset))
-	}
-	return p.throttle(web.Routes(mux, p.render)), nil
+	return p.throttle(web.Routes(mux, p.view.Render)), nil
 }
 
 // Patterns lists the routes that Handler made, but for styles and pictures.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// throttle counts the requests of an address, also those that lead nowhere. What
-// a page brings along, and is kept for good, does not count.
+// Render answers an error as these pages do.
+func (p *Pages) Render(w http.ResponseWriter, r *http.Request, err error) { p.view.Render(w, r, err) }
+
+// throttle counts the requests of an address, also those that lead nowhere.
 func (p *Pages) throttle(next http.Handler) http.Handler {
-	return web.Handler(p.render, func(w http.ResponseWriter, r *http.Request) error {
-		if !strings.HasPrefix(r.URL.Path, "/assets/") {
-			if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
-				web.SetRoute(r, "(throttled)")
-				return err
-			}
+	return web.Handler(p.view.Render, func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
+			web.SetRoute(r, "(throttled)")
+			return err
 		}
 		next.ServeHTTP(w, r)
 		return nil
 	})
+}
+
+// anchor links to the page of a reference id.
+func anchor(g *page.Page, referenceID string) template.HTML {
+	href := template.HTMLEscapeString(g.Link("/verify/" + url.PathEscape(referenceID)))
+	return template.HTML(`<a href="`) + template.HTML(href) + template.HTML(`">`) + page.Code(referenceID) + template.HTML(`</a>`) //nolint:gosec // both are escaped
 }
 
 // belowPattern is the route of all that lies below a certificate's page: a mux
@@ -117,5 +147,5 @@ func (p *Pages) below(w http.ResponseWriter, r *http.Request) error {
 	case "image.png":
 		return p.publicFile(w, r, web.ImageFile)
 	}
-	return errUnknownPage
+	return page.ErrUnknown
 }

@@ -35,7 +35,7 @@ func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 		}
 	}
 	w.Header().Set("Cache-Control", "no-cache")
-	return p.view.page(w, r, http.StatusOK, "signatures.html", roots)
+	return p.view.Draw(w, r, http.StatusOK, "signatures.html", roots)
 }
 
 // root gives the roots as PEM, the current one first, each below its name and

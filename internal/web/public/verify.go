@@ -9,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
 )
 
 // verification is what the public may know of a certificate.
@@ -128,12 +129,12 @@ func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 	notStored(w)
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
-		if fault.Is(err, fault.NotFound) && !wantsJSON(r) {
+		if fault.Is(err, fault.NotFound) && !page.WantsJSON(r) {
 			return p.unknown(w, r, r.PathValue("reference_id"))
 		}
 		return err
 	}
-	if wantsJSON(r) {
+	if page.WantsJSON(r) {
 		return web.WriteJSON(w, http.StatusOK, struct {
 			Data *verification `json:"data"`
 		}{Data: v})
@@ -145,9 +146,9 @@ func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) error {
 	if v.Status == processing {
 		w.Header().Set("Refresh", "5")
-		return p.view.page(w, r, http.StatusOK, "processing.html", v)
+		return p.view.Draw(w, r, http.StatusOK, "processing.html", v)
 	}
-	return p.view.page(w, r, http.StatusOK, "certificate.html", v)
+	return p.view.Draw(w, r, http.StatusOK, "certificate.html", v)
 }
 
 // find gives what the public may know of the certificate of a typed reference

@@ -1,4 +1,4 @@
-package public
+package page
 
 import (
 	"fmt"
@@ -11,54 +11,85 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// example is a reference id that belongs to nobody: its last sixteen are not
-// random.
-const example = "NWU-7K3M9QX2P4RTVW8Z"
-
-// page is what a template is given: who reads it, where, and what it shows.
-type page struct {
+// Page is what a template is given: who reads it, where, and what it shows.
+type Page struct {
 	Language *locale.Language
 	// Chosen is set when the address names the language; links then keep it.
 	Chosen bool
 	// Indexed pages may be found by search engines. None that shows a
 	// certificate may.
 	Indexed bool
-	Data    any
+	// Person is who is signed in, nil for nobody.
+	Person *Person
+	// Notice tells what was just done.
+	Notice string
+	// Problems are what is wrong with the form that was sent.
+	Problems Problems
+	// Extras are the styles and modules of the surface.
+	Extras template.HTML
+	Data   any
 
 	address   *url.URL
 	languages *locale.Catalog
 }
 
-// pair gives a part of a page one value of its own.
-type pair struct {
-	Page  *page
-	Value string
+// Person is who is signed in, as the menu in the header tells.
+type Person struct {
+	Name, Email string
+	// Language is the tag of the language they chose, empty for none.
+	Language string
+	// Member is set for who belongs to an institution, Operator for who sees the
+	// installation.
+	Member, Operator bool
 }
 
-// mostMegabytes bounds a file that a browser hashes: an original of 20 MB, and
-// as much again of tail and to spare.
-const mostMegabytes = 40
+// Pair gives a part of a page one value of its own.
+type Pair struct {
+	Page  *Page
+	Value any
+}
 
-// reader finds out in which language a request is answered: the one that the
-// address names, else the one that the browser asks for.
-func (v *view) reader(r *http.Request) *page {
-	g := &page{address: r.URL, languages: v.languages}
-	if r.URL.RawQuery != "" {
-		g.Language, g.Chosen = v.languages.Get(r.URL.Query().Get("lang"))
+func pair(g *Page, value any) Pair { return Pair{g, value} }
+
+// Reader finds out who reads a page and in which language: the one that the
+// address names, else their own, else the one that the browser asks for.
+func (s *Set) Reader(r *http.Request) *Page {
+	g := &Page{address: r.URL, languages: s.languages}
+	if s.options.Person != nil {
+		g.Person = s.options.Person(r)
 	}
-	if !g.Chosen {
-		g.Language = v.languages.Match(r.Header.Get("Accept-Language"))
+	if s.options.English {
+		g.Language = s.Languages()[0]
+		return g
+	}
+	if r.URL.RawQuery != "" {
+		g.Language, g.Chosen = s.languages.Get(r.URL.Query().Get("lang"))
+	}
+	if !g.Chosen && g.Person != nil && g.Person.Language != "" {
+		g.Language, _ = s.languages.Get(g.Person.Language)
+	}
+	if g.Language == nil {
+		g.Language = s.languages.Match(r.Header.Get("Accept-Language"))
 	}
 	return g
 }
 
+// Code marks up what is written by machines and reads from left to right in
+// every language.
+func Code(s string) template.HTML {
+	return template.HTML(`<code dir="ltr">` + template.HTMLEscapeString(s) + `</code>`) //nolint:gosec // it is escaped
+}
+
+// Path is the path of the page's address.
+func (g *Page) Path() string { return g.address.Path }
+
 // T gives a message as text.
-func (g *page) T(key string, args ...any) (string, error) {
+func (g *Page) T(key string, args ...any) (string, error) {
 	return g.Language.Text(key, values(args)...)
 }
 
 // H gives a message as markup.
-func (g *page) H(key string, args ...any) (template.HTML, error) {
+func (g *Page) H(key string, args ...any) (template.HTML, error) {
 	return g.Language.HTML(key, values(args)...)
 }
 
@@ -73,18 +104,12 @@ func values(args []any) []any {
 }
 
 // Code marks up what is written by machines.
-func (*page) Code(s string) template.HTML { return code(s) }
-
-// MostMegabytes is how large a file may be that the browser hashes.
-func (*page) MostMegabytes() int { return mostMegabytes }
-
-// Example is what a reference id looks like.
-func (*page) Example() template.HTML { return code(example) }
+func (*Page) Code(s string) template.HTML { return Code(s) }
 
 // Link gives the address of a path of ours, in the language that was chosen.
-func (g *page) Link(path string) string { return g.inLanguage(path, nil) }
+func (g *Page) Link(path string) string { return g.inLanguage(path, nil) }
 
-func (g *page) inLanguage(path string, q url.Values) string {
+func (g *Page) inLanguage(path string, q url.Values) string {
 	if g.Chosen {
 		if q == nil {
 			q = url.Values{}
@@ -99,7 +124,7 @@ func (g *page) inLanguage(path string, q url.Values) string {
 
 // Readings links to this page in all languages. It is written here and not in a
 // template since every page has it, and templates take their time for eight links.
-func (g *page) Readings() template.HTML {
+func (g *Page) Readings() template.HTML {
 	// Of the address only the language changes.
 	q := g.address.Query()
 	q.Del("lang")
@@ -120,14 +145,8 @@ func (g *page) Readings() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // what is not ours is escaped
 }
 
-// Anchor links to the page of a reference id.
-func (g *page) Anchor(referenceID string) template.HTML {
-	href := template.HTMLEscapeString(g.Link("/verify/" + url.PathEscape(referenceID)))
-	return template.HTML(`<a href="`) + template.HTML(href) + template.HTML(`">`) + code(referenceID) + template.HTML(`</a>`) //nolint:gosec // both are escaped
-}
-
 // Day writes a stored date, YYYY-MM-DD or RFC 3339, as people do.
-func (g *page) Day(s *string) string {
+func (g *Page) Day(s *string) string {
 	if s == nil || len(*s) < len(time.DateOnly) {
 		return ""
 	}
@@ -139,7 +158,7 @@ func (g *page) Day(s *string) string {
 }
 
 // Moment writes a stored time, in UTC.
-func (g *page) Moment(s *string) string {
+func (g *Page) Moment(s *string) string {
 	if s == nil {
 		return ""
 	}
@@ -151,10 +170,10 @@ func (g *page) Moment(s *string) string {
 }
 
 // DayTag writes a date with its machine-readable form.
-func (g *page) DayTag(s *string) template.HTML { return timeTag(s, g.Day(s)) }
+func (g *Page) DayTag(s *string) template.HTML { return timeTag(s, g.Day(s)) }
 
 // MomentTag writes a time with its machine-readable form.
-func (g *page) MomentTag(s *string) template.HTML { return timeTag(s, g.Moment(s)) }
+func (g *Page) MomentTag(s *string) template.HTML { return timeTag(s, g.Moment(s)) }
 
 func timeTag(at *string, shown string) template.HTML {
 	if at == nil {

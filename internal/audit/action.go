@@ -1,0 +1,142 @@
+package audit
+
+import (
+	"slices"
+	"strings"
+)
+
+// Action names a deed: the noun of what it was done to, a dot, and what was
+// done.
+type Action string
+
+// All deeds that are recorded. Each has its line in Actions.
+const (
+	CertificateUploaded Action = "certificate.uploaded"
+	CertificateRetried  Action = "certificate.retried"
+	CertificateRevoked  Action = "certificate.revoked"
+	CertificateExported Action = "certificate.exported"
+	BatchAccepted       Action = "batch.accepted"
+
+	TokenCreated Action = "token.created"
+	TokenRotated Action = "token.rotated"
+	TokenRevoked Action = "token.revoked"
+
+	WebhookCreated     Action = "webhook.created"
+	WebhookTested      Action = "webhook.tested"
+	WebhookPaused      Action = "webhook.paused"
+	WebhookResumed     Action = "webhook.resumed"
+	WebhookRotated     Action = "webhook.rotated"
+	WebhookPromoted    Action = "webhook.promoted"
+	WebhookRedelivered Action = "webhook.redelivered"
+	WebhookReplayed    Action = "webhook.replayed"
+	WebhookSwitchedOff Action = "webhook.switched-off"
+
+	MemberAdded   Action = "member.added"
+	MemberChanged Action = "member.changed"
+	MemberRemoved Action = "member.removed"
+	MemberLeft    Action = "member.left"
+
+	InvitationSent     Action = "invitation.sent"
+	InvitationResent   Action = "invitation.resent"
+	InvitationRevoked  Action = "invitation.revoked"
+	InvitationAccepted Action = "invitation.accepted"
+
+	SignedIn        Action = "session.started"
+	SignedOut       Action = "session.ended"
+	SignInFailed    Action = "session.refused"
+	SecurityChanged Action = "session.security"
+
+	InstitutionCreated Action = "institution.created"
+	InstitutionChanged Action = "institution.changed"
+	LogoChanged        Action = "institution.logo"
+
+	KeyMade        Action = "key.made"
+	KeyRotated     Action = "key.rotated"
+	KeyImported    Action = "key.imported"
+	KeyProgram     Action = "key.program"
+	KeyRootRotated Action = "key.root-rotated"
+	KeyProtected   Action = "key.protected"
+
+	OperatorAdded   Action = "operator.added"
+	OperatorRemoved Action = "operator.removed"
+
+	AuditExported Action = "audit.exported"
+)
+
+// Actions are all deeds, with how they are said behind the name of the actor.
+var Actions = []struct {
+	Action Action
+	Says   string
+}{
+	{CertificateUploaded, "uploaded a certificate"},
+	{CertificateRetried, "had a certificate processed again"},
+	{CertificateRevoked, "revoked a certificate"},
+	{CertificateExported, "exported certificates"},
+	{BatchAccepted, "uploaded a batch"},
+	{TokenCreated, "made an API token"},
+	{TokenRotated, "rotated an API token"},
+	{TokenRevoked, "revoked an API token"},
+	{WebhookCreated, "made a webhook endpoint"},
+	{WebhookTested, "tested a webhook endpoint"},
+	{WebhookPaused, "paused a webhook endpoint"},
+	{WebhookResumed, "resumed a webhook endpoint"},
+	{WebhookRotated, "rotated a webhook secret"},
+	{WebhookPromoted, "promoted a webhook secret"},
+	{WebhookRedelivered, "sent a delivery again"},
+	{WebhookReplayed, "replayed failed deliveries"},
+	{WebhookSwitchedOff, "switched a webhook endpoint off"},
+	{MemberAdded, "added a member"},
+	{MemberChanged, "changed a member"},
+	{MemberRemoved, "removed a member"},
+	{MemberLeft, "left the institution"},
+	{InvitationSent, "invited somebody"},
+	{InvitationResent, "sent an invitation again"},
+	{InvitationRevoked, "took an invitation back"},
+	{InvitationAccepted, "accepted an invitation"},
+	{SignedIn, "signed in"},
+	{SignedOut, "signed out"},
+	{SignInFailed, "failed to sign in"},
+	{SecurityChanged, "changed how they sign in"},
+	{InstitutionCreated, "made an institution"},
+	{InstitutionChanged, "changed the settings"},
+	{LogoChanged, "changed the logo"},
+	{KeyMade, "made a signing key"},
+	{KeyRotated, "rotated the signing key"},
+	{KeyImported, "imported a signing key"},
+	{KeyProgram, "set a program to sign"},
+	{KeyRootRotated, "made a new root key"},
+	{KeyProtected, "protected the signing keys"},
+	{OperatorAdded, "made somebody an operator"},
+	{OperatorRemoved, "took an operator's rights away"},
+	{AuditExported, "exported the audit log"},
+}
+
+// Says tells the deed behind the name of its actor.
+func (a Action) Says() string {
+	for i := range Actions {
+		if Actions[i].Action == a {
+			return Actions[i].Says
+		}
+	}
+	return string(a)
+}
+
+func (a Action) known() bool {
+	for i := range Actions {
+		if Actions[i].Action == a {
+			return true
+		}
+	}
+	return false
+}
+
+// Groups are the nouns of all actions; a filter takes one for all its deeds.
+func Groups() []string {
+	var groups []string
+	for i := range Actions {
+		if g, _, _ := strings.Cut(string(Actions[i].Action), "."); !slices.Contains(groups, g) {
+			groups = append(groups, g)
+		}
+	}
+	return groups
+}

@@ -1,0 +1,282 @@
+package audit_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+var day = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
+
+// institution makes one with nothing but what the log refers to.
+func institution(t *testing.T, d *db.DB, name string) (id int64) {
+	t.Helper()
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(t.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $1, $1, $1, 0) RETURNING id`, name).Scan(&id)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func record(t *testing.T, d *db.DB, ctx context.Context, e audit.Entry) { //nolint:revive // the context is what is tested
+	t.Helper()
+	if err := d.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func jane(ctx context.Context) context.Context {
+	return audit.With(ctx, audit.Actor{Type: audit.User, ID: "u-1", Name: "Jane DOE", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "REQUEST1"})
+}
+
+func TestEntryComesBackWhole(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		inst := institution(t, d, "AAA")
+		record(t, d, jane(t.Context()), audit.Entry{
+			InstitutionID: inst, At: day, Action: audit.CertificateRevoked, Subject: audit.Subject{Type: "certificate", ID: "c-1", Name: "AAA-1"},
+			Detail: audit.Detail{"reason": "typo <b>", "n": 1},
+		})
+		record(t, d, t.Context(), audit.Entry{At: day, Action: audit.KeyProtected})
+		list, next, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10)
+		if err != nil || len(list) != 1 || next != "" {
+			t.Fatalf("%+v, %q, %v", list, next, err)
+		}
+		e := list[0]
+		if e.InstitutionID != inst || !e.At.Equal(day) || e.Actor.Type != audit.User || e.Actor.ID != "u-1" || e.Actor.Name != "Jane DOE" ||
+			e.Actor.Address.String() != "2001:db8::1" || e.Actor.RequestID != "REQUEST1" || e.Action != audit.CertificateRevoked ||
+			e.Subject != (audit.Subject{Type: "certificate", ID: "c-1", Name: "AAA-1"}) || e.Detail["reason"] != "typo <b>" {
+			t.Errorf("%+v", e)
+		}
+		list, _, err = audit.New(d).List(t.Context(), 0, audit.Filter{}, "", 10)
+		if err != nil || len(list) != 1 || list[0].Action != audit.KeyProtected || list[0].Actor.Type != audit.System || list[0].Actor.Address.IsValid() {
+			t.Errorf("the installation's log: %+v, %v", list, err)
+		}
+	})
+}
+
+// The deed and its entry stand or fall together.
+func TestEntryGoesWithItsDeed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		inst := institution(t, d, "AAA")
+		_ = d.Tx(t.Context(), func(tx *db.Tx) error {
+			if err := audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: audit.TokenCreated}); err != nil {
+				t.Error(err)
+			}
+			return fault.New(fault.Invalid, "no")
+		})
+		if list, _, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10); err != nil || len(list) != 0 {
+			t.Errorf("%+v, %v", list, err)
+		}
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			return audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: "token.invented"})
+		}); err == nil {
+			t.Error("a deed that nobody can filter for was recorded")
+		}
+	})
+}
+
+// The database refuses, whoever asks it.
+func TestNothingIsChangedOrRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		inst := institution(t, d, "AAA")
+		record(t, d, t.Context(), audit.Entry{InstitutionID: inst, At: day, Action: audit.TokenCreated})
+		statements := []string{
+			`UPDATE audit_entries SET actor_name = 'nobody'`,
+			`UPDATE audit_entries SET at = 7 WHERE id = (SELECT min(id) FROM audit_entries)`,
+			`DELETE FROM audit_entries`,
+			`DELETE FROM audit_entries WHERE id = (SELECT min(id) FROM audit_entries)`,
+		}
+		columns := `(id, at, actor_type, actor_id, actor_name, actor_folded, action, subject_type, subject_id, subject_name, subject_folded, detail, address, request_id)`
+		values := `SELECT id, 0, '', '', '', '', '', '', '', '', '', '{}', '', '' FROM audit_entries`
+		if d.Dialect == db.SQLite {
+			statements = append(statements, `INSERT OR REPLACE INTO audit_entries `+columns+` `+values,
+				`INSERT INTO audit_entries `+columns+` `+values+` WHERE true ON CONFLICT (id) DO UPDATE SET action = excluded.action`)
+		} else {
+			statements = append(statements, `TRUNCATE audit_entries`, `TRUNCATE institutions CASCADE`,
+				`INSERT INTO audit_entries `+columns+` OVERRIDING SYSTEM VALUE `+values+` ON CONFLICT (id) DO UPDATE SET action = excluded.action`)
+		}
+		for _, statement := range statements {
+			err := d.Tx(t.Context(), func(tx *db.Tx) error {
+				_, err := tx.ExecContext(t.Context(), statement)
+				return err
+			})
+			if err == nil || !strings.Contains(err.Error(), "append-only") {
+				t.Errorf("%s: %v", statement, err)
+			}
+		}
+		list, _, err := audit.New(d).List(t.Context(), inst, audit.Filter{}, "", 10)
+		if err != nil || len(list) != 1 || list[0].Actor.Name != "Certvault" || list[0].Action != audit.TokenCreated {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+func TestFiltersAndPages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		mine, other := institution(t, d, "AAA"), institution(t, d, "BBB")
+		token := audit.With(t.Context(), audit.Actor{Type: audit.Token, ID: "7", Name: "CI"})
+		for i := range 25 {
+			ctx, action := jane(t.Context()), audit.CertificateUploaded
+			if i%5 == 0 {
+				ctx, action = token, audit.TokenRevoked
+			}
+			// Several have one time, so that the id must decide.
+			record(t, d, ctx, audit.Entry{InstitutionID: mine, At: day.Add(time.Duration(i/3) * time.Hour), Action: action,
+				Subject: audit.Subject{Type: "x", ID: fmt.Sprint("s-", i%2), Name: fmt.Sprint("Thing ", i%2)}})
+		}
+		record(t, d, jane(t.Context()), audit.Entry{InstitutionID: other, At: day, Action: audit.CertificateUploaded})
+		log := audit.New(d)
+		for name, tc := range map[string]struct {
+			f    audit.Filter
+			want int
+		}{
+			"all":     {audit.Filter{}, 25},
+			"name":    {audit.Filter{Actor: " jane doe"}, 20},
+			"id":      {audit.Filter{Actor: "u-1"}, 20},
+			"kind":    {audit.Filter{Actor: "token"}, 5},
+			"nobody":  {audit.Filter{Actor: "' OR 1=1 --"}, 0},
+			"action":  {audit.Filter{Action: "token.revoked"}, 5},
+			"group":   {audit.Filter{Action: "certificate"}, 20},
+			"any":     {audit.Filter{Action: "%"}, 0},
+			"subject": {audit.Filter{Subject: "THING 1"}, 12},
+			"sid":     {audit.Filter{Subject: "s-0"}, 13},
+			"from":    {audit.Filter{From: day.Add(7 * time.Hour)}, 4},
+			"to":      {audit.Filter{To: day.Add(time.Hour)}, 3},
+			"both":    {audit.Filter{From: day.Add(time.Hour), To: day.Add(2 * time.Hour), Actor: "jane doe"}, 2},
+		} {
+			seen := map[int64]bool{}
+			var last *audit.Entry
+			for after := ""; ; {
+				list, next, err := log.List(t.Context(), mine, tc.f, after, 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range list {
+					e := &list[i]
+					if seen[e.ID] || e.InstitutionID != mine || last != nil && (e.At.After(last.At) || e.At.Equal(last.At) && e.ID > last.ID) {
+						t.Fatalf("%s: %+v stands behind %+v", name, e, last)
+					}
+					seen[e.ID], last = true, e
+				}
+				if after = next; after == "" {
+					break
+				}
+			}
+			if len(seen) != tc.want {
+				t.Errorf("%s: %d entries, want %d", name, len(seen), tc.want)
+			}
+		}
+		for _, after := range []string{"x", "AAAA", strings.Repeat("A", 500)} {
+			if _, _, err := log.List(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
+				t.Errorf("the mark %.10q: %v", after, err)
+			}
+		}
+	})
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		inst := institution(t, d, "AAA")
+		const entries = 1203 // three readings
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			for i := range entries {
+				ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: `=HYPERLINK("http://evil.example","x")`})
+				if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: inst, At: day.Add(time.Duration(i) * time.Second), Action: audit.MemberChanged,
+					Subject: audit.Subject{Type: "member", ID: fmt.Sprint(i), Name: "+1;=2\n\"q\""}, Detail: audit.Detail{"role": "admin"}}); err != nil {
+					return err
+				}
+			}
+			return nil
+		}); err != nil {
+			t.Fatal(err)
+		}
+		log, ctx := audit.New(d), jane(t.Context())
+		until := audit.Filter{To: day.Add(24 * time.Hour)}
+		var text, lines bytes.Buffer
+		if err := log.Export(ctx, &text, inst, until, audit.CSV); err != nil {
+			t.Fatal(err)
+		}
+		if err := log.Export(ctx, &lines, inst, until, audit.JSONL); err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(text.String(), "\ufeff"))).ReadAll()
+		if err != nil || len(rows) != entries+1 {
+			t.Fatalf("%d rows, %v", len(rows), err)
+		}
+		for _, r := range rows[1:] {
+			for _, cell := range r {
+				if cell != "" && strings.ContainsRune("=+-@\t\r", rune(cell[0])) {
+					t.Fatalf("a spreadsheet would run %q", cell)
+				}
+			}
+		}
+		dec := json.NewDecoder(&lines)
+		n := 0
+		for dec.More() {
+			var r struct {
+				Time    time.Time                   `json:"time"`
+				Actor   struct{ Type, Name string } `json:"actor"`
+				Subject struct{ ID, Name string }   `json:"subject"`
+				Detail  map[string]string           `json:"detail"`
+			}
+			if err := dec.Decode(&r); err != nil {
+				t.Fatal(err)
+			}
+			if n++; r.Subject.ID != fmt.Sprint(entries-n) || r.Subject.Name != "+1;=2\n\"q\"" || r.Detail["role"] != "admin" || r.Actor.Type != "user" {
+				t.Fatalf("line %d: %+v", n, r)
+			}
+		}
+		if n != entries {
+			t.Errorf("%d lines", n)
+		}
+		list, _, err := log.List(ctx, inst, audit.Filter{Action: "audit.exported"}, "", 10)
+		if err != nil || len(list) != 2 || list[0].Detail["format"] != "jsonl" || list[1].Actor.Name != "Jane DOE" || list[1].Detail["to"] == nil {
+			t.Errorf("the exports are not in the log: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestChanges(t *testing.T) {
+	t.Parallel()
+	type settings struct {
+		A string
+		B []int
+	}
+	if d, err := audit.Changes(settings{"x", []int{1}}, settings{"x", []int{1}}); d != nil || err != nil {
+		t.Errorf("%v, %v", d, err)
+	}
+	d, err := audit.Changes(settings{"x", []int{1}}, settings{"y", []int{1}})
+	text, _ := json.Marshal(d)
+	if err != nil || string(text) != `{"A":{"from":"x","to":"y"}}` {
+		t.Errorf("%s, %v", text, err)
+	}
+}
+
+func TestEveryActionIsSaid(t *testing.T) {
+	t.Parallel()
+	seen := map[audit.Action]bool{}
+	for _, a := range audit.Actions {
+		group, deed, ok := strings.Cut(string(a.Action), ".")
+		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Says() != a.Says {
+			t.Errorf("%+v", a)
+		}
+		seen[a.Action] = true
+	}
+}

@@ -1,0 +1,163 @@
+package audit
+
+import (
+	"context"
+	"database/sql"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Log reads what was recorded.
+type Log struct{ db *db.DB }
+
+// New makes a log.
+func New(d *db.DB) *Log { return &Log{db: d} }
+
+// Filter selects entries; what is empty selects all.
+type Filter struct {
+	// Actor is a name or id, or a kind of actor.
+	Actor string
+	// Action is one deed, or the noun of a group of them.
+	Action string
+	// Subject is a name or id.
+	Subject string
+	// From is the first moment, To the first one behind the last.
+	From, To time.Time
+}
+
+// MaxPage bounds a page of entries.
+const MaxPage = 200
+
+// mark is where in the log a page ends.
+type mark struct{ at, id int64 }
+
+func (m mark) String() string {
+	var b [16]byte
+	binary.BigEndian.PutUint64(b[:8], uint64(m.at))
+	binary.BigEndian.PutUint64(b[8:], uint64(m.id))
+	return base64.RawURLEncoding.EncodeToString(b[:])
+}
+
+func parseMark(s string) (m mark, err error) {
+	b, err := base64.RawURLEncoding.DecodeString(s)
+	if err != nil || len(b) != 16 {
+		return m, fault.OfField("after", "This page of the log is not known. Begin with the newest entries.")
+	}
+	return mark{int64(binary.BigEndian.Uint64(b[:8])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
+}
+
+// List gives the entries of an institution's log, or for 0 of the
+// installation's, newest first. after is "" or what the page before gave; what
+// it gives is "" at the end.
+func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after string, limit int) (list []Entry, next string, err error) {
+	var m *mark
+	if after != "" {
+		parsed, err := parseMark(after)
+		if err != nil {
+			return nil, "", err
+		}
+		m = &parsed
+	}
+	limit = max(1, min(limit, MaxPage))
+	list, err = l.page(ctx, institutionID, f, m, limit+1)
+	if err != nil {
+		return nil, "", err
+	}
+	if len(list) > limit {
+		list = list[:limit]
+		next = list[limit-1].mark().String()
+	}
+	return list, next, nil
+}
+
+func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
+
+// page reads entries behind a mark.
+func (l *Log) page(ctx context.Context, institutionID int64, f Filter, after *mark, limit int) (list []Entry, err error) {
+	where, args := f.where(institutionID)
+	if after != nil {
+		args = append(args, after.at, after.id)
+		where += fmt.Sprintf(" AND (at, id) < ($%d, $%d)", len(args)-1, len(args))
+	}
+	args = append(args, limit)
+	rows, err := l.db.QueryContext(ctx, `
+		SELECT id, institution_id, at, actor_type, actor_id, actor_name, action, subject_type, subject_id, subject_name, detail, address, request_id
+		FROM audit_entries WHERE `+where+fmt.Sprintf(` ORDER BY at DESC, id DESC LIMIT $%d`, len(args)), args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		e, err := scan(rows)
+		if err != nil {
+			return nil, fmt.Errorf("reading the audit log: %w", err)
+		}
+		list = append(list, *e)
+	}
+	return list, rows.Err()
+}
+
+// where writes the filter as a condition.
+func (f *Filter) where(institutionID int64) (text string, args []any) {
+	var all []string
+	add := func(condition string, value any) {
+		args = append(args, value)
+		all = append(all, strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(args))))
+	}
+	if institutionID == 0 {
+		all = append(all, "institution_id IS NULL")
+	} else {
+		add("institution_id = ?", institutionID)
+	}
+	if actor := fold(f.Actor); actor != "" {
+		add("(actor_folded = ? OR actor_id = ? OR actor_type = ?)", actor)
+	}
+	if subject := fold(f.Subject); subject != "" {
+		add("(subject_folded = ? OR subject_id = ?)", subject)
+	}
+	switch group, deed, _ := strings.Cut(f.Action, "."); {
+	case deed != "":
+		add("action = ?", f.Action)
+	case group != "":
+		add("action LIKE ? || '.%'", strings.NewReplacer("%", "", "_", "").Replace(group))
+	}
+	if !f.From.IsZero() {
+		add("at >= ?", db.Micros(f.From))
+	}
+	if !f.To.IsZero() {
+		add("at < ?", db.Micros(f.To))
+	}
+	return strings.Join(all, " AND "), args
+}
+
+func scan(rows *sql.Rows) (*Entry, error) {
+	var e Entry
+	var institution sql.NullInt64
+	var at int64
+	var detail, address string
+	if err := rows.Scan(&e.ID, &institution, &at, &e.Actor.Type, &e.Actor.ID, &e.Actor.Name, &e.Action,
+		&e.Subject.Type, &e.Subject.ID, &e.Subject.Name, &detail, &address, &e.Actor.RequestID); err != nil {
+		return nil, err
+	}
+	e.InstitutionID, e.At = institution.Int64, db.Time(at)
+	if err := json.Unmarshal([]byte(detail), &e.Detail); err != nil {
+		return nil, err
+	}
+	if address != "" {
+		a, err := netip.ParseAddr(address)
+		if err != nil {
+			return nil, err
+		}
+		e.Actor.Address = a
+	}
+	return &e, nil
+}

@@ -1,0 +1,86 @@
+package batch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+// Entry is an entry of a batch and what became of it.
+type Entry struct {
+	// Index is its number, as it was sent.
+	Index int
+	// Status is queued, rejected or the status of its certificate.
+	Status string
+	// UUID and ReferenceID are its certificate's, "" without one.
+	UUID, ReferenceID string
+	// ErrorCode and Error say why it failed or was rejected; ExistingUUID is the
+	// certificate that it would have doubled.
+	ErrorCode, Error, ExistingUUID string
+}
+
+// Entries is one part of the entries of a batch.
+type Entries struct {
+	listing.Part
+
+	Items []Entry
+}
+
+// entryList is what a cursor of entries is bound to, and entryPlace where an
+// entry stands.
+type (
+	entryList struct {
+		InstitutionID int64  `json:"institution"`
+		Batch         string `json:"batch"`
+	}
+	entryPlace struct {
+		Index int `json:"i"`
+	}
+)
+
+// Entries gives a part of a batch's entries by their numbers.
+func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list *Entries, err error) {
+	var bad fault.Fields
+	if r.Check(&bad); bad.Err() != nil {
+		return nil, bad.Err()
+	}
+	of, after := entryList{b.institutionID, b.UUID}, entryPlace{-1}
+	if r.Begun() {
+		if err := s.entryCursors.Open(of, *r.Cursor, &after); err != nil {
+			return nil, err
+		}
+	}
+	list = &Entries{}
+	if !r.Walks() {
+		list.Total = &b.Total
+	}
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
+			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, '')
+		FROM (SELECT entry_index, status, certificate_id, error_code, error, existing_uuid FROM batch_entries
+				WHERE batch_id = $1 AND entry_index > $5 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
+			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
+		ORDER BY e.entry_index`, b.id, b.institutionID, r.PerPage+1, r.Offset(), after.Index)
+	if err != nil {
+		return nil, fmt.Errorf("reading entries: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var e Entry
+		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID); err != nil {
+			return nil, fmt.Errorf("reading entries: %w", err)
+		}
+		list.Items = append(list.Items, e)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading entries: %w", err)
+	}
+	if len(list.Items) > r.PerPage {
+		list.Items, list.More = list.Items[:r.PerPage], true
+		list.Next, err = s.entryCursors.Make(of, entryPlace{list.Items[r.PerPage-1].Index})
+	}
+	return list, err
+}

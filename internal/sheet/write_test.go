@@ -1,0 +1,83 @@
+package sheet
+
+import (
+	"encoding/csv"
+	"errors"
+	"strings"
+	"testing"
+)
+
+func TestNoCellIsAFormula(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"":                     "",
+		"Zoë Müller":           "Zoë Müller",
+		"a=b+c":                "a=b+c",
+		"3-4":                  "3-4",
+		`=HYPERLINK("x","y")`:  `'=HYPERLINK("x","y")`,
+		"+43 1 234":            "'+43 1 234",
+		"-1":                   "'-1",
+		"@SUM(A1)":             "'@SUM(A1)",
+		"\t=1":                 "'\t=1",
+		"\r=1":                 "'\r=1",
+		"\n=1":                 "'\n=1",
+		"  =1":                 "'  =1",
+		"\u00a0=1":             "'\u00a0=1",
+		"＝1":                   "'＝1",
+		"\ttext":               "'\ttext",
+		"'=1":                  "'=1",
+		"mail@example.org":     "mail@example.org",
+		"2026-06-30T10:00:00Z": "2026-06-30T10:00:00Z",
+	} {
+		if got := Safe(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestWrittenRowsReadBack(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := NewWriter(&b)
+	rows := [][]string{{"name", "details"}, {"Zoë, “the first”", "line one\nline \"two\""}, {"=1+1", ""}}
+	for _, row := range rows {
+		if err := w.Write(row...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		t.Fatal(err)
+	}
+	text, ok := strings.CutPrefix(b.String(), "\uFEFF")
+	if !ok || !strings.Contains(text, "\r\n") {
+		t.Fatalf("no mark, or no CRLF: %q", b.String())
+	}
+	got, err := csv.NewReader(strings.NewReader(text)).ReadAll()
+	if err != nil || len(got) != 3 || got[1][0] != rows[1][0] || got[1][1] != rows[1][1] || got[2][0] != "'=1+1" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+// A spreadsheet that parts cells at semicolons, or tabs, finds no more of them.
+func TestNoSeparatorStandsOutsideOfQuotes(t *testing.T) {
+	t.Parallel()
+	var b strings.Builder
+	w := NewWriter(&b)
+	if err := errors.Join(w.Write("a;=1+1", "b\t=1"), w.Flush()); err != nil {
+		t.Fatal(err)
+	}
+	if want := "\uFEFF\"a;=1+1\",\"b\t=1\"\r\n"; b.String() != want {
+		t.Errorf("%q, want %q", b.String(), want)
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("the client is gone") }
+
+func TestWriterTellsThatNobodyReads(t *testing.T) {
+	t.Parallel()
+	if err := NewWriter(broken{}).Flush(); err == nil {
+		t.Error("no error")
+	}
+}

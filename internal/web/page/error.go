@@ -1,0 +1,36 @@
+package page
+
+import (
+	"net/http"
+	"strings"
+
+	"github.com/certvault/certvault/internal/web"
+)
+
+// WantsJSON tells whether a client prefers JSON to a page: it names it, and
+// does not take HTML.
+func WantsJSON(r *http.Request) bool {
+	accept := r.Header.Get("Accept")
+	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
+}
+
+// Failure is what the page of an error is given.
+type Failure struct {
+	Status int
+	// Text says what is wrong, in English.
+	Text      string
+	RequestID string
+}
+
+// Render answers an error: as JSON to who asked for it, else as a page.
+func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
+	if WantsJSON(r) {
+		web.WriteJSONError(w, r, err)
+		return
+	}
+	status, text := web.Explain(w, r, err)
+	w.Header().Set("Cache-Control", "no-store")
+	if err := s.Draw(w, r, status, "error.html", Failure{Status: status, Text: text, RequestID: web.RequestID(r)}); err != nil {
+		http.Error(w, text, status)
+	}
+}

@@ -1,0 +1,180 @@
+package page
+
+import (
+	"context"
+	"errors"
+	"html/template"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// A template that names a message that there is not stops the build here.
+func TestTemplatesNameMessagesThatThereAre(t *testing.T) {
+	t.Parallel()
+	s, err := NewSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, ok := range map[string]bool{
+		`{{.T "layout.copy"}}`: true, `{{.H "error.request"}}`: false, `{{.T "layout.copie"}}`: false, `{{with .Data}}{{$.H "no.such"}}{{end}}`: false, `{{.T .Data}}`: false,
+		`{{if .Data}}{{else}}{{range .Data}}{{$.T "no.such"}}{{end}}{{end}}`: false, `{{print (.T "no.such")}}`: false, `{{template "x" (.T "no.such")}}{{define "x"}}{{end}}`: false,
+	} {
+		tree, err := template.New("page").Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := setMessages(tree, s.Languages()[0]); (err == nil) != ok {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// surface makes a set of two pages, for a person who is signed in or nobody.
+func surface(t *testing.T, o Options) *Set {
+	t.Helper()
+	s, err := NewSite()
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Templates = fstest.MapFS{
+		"templates/form.html": {Data: []byte(`{{define "title"}}{{.T "layout.copy"}}{{end}}{{define "main"}}{{template "problems" .}}` +
+			`<input id="email" name="email" value="{{.Data}}" {{.Describe "email" "hint"}}>{{template "problem" (pair . "email")}}{{end}}`)},
+	}
+	set, err := s.Set(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return set
+}
+
+func get(target string) *http.Request {
+	return httptest.NewRequestWithContext(context.Background(), http.MethodGet, target, http.NoBody)
+}
+
+func TestProblemsOfAForm(t *testing.T) {
+	t.Parallel()
+	set := surface(t, Options{})
+	var f fault.Fields
+	f.Add("email", `Not "<an>" address.`)
+	f.Add("email", "error.other") // told in the reader's language
+	w := httptest.NewRecorder()
+	if err := set.Again(w, get("/?lang=de"), "form.html", `typed "here"`, f.Err()); err != nil {
+		t.Fatal(err)
+	}
+	body := w.Body.String()
+	for _, want := range []string{
+		"<title>Fehler: ", `<a href="#email">Not &#34;&lt;an&gt;&#34; address.</a>`, `aria-invalid="true" aria-describedby="email-problem hint"`,
+		`<p class="problem" id="email-problem">Not &#34;&lt;an&gt;&#34; address. Diese Anfrage`, `value="typed &#34;here&#34;"`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the page lacks %s: %s", want, body)
+		}
+	}
+	if w.Code != http.StatusUnprocessableEntity {
+		t.Errorf("status %d", w.Code)
+	}
+	w = httptest.NewRecorder()
+	if err := set.Again(w, get("/"), "form.html", "", fault.New(fault.Conflict, "Somebody was faster.")); err != nil || w.Code != http.StatusConflict ||
+		!strings.Contains(w.Body.String(), "<li>Somebody was faster.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
+		t.Errorf("%d %s, %v", w.Code, w.Body, err)
+	}
+	// What nobody can mend is not a problem of the form.
+	for _, err := range []error{io.ErrUnexpectedEOF, fault.New(fault.NotFound, "x"), fault.New(fault.Forbidden, "x")} {
+		w := httptest.NewRecorder()
+		if got := set.Again(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
+			t.Errorf("%v: %v, %s", err, got, w.Body)
+		}
+	}
+}
+
+// A notice is told once, on the page that a redirect leads to, and says nothing
+// that is not on the surface's list.
+func TestNotice(t *testing.T) {
+	t.Parallel()
+	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "made": "The token was made."}})
+	for name, want := range map[string]string{"copied": "Kopiert", "made": "The token was made.", "<script>": "", "other": ""} {
+		w := httptest.NewRecorder()
+		if err := set.Redirect(w, get("/"), "/next", name); err != nil || w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/next" {
+			t.Fatal(w.Code, err)
+		}
+		r := get("/next?lang=de")
+		for _, c := range w.Result().Cookies() {
+			if !c.Secure || !c.HttpOnly || c.MaxAge <= 0 || c.Path != "/" {
+				t.Errorf("the cookie is %+v", c)
+			}
+			r.AddCookie(c)
+		}
+		w = httptest.NewRecorder()
+		if err := set.Draw(w, r, http.StatusOK, "form.html", ""); err != nil {
+			t.Fatal(err)
+		}
+		told := strings.Contains(w.Body.String(), `role="status">`+want+`</p>`)
+		forgotten := len(w.Result().Cookies()) == 1 && w.Result().Cookies()[0].MaxAge < 0
+		if want == "" && (strings.Contains(w.Body.String(), `role="status"`) || forgotten) || want != "" && (!told || !forgotten) {
+			t.Errorf("%s: %v %s", name, w.Result().Cookies(), w.Body)
+		}
+	}
+}
+
+func TestWhoIsSignedIn(t *testing.T) {
+	t.Parallel()
+	person := &Person{Name: "Ada <b>Obi", Email: "ada@example.org", Language: "fr", Member: true}
+	set := surface(t, Options{Person: func(*http.Request) *Person { return person }})
+	w := httptest.NewRecorder()
+	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"Ada &lt;b&gt;Obi", "ada@example.org", `action="/sign-out"`, "Se déconnecter", `href="/panel"`} {
+		if !strings.Contains(w.Body.String(), want) {
+			t.Errorf("the page lacks %s: %s", want, w.Body)
+		}
+	}
+	if h := w.Header(); h.Get("Cache-Control") != "no-store" || h.Get("Referrer-Policy") != "same-origin" || h.Get("Content-Language") != "fr" {
+		t.Errorf("%v", h)
+	}
+	w = httptest.NewRecorder()
+	if err := set.Draw(w, get("/?lang=ar"), http.StatusOK, "form.html", ""); err != nil || w.Header().Get("Content-Language") != "ar" {
+		t.Errorf("the address does not choose the language: %v, %v", w.Header(), err)
+	}
+	person = nil
+	w = httptest.NewRecorder()
+	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil || strings.Contains(w.Body.String(), "sign-out") {
+		t.Errorf("nobody is shown a way out: %s, %v", w.Body, err)
+	}
+}
+
+func TestAssetsAreNamedOnce(t *testing.T) {
+	t.Parallel()
+	if _, err := NewSite(fstest.MapFS{"assets/style.css": {Data: []byte("b{}")}}); err == nil {
+		t.Error("a surface's asset hides a shared one")
+	}
+	own := fstest.MapFS{"assets/own.css": {Data: []byte("b{}")}}
+	s, err := NewSite(own)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"owm.css"}}); err == nil {
+		t.Error("a style that there is not")
+	}
+	set, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"form.css", "own.css"}, English: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := httptest.NewRecorder()
+	set.Render(w, get("/x?lang=de"), ErrUnknown)
+	address, err := s.address("own.css")
+	if err != nil || !strings.Contains(w.Body.String(), `<link rel="stylesheet" href="`+address+`">`) || w.Header().Get("Content-Language") != "en" {
+		t.Errorf("%v %s, %v", w.Header(), w.Body, err)
+	}
+	got := httptest.NewRecorder()
+	s.Assets(set.Render).ServeHTTP(got, get(address))
+	if got.Code != http.StatusOK || got.Body.String() != "b{}" || got.Header().Get("Content-Type") != "text/css; charset=utf-8" {
+		t.Errorf("%d %v %s", got.Code, got.Header(), got.Body)
+	}
+}

@@ -1,0 +1,101 @@
+package page
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"embed"
+	"encoding/base64"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/web"
+)
+
+//go:embed assets
+var shared embed.FS
+
+// ErrUnknown is an address at which there is no page.
+var ErrUnknown = fault.New(fault.NotFound, "There is no such page.")
+
+// Site is what all surfaces of one vault share: languages and assets.
+type Site struct {
+	languages *locale.Catalog
+	// version is the digest of all assets and part of their address, so that they
+	// can be kept for good and modules find each other by relative names.
+	version string
+	files   map[string][]byte
+}
+
+// NewSite reads the languages, the shared assets, and those that surfaces add:
+// the files below the folder "assets" of each of own.
+func NewSite(own ...fs.FS) (*Site, error) {
+	s := &Site{files: map[string][]byte{}}
+	var err error
+	if s.languages, err = locale.Load(); err != nil {
+		return nil, err
+	}
+	all := sha256.New()
+	for _, files := range append([]fs.FS{shared}, own...) {
+		err := fs.WalkDir(files, "assets", func(name string, e fs.DirEntry, err error) error {
+			if err != nil || e.IsDir() {
+				return err
+			}
+			content, err := fs.ReadFile(files, name)
+			if err != nil {
+				return err
+			}
+			name = strings.TrimPrefix(name, "assets/")
+			if _, twice := s.files[name]; twice {
+				return fmt.Errorf("there are two assets %s", name)
+			}
+			_, _ = fmt.Fprintf(all, "%s %d\n%s", name, len(content), content)
+			s.files[name] = content
+			return nil
+		})
+		if err != nil {
+			return nil, fmt.Errorf("reading assets: %w", err)
+		}
+	}
+	s.version = base64.RawURLEncoding.EncodeToString(all.Sum(nil)[:9])
+	return s, nil
+}
+
+// Languages lists all languages, English first.
+func (s *Site) Languages() []*locale.Language { return s.languages.Languages() }
+
+// address gives the address of an asset.
+func (s *Site) address(name string) (string, error) {
+	if _, ok := s.files[name]; !ok {
+		return "", fmt.Errorf("there is no asset %s", name)
+	}
+	return AssetsPath + s.version + "/" + name, nil
+}
+
+// AssetsPath is below what all assets are.
+const AssetsPath = "/assets/"
+
+// Assets serves the styles, modules and pictures of all surfaces.
+func (s *Site) Assets(render web.Renderer) http.Handler {
+	mux := http.NewServeMux()
+	for _, pattern := range []string{"GET " + AssetsPath + "{version}/{file}", "GET " + AssetsPath + "{version}/{folder}/{file}"} {
+		mux.Handle(pattern, web.Handler(render, s.asset))
+	}
+	return web.Routes(mux, render)
+}
+
+func (s *Site) asset(w http.ResponseWriter, r *http.Request) error {
+	name := path.Join(r.PathValue("folder"), r.PathValue("file"))
+	content, ok := s.files[name]
+	if !ok || r.PathValue("version") != s.version {
+		return ErrUnknown
+	}
+	w.Header().Set("Cache-Control", "public, max-age=31536000, immutable")
+	http.ServeContent(w, r, name, time.Time{}, bytes.NewReader(content))
+	return nil
+}
