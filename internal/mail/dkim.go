@@ -2,9 +2,12 @@ package mail
 
 import (
 	"crypto"
+	"crypto/rsa"
 	"fmt"
 	"os"
+	"strings"
 
+	"github.com/emersion/go-msgauth/dkim"
 	gomail "github.com/wneessen/go-mail"
 )
 
@@ -14,8 +17,8 @@ type Signer struct {
 	key              crypto.Signer
 }
 
-// minRSA is the least an RSA key may have (RFC 8301, 3.2).
-const minRSA = 1024 / 8
+// minRSA is how many bits an RSA key must have (RFC 8301, 3.2).
+const minRSA = 1024
 
 // NewSigner reads a private key in PEM, RSA or Ed25519 (RFC 8463). The public one
 // is in DNS, at selector._domainkey.domain.
@@ -28,26 +31,43 @@ func NewSigner(domain, selector, file string) (*Signer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the DKIM key must be a private key in PEM, RSA or Ed25519: %w", err)
 	}
-	if k, ok := key.Public().(interface{ Size() int }); ok && k.Size() < minRSA {
-		return nil, fmt.Errorf("the DKIM key is too short: an RSA key must have %d bits or more", minRSA*8)
+	if k, ok := key.(*rsa.PrivateKey); ok && k.N.BitLen() < minRSA {
+		return nil, fmt.Errorf("the DKIM key is too short: an RSA key must have %d bits or more", minRSA)
 	}
 	return &Signer{domain: domain, selector: selector, key: key}, nil
 }
 
-// signed are the headers that a signature covers, each of which must not be
-// added to either (RFC 6376, 8.15). Those to unsubscribe by are among them, since
-// a receiver takes them for ours only then (RFC 8058, 4).
-var signed = []string{
-	"From", "To", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted", "List-Unsubscribe", "List-Unsubscribe-Post",
+// covered are the headers that a signature covers. Those that a reader sees are
+// named twice, so that none can be added (RFC 6376, 8.15). Those to unsubscribe by
+// are among them, since a receiver takes them for ours only then (RFC 8058, 4).
+var covered = []string{
+	"From", "From", "To", "To", "Subject", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted",
+	"List-Unsubscribe", "List-Unsubscribe-Post",
 }
 
-// sign has a message signed when it is written; a nil signer leaves it.
-func (s *Signer) sign(m *gomail.Msg) {
+// sign adds a signature to a message that is complete; a nil signer leaves it. What
+// is signed is what will be written: a message that was written once has the same
+// boundaries from then on.
+func (s *Signer) sign(m *gomail.Msg) error {
 	if s == nil {
-		return
+		return nil
 	}
-	d := gomail.NewDKIMSigner(s.domain, s.selector, s.key)
-	d.SignHeaders(signed...)
-	d.OversignHeaders("From", "To", "Subject")
-	m.SetDKIM(d)
+	d, err := dkim.NewSigner(&dkim.SignOptions{
+		Domain: s.domain, Selector: s.selector, Signer: s.key, Hash: crypto.SHA256,
+		HeaderCanonicalization: dkim.CanonicalizationRelaxed, BodyCanonicalization: dkim.CanonicalizationRelaxed, HeaderKeys: covered,
+	})
+	if err != nil {
+		return fmt.Errorf("signing a message: %w", err)
+	}
+	_, err = m.WriteTo(d)
+	// It is closed whatever happened, so that its other half ends too.
+	if e := d.Close(); err == nil {
+		err = e
+	}
+	if err != nil {
+		return fmt.Errorf("signing a message: %w", err)
+	}
+	name, value, _ := strings.Cut(strings.TrimSpace(d.Signature()), ": ")
+	m.SetGenHeaderPreformatted(gomail.Header(name), value)
+	return nil
 }

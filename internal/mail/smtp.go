@@ -42,7 +42,9 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	if err != nil {
 		return err
 	}
-	s.signer.sign(m)
+	if err := s.signer.sign(m); err != nil {
+		return err
+	}
 	c, err := s.client()
 	if err != nil {
 		return fmt.Errorf("preparing for the mail server: %w", err)
@@ -55,8 +57,8 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	}
 	// Whatever is left when the time is over, or the caller gone, ends with the
 	// connection.
-	defer func() { _ = conn.Close() }()
-	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
+	defer func() { _ = conn.Text.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Text.Close() })()
 	beyond := beyondASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
 	if takes, _ := conn.Extension("SMTPUTF8"); beyond && !takes {
 		return &RefusedError{Err: errNoUTF8}
