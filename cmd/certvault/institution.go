@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"text/tabwriter"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
@@ -14,6 +16,7 @@ import (
 
 type institutionCommand struct {
 	Create institutionCreate `cmd:"" help:"Make an institution and its owner."`
+	List   institutionList   `cmd:"" help:"List the institutions."`
 	Set    institutionSet    `cmd:"" help:"Change where stamps go, which files are taken and what the public sees."`
 }
 
@@ -54,6 +57,42 @@ func (i *institutionCreate) Run(c *console) error {
 			return errors.Join(err, fmt.Errorf("the institution was made, its signing key was not: %w", keyErr))
 		}
 		return err
+	})
+}
+
+type institutionList struct {
+	config.Storage
+}
+
+type institutionRow struct {
+	ID        int64     `json:"id"`
+	UUID      string    `json:"uuid"`
+	Slug      string    `json:"slug"`
+	Name      string    `json:"name"`
+	Prefix    string    `json:"prefix"`
+	Members   int       `json:"members"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Run lists institutions, oldest first.
+func (i *institutionList) Run(c *console) error {
+	return c.existing(i.Storage, func(base *app.Base) error {
+		list, err := base.Accounts.Institutions(c.ctx)
+		if err != nil {
+			return err
+		}
+		rows := make([]institutionRow, len(list))
+		for n, k := range list {
+			rows[n] = institutionRow{k.ID, k.UUID, k.Slug, k.Name, k.Prefix, k.Members, k.CreatedAt}
+		}
+		return c.answer(rows, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "SLUG\tPREFIX\tMEMBERS\tSINCE\tNAME")
+			for _, r := range rows {
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%d\t%s\t%s\n", r.Slug, r.Prefix, r.Members, r.CreatedAt.Format(time.DateOnly), r.Name)
+			}
+			_ = table.Flush()
+		})
 	})
 }
 

@@ -11,6 +11,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 )
@@ -93,6 +94,9 @@ func (k *keyRotate) Run(c *console) error {
 		if err := base.Keys.Rotate(inst.UUID, inst.Name); err != nil {
 			return err
 		}
+		if err := c.recordKey(base, inst, audit.KeyRotated); err != nil {
+			return err
+		}
 		return c.showKeys(base, inst)
 	})
 }
@@ -114,6 +118,9 @@ func (k *keyImport) Run(c *console) error {
 	}
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := k.use(c, base.Keys, inst.UUID); err != nil {
+			return err
+		}
+		if err := c.recordKey(base, inst, audit.KeyImported); err != nil {
 			return err
 		}
 		return c.showKeys(base, inst)
@@ -184,6 +191,9 @@ func (k *keyProgram) Run(c *console) error {
 		if err := base.Keys.UseProgram(c.ctx, inst.UUID, certificates, command); err != nil {
 			return err
 		}
+		if err := c.recordKey(base, inst, audit.KeyProgram); err != nil {
+			return err
+		}
 		return c.showKeys(base, inst)
 	})
 }
@@ -200,6 +210,9 @@ func (k *keyRoot) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if k.Rotate {
 			if err := base.Keys.RotateRoot(); err != nil {
+				return err
+			}
+			if err := c.recordKey(base, nil, audit.KeyRootRotated); err != nil {
 				return err
 			}
 		}
@@ -235,6 +248,9 @@ func (k *keyProtect) Run(c *console) error {
 	}
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if err := base.Keys.Protect(); err != nil {
+			return err
+		}
+		if err := c.recordKey(base, nil, audit.KeyProtected); err != nil {
 			return err
 		}
 		return c.answer(struct {

@@ -37,6 +37,9 @@ type commands struct {
 
 	Serve       serveCommand       `cmd:"" help:"Run the vault."`
 	Institution institutionCommand `cmd:"" help:"Institutions."`
+	Member      memberCommand      `cmd:"" help:"People who work in an institution."`
+	Operator    operatorCommand    `cmd:"" help:"People who run the installation."`
+	Audit       auditCommand       `cmd:"" help:"The log of what was done."`
 	Token       tokenCommand       `cmd:"" help:"API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Signing keys."`
@@ -138,7 +141,7 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 		_, _ = fmt.Fprintln(stderr, "See certvault --help.")
 		return exitUsage
 	}
-	err = parsed.Run(&console{ctx: ctx, stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
+	err = parsed.Run(&console{ctx: asCommand(ctx), stdin: stdin, stdout: stdout, stderr: stderr, json: c.JSON})
 	if usage, ok := errors.AsType[*usageError](err); ok {
 		say(stderr, usage)
 		return exitUsage

@@ -4,6 +4,7 @@ import (
 	"log/slog"
 
 	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/config"
 )
 
@@ -18,9 +19,11 @@ func (s *serveCommand) Run(c *console) error {
 		return &usageError{err}
 	}
 	log := slog.New(slog.NewJSONHandler(c.stderr, nil))
-	a, err := app.New(c.ctx, &s.Serve, log, c.stdout)
+	// What the server does by itself is nobody's command.
+	ctx := audit.With(c.ctx, audit.Itself)
+	a, err := app.New(ctx, &s.Serve, log, c.stdout)
 	if err != nil {
 		return err
 	}
-	return a.Run(c.ctx)
+	return a.Run(ctx)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 	"golang.org/x/text/unicode/norm"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -59,15 +60,36 @@ type NewInstitution struct {
 // CreateInstitution makes an institution and its owner. An owner whose address
 // is known keeps the account and the password they have.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
+	return s.createInstitution(ctx, n, steps{password: true})
+}
+
+// OpenInstitution makes an institution for an owner who is not there to choose a
+// password: if their address is unknown, they get an account that they sign in to
+// by a mailed link. then is done in its transaction.
+func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
+	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
+}
+
+// steps are what belongs to the making of an institution: whether its owner has
+// a password, and what is done in its transaction before it and after.
+type steps struct {
+	password bool
+	first    func(ctx context.Context, tx *db.Tx) error
+	then     func(ctx context.Context, tx *db.Tx, i *Institution, ownerID int64) error
+}
+
+func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do steps) (*Institution, error) {
 	n.Name, n.OwnerName = strings.TrimSpace(n.Name), strings.TrimSpace(n.OwnerName)
 	n.Prefix = strings.ToUpper(strings.TrimSpace(n.Prefix))
-	email, err := n.validate()
+	email, err := n.validate(do.password)
 	if err != nil {
 		return nil, err
 	}
-	hash, err := HashPassword(n.OwnerPassword)
-	if err != nil {
-		return nil, err
+	var hash any
+	if do.password {
+		if hash, err = HashPassword(ctx, n.OwnerPassword); err != nil {
+			return nil, err
+		}
 	}
 	inst := &Institution{UUID: uuid.Must(uuid.NewV7()).String(), Name: n.Name, Prefix: n.Prefix, CreatedAt: s.now().UTC()}
 	base := slugOf(n.Name, n.Prefix)
@@ -76,7 +98,18 @@ func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Ins
 		if i > 0 {
 			inst.Slug = fmt.Sprintf("%s-%d", base, i+1)
 		}
-		err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.insertTx(ctx, tx, inst, n.OwnerName, email, hash) })
+		err := s.db.Tx(ctx, func(tx *db.Tx) error {
+			if do.first != nil {
+				if err := do.first(ctx, tx); err != nil {
+					return err
+				}
+			}
+			ownerID, err := s.insertTx(ctx, tx, inst, n.OwnerName, email, hash)
+			if err != nil || do.then == nil {
+				return err
+			}
+			return do.then(ctx, tx, inst, ownerID)
+		})
 		switch {
 		case err == nil:
 			return inst, nil
@@ -91,7 +124,7 @@ func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Ins
 	return nil, fault.OfField("name", "Too many institutions have this name.")
 }
 
-func (n *NewInstitution) validate() (Email, error) {
+func (n *NewInstitution) validate(password bool) (Email, error) {
 	var bad fault.Fields
 	if !validName(n.Name) {
 		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
@@ -106,7 +139,7 @@ func (n *NewInstitution) validate() (Email, error) {
 	if err != nil {
 		bad.Add("owner_email", err.Error())
 	}
-	if err := CheckPassword(n.OwnerPassword); err != nil {
+	if err := CheckPassword(n.OwnerPassword); password && err != nil {
 		bad.Add("owner_password", err.Error())
 	}
 	return email, bad.Err()
@@ -153,28 +186,36 @@ func slugOf(name, prefix string) string {
 	return strings.ToLower(prefix)
 }
 
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash string) error {
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash any) (userID int64, err error) {
 	now := db.Micros(inst.CreatedAt)
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
-		return err
+		return 0, err
 	}
-	var userID int64
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO users (uuid, email, email_folded, name, password_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)
 		ON CONFLICT (email_folded) DO UPDATE SET password_hash = coalesce(users.password_hash, excluded.password_hash) RETURNING id`,
 		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, ownerName, hash, now).Scan(&userID); err != nil {
-		return err
+		return 0, err
 	}
 	if _, err := tx.ExecContext(ctx,
 		`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`,
 		inst.ID, userID, string(Owner), now); err != nil {
-		return err
+		return 0, err
+	}
+	if err := audit.RecordTx(ctx, tx, audit.Entry{
+		At: inst.CreatedAt, Action: audit.InstitutionCreated, Detail: audit.Detail{"prefix": inst.Prefix, "slug": inst.Slug},
+		Subject: audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name},
+	}); err != nil {
+		return 0, err
+	}
+	if err := s.recordMemberTx(ctx, tx, audit.MemberAdded, inst.ID, userID, audit.Detail{"role": Owner}); err != nil {
+		return 0, err
 	}
 	// With an owner there is nothing left to set up.
-	_, err := tx.ExecContext(ctx, `DELETE FROM setup_links`)
-	return err
+	_, err = tx.ExecContext(ctx, `DELETE FROM setup_links`)
+	return userID, err
 }
 
 const institutionColumns = `id, uuid, slug, name, prefix, created_at`

@@ -155,11 +155,11 @@ func TestParseEmail(t *testing.T) {
 // strings would.
 func TestHashPassword(t *testing.T) {
 	t.Parallel()
-	a, err := account.HashPassword("correct horse")
+	a, err := account.HashPassword(t.Context(), "correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := account.HashPassword("correct horse")
+	b, err := account.HashPassword(t.Context(), "correct horse")
 	if err != nil || a == b {
 		t.Fatal("two hashes of one password must differ", err)
 	}

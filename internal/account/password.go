@@ -1,10 +1,14 @@
 package account
 
 import (
+	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"encoding/base64"
 	"errors"
 	"fmt"
+	"runtime"
+	"strings"
 	"unicode/utf8"
 
 	"golang.org/x/crypto/argon2"
@@ -38,13 +42,69 @@ func CheckPassword(password string) error {
 	return nil
 }
 
+// hashing bounds how many passwords are hashed at once, and by that the memory it
+// takes: a hash uses four threads, so more at once would be no faster.
+var hashing = make(chan struct{}, max(1, runtime.NumCPU()/argonThreads))
+
+// argonKeyOf computes argon2id when it is its turn.
+func argonKeyOf(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, size uint32) ([]byte, error) {
+	select {
+	case hashing <- struct{}{}:
+		defer func() { <-hashing }()
+	case <-ctx.Done():
+		return nil, fmt.Errorf("waiting to hash a password: %w", ctx.Err())
+	}
+	return argon2.IDKey([]byte(password), salt, time, memory, threads, size), nil
+}
+
 // HashPassword gives the password's hash as a PHC string.
-func HashPassword(password string) (string, error) {
+func HashPassword(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
 		return "", fmt.Errorf("making a salt: %w", err)
 	}
-	key := argon2.IDKey([]byte(password), salt, argonTime, argonMemory, argonThreads, argonKey)
-	b64 := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, b64(salt), b64(key)), nil
+	key, err := argonKeyOf(ctx, password, salt, argonTime, argonMemory, argonThreads, argonKey)
+	if err != nil {
+		return "", err
+	}
+	return phc(salt, key), nil
 }
+
+func phc(salt, key []byte) string {
+	b64 := base64.RawStdEncoding.EncodeToString
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, b64(salt), b64(key))
+}
+
+// NoPassword gives what looks like the hash of a password and is of none: to check
+// against it takes as long as against another.
+func NoPassword() string {
+	random := make([]byte, argonSalt+argonKey)
+	_, _ = rand.Read(random) // it never fails
+	return phc(random[:argonSalt], random[argonSalt:])
+}
+
+// VerifyPassword tells whether a hash is that of a password.
+func VerifyPassword(ctx context.Context, password, hash string) (bool, error) {
+	var version int
+	var memory, time uint32
+	var threads uint8
+	parts := strings.Split(hash, "$")
+	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" {
+		return false, errHash
+	}
+	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &time, &threads); err != nil || version != argon2.Version {
+		return false, errHash
+	}
+	salt, saltErr := base64.RawStdEncoding.Strict().DecodeString(parts[4])
+	want, keyErr := base64.RawStdEncoding.Strict().DecodeString(parts[5])
+	if saltErr != nil || keyErr != nil || len(want) < argonKey || time < 1 || threads < 1 || memory > 4*argonMemory || time > 4*argonTime {
+		return false, errHash
+	}
+	got, err := argonKeyOf(ctx, password, salt, time, memory, threads, uint32(len(want)))
+	if err != nil {
+		return false, err
+	}
+	return subtle.ConstantTimeCompare(got, want) == 1, nil
+}
+
+var errHash = errors.New("the stored hash of a password cannot be read")

@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/image/draw"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -86,14 +87,39 @@ func (s *Service) SetPublic(ctx context.Context, id int64, p Public) error {
 		return err
 	}
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx,
+		var was Public
+		err := tx.QueryRowContext(ctx, `SELECT hide_name, public_image, public_download, contact FROM institutions WHERE id = $1`, id).
+			Scan(&was.HideName, &was.AllowImage, &was.AllowDownload, &was.Contact)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoInstitution
+		}
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx,
 			`UPDATE institutions SET hide_name = $1, public_image = $2, public_download = $3, contact = $4 WHERE id = $5`,
-			p.HideName, p.AllowImage, p.AllowDownload, p.Contact, id)
-		return err
+			p.HideName, p.AllowImage, p.AllowDownload, p.Contact, id); err != nil {
+			return err
+		}
+		changes, err := audit.Changes(was.forLog(), p.forLog())
+		if err != nil || changes == nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
 	}); err != nil {
 		return fmt.Errorf("changing what the public sees: %w", err)
 	}
 	return nil
+}
+
+// forLog gives it as the audit log writes what changed.
+func (p *Public) forLog() any {
+	return struct {
+		HideName       bool   `json:"hide_name"`
+		PublicImage    bool   `json:"public_image"`
+		PublicDownload bool   `json:"public_download"`
+		Contact        string `json:"contact"`
+	}{p.HideName, p.AllowImage, p.AllowDownload, p.Contact}
 }
 
 // Logo gives the logo of an institution as PNG.
@@ -128,7 +154,7 @@ func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
 			if _, err := tx.ExecContext(ctx, `DELETE FROM institution_logos WHERE institution_id = $1`, id); err != nil {
 				return fmt.Errorf("taking the logo away: %w", err)
 			}
-			return nil
+			return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.LogoChanged})
 		})
 	}
 	content, err := drawLogo(file)
@@ -137,10 +163,14 @@ func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
 	}
 	sum := sha256.Sum256(content)
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `
+		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO institution_logos (institution_id, sha256, png) VALUES ($1, $2, $3)
-			ON CONFLICT (institution_id) DO UPDATE SET sha256 = excluded.sha256, png = excluded.png`, id, sum[:], content)
-		return err
+			ON CONFLICT (institution_id) DO UPDATE SET sha256 = excluded.sha256, png = excluded.png`, id, sum[:], content); err != nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: id, At: s.now(), Action: audit.LogoChanged, Detail: audit.Detail{"sha256": hex.EncodeToString(sum[:])},
+		})
 	}); err != nil {
 		return fmt.Errorf("keeping the logo: %w", err)
 	}

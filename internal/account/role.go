@@ -35,7 +35,9 @@ const (
 	MayRetry Permission = "retry"
 	// MayRevoke revokes certificates.
 	MayRevoke Permission = "revoke"
-	// MayManageMembers sees, invites, changes and removes members who are not owners.
+	// MaySeeMembers sees who belongs to the institution and who is invited.
+	MaySeeMembers Permission = "see-members"
+	// MayManageMembers invites, changes and removes members who are not owners.
 	MayManageMembers Permission = "manage-members"
 	// MayManageOwners makes, changes and removes owners.
 	MayManageOwners Permission = "manage-owners"
@@ -69,6 +71,7 @@ var Permissions = []struct {
 	{MayUpload, "Upload certificates, singly and in bulk"},
 	{MayRetry, "Retry what failed, correct an address, send mail again"},
 	{MayRevoke, "Revoke certificates"},
+	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},
 	{MayManageOwners, "Make, change and remove owners"},
 	{MayManageTokens, "Make and revoke API tokens"},
@@ -81,16 +84,16 @@ var Permissions = []struct {
 // Roles is who may do what: the one table of it.
 var Roles = []Standing{
 	{Owner, "Owner", "Does everything. There is always at least one.", []Permission{
-		MayView, MayUpload, MayRetry, MayRevoke, MayManageMembers, MayManageOwners,
+		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers, MayManageOwners,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
 	}},
 	{Admin, "Admin", "Runs the vault day by day. Cannot touch owners or signing keys.", []Permission{
-		MayView, MayUpload, MayRetry, MayRevoke, MayManageMembers,
+		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings,
 	}},
 	{Issuer, "Issuer", "Uploads certificates, mends what failed, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
 	{Signatory, "Signatory", "Answers for what is issued: sees every certificate and may revoke it.", []Permission{MayView, MayRevoke}},
-	{Auditor, "Auditor", "Sees certificates and the audit log, and changes nothing.", []Permission{MayView, MayReadAudit}},
+	{Auditor, "Auditor", "Sees certificates, members and the audit log, and changes nothing.", []Permission{MayView, MaySeeMembers, MayReadAudit}},
 	{Developer, "Developer", "Connects other programs: API tokens and webhooks. A token can issue, so this is a role of trust.", []Permission{
 		MayView, MayManageTokens, MayManageWebhooks,
 	}},

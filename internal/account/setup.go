@@ -4,9 +4,12 @@ import (
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
+	"database/sql"
+	"errors"
 	"fmt"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // NewSetupLink makes the secret of a one-time set-up link, good for an hour or
@@ -29,6 +32,36 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	}
 	return secret, nil
 }
+
+// Setup makes the first institution with the secret of a set-up link, and its
+// owner an operator of the installation. It gives the owner. Of several at once
+// one does; the link ends with it.
+func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
+	// The password is hashed only for who has the link.
+	works, err := s.SetupLinkWorks(ctx, secret)
+	if err != nil {
+		return nil, 0, err
+	}
+	if !works {
+		return nil, 0, errSetupLink
+	}
+	hash := sha256.Sum256([]byte(secret))
+	inst, err = s.createInstitution(ctx, n, steps{password: true, first: func(ctx context.Context, tx *db.Tx) error {
+		var created int64
+		err := tx.QueryRowContext(ctx, `DELETE FROM setup_links WHERE hash = $1 AND expires_at > $2 RETURNING created_at`,
+			hash[:], db.Micros(s.now())).Scan(&created)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errSetupLink
+		}
+		return err
+	}, then: func(ctx context.Context, tx *db.Tx, _ *Institution, id int64) error {
+		ownerID = id
+		return s.setOperatorTx(ctx, tx, id, true)
+	}})
+	return inst, ownerID, err
+}
+
+var errSetupLink = fault.New(fault.NotFound, "This set-up link was used already, or is too old. Start the server again for a new one.")
 
 // SetupLinkWorks tells whether a set-up link's secret is still good.
 func (s *Service) SetupLinkWorks(ctx context.Context, secret string) (bool, error) {

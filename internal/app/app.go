@@ -26,10 +26,10 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
@@ -51,6 +51,8 @@ type Base struct {
 	Accounts *account.Service
 	Tokens   *token.Service
 	Hooks    *webhook.Service
+	// People writes no mail, but for that of a running vault.
+	People *identity.Service
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
 }
@@ -79,8 +81,12 @@ func OpenBase(ctx context.Context, s config.Storage, base string) (*Base, error)
 	if err := checkKey(ctx, d, ring); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
+	people, err := identity.New(identity.Config{DB: d, Ring: ring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, errors.Join(err, d.Close())
+	}
 	return &Base{
-		DB: d, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
+		DB: d, People: people, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
 		Keys: keys,
 	}, nil
 }
@@ -176,13 +182,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.prepareMail(); err != nil {
 		return nil, err
 	}
-	catalog, err := locale.Load()
-	if err != nil {
+	if err := a.prepareIdentity(); err != nil {
 		return nil, err
 	}
-	a.recipients = recipient.New(recipient.Config{
-		DB: a.DB, Certs: a.certs, Accounts: a.Accounts, Mailer: a.mailer, Queue: a.queue, Catalog: catalog, To: a.links.To, Now: time.Now, Log: log,
-	})
 	if err := a.prepareDelivery(); err != nil {
 		return nil, err
 	}

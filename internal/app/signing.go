@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -79,8 +80,12 @@ func (b *Base) MakeKeys(ctx context.Context) error {
 			return fmt.Errorf("making the signing key of %s: %w", i.uuid, err)
 		}
 		if err := b.DB.Tx(ctx, func(tx *db.Tx) error {
-			_, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(time.Now()), i.id)
-			return err
+			if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(time.Now()), i.id); err != nil {
+				return err
+			}
+			return audit.RecordTx(ctx, tx, audit.Entry{
+				InstitutionID: i.id, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.uuid, Name: i.name},
+			})
 		}); err != nil {
 			return fmt.Errorf("recording the signing key of %s: %w", i.uuid, err)
 		}

@@ -9,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
@@ -34,6 +35,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)
 	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
+	a.every(ctx, "sweep of sign-ins", identity.SweepEvery, a.People.Sweep)
 	a.every(ctx, "sweep of mail", mail.SweepEvery, a.mailer.Sweep)
 	a.every(ctx, "sweep of notices", recipient.SweepEvery, a.recipients.Sweep)
 	a.every(ctx, "sweep of webhooks", webhook.SweepEvery, a.hooks.Sweep)

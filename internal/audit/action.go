@@ -40,6 +40,7 @@ const (
 	InvitationResent   Action = "invitation.resent"
 	InvitationRevoked  Action = "invitation.revoked"
 	InvitationAccepted Action = "invitation.accepted"
+	InvitationDeclined Action = "invitation.declined"
 
 	SignedIn        Action = "session.started"
 	SignedOut       Action = "session.ended"
@@ -93,6 +94,7 @@ var Actions = []struct {
 	{InvitationResent, "sent an invitation again"},
 	{InvitationRevoked, "took an invitation back"},
 	{InvitationAccepted, "accepted an invitation"},
+	{InvitationDeclined, "declined an invitation"},
 	{SignedIn, "signed in"},
 	{SignedOut, "signed out"},
 	{SignInFailed, "failed to sign in"},

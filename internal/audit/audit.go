@@ -48,6 +48,9 @@ type Actor struct {
 	RequestID string
 }
 
+// Itself is the vault.
+var Itself = Actor{Type: System, Name: "Certvault"}
+
 type contextKey struct{}
 
 // With gives a context in which an actor does everything.
@@ -60,7 +63,7 @@ func By(ctx context.Context) Actor {
 	if a, ok := ctx.Value(contextKey{}).(Actor); ok {
 		return a
 	}
-	return Actor{Type: System, Name: "Certvault"}
+	return Itself
 }
 
 // Subject is what a deed was done to.

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
@@ -66,7 +67,13 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 		if err := keepFilesTx(ctx, tx, u.Institution.ID, files); err != nil {
 			return err
 		}
-		if err := s.enqueueTx(ctx, tx); err != nil || u.Then == nil {
+		if err := s.enqueueTx(ctx, tx); err != nil {
+			return err
+		}
+		if err := audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: u.Institution.ID, At: now, Action: audit.BatchAccepted, Detail: audit.Detail{"certificates": b.Total},
+			Subject: audit.Subject{Type: "batch", ID: b.UUID, Name: b.Name},
+		}); err != nil || u.Then == nil {
 			return err
 		}
 		return u.Then(ctx, tx, b)

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
@@ -72,15 +73,35 @@ func SetPolicy(ctx context.Context, d *db.DB, institutionID int64, p *Policy) er
 		box = string(text)
 	}
 	err := d.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `
+		before, err := ReadPolicy(ctx, tx, institutionID)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `
 			UPDATE institutions SET placement = $1, placement_page = $2, placement_box = $3, refuse_active = $4 WHERE id = $5`,
-			string(p.Placement), p.Page, box, p.RefuseActive, institutionID)
-		return err
+			string(p.Placement), p.Page, box, p.RefuseActive, institutionID); err != nil {
+			return err
+		}
+		changes, err := audit.Changes(before.forLog(), p.forLog())
+		if err != nil || changes == nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: institutionID, Action: audit.InstitutionChanged, Detail: changes})
 	})
 	if err != nil {
 		return fmt.Errorf("changing the policy of an institution: %w", err)
 	}
 	return nil
+}
+
+// forLog gives the policy as the audit log writes what changed in it.
+func (p *Policy) forLog() any {
+	return struct {
+		Placement    seal.Mode `json:"placement"`
+		Page         int       `json:"placement_page"`
+		Box          *seal.Box `json:"placement_box"`
+		RefuseActive bool      `json:"refuse_active"`
+	}{p.Placement, p.Page, p.Box, p.RefuseActive}
 }
 
 func (p *Policy) check() error {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -19,6 +20,9 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 		c, err = s.moveTx(ctx, tx, TriggerRetry, uuid,
 			column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
 		if err != nil {
+			return err
+		}
+		if err := recordTx(ctx, tx, audit.CertificateRetried, c, nil); err != nil {
 			return err
 		}
 		return then.runTx(ctx, tx, c)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -37,8 +38,11 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
 		c, err = s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
 			column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)})
-		if errors.Is(err, errMoved) {
+		switch {
+		case errors.Is(err, errMoved):
 			c, err = byUUID(ctx, tx, uuid)
+		case err == nil:
+			err = recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
 		}
 		if err != nil {
 			return err

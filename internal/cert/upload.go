@@ -14,6 +14,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
@@ -70,6 +71,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.insertTx(ctx, tx, c, email); err != nil {
+			return err
+		}
+		if err := recordTx(ctx, tx, audit.CertificateUploaded, c, nil); err != nil {
 			return err
 		}
 		return u.Then.runTx(ctx, tx, c)

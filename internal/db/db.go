@@ -41,17 +41,25 @@ type DB struct {
 	write *sql.DB
 	// read is the pool of everything outside a transaction.
 	read *sql.DB
+	// statements are those of read that are kept; nil on PostgreSQL.
+	statements *statements
 	// pool is PostgreSQL's; the queue's driver wants it itself.
 	pool *pgxpool.Pool
 }
 
 // QueryContext reads outside a transaction.
 func (d *DB) QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error) {
+	if d.statements != nil {
+		return d.statements.query(ctx, query, args)
+	}
 	return d.read.QueryContext(ctx, query, args...)
 }
 
 // QueryRowContext reads one row outside a transaction.
 func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row {
+	if d.statements != nil {
+		return d.statements.queryRow(ctx, query, args)
+	}
 	return d.read.QueryRowContext(ctx, query, args...)
 }
 
@@ -71,9 +79,13 @@ func (d *DB) Ping(ctx context.Context) error {
 	return nil
 }
 
-// Close closes all pools.
+// Close closes all statements and pools.
 func (d *DB) Close() error {
-	err := d.read.Close()
+	var err error
+	if d.statements != nil {
+		err = d.statements.close()
+	}
+	err = errors.Join(err, d.read.Close())
 	if d.write != d.read {
 		err = errors.Join(err, d.write.Close())
 	}

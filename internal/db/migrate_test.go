@@ -16,9 +16,9 @@ import (
 // empty opens a database without a schema, of each kind.
 func empty(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
-	for name, u := range map[string]func() string{"sqlite": func() string { return "" }, "postgres": func() string { return dbtest.PostgresURL(t) }} {
+	for name, u := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
 		t.Run(name, func(t *testing.T) {
-			d, err := db.Open(t.Context(), t.TempDir(), u())
+			d, err := db.Open(t.Context(), t.TempDir(), u(t))
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -38,6 +38,8 @@ const (
 	MailMessage Use = "mail message"
 	// BounceAddress signs the addresses to which failed deliveries are reported.
 	BounceAddress Use = "bounce address"
+	// CodeSecret encrypts the secrets of one-time passwords.
+	CodeSecret Use = "one-time password secret"
 	// Check tells one master key from another.
 	Check Use = "check"
 )

@@ -228,15 +228,31 @@ func (l *Language) fill(key string, args []any, show func(any) string) (string, 
 	if len(args) == 0 {
 		return m.text, nil
 	}
-	pairs := make([]string, 0, len(args))
+	values := make(map[string]string, len(args)/2)
 	for i := 0; i < len(args); i += 2 {
 		word := fmt.Sprint(args[i])
 		if !slices.Contains(m.words, word) {
 			return "", fmt.Errorf("the message %s has no %s", key, word)
 		}
-		pairs = append(pairs, "{"+word+"}", show(args[i+1]))
+		values[word] = show(args[i+1])
 	}
-	return strings.NewReplacer(pairs...).Replace(m.text), nil
+	return expand(m.text, func(word string) string { return values[word] }), nil
+}
+
+// expand writes values in place of the placeholders of a text, each once: what
+// looks like one in a value is left.
+func expand(text string, value func(word string) string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "{")
+		b.WriteString(before)
+		if !found {
+			return b.String()
+		}
+		word, after, _ := strings.Cut(rest, "}")
+		b.WriteString(value(word))
+		text = after
+	}
 }
 
 // Date writes a day.
@@ -245,11 +261,25 @@ func (l *Language) Date(t time.Time) string {
 	if t.Day() == 1 {
 		day = l.first
 	}
-	return strings.NewReplacer("{day}", day, "{month}", l.months[t.Month()-1], "{year}", strconv.Itoa(t.Year())).Replace(l.date)
+	return expand(l.date, func(word string) string {
+		switch word {
+		case "day":
+			return day
+		case "month":
+			return l.months[t.Month()-1]
+		default:
+			return strconv.Itoa(t.Year())
+		}
+	})
 }
 
 // Time writes a moment, in UTC.
 func (l *Language) Time(t time.Time) string {
 	t = t.UTC()
-	return strings.NewReplacer("{date}", l.Date(t), "{clock}", t.Format("15:04")).Replace(l.time)
+	return expand(l.time, func(word string) string {
+		if word == "date" {
+			return l.Date(t)
+		}
+		return t.Format("15:04")
+	})
 }

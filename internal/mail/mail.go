@@ -150,5 +150,9 @@ func beyondASCII(s string) (n int) {
 	return n
 }
 
-// oneLine makes one line of what goes into a header.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// oneLine makes one line of what goes into a header. What looks encoded already is
+// taken apart: readers would decode it, and with it whatever somebody put there
+// (RFC 2047, 2).
+func oneLine(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
+}

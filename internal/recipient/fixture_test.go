@@ -290,7 +290,9 @@ func (b *bench) link(n int) string {
 func (b *bench) end(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
-	b.tx(func(tx *db.Tx) error { return b.MailEndedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason}) })
+	b.tx(func(tx *db.Tx) error {
+		return b.MailEndedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
+	})
 }
 
 // statuses are those of a certificate's notices, the latest first.
@@ -346,4 +348,3 @@ func readAll(t *testing.T, r io.Reader) string {
 	}
 	return string(text)
 }
-

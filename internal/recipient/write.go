@@ -16,10 +16,10 @@ import (
 
 const (
 	// listed is how many certificates a mail names; the others are counted.
-	listed = 20
+	listed = 15
 	// titleInList and titleInText bound what of a title stands in a mail.
-	titleInList = 100
-	titleInText = 255
+	titleInList = 60
+	titleInText = 200
 )
 
 // item is a certificate that a mail is to tell of.

@@ -14,12 +14,14 @@ import (
 	"hash/crc32"
 	"math/big"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -104,10 +106,13 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 		end = &m
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		return tx.QueryRowContext(ctx, `
+		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO tokens (institution_id, name, hash, hint, permissions, created_at, expires_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
-			institutionID, name, hash[:], t.Hint, join(permissions), db.Micros(now), end).Scan(&t.ID)
+			institutionID, name, hash[:], t.Hint, join(permissions), db.Micros(now), end).Scan(&t.ID); err != nil {
+			return err
+		}
+		return s.recordTx(ctx, tx, audit.TokenCreated, t, audit.Detail{"permissions": permissions, "expires_at": expires})
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("making the token: %w", err)
@@ -246,19 +251,29 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []*Token,
 // Revoke ends a token at once; one already ended stays as it is.
 func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		res, err := tx.ExecContext(ctx,
-			`UPDATE tokens SET revoked_at = coalesce(revoked_at, $1) WHERE id = $2 AND institution_id = $3`,
-			db.Micros(s.now()), id, institutionID)
-		if err != nil {
-			return err
+		t, err := scan(tx.QueryRowContext(ctx,
+			`UPDATE tokens SET revoked_at = $1 WHERE id = $2 AND institution_id = $3 AND revoked_at IS NULL RETURNING `+columns,
+			db.Micros(s.now()), id, institutionID))
+		if err == nil {
+			return s.recordTx(ctx, tx, audit.TokenRevoked, t, nil)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fault.New(fault.NotFound, "This institution has no such token."))
+		if errors.Is(err, sql.ErrNoRows) {
+			err = tx.QueryRowContext(ctx, `SELECT id FROM tokens WHERE id = $1 AND institution_id = $2`, id, institutionID).Scan(&id)
 		}
-		return nil
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.New(fault.NotFound, "This institution has no such token.")
+		}
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("revoking a token: %w", err)
 	}
 	return nil
+}
+
+func (s *Service) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, t *Token, detail audit.Detail) error {
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: t.InstitutionID, At: s.now(), Action: action, Detail: detail,
+		Subject: audit.Subject{Type: "token", ID: strconv.FormatInt(t.ID, 10), Name: t.Name},
+	})
 }

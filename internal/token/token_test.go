@@ -2,11 +2,14 @@ package token_test
 
 import (
 	"bytes"
+	"fmt"
 	"regexp"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -66,6 +69,19 @@ func TestTokenLife(t *testing.T) {
 		}
 		if _, _, err := s.Authenticate(ctx, secret); !fault.Is(err, fault.Unauthorized) {
 			t.Fatalf("a revoked token works: %v", err)
+		}
+		revoked := now
+		now = now.Add(time.Second)
+		if err := s.Revoke(ctx, mine, made.ID); err != nil {
+			t.Fatalf("revoked twice: %v", err)
+		}
+		if list, err := s.List(ctx, mine); err != nil || !list[0].RevokedAt.Equal(revoked) {
+			t.Errorf("revoked anew: %v", err)
+		}
+		entries, _, err := audit.New(d).List(ctx, mine, audit.Filter{Action: "token"}, "", 10)
+		if err != nil || len(entries) != 2 || entries[0].Action != audit.TokenRevoked || entries[1].Action != audit.TokenCreated || entries[1].Subject.Name != "CI" ||
+			strings.Contains(fmt.Sprint(entries), secret[4:]) {
+			t.Errorf("recorded: %+v, %v", entries, err)
 		}
 	})
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -39,7 +40,7 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		// A breaker that is open lets this one through now.
-		id, err := s.activeTx(ctx, tx, `UPDATE webhook_endpoints SET held_until = 0 WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id`,
+		id, rawURL, err := s.activeTx(ctx, tx, `UPDATE webhook_endpoints SET held_until = 0 WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id, url`,
 			institutionID, endpoint)
 		if err != nil {
 			return err
@@ -48,6 +49,9 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO webhook_events (uuid, institution_id, name, payload, occurred_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 			p.EventID, institutionID, string(name), string(body), db.Micros(now)).Scan(&event); err != nil {
+			return err
+		}
+		if err := s.recordTx(ctx, tx, audit.WebhookTested, institutionID, endpoint, rawURL, audit.Detail{"event": name}); err != nil {
 			return err
 		}
 		s.tellTx(tx)
@@ -62,15 +66,15 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 }
 
 // activeTx runs a statement that finds an active endpoint.
-func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institutionID int64, endpoint string) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, query, institutionID, endpoint).Scan(&id)
+func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institutionID int64, endpoint string) (id int64, rawURL string, err error) {
+	err = tx.QueryRowContext(ctx, query, institutionID, endpoint).Scan(&id, &rawURL)
 	if !errors.Is(err, sql.ErrNoRows) {
-		return id, err
+		return id, rawURL, err
 	}
 	if _, err := endpointTx(ctx, tx, institutionID, endpoint); err != nil {
-		return 0, err
+		return 0, "", err
 	}
-	return 0, errStopped
+	return 0, "", errStopped
 }
 
 // Redeliver sends one delivery again, delivered or not, before anything else
@@ -87,7 +91,11 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 		if err != nil {
 			return err
 		}
-		if _, err := s.activeTx(ctx, tx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2 AND status = 'active'`, institutionID, endpoint); err != nil {
+		_, rawURL, err := s.activeTx(ctx, tx, `SELECT id, url FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2 AND status = 'active'`, institutionID, endpoint)
+		if err != nil {
+			return err
+		}
+		if err := s.recordTx(ctx, tx, audit.WebhookRedelivered, institutionID, endpoint, rawURL, audit.Detail{"delivery": delivery}); err != nil {
 			return err
 		}
 		s.tellTx(tx)
@@ -117,6 +125,11 @@ func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint stri
 	}
 	// What fails while this goes on is not its business.
 	began, after := s.now(), int64(0)
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		return s.recordTx(ctx, tx, audit.WebhookReplayed, institutionID, endpoint, e.URL, audit.Detail{"since": since.UTC()})
+	}); err != nil {
+		return 0, fmt.Errorf("replaying: %w", err)
+	}
 	for {
 		n, last, err := s.replaySome(ctx, e.ID, after, since, began)
 		if err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
@@ -103,10 +104,13 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 		return nil, "", err
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		return tx.QueryRowContext(ctx, `
+		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, headers, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-			e.UUID, institutionID, rawURL, string(list), sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID)
+			e.UUID, institutionID, rawURL, string(list), sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID); err != nil {
+			return err
+		}
+		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"events": append([]Name{}, e.Events...)})
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("making the endpoint: %w", err)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
@@ -42,7 +43,10 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 		if errors.Is(err, sql.ErrNoRows) {
 			return fault.New(fault.BadRequest, "Somebody else has just rotated this secret.")
 		}
-		return err
+		if err != nil {
+			return err
+		}
+		return s.recordTx(ctx, tx, audit.WebhookRotated, institutionID, uuid, e.URL, audit.Detail{"overlap_until": until})
 	})
 	if err != nil {
 		return "", time.Time{}, fmt.Errorf("rotating the secret: %w", err)
@@ -53,9 +57,9 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 // Promote has the new secret of a rotation key X-Webhook-Signature too. The old
 // one goes on signing in webhook-signature until its time is over.
 func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string) error {
-	return s.turn(ctx, institutionID, uuid, `
+	return s.turn(ctx, audit.WebhookPromoted, institutionID, uuid, `
 		UPDATE webhook_endpoints SET promoted = true
-		WHERE institution_id = $1 AND uuid = $2 AND promoted = false AND previous_until > $3 RETURNING id`,
+		WHERE institution_id = $1 AND uuid = $2 AND promoted = false AND previous_until > $3 RETURNING url`,
 		"No rotation is under way.", db.Micros(s.now()))
 }
 

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -23,26 +24,26 @@ const (
 
 // Pause stops sending to an endpoint, until Resume. What is under way ends.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
-	return s.turn(ctx, institutionID, uuid, `
+	return s.turn(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
-		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id`, "This endpoint is stopped already.", db.Micros(s.now()))
+		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is stopped already.", db.Micros(s.now()))
 }
 
 // Resume begins again to send to an endpoint that was paused or switched off,
 // with a clean record. What waited is due.
 func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) error {
-	return s.turn(ctx, institutionID, uuid, `
+	return s.turn(ctx, audit.WebhookResumed, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,
 			failing_since = NULL, failed_at = NULL, warned = 0
-		WHERE institution_id = $1 AND uuid = $2 AND status <> 'active' RETURNING id`, "This endpoint is active already.")
+		WHERE institution_id = $1 AND uuid = $2 AND status <> 'active' RETURNING url`, "This endpoint is active already.")
 }
 
 // turn moves an endpoint from one status to another; where it is not in the
 // first one, refusal says so.
-func (s *Service) turn(ctx context.Context, institutionID int64, uuid, update, refusal string, args ...any) error {
+func (s *Service) turn(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var id int64
-		err := tx.QueryRowContext(ctx, update, append([]any{institutionID, uuid}, args...)...).Scan(&id)
+		var rawURL string
+		err := tx.QueryRowContext(ctx, update, append([]any{institutionID, uuid}, args...)...).Scan(&rawURL)
 		if errors.Is(err, sql.ErrNoRows) {
 			if _, err := endpointTx(ctx, tx, institutionID, uuid); err != nil {
 				return err
@@ -53,7 +54,7 @@ func (s *Service) turn(ctx context.Context, institutionID int64, uuid, update, r
 			return err
 		}
 		s.tellTx(tx)
-		return nil
+		return s.recordTx(ctx, tx, action, institutionID, uuid, rawURL, nil)
 	})
 	if err != nil {
 		return fmt.Errorf("switching the endpoint: %w", err)
@@ -75,6 +76,9 @@ func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason
 		return fmt.Errorf("switching the endpoint off: %w", err)
 	}
 	n.Since = db.Time(since.Int64)
+	if err := recordTx(ctx, tx, now, audit.WebhookSwitchedOff, n.InstitutionID, n.Endpoint, n.URL, audit.Detail{"reason": reason}); err != nil {
+		return err
+	}
 	return d.notifyTx(ctx, tx, n)
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
@@ -121,6 +122,9 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
 		}
 		c := &call{Request: r, body: body, token: t, institution: inst}
+		ctx = audit.With(ctx, audit.Actor{
+			Type: audit.Token, ID: strconv.FormatInt(t.ID, 10), Name: t.Name, Address: web.Client(r), RequestID: web.RequestID(r),
+		})
 		inner := r.WithContext(context.WithValue(ctx, contextKey{}, c))
 		next.ServeHTTP(w, inner)
 		if inner.Pattern != "" {

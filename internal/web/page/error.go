@@ -34,3 +34,12 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 		http.Error(w, text, status)
 	}
 }
+
+// Said tells whether the text says more than the status does.
+func (f Failure) Said() bool {
+	switch f.Status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:
+		return false
+	}
+	return f.Text != ""
+}

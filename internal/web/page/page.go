@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/web"
 )
 
 // Page is what a template is given: who reads it, where, and what it shows.
@@ -27,7 +28,9 @@ type Page struct {
 	Problems Problems
 	// Extras are the styles and modules of the surface.
 	Extras template.HTML
-	Data   any
+	// Frame is what the surface's own layout shows around a page.
+	Frame any
+	Data  any
 
 	address   *url.URL
 	languages *locale.Catalog
@@ -167,6 +170,18 @@ func (g *Page) Moment(s *string) string {
 		return *s
 	}
 	return g.Language.Time(t)
+}
+
+// Time writes a moment in UTC, with its machine-readable form; of a nil pointer
+// nothing.
+func (g *Page) Time(at any) (template.HTML, error) {
+	switch t := at.(type) {
+	case time.Time:
+		return g.MomentTag(web.Timestamp(&t)), nil
+	case *time.Time:
+		return g.MomentTag(web.Timestamp(t)), nil
+	}
+	return "", fmt.Errorf("%T is no time", at)
 }
 
 // DayTag writes a date with its machine-readable form.

@@ -74,6 +74,8 @@ type Options struct {
 	// Person tells who is signed in, nil for nobody. A surface that has it knows
 	// people: its pages are not stored.
 	Person func(*http.Request) *Person
+	// Frame gives what the surface's own layout shows around a page.
+	Frame func(*http.Request) any
 	// Notices are what can be told after a redirect, by name: the name of a message
 	// in the catalog, or a text of a surface in English.
 	Notices map[string]string
@@ -192,6 +194,9 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	g.Data, g.Problems, g.Extras = data, problems, s.links
 	g.Indexed = status == http.StatusOK && slices.Contains(s.options.Indexed, name)
 	g.Notice = s.notice(r, g)
+	if s.options.Frame != nil {
+		g.Frame = s.options.Frame(r)
+	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, g); err != nil {
 		return fmt.Errorf("drawing %s: %w", name, err)

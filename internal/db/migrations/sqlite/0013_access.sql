@@ -13,7 +13,7 @@ CREATE TABLE invitations (
     manage_webhooks INTEGER NOT NULL,
     language        TEXT NOT NULL,
     hash            BLOB NOT NULL,
-    inviter_id      INTEGER REFERENCES users (id),
+    inviter_id      INTEGER REFERENCES users (id) ON DELETE SET NULL,
     inviter_name    TEXT NOT NULL,
     created_at      INTEGER NOT NULL,
     sent_at         INTEGER NOT NULL,
@@ -23,7 +23,7 @@ CREATE TABLE invitations (
     CONSTRAINT invitations_uuid_key UNIQUE (uuid),
     CONSTRAINT invitations_hash_key UNIQUE (hash)
 ) STRICT;
-CREATE UNIQUE INDEX invitations_open_key ON invitations (institution_id, email_folded) WHERE accepted_at IS NULL AND revoked_at IS NULL;
+CREATE UNIQUE INDEX invitations_email_folded_key ON invitations (institution_id, email_folded) WHERE accepted_at IS NULL AND revoked_at IS NULL;
 CREATE INDEX invitations_inviter_id_idx ON invitations (inviter_id) WHERE inviter_id IS NOT NULL;
 
 -- What concerns no institution has none. Actor and subject are not references:

@@ -1,0 +1,102 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
+)
+
+type auditCommand struct {
+	Export auditExport `cmd:"" help:"Write the audit log, newest first, to standard output."`
+}
+
+type auditExport struct {
+	config.Storage
+
+	Institution  string `help:"Slug of the institution."                                                 xor:"log"`
+	Installation bool   `help:"The log of what concerns no institution."                                 xor:"log"`
+	Actor        string `help:"Only of this name or id, or kind: user, token, command or system."`
+	Action       string `help:"Only this deed, such as token.revoked, or a group of them, such as token."`
+	Subject      string `help:"Only what was done to this name or id."`
+	From         string `help:"Only from this day, or moment, on."                                       placeholder:"DATE"`
+	To           string `help:"Only until the end of this day, or before this moment."                   placeholder:"DATE"`
+	Format       string `help:"csv or jsonl; --json is jsonl."                                           default:"csv" enum:"csv,jsonl"`
+}
+
+// Run writes the log.
+func (a *auditExport) Run(c *console) error {
+	if a.Institution == "" && !a.Installation {
+		return &usageError{errors.New("give --institution or --installation")}
+	}
+	f := audit.Filter{Actor: a.Actor, Action: a.Action, Subject: a.Subject}
+	var err error
+	if f.From, err = parseMoment("--from", a.From, 0); err != nil {
+		return &usageError{err}
+	}
+	if f.To, err = parseMoment("--to", a.To, 1); err != nil {
+		return &usageError{err}
+	}
+	format := audit.Format(a.Format)
+	if c.json {
+		format = audit.JSONL
+	}
+	export := func(base *app.Base, institutionID int64) error {
+		return audit.New(base.DB).Export(c.ctx, c.stdout, institutionID, f, format)
+	}
+	if a.Installation {
+		return c.existing(a.Storage, func(base *app.Base) error { return export(base, 0) })
+	}
+	return c.institution(a.Storage, a.Institution, func(base *app.Base, inst *account.Institution) error { return export(base, inst.ID) })
+}
+
+// parseMoment reads a moment, or a day in UTC and how many days to go on from its
+// beginning.
+func parseMoment(flag, text string, days int) (time.Time, error) {
+	if text == "" {
+		return time.Time{}, nil
+	}
+	if day, err := time.Parse(time.DateOnly, text); err == nil {
+		return day.AddDate(0, 0, days), nil
+	}
+	t, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return t, fmt.Errorf("%s: %q is neither a date as YYYY-MM-DD nor a time as 2006-01-02T15:04:05Z", flag, text)
+	}
+	return t, nil
+}
+
+// asCommand has everything that a command does be recorded as the deed of who
+// runs it.
+func asCommand(ctx context.Context) context.Context {
+	a := audit.Actor{Type: audit.Command, Name: "command line"}
+	if u, err := user.Current(); err == nil {
+		a.ID, a.Name = u.Username, u.Username
+	}
+	// sudo tells on whose behalf.
+	if by := os.Getenv("SUDO_USER"); by != "" && by != a.ID {
+		a.Name = by + " as " + a.Name
+	}
+	return audit.With(ctx, a)
+}
+
+// recordKey writes what was done to an institution's signing keys, which are
+// files, behind the deed. inst may be nil for the installation's.
+func (c *console) recordKey(base *app.Base, inst *account.Institution, action audit.Action) error {
+	e := audit.Entry{Action: action}
+	if inst != nil {
+		e.InstitutionID, e.Subject = inst.ID, audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}
+	}
+	if err := base.DB.Tx(c.ctx, func(tx *db.Tx) error { return audit.RecordTx(c.ctx, tx, e) }); err != nil {
+		return fmt.Errorf("it was done, but could not be recorded: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,141 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"text/tabwriter"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+)
+
+type memberCommand struct {
+	List   memberList   `cmd:"" help:"List an institution's members."`
+	Add    memberAdd    `cmd:"" help:"Make a person a member. Who has no account gets one, and signs in by a mailed link."`
+	Remove memberRemove `cmd:"" help:"Take a member out of an institution."`
+	Role   memberRole   `cmd:"" help:"Give a member another role."`
+}
+
+type memberRow struct {
+	UUID           string       `json:"uuid"`
+	Name           string       `json:"name"`
+	Email          string       `json:"email"`
+	Role           account.Role `json:"role"`
+	ManageWebhooks bool         `json:"manage_webhooks"`
+	CreatedAt      time.Time    `json:"created_at"`
+}
+
+func newMemberRow(m *account.Member) memberRow {
+	return memberRow{m.UUID, m.Name, m.Email, m.Role, m.ManageWebhooks, m.CreatedAt}
+}
+
+type memberList struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution." required:""`
+}
+
+// Run lists members in the order in which they came.
+func (m *memberList) Run(c *console) error {
+	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
+		list, err := base.Accounts.Members(c.ctx, inst.ID)
+		if err != nil {
+			return err
+		}
+		rows := make([]memberRow, len(list))
+		for i := range list {
+			rows[i] = newMemberRow(&list[i])
+		}
+		return c.answer(rows, func(w io.Writer) {
+			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+			_, _ = fmt.Fprintln(table, "NAME\tEMAIL\tROLE\tMANAGE WEBHOOKS\tSINCE")
+			for _, r := range rows {
+				webhooks := "-"
+				if r.ManageWebhooks || r.Role.Can(account.MayManageWebhooks) {
+					webhooks = "yes"
+				}
+				_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\n", r.Name, r.Email, r.Role, webhooks, r.CreatedAt.Format(time.DateOnly))
+			}
+			_ = table.Flush()
+		})
+	})
+}
+
+type memberAdd struct {
+	config.Storage
+
+	Institution    string `help:"Slug of the institution."                                       required:""`
+	Email          string `help:"The person's e-mail address."                                   required:""`
+	Name           string `help:"The person's name; one who has an account keeps theirs."        required:""`
+	Role           string `help:"owner, admin, issuer, signatory, auditor or developer."         required:""`
+	ManageWebhooks bool   `help:"Grant Manage Webhooks beside the role."`
+}
+
+// Run makes the member.
+func (m *memberAdd) Run(c *console) error {
+	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
+		made, err := base.Accounts.AddMember(c.ctx, inst.ID, account.NewMember{
+			Email: m.Email, Name: m.Name, Role: account.Role(m.Role), ManageWebhooks: m.ManageWebhooks,
+		})
+		if err != nil {
+			return err
+		}
+		return c.answer(newMemberRow(made), func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", made.Email, made.Role, inst.Name)
+		})
+	})
+}
+
+type memberRemove struct {
+	config.Storage
+
+	Institution string `help:"Slug of the institution."     required:""`
+	Email       string `arg:"" help:"The member's e-mail address."`
+}
+
+// Run takes the member out.
+func (m *memberRemove) Run(c *console) error {
+	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
+		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)
+		if err != nil {
+			return err
+		}
+		if err := base.Accounts.RemoveMember(c.ctx, account.Installation, inst.ID, member.UUID); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			UUID    string `json:"uuid"`
+			Removed bool   `json:"removed"`
+		}{member.UUID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s is no member of %s any more.\n", member.Email, inst.Name) })
+	})
+}
+
+type memberRole struct {
+	config.Storage
+
+	Institution    string `help:"Slug of the institution."                               required:""`
+	Email          string `arg:""                                                        help:"The member's e-mail address."`
+	Role           string `arg:""                                                        help:"owner, admin, issuer, signatory, auditor or developer."`
+	ManageWebhooks bool   `help:"Grant Manage Webhooks beside the role; without it, take it away."`
+}
+
+// Run changes the role.
+func (m *memberRole) Run(c *console) error {
+	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
+		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)
+		if err != nil {
+			return err
+		}
+		if err := base.Accounts.SetMember(c.ctx, account.Installation, inst.ID, member.UUID, account.Role(m.Role), m.ManageWebhooks); err != nil {
+			return err
+		}
+		if member, err = base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email); err != nil {
+			return err
+		}
+		return c.answer(newMemberRow(member), func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "%s is now %s of %s.\n", member.Email, member.Role, inst.Name)
+		})
+	})
+}

@@ -1,0 +1,159 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// openTx reads an open invitation of an institution for a hand that may work on
+// it.
+func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
+	if err := holdTx(ctx, tx, institutionID); err != nil {
+		return nil, err
+	}
+	i, err := scanInvitation(tx.QueryRowContext(ctx,
+		`SELECT `+invitationColumns+openInvitations+` AND n.institution_id = $1 AND n.uuid = $2`, institutionID, id))
+	if fault.Is(err, fault.NotFound) {
+		return nil, fault.New(fault.NotFound, "This institution has no such invitation that is open.")
+	}
+	if err != nil {
+		return nil, err
+	}
+	return i, allowTx(ctx, tx, by, institutionID, i.Role)
+}
+
+// Resend mails an invitation again, with a new link and the whole time before
+// it. The link of the mail before ends.
+func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id string) error {
+	now := s.now().UTC()
+	secret := rand.Text()
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		i, err := s.openTx(ctx, tx, by, institutionID, id)
+		if err != nil {
+			return err
+		}
+		if wait := i.SentAt.Add(resendAfter).Sub(now); wait > 0 {
+			return &fault.Error{Kind: fault.TooMany, Message: "This invitation was sent a moment ago. Try again in a minute.", RetryAfter: wait}
+		}
+		language, ok := s.Languages.Get(i.Language)
+		if !ok {
+			return fmt.Errorf("the language %s of an invitation is unknown", i.Language)
+		}
+		i.SentAt, i.ExpiresAt = now, now.Add(invitationLife)
+		hash := sha256.Sum256([]byte(secret))
+		if _, err := tx.ExecContext(ctx, `UPDATE invitations SET hash = $2, sent_at = $3, expires_at = $4 WHERE id = $1`,
+			i.ID, hash[:], db.Micros(i.SentAt), db.Micros(i.ExpiresAt)); err != nil {
+			return err
+		}
+		if err := s.recordTx(ctx, tx, audit.InvitationResent, i, nil); err != nil {
+			return err
+		}
+		return s.mailTx(ctx, tx, i, language, secret)
+	})
+	if err != nil {
+		return fmt.Errorf("sending an invitation again: %w", err)
+	}
+	return nil
+}
+
+// Revoke takes an invitation back.
+func (s *Invitations) Revoke(ctx context.Context, by, institutionID int64, id string) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		i, err := s.openTx(ctx, tx, by, institutionID, id)
+		if err != nil {
+			return err
+		}
+		return s.endTx(ctx, tx, i, "revoked_at", audit.InvitationRevoked)
+	})
+	if err != nil {
+		return fmt.Errorf("taking an invitation back: %w", err)
+	}
+	return nil
+}
+
+// Decline ends an invitation by the wish of whoever has its link.
+func (s *Invitations) Decline(ctx context.Context, secret string) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		i, err := s.bySecret(ctx, tx, secret)
+		if err != nil {
+			return err
+		}
+		a := audit.By(ctx)
+		a.Type, a.Name = audit.User, i.Email
+		return s.endTx(audit.With(ctx, a), tx, i, "revoked_at", audit.InvitationDeclined)
+	})
+	if err != nil {
+		return fmt.Errorf("declining an invitation: %w", err)
+	}
+	return nil
+}
+
+// endTx closes an invitation by setting a column to now; of two at once the
+// second finds none.
+func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, column string, action audit.Action) error {
+	var id int64
+	err := tx.QueryRowContext(ctx,
+		`UPDATE invitations SET `+column+` = $2 WHERE id = $1 AND accepted_at IS NULL AND revoked_at IS NULL RETURNING id`,
+		i.ID, db.Micros(s.now())).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errInvitation
+	}
+	if err != nil {
+		return err
+	}
+	return s.recordTx(ctx, tx, action, i, nil)
+}
+
+// Guest is who accepts an invitation: a person who is signed in, and whether
+// they proved their address.
+type Guest struct {
+	UserID int64
+	Proved bool
+}
+
+// Accept makes a person a member. Their address is the one that was invited, and
+// proved. Who is a member already keeps the role they have.
+func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (*Invitation, error) {
+	var i *Invitation
+	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		if i, err = s.bySecret(ctx, tx, secret); err != nil {
+			return err
+		}
+		var folded string
+		if err := tx.QueryRowContext(ctx, `SELECT email_folded FROM users WHERE id = $1`, g.UserID).Scan(&folded); err != nil {
+			return err
+		}
+		switch {
+		case folded != i.folded:
+			return errNotYours
+		case !g.Proved:
+			return errNotProved
+		}
+		if err := s.endTx(ctx, tx, i, "accepted_at", audit.InvitationAccepted); err != nil {
+			return err
+		}
+		added, err := s.Accounts.insertMemberTx(ctx, tx, i.InstitutionID, g.UserID, i.Role, i.ManageWebhooks)
+		if err != nil || !added {
+			return err
+		}
+		return s.Accounts.recordMemberTx(ctx, tx, audit.MemberAdded, i.InstitutionID, g.UserID, memberDetail(i.Role, i.ManageWebhooks))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("accepting an invitation: %w", err)
+	}
+	return i, nil
+}
+
+// For tells whether an invitation is for an address, in its folded form.
+func (i *Invitation) For(folded string) bool { return folded == i.folded }
+
+// Folded gives the invited address in its folded form.
+func (i *Invitation) Folded() string { return i.folded }

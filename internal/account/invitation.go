@@ -1,0 +1,249 @@
+package account
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	invitationLife = 7 * 24 * time.Hour
+	// maxInvitations bounds what one institution has open, and resendAfter how
+	// often it writes to one address.
+	maxInvitations = 200
+	resendAfter    = time.Minute
+)
+
+// Invitation asks somebody by mail to become a member.
+type Invitation struct {
+	ID             int64
+	UUID           string
+	InstitutionID  int64
+	Institution    string // its name
+	Slug           string
+	Email          string
+	Role           Role
+	ManageWebhooks bool
+	Language       string
+	Inviter        string // name
+	CreatedAt      time.Time
+	SentAt         time.Time
+	ExpiresAt      time.Time
+
+	folded string
+}
+
+// InvitationsConfig says what invitations are made with.
+type InvitationsConfig struct {
+	Accounts *Service
+	// Send queues a message in a transaction; a Mailer's EnqueueTx does.
+	Send      func(ctx context.Context, tx *db.Tx, m mail.Message) (string, error)
+	Languages *locale.Catalog
+	// Link gives the address of a path of the vault.
+	Link func(path string) string
+}
+
+// Invitations works on invitations. Their secrets are only in the mail: at
+// rest there is a hash.
+type Invitations struct {
+	InvitationsConfig
+
+	db  *db.DB
+	now func() time.Time
+}
+
+// NewInvitations makes a service.
+func NewInvitations(c InvitationsConfig) *Invitations {
+	return &Invitations{InvitationsConfig: c, db: c.Accounts.db, now: c.Accounts.now}
+}
+
+// InvitationPath is where the page of an invitation is, before its secret.
+const InvitationPath = "/invitation/"
+
+// NewInvitation is whom to invite, and as what.
+type NewInvitation struct {
+	Email          string
+	Role           Role
+	ManageWebhooks bool
+	// Language is the tag of the mail's language; empty is English.
+	Language string
+}
+
+var (
+	errInvitation = fault.New(fault.NotFound, "This invitation is over, or was taken back. Ask whoever invited you for a new one.")
+	errNotYours   = fault.New(fault.Forbidden, "This invitation is for another address. Sign in with the one it was sent to.")
+	errNotProved  = fault.New(fault.Forbidden, "Prove your e-mail address first, by the link that you were sent.")
+)
+
+// Invite invites a person and mails them.
+func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n NewInvitation) (*Invitation, error) {
+	email, language, err := s.check(&n)
+	if err != nil {
+		return nil, err
+	}
+	now := s.now().UTC()
+	i := &Invitation{
+		UUID: uuid.Must(uuid.NewV7()).String(), InstitutionID: institutionID, Email: email.Text, Role: n.Role,
+		ManageWebhooks: n.ManageWebhooks && !n.Role.Can(MayManageWebhooks), Language: language.Tag,
+		CreatedAt: now, SentAt: now, ExpiresAt: now.Add(invitationLife), folded: email.Folded,
+	}
+	secret := rand.Text()
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := holdTx(ctx, tx, institutionID); err != nil {
+			return err
+		}
+		if err := allowTx(ctx, tx, by, institutionID, n.Role); err != nil {
+			return err
+		}
+		if _, err := memberTx(ctx, tx, institutionID, "u.email_folded = $2", email.Folded); !fault.Is(err, fault.NotFound) {
+			return errors.Join(err, fault.OfField("email", "This person is a member already."))
+		}
+		if err := s.makeRoomTx(ctx, tx, institutionID, now); err != nil {
+			return err
+		}
+		if err := s.insertTx(ctx, tx, by, i, secret); err != nil {
+			return err
+		}
+		if err := s.recordTx(ctx, tx, audit.InvitationSent, i, memberDetail(i.Role, i.ManageWebhooks)); err != nil {
+			return err
+		}
+		return s.mailTx(ctx, tx, i, language, secret)
+	})
+	if db.UniqueOn(err, "invitations", "email_folded") {
+		return nil, fault.OfField("email", "This address has an invitation already: send it again, or take it back first.")
+	}
+	if err != nil {
+		return nil, fmt.Errorf("inviting: %w", err)
+	}
+	return i, nil
+}
+
+func (s *Invitations) check(n *NewInvitation) (Email, *locale.Language, error) {
+	var bad fault.Fields
+	email, err := ParseEmail(n.Email)
+	if err != nil {
+		bad.Add("email", err.Error())
+	}
+	if !n.Role.Valid() {
+		bad.Add("role", "Choose one of the roles.")
+	}
+	if n.Language == "" {
+		n.Language = "en"
+	}
+	language, ok := s.Languages.Get(n.Language)
+	if !ok {
+		bad.Add("language", "Choose one of the languages.")
+	}
+	return email, language, bad.Err()
+}
+
+// makeRoomTx takes back what is over, so that an address can be invited again.
+func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID int64, now time.Time) error {
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE invitations SET revoked_at = $2 WHERE institution_id = $1 AND expires_at <= $2 AND accepted_at IS NULL AND revoked_at IS NULL`,
+		institutionID, db.Micros(now)); err != nil {
+		return err
+	}
+	var open int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM invitations WHERE institution_id = $1 AND accepted_at IS NULL AND revoked_at IS NULL`,
+		institutionID).Scan(&open); err != nil {
+		return err
+	}
+	if open >= maxInvitations {
+		return fault.New(fault.TooMany, fmt.Sprintf("There are %d open invitations: take some back, or wait until they are accepted.", open))
+	}
+	return nil
+}
+
+func (s *Invitations) insertTx(ctx context.Context, tx *db.Tx, by int64, i *Invitation, secret string) error {
+	if err := tx.QueryRowContext(ctx, `SELECT name, slug FROM institutions WHERE id = $1`, i.InstitutionID).Scan(&i.Institution, &i.Slug); err != nil {
+		return err
+	}
+	i.Inviter = i.Institution
+	var inviter any
+	if by != Installation {
+		p, err := personTx(ctx, tx, "member", by)
+		if err != nil {
+			return err
+		}
+		inviter, i.Inviter = by, p.Name
+	}
+	hash := sha256.Sum256([]byte(secret))
+	return tx.QueryRowContext(ctx, `
+		INSERT INTO invitations (uuid, institution_id, email, email_folded, role, manage_webhooks, language, hash, inviter_id, inviter_name,
+			created_at, sent_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12) RETURNING id`,
+		i.UUID, i.InstitutionID, i.Email, i.folded, string(i.Role), i.ManageWebhooks, i.Language, hash[:], inviter, i.Inviter,
+		db.Micros(i.CreatedAt), db.Micros(i.ExpiresAt)).Scan(&i.ID)
+}
+
+func (s *Invitations) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, i *Invitation, detail audit.Detail) error {
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: i.InstitutionID, At: s.now(), Action: action, Detail: detail, Subject: audit.Subject{Type: "invitation", ID: i.UUID, Name: i.Email},
+	})
+}
+
+const invitationColumns = `n.id, n.uuid, n.institution_id, i.name, i.slug, n.email, n.email_folded, n.role, n.manage_webhooks, n.language, n.inviter_name,
+	n.created_at, n.sent_at, n.expires_at`
+
+const openInvitations = ` FROM invitations n JOIN institutions i ON i.id = n.institution_id WHERE n.accepted_at IS NULL AND n.revoked_at IS NULL`
+
+func scanInvitation(row interface{ Scan(dest ...any) error }) (*Invitation, error) {
+	var i Invitation
+	var created, sent, expires int64
+	err := row.Scan(&i.ID, &i.UUID, &i.InstitutionID, &i.Institution, &i.Slug, &i.Email, &i.folded, &i.Role, &i.ManageWebhooks, &i.Language, &i.Inviter,
+		&created, &sent, &expires)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errInvitation
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading an invitation: %w", err)
+	}
+	i.CreatedAt, i.SentAt, i.ExpiresAt = db.Time(created), db.Time(sent), db.Time(expires)
+	return &i, nil
+}
+
+// List gives the open invitations of an institution, those that are over
+// included, newest first.
+func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Invitation, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+invitationColumns+openInvitations+` AND n.institution_id = $1 ORDER BY n.id DESC`, institutionID)
+	if err != nil {
+		return nil, fmt.Errorf("listing invitations: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		i, err := scanInvitation(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, *i)
+	}
+	return list, rows.Err()
+}
+
+// Over tells whether an invitation's time has ended.
+func (i *Invitation) Over(now time.Time) bool { return !now.Before(i.ExpiresAt) }
+
+// BySecret gives the invitation that a mailed link is of. What is over, taken
+// back or accepted is not found.
+func (s *Invitations) BySecret(ctx context.Context, secret string) (*Invitation, error) {
+	return s.bySecret(ctx, s.db, secret)
+}
+
+func (s *Invitations) bySecret(ctx context.Context, q db.Queryer, secret string) (*Invitation, error) {
+	hash := sha256.Sum256([]byte(secret))
+	return scanInvitation(q.QueryRowContext(ctx,
+		`SELECT `+invitationColumns+openInvitations+` AND n.hash = $1 AND n.expires_at > $2`, hash[:], db.Micros(s.now())))
+}

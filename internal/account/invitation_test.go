@@ -1,0 +1,268 @@
+package account_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// post is where invitations go, and their clock.
+type post struct {
+	*account.Invitations
+
+	now  time.Time
+	sent []mail.Message
+}
+
+func desk(t *testing.T, d *db.DB) (*post, *crew) {
+	t.Helper()
+	languages, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := &post{now: time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)}
+	c := man(t, d, func() time.Time { return p.now }, "AAA")
+	p.Invitations = account.NewInvitations(account.InvitationsConfig{
+		Accounts: c.s, Languages: languages, Link: func(path string) string { return "https://vault.example.org" + path },
+		Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {
+			p.sent = append(p.sent, m)
+			return "id", nil
+		},
+	})
+	return p, c
+}
+
+// secret gives what the last mail's link holds.
+func (p *post) secret(t *testing.T) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(p.sent[len(p.sent)-1].Text, "https://vault.example.org"+account.InvitationPath)
+	if !ok {
+		t.Fatalf("no link in %s", p.sent[len(p.sent)-1].Text)
+	}
+	secret, _, _ := strings.Cut(rest, "\n")
+	if len(secret) < 26 {
+		t.Fatalf("the secret %q is short", secret)
+	}
+	return secret
+}
+
+// person makes somebody with an account.
+func person(t *testing.T, d *db.DB, email string) (id int64) {
+	t.Helper()
+	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(t.Context(), `INSERT INTO users (uuid, email, email_folded, name, created_at) VALUES ($1, $1, $1, $1, 0) RETURNING id`, email).Scan(&id)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+func TestInvitation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p, c := desk(t, d)
+		admin := c.of[account.Admin]
+		i, err := p.Invite(t.Context(), admin.UserID, c.ID, account.NewInvitation{Email: "Guest@Example.org", Role: account.Issuer, ManageWebhooks: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		m, secret := p.sent[0], p.secret(t)
+		if m.To.Email != "Guest@Example.org" || !strings.Contains(m.Subject, "University AAA") || !strings.Contains(m.Text, "Admin invites you") ||
+			!strings.Contains(m.Text, "Issuer") || !strings.Contains(m.Text, "8 March 2026") || !strings.Contains(m.HTML, secret) || !strings.HasSuffix(m.Unsubscribe, secret+"/decline") {
+			t.Errorf("%+v", m)
+		}
+		var hash []byte
+		if err := d.QueryRowContext(t.Context(), `SELECT hash FROM invitations WHERE uuid = $1`, i.UUID).Scan(&hash); err != nil || len(hash) != 32 || bytes.Contains(hash, []byte(secret[:8])) {
+			t.Errorf("at rest: %x, %v", hash, err)
+		}
+		found, err := p.BySecret(t.Context(), secret)
+		if err != nil || found.Institution != "University AAA" || found.Inviter != "Admin" || !found.For("guest@example.org") {
+			t.Fatalf("%+v, %v", found, err)
+		}
+		guest, stranger := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
+		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: stranger, Proved: true}); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("a stranger accepts: %v", err)
+		}
+		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest}); !fault.Is(err, fault.Forbidden) {
+			t.Errorf("an unproved address accepts: %v", err)
+		}
+		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Proved: true}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("a guess accepts: %v", err)
+		}
+		// Of several at once one accepts.
+		var wg sync.WaitGroup
+		errs := make([]error, 4)
+		for n := range errs {
+			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Guest{UserID: guest, Proved: true}) })
+		}
+		wg.Wait()
+		done := 0
+		for _, err := range errs {
+			if err == nil {
+				done++
+			} else if !fault.Is(err, fault.NotFound) {
+				t.Error(err)
+			}
+		}
+		member, err := c.s.Membership(t.Context(), guest, c.Slug)
+		if err != nil || done != 1 || member.Role != account.Issuer || !member.ManageWebhooks {
+			t.Errorf("%d accepted: %+v, %v", done, member, err)
+		}
+		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 0 {
+			t.Errorf("still open: %+v, %v", list, err)
+		}
+		got := fmt.Sprint(actions(t, d, c.ID)[6:])
+		if got != "[invitation.sent invitation.accepted member.added]" {
+			t.Error(got)
+		}
+	})
+}
+
+func TestInvitationsWhoMay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p, c := desk(t, d)
+		other := man(t, d, time.Now, "BBB")
+		for by, hand := range c.of {
+			for _, as := range account.Roles {
+				i, err := p.Invite(t.Context(), hand.UserID, c.ID, account.NewInvitation{Email: string(by) + "-" + string(as.Role) + "@guest.example.org", Role: as.Role})
+				allowed := by == account.Owner || by == account.Admin && as.Role != account.Owner
+				if allowed != (err == nil) || !allowed && !fault.Is(err, fault.Forbidden) {
+					t.Errorf("%s invites a %s: %v", by, as.Role, err)
+				}
+				if err != nil {
+					continue
+				}
+				for name, f := range map[string]func(by, institutionID int64) error{
+					"resends": func(by, id int64) error { return p.Resend(t.Context(), by, id, i.UUID) },
+					"revokes": func(by, id int64) error { return p.Revoke(t.Context(), by, id, i.UUID) },
+				} {
+					if err := f(other.of[account.Owner].UserID, other.ID); !fault.Is(err, fault.NotFound) {
+						t.Errorf("another institution %s: %v", name, err)
+					}
+					if err := f(c.of[account.Developer].UserID, c.ID); !fault.Is(err, fault.Forbidden) {
+						t.Errorf("a developer %s: %v", name, err)
+					}
+				}
+			}
+		}
+		if _, err := p.Invite(t.Context(), other.of[account.Owner].UserID, c.ID, account.NewInvitation{Email: "x@example.org", Role: account.Issuer}); !fault.Is(err, fault.NotFound) {
+			t.Errorf("another institution's owner invites: %v", err)
+		}
+		for name, n := range map[string]account.NewInvitation{
+			"address": {Email: "x", Role: account.Issuer}, "role": {Email: "x@example.org"}, "language": {Email: "x@example.org", Role: account.Issuer, Language: "tlh"},
+			"member": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "invited": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
+		} {
+			if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, n); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+	})
+}
+
+func TestInvitationEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		p, c := desk(t, d)
+		owner, guest := c.of[account.Owner], person(t, d, "guest@example.org")
+		accept := func(secret string) error {
+			_, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest, Proved: true})
+			return err
+		}
+		over := func(what, secret string) {
+			t.Helper()
+			if err := accept(secret); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+			if _, err := p.BySecret(t.Context(), secret); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s is shown: %v", what, err)
+			}
+		}
+		invite := func() (string, string) {
+			t.Helper()
+			i, err := p.Invite(t.Context(), owner.UserID, c.ID, account.NewInvitation{Email: "guest@example.org", Role: account.Auditor, Language: "de"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			return i.UUID, p.secret(t)
+		}
+		id, first := invite()
+		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.TooMany) {
+			t.Errorf("sent twice in a minute: %v", err)
+		}
+		p.now = p.now.Add(time.Hour)
+		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); err != nil {
+			t.Fatal(err)
+		}
+		over("the link before the last mail", first)
+		second := p.secret(t)
+		if !strings.Contains(p.sent[1].Text, "Einladung ansehen") {
+			t.Errorf("sent again in another language: %s", p.sent[1].Text)
+		}
+		p.now = p.now.Add(7*24*time.Hour - time.Second)
+		if _, err := p.BySecret(t.Context(), second); err != nil {
+			t.Errorf("a second before its end: %v", err)
+		}
+		p.now = p.now.Add(time.Second)
+		over("at its end", second)
+		// What is over is still listed, can be sent again, and stands in nobody's way.
+		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Over(p.now) {
+			t.Errorf("%+v, %v", list, err)
+		}
+		id, third := invite()
+		if err := p.Revoke(t.Context(), owner.UserID, c.ID, id); err != nil {
+			t.Fatal(err)
+		}
+		over("taken back", third)
+		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.NotFound) {
+			t.Errorf("what was taken back is sent again: %v", err)
+		}
+		_, fourth := invite()
+		if err := p.Decline(t.Context(), fourth); err != nil {
+			t.Fatal(err)
+		}
+		over("declined", fourth)
+		// Whoever is removed takes what they sent along.
+		if _, err := p.Invite(t.Context(), c.of[account.Admin].UserID, c.ID, account.NewInvitation{Email: "guest@example.org", Role: account.Admin}); err != nil {
+			t.Fatal(err)
+		}
+		if err := c.s.RemoveMember(t.Context(), owner.UserID, c.ID, c.of[account.Admin].UUID); err != nil {
+			t.Fatal(err)
+		}
+		over("sent by one who was removed", p.secret(t))
+		list, _, err := audit.New(d).List(t.Context(), c.ID, audit.Filter{Action: "invitation.declined"}, "", 10)
+		if err != nil || len(list) != 1 || list[0].Actor.Name != "guest@example.org" || list[0].Actor.Type != audit.User {
+			t.Errorf("%+v, %v", list, err)
+		}
+	})
+}
+
+// In each language, with names that would break a header or a page.
+func TestInvitationLetters(t *testing.T) {
+	t.Parallel()
+	p, c := desk(t, dbtest.Open(t, t.TempDir(), ""))
+	for i, l := range p.Languages.Languages() {
+		if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, account.NewInvitation{
+			Email: fmt.Sprintf("g%d@example.org", i), Role: account.Roles[i%len(account.Roles)].Role, Language: l.Tag,
+		}); err != nil {
+			t.Errorf("%s: %v", l.Tag, err)
+			continue
+		}
+		m := p.sent[i]
+		if len(m.Text)+len(m.HTML) > 30<<10 || strings.Contains(m.Text, "{") || strings.Contains(m.HTML, "<img") || !strings.Contains(m.HTML, `lang="`+l.Tag+`"`) {
+			t.Errorf("%s: %s", l.Tag, m.Text)
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package account
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// mailTx queues the mail of an invitation.
+func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *locale.Language, secret string) error {
+	m, err := i.message(l, s.Link(InvitationPath+secret))
+	if err != nil {
+		return err
+	}
+	m.Unsubscribe = s.Link(InvitationPath + secret + "/decline")
+	_, err = s.Send(ctx, tx, m)
+	return err
+}
+
+// message writes the mail.
+func (i *Invitation) message(l *locale.Language, link string) (mail.Message, error) {
+	say, failed := speak(l, "invitation.")
+	role := say("role_" + string(i.Role))
+	letter := mail.Letter{
+		Language: l.Tag, Heading: say("heading", "institution", i.Institution),
+		Paragraphs: []string{
+			say("text", "inviter", i.Inviter, "institution", i.Institution, "role", role),
+			say("ends", "date", l.Date(i.ExpiresAt.In(time.UTC))),
+		},
+		Button: &mail.Button{Label: say("button"), URL: link},
+		Why:    say("why", "inviter", i.Inviter, "email", i.Email),
+	}
+	subject := say("subject", "institution", i.Institution)
+	if err := failed(); err != nil {
+		return mail.Message{}, err
+	}
+	return letter.Message(mail.Address{Email: i.Email}, subject)
+}
+
+// OpenedTx mails the owner of an institution that an operator made for them.
+func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
+	l, ok := s.Languages.Get(language)
+	if !ok {
+		return fault.OfField("language", "Choose one of the languages.")
+	}
+	say, failed := speak(l, "opened.")
+	letter := mail.Letter{
+		Language: l.Tag, Heading: say("heading", "institution", i.Name),
+		Paragraphs: []string{say("text", "inviter", operator, "institution", i.Name), say("how", "email", owner.Email)},
+		Button:     &mail.Button{Label: say("button"), URL: s.Link("/sign-in")},
+		Why:        say("why", "inviter", operator, "email", owner.Email),
+	}
+	subject := say("subject", "institution", i.Name)
+	if err := failed(); err != nil {
+		return err
+	}
+	m, err := letter.Message(mail.Address{Name: owner.Name, Email: owner.Email}, subject)
+	if err != nil {
+		return err
+	}
+	_, err = s.Send(ctx, tx, m)
+	return err
+}
+
+// speak gives what finds the messages of a section, and what tells in the end
+// which of them could not be written.
+func speak(l *locale.Language, section string) (say func(key string, args ...any) string, failed func() error) {
+	var errs []error
+	return func(key string, args ...any) string {
+			text, err := l.Text(section+key, args...)
+			if err != nil {
+				errs = append(errs, err)
+			}
+			return text
+		}, func() error {
+			return errors.Join(errs...)
+		}
+}

@@ -1,0 +1,162 @@
+package db
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+)
+
+func openWithStatements(t *testing.T, bound int) *DB {
+	t.Helper()
+	d, err := Open(t.Context(), t.TempDir(), "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	d.statements = newStatements(d.read, bound)
+	return d
+}
+
+// number asks for n, by a text of its own or by an argument.
+func number(ctx context.Context, d *DB, query string, args ...any) (n int, err error) {
+	err = d.QueryRowContext(ctx, query, args...).Scan(&n)
+	return n, err
+}
+
+// numbers is number for several rows.
+func numbers(ctx context.Context, d *DB, query string, args ...any) (list []int, err error) {
+	rows, err := d.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var n int
+		if err := rows.Scan(&n); err != nil {
+			return nil, err
+		}
+		list = append(list, n)
+	}
+	return list, rows.Err()
+}
+
+func TestStatementsOfManyAtOnce(t *testing.T) {
+	t.Parallel()
+	d := openWithStatements(t, 5)
+	var all sync.WaitGroup
+	for worker := range 8 {
+		all.Go(func() {
+			for i := range 400 {
+				// Ten texts for five places.
+				text, want := fmt.Sprintf(`SELECT $1 + %d`, i%10), worker*1000+i%10
+				if i%2 == 0 {
+					if n, err := number(t.Context(), d, text, worker*1000); err != nil || n != want {
+						t.Errorf("%s: %d, %v, want %d", text, n, err, want)
+					}
+					continue
+				}
+				if got, err := numbers(t.Context(), d, text+` UNION ALL SELECT 0`, worker*1000); err != nil || !slices.Equal(got, []int{want, 0}) {
+					t.Errorf("%s: %v, %v, want %d", text, got, err, want)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n := len(d.statements.kept); n != 5 {
+		t.Errorf("%d statements are kept", n)
+	}
+}
+
+func TestStatementsAreBounded(t *testing.T) {
+	t.Parallel()
+	d := openWithStatements(t, 3)
+	for i := range notedStatements * 3 {
+		if n, err := number(t.Context(), d, fmt.Sprintf(`SELECT %d`, i)); err != nil || n != i {
+			t.Fatalf("%d, %v", n, err)
+		}
+	}
+	if len(d.statements.kept) != 0 || len(d.statements.noted) > notedStatements {
+		t.Errorf("of texts that come once %d are kept, %d noted", len(d.statements.kept), len(d.statements.noted))
+	}
+	for range 3 * statementUses {
+		for i := range 6 {
+			if n, err := number(t.Context(), d, `SELECT $1 -- `+fmt.Sprint(i), i); err != nil || n != i {
+				t.Fatalf("%d, %v", n, err)
+			}
+		}
+	}
+	if n := len(d.statements.kept); n != 3 {
+		t.Errorf("%d statements are kept", n)
+	}
+}
+
+func TestStatementsThatFail(t *testing.T) {
+	t.Parallel()
+	d := openWithStatements(t, 3)
+	for range 2 * statementUses {
+		if _, err := number(t.Context(), d, `SELECT missing FROM nowhere`); err == nil {
+			t.Error("a wrong statement is answered")
+		}
+	}
+	if n := len(d.statements.kept); n != 0 {
+		t.Errorf("%d statements are kept", n)
+	}
+	// A caller that is gone must not take the place for others.
+	gone, cancel := context.WithCancel(t.Context())
+	cancel()
+	for range 2 * statementUses {
+		if _, err := number(gone, d, `SELECT 7`); err == nil {
+			t.Error("who is gone is answered")
+		}
+	}
+	for range 2 * statementUses {
+		if n, err := number(t.Context(), d, `SELECT 7`); err != nil || n != 7 {
+			t.Errorf("%d, %v", n, err)
+		}
+	}
+	if n := len(d.statements.kept); n != 1 {
+		t.Errorf("%d statements are kept", n)
+	}
+}
+
+// A kept statement knows what changed since it was prepared.
+func TestStatementAfterTheSchemaChanged(t *testing.T) {
+	t.Parallel()
+	d := openWithStatements(t, 3)
+	change := func(text string) {
+		t.Helper()
+		if err := d.Tx(t.Context(), func(tx *Tx) error {
+			_, err := tx.ExecContext(t.Context(), text)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	change(`CREATE TABLE note (n INTEGER NOT NULL)`)
+	change(`INSERT INTO note (n) VALUES (1), (2)`)
+	for _, then := range []string{
+		`INSERT INTO note (n) VALUES (3)`, `CREATE INDEX note_n_idx ON note (n)`, `ALTER TABLE note ADD COLUMN m INTEGER NOT NULL DEFAULT 0`, `DROP TABLE note`,
+		`CREATE TABLE note (m TEXT, n INTEGER NOT NULL)`, `INSERT INTO note (n) VALUES (9)`,
+	} {
+		change(then)
+		want := 0
+		if then != `DROP TABLE note` {
+			if err := d.read.QueryRowContext(t.Context(), `SELECT coalesce(max(n), 0) FROM note`).Scan(&want); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for range 2 * statementUses {
+			n, err := number(t.Context(), d, `SELECT coalesce(max(n), 0) FROM note`)
+			if (err != nil) != (then == `DROP TABLE note`) || n != want {
+				t.Errorf("after %s: %d, %v, want %d", then, n, err, want)
+			}
+		}
+	}
+}

@@ -1,0 +1,83 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// AskAddress mails a link to an address that the person of a session wants to
+// have; callers see to it that they were asked again who they are. An address that
+// somebody has gets no link, but its owner a letter; the answer is the same.
+func (s *Service) AskAddress(ctx context.Context, session *Session, address string, from Origin) error {
+	email, err := account.ParseEmail(address)
+	if err != nil {
+		return fault.OfField("email", err.Error())
+	}
+	if _, err := s.try(ctx, tryMail, email.Folded, from); err != nil {
+		return err
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		owner, err := s.ByEmail(ctx, tx, email.Folded)
+		if err == nil && owner.ID != session.Person.ID {
+			return s.writeTx(ctx, tx, owner, "letter_taken", "")
+		}
+		if err != nil && !errors.Is(err, ErrNoPerson) {
+			return err
+		}
+		secret, err := s.newProofTx(ctx, tx, Proof{Purpose: ToChangeAddress, userID: session.Person.ID, Email: email.Text, EmailFolded: email.Folded})
+		if err != nil {
+			return err
+		}
+		to := session.Person
+		to.Email = email.Text
+		return s.writeTx(ctx, tx, to, "letter_address", paths[ToChangeAddress]+secret)
+	})
+}
+
+// ChangeAddress gives a person the address that a link was mailed to. The old one
+// is told, and links mailed to it end. Only who is signed in as that person can: a
+// link that went astray gives nobody an account.
+func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		proof, err := s.useTx(ctx, tx, ToChangeAddress, secret)
+		if err != nil {
+			return err
+		}
+		if proof.userID != session.Person.ID {
+			return ErrLink
+		}
+		old, err := s.Person(ctx, tx, proof.userID)
+		if err != nil {
+			return err
+		}
+		// Written so that an address which is taken is no failed statement, after which
+		// PostgreSQL would do nothing more in this transaction.
+		res, err := tx.ExecContext(ctx, `
+			UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
+			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, old.ID, proof.Email, proof.EmailFolded)
+		if db.UniqueOn(err, "users", "email_folded") {
+			return ErrTaken
+		}
+		if err != nil {
+			return fmt.Errorf("changing an address: %w", err)
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(ErrTaken, err)
+		}
+		if err := s.proveTx(ctx, tx, old.ID); err != nil {
+			return err
+		}
+		if err := voidTx(ctx, tx, old.ID); err != nil {
+			return err
+		}
+		if old.EmailFolded == proof.EmailFolded {
+			return nil
+		}
+		return s.tellTx(ctx, tx, old, addressChanged)
+	})
+}

@@ -1,0 +1,285 @@
+package identity
+
+import (
+	"context"
+	"crypto/rand"
+	"database/sql"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+const (
+	// codeStep, codeDigits and codeSkew are those that authenticator programs have
+	// (RFC 6238, 4 and 5.2): one step before and after is taken for slow hands.
+	codeStep   = 30 * time.Second
+	codeDigits = 6
+	codeSkew   = 1
+	// codeSecret is in bytes (RFC 4226, 4, R6).
+	codeSecret = 20
+	// recoveryCodes is how many there are, each of recoveryLength letters and digits:
+	// 80 random bits.
+	recoveryCodes  = 10
+	recoveryLength = 16
+	recoveryGroup  = 4
+)
+
+// hasAuthenticator tells whether a person is asked for a second factor.
+func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, error) {
+	var n int
+	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM authenticators WHERE user_id = $1 AND confirmed_at IS NOT NULL`, personID).Scan(&n); err != nil {
+		return false, fmt.Errorf("looking for a second factor: %w", err)
+	}
+	return n > 0, nil
+}
+
+// Codes is how a person's second factor stands.
+type Codes struct {
+	On bool
+	// Left is how many recovery codes are unused.
+	Left int
+}
+
+// Codes tells how the second factor of a person stands.
+func (s *Service) Codes(ctx context.Context, personID int64) (Codes, error) {
+	on, err := hasAuthenticator(ctx, s.DB, personID)
+	if err != nil {
+		return Codes{}, err
+	}
+	c := Codes{On: on}
+	if err := s.DB.QueryRowContext(ctx, `SELECT count(*) FROM recovery_codes WHERE user_id = $1 AND used_at IS NULL`, personID).Scan(&c.Left); err != nil {
+		return Codes{}, fmt.Errorf("counting recovery codes: %w", err)
+	}
+	return c, nil
+}
+
+// Enrolment is what a program that makes one-time passwords is told.
+type Enrolment struct {
+	// Secret is in base32, for typing; URI is for a QR code.
+	Secret, URI string
+}
+
+// sealFor binds an encrypted secret to its person.
+func sealFor(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
+
+// BeginCodes gives a person a secret for one-time passwords, which asks nobody for
+// a code until they have shown one. Until then it stays the same, so that a page
+// that is opened again shows what was scanned before.
+func (s *Service) BeginCodes(ctx context.Context, p Person) (Enrolment, error) {
+	var secret string
+	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		var confirmed bool
+		var err error
+		secret, _, confirmed, err = s.authenticatorTx(ctx, tx, p.ID)
+		switch {
+		case err == nil && confirmed:
+			return errCodesOn
+		case err == nil:
+			return nil
+		case !errors.Is(err, sql.ErrNoRows):
+			return err
+		}
+		raw := make([]byte, codeSecret)
+		if _, err := rand.Read(raw); err != nil {
+			return fmt.Errorf("making a secret: %w", err)
+		}
+		secret = base32.StdEncoding.EncodeToString(raw)
+		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(secret), sealFor(p.ID))
+		if err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, `INSERT INTO authenticators (user_id, secret, last_step, created_at) VALUES ($1, $2, 0, $3)`, p.ID, sealed, db.Micros(s.Now()))
+		return err
+	})
+	if err != nil {
+		return Enrolment{}, err
+	}
+	q := url.Values{"secret": {secret}, "issuer": {s.host}}
+	u := url.URL{Scheme: "otpauth", Host: "totp", Path: "/" + s.host + ":" + p.Email, RawQuery: strings.ReplaceAll(q.Encode(), "+", "%20")}
+	return Enrolment{Secret: secret, URI: u.String()}, nil
+}
+
+// errCodesOn is a second factor that is there already.
+var errCodesOn = errors.New("one-time passwords are on already")
+
+// authenticatorTx reads a person's secret.
+func (s *Service) authenticatorTx(ctx context.Context, q db.Queryer, personID int64) (secret string, last int64, confirmed bool, err error) {
+	var sealed []byte
+	if err := q.QueryRowContext(ctx, `SELECT secret, last_step, confirmed_at IS NOT NULL FROM authenticators WHERE user_id = $1`, personID).
+		Scan(&sealed, &last, &confirmed); err != nil {
+		return "", 0, false, err
+	}
+	text, err := s.Ring.Open(keyring.CodeSecret, sealed, sealFor(personID))
+	return string(text), last, confirmed, err
+}
+
+// ConfirmCodes turns the second factor on for who shows a first code, and gives the
+// recovery codes, which are shown this once.
+func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code string, from Origin) (recovery []string, err error) {
+	forgive, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
+	if err != nil {
+		return nil, err
+	}
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		ok, err := s.codeTx(ctx, tx, session.Person.ID, code, false)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ErrCode
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE authenticators SET confirmed_at = $2 WHERE user_id = $1`, session.Person.ID, db.Micros(s.Now())); err != nil {
+			return fmt.Errorf("turning the second factor on: %w", err)
+		}
+		if recovery, err = newRecoveryTx(ctx, tx, session.Person.ID); err != nil {
+			return err
+		}
+		return s.tellTx(ctx, tx, session.Person, codesOn)
+	})
+	if err != nil {
+		return nil, err
+	}
+	return recovery, forgive(ctx)
+}
+
+// NewRecoveryCodes replaces a person's recovery codes.
+func (s *Service) NewRecoveryCodes(ctx context.Context, p Person) (recovery []string, err error) {
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		recovery, err = newRecoveryTx(ctx, tx, p.ID)
+		return err
+	})
+	return recovery, err
+}
+
+func newRecoveryTx(ctx context.Context, tx *db.Tx, personID int64) (codes []string, err error) {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM recovery_codes WHERE user_id = $1`, personID); err != nil {
+		return nil, fmt.Errorf("replacing recovery codes: %w", err)
+	}
+	for range recoveryCodes {
+		code := rand.Text()[:recoveryLength]
+		if _, err := tx.ExecContext(ctx, `INSERT INTO recovery_codes (user_id, hash) VALUES ($1, $2)`, personID, hashOf(code)); err != nil {
+			return nil, fmt.Errorf("replacing recovery codes: %w", err)
+		}
+		var groups []string
+		for i := 0; i < recoveryLength; i += recoveryGroup {
+			groups = append(groups, code[i:i+recoveryGroup])
+		}
+		codes = append(codes, strings.Join(groups, "-"))
+	}
+	return codes, nil
+}
+
+// EndCodes turns the second factor off.
+func (s *Service) EndCodes(ctx context.Context, p Person) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := dropCodesTx(ctx, tx, p.ID); err != nil {
+			return err
+		}
+		return s.tellTx(ctx, tx, p, codesOff)
+	})
+}
+
+func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
+	for _, table := range []string{"authenticators", "recovery_codes"} {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE user_id = $1`, personID); err != nil { //nolint:gosec // the tables are ours
+			return fmt.Errorf("turning the second factor off: %w", err)
+		}
+	}
+	return nil
+}
+
+// Code lets a session that waits for the second factor in: by a one-time password
+// or a recovery code. Its id is new.
+func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, error) {
+	pending, err := s.Pending(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	forgive, err := s.try(ctx, tryCode, pending.Person.EmailFolded, from)
+	if err != nil {
+		return nil, err
+	}
+	var e *Entry
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		ok, err := s.codeTx(ctx, tx, pending.Person.ID, code, true)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return ErrCode
+		}
+		e, err = s.enterTx(ctx, tx, pending.Person, pending.Method, false, from)
+		return err
+	})
+	if err != nil {
+		return nil, err
+	}
+	return e, forgive(ctx)
+}
+
+// codeTx tells whether a code is good, and uses it up.
+func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code string, recovery bool) (bool, error) {
+	code = strings.ToUpper(strings.Map(func(r rune) rune {
+		if r == '-' || r == ' ' || r == '\u00a0' {
+			return -1
+		}
+		return r
+	}, code))
+	var res sql.Result
+	var err error
+	switch {
+	case len(code) == codeDigits:
+		step, err := s.stepTx(ctx, tx, personID, code)
+		if err != nil || step == 0 {
+			return false, err
+		}
+		// Of two that come with one code at once, one finds the step older.
+		res, err = tx.ExecContext(ctx, `UPDATE authenticators SET last_step = $2 WHERE user_id = $1 AND last_step < $2`, personID, step)
+		if err != nil {
+			return false, fmt.Errorf("using a code up: %w", err)
+		}
+	case recovery && len(code) == recoveryLength:
+		res, err = tx.ExecContext(ctx, `UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND hash = $2 AND used_at IS NULL`,
+			personID, hashOf(code), db.Micros(s.Now()))
+		if err != nil {
+			return false, fmt.Errorf("using a code up: %w", err)
+		}
+	default:
+		return false, nil
+	}
+	n, err := res.RowsAffected()
+	return n == 1, err
+}
+
+// stepTx gives the time step of a code, 0 where it is of none.
+func (s *Service) stepTx(ctx context.Context, tx *db.Tx, personID int64, code string) (int64, error) {
+	secret, _, _, err := s.authenticatorTx(ctx, tx, personID)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("reading the secret of one-time passwords: %w", err)
+	}
+	now := s.Now().Unix() / int64(codeStep/time.Second)
+	var found int64
+	for step := now - codeSkew; step <= now+codeSkew; step++ {
+		ok, err := hotp.ValidateCustom(code, uint64(step), secret, hotp.ValidateOpts{Digits: codeDigits, Algorithm: otp.AlgorithmSHA1})
+		if err != nil {
+			return 0, fmt.Errorf("checking a one-time password: %w", err)
+		}
+		if ok {
+			found = step
+		}
+	}
+	return found, nil
+}

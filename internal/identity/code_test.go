@@ -1,0 +1,248 @@
+package identity
+
+import (
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/totp"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// code gives what an authenticator program shows, made from the address that it
+// scanned alone.
+func (b *bench) code(uri string) string {
+	b.t.Helper()
+	key, err := otp.NewKeyFromURL(uri)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	code, err := totp.GenerateCode(key.Secret(), b.now())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return code
+}
+
+// enrol turns the second factor on.
+func (b *bench) enrol(e *Entry) (uri string, recovery []string) {
+	b.t.Helper()
+	enrolment, err := b.BeginCodes(b.t.Context(), e.Session.Person)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if recovery, err = b.ConfirmCodes(b.t.Context(), &e.Session, b.code(enrolment.URI), home); err != nil {
+		b.t.Fatal(err)
+	}
+	return enrolment.URI, recovery
+}
+
+func (b *bench) signIn() *Entry {
+	b.t.Helper()
+	e, err := b.SignIn(b.t.Context(), address, password, home)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return e
+}
+
+// enter is signIn without the hashing.
+func (b *bench) enter() (e *Entry) {
+	b.t.Helper()
+	err := b.d.Tx(b.t.Context(), func(tx *db.Tx) (err error) {
+		e, err = b.EnterTx(b.t.Context(), tx, 1, home)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return e
+}
+
+func TestEnrolment(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		begun, err := b.BeginCodes(ctx, e.Session.Person)
+		if err != nil {
+			t.Fatal(err)
+		}
+		again, err := b.BeginCodes(ctx, e.Session.Person)
+		if err != nil || again != begun {
+			t.Errorf("a page opened again shows another secret, %v", err)
+		}
+		if key, err := otp.NewKeyFromURL(begun.URI); err != nil || key.Issuer() != "vault.example" || key.AccountName() != address || key.Secret() != begun.Secret {
+			t.Errorf("%s: %v", begun.URI, err)
+		}
+		var sealed []byte
+		if err := d.QueryRowContext(ctx, `SELECT secret FROM authenticators`).Scan(&sealed); err != nil || strings.Contains(string(sealed), begun.Secret) {
+			t.Errorf("the secret is kept as it is, %v", err)
+		}
+		if b.signIn().Session.Pending {
+			t.Error("a second factor that is not confirmed is asked for")
+		}
+		if _, err := b.ConfirmCodes(ctx, &e.Session, "000000", home); !errors.Is(err, ErrCode) {
+			t.Errorf("a wrong code: %v", err)
+		}
+		recovery, err := b.ConfirmCodes(ctx, &e.Session, b.code(begun.URI), home)
+		if err != nil || len(recovery) != 10 {
+			t.Fatalf("%v, %v", recovery, err)
+		}
+		if b.count(`SELECT count(*) FROM recovery_codes WHERE hash = $1`, []byte(recovery[0])) != 0 {
+			t.Error("a recovery code is kept as it is")
+		}
+		if _, err := b.BeginCodes(ctx, e.Session.Person); err == nil {
+			t.Error("a secret in use is shown again")
+		}
+		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
+			t.Errorf("%+v, %v", c, err)
+		}
+		if err := b.EndCodes(ctx, e.Session.Person); err != nil {
+			t.Fatal(err)
+		}
+		if b.signIn().Session.Pending {
+			t.Error("turned off, it is asked for")
+		}
+	})
+}
+
+func TestSecondFactor(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		uri, recovery := b.enrol(b.join(address))
+		b.wait(codeStep)
+		for name, begin := range map[string]func() (*Entry, error){
+			"password": func() (*Entry, error) { return b.SignIn(ctx, address, password, home) },
+			"link":     func() (*Entry, error) { return b.SignInByLink(ctx, b.link(ToSignIn, address), home) },
+		} {
+			e, err := begin()
+			if err != nil || !e.Session.Pending || e.Device != "" {
+				t.Fatalf("by %s: %+v, %v", name, e, err)
+			}
+			waiting := e.with(home)
+			if _, err := b.Session(ctx, waiting); !errors.Is(err, ErrNoSession) {
+				t.Fatalf("by %s alone: %v", name, err)
+			}
+			list, err := b.Sessions(ctx, e.Session.Person.ID)
+			if err != nil || slices.ContainsFunc(list, func(s *Session) bool { return s.ID == e.Session.ID }) {
+				t.Errorf("it is listed: %+v, %v", list, err)
+			}
+			if _, err := b.Code(ctx, "000000", waiting); !errors.Is(err, ErrCode) {
+				t.Errorf("a wrong code: %v", err)
+			}
+			code := b.code(uri)
+			done, err := b.Code(ctx, code[:3]+" "+code[3:], waiting)
+			if err != nil || done.Secret == e.Secret {
+				t.Fatalf("by %s and code: %v", name, err)
+			}
+			if _, err := b.Session(ctx, done.with(home)); err != nil {
+				t.Errorf("by %s and code: %v", name, err)
+			}
+			if _, err := b.Pending(ctx, waiting); !errors.Is(err, ErrNoSession) {
+				t.Errorf("the id from before: %v", err)
+			}
+			e, err = begin()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := b.Code(ctx, code, e.with(home)); !errors.Is(err, ErrCode) {
+				t.Errorf("a code for the second time: %v", err)
+			}
+			b.wait(2 * time.Minute)
+		}
+		one := strings.ToLower(recovery[3])
+		for i, want := range []error{nil, ErrCode} {
+			if _, err := b.Code(ctx, one, b.signIn().with(home)); !errors.Is(err, want) {
+				t.Errorf("use %d of a recovery code: %v", i+1, err)
+			}
+		}
+		if c, err := b.Codes(ctx, 1); err != nil || c.Left != 9 {
+			t.Errorf("%+v, %v", c, err)
+		}
+		waiting := b.signIn().with(home)
+		b.wait(pendingLife)
+		if _, err := b.Code(ctx, recovery[4], waiting); !errors.Is(err, ErrNoSession) {
+			t.Errorf("too late: %v", err)
+		}
+	})
+}
+
+func TestOneCodeAtOnceCountsOnce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		uri, recovery := b.enrol(b.join(address))
+		b.wait(codeStep)
+		for _, code := range []string{b.code(uri), recovery[0]} {
+			var wg sync.WaitGroup
+			errs := make([]error, 4)
+			for i := range errs {
+				o := b.enter().with(home)
+				wg.Go(func() { _, errs[i] = b.Code(ctx, code, o) })
+			}
+			wg.Wait()
+			done := 0
+			for _, err := range errs {
+				if err == nil {
+					done++
+				} else if !errors.Is(err, ErrCode) {
+					t.Error(err)
+				}
+			}
+			if done != 1 {
+				t.Errorf("%s let %d in", code, done)
+			}
+			b.wait(24*time.Hour + time.Second)
+		}
+	})
+}
+
+func TestGuessingCodesSlowsDown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		b.enrol(b.join(address))
+		b.wait(codeStep)
+		waiting := b.signIn().with(home)
+		var err error
+		for range 6 {
+			_, err = b.Code(ctx, "000000", waiting)
+		}
+		if !fault.Is(err, fault.TooMany) {
+			t.Errorf("the sixth guess: %v", err)
+		}
+	})
+}
+
+func TestOperatorSetsPassword(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		b.enrol(e)
+		if err := b.SetPassword(ctx, e.Session.Person.ID, "another horse", false); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := b.SignIn(ctx, address, "another horse", home); err != nil || !got.Session.Pending {
+			t.Errorf("%+v, %v", got, err)
+		}
+		if err := b.SetPassword(ctx, e.Session.Person.ID, password, true); err != nil {
+			t.Fatal(err)
+		}
+		if b.signIn().Session.Pending {
+			t.Error("the second factor stayed")
+		}
+		if err := b.SetPassword(ctx, 999, password, true); !errors.Is(err, ErrNoPerson) {
+			t.Errorf("of nobody: %v", err)
+		}
+	})
+}

@@ -1,0 +1,79 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// deviceLife is for how long a browser is known in which nobody signs in.
+const deviceLife = 365 * 24 * time.Hour
+
+// knows tells whether somebody signed in to an account in a browser before.
+func (s *Service) knows(ctx context.Context, account, device string) (bool, error) {
+	var n int
+	err := s.DB.QueryRowContext(ctx, `
+		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,
+		hashOf(device), account, db.Micros(s.Now().Add(-deviceLife))).Scan(&n)
+	if err != nil {
+		return false, fmt.Errorf("looking for a known browser: %w", err)
+	}
+	return n > 0, nil
+}
+
+// meetTx remembers the browser in which a person signed in, and tells whether it
+// was unknown while others were known. A secret of ours alone is taken for one.
+func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, stranger bool, err error) {
+	now := db.Micros(s.Now())
+	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, hashOf(device), p.ID, now)
+	if err != nil {
+		return "", false, fmt.Errorf("remembering a browser: %w", err)
+	}
+	n, err := res.RowsAffected()
+	if err != nil {
+		return "", false, fmt.Errorf("remembering a browser: %w", err)
+	}
+	if n > 0 {
+		return device, false, nil
+	}
+	var others, ours int
+	if err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM devices WHERE user_id = $1), (SELECT count(*) FROM devices WHERE hash = $2)`,
+		p.ID, hashOf(device)).Scan(&others, &ours); err != nil {
+		return "", false, fmt.Errorf("remembering a browser: %w", err)
+	}
+	if ours == 0 {
+		device = newSecret()
+	}
+	if _, err := tx.ExecContext(ctx, `INSERT INTO devices (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)`, hashOf(device), p.ID, now); err != nil {
+		return "", false, fmt.Errorf("remembering a browser: %w", err)
+	}
+	return device, others > 0, nil
+}
+
+// browsers and systems are looked for in this order: most call themselves by the
+// names of others too.
+var (
+	browsers = [][2]string{{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS", "Firefox"}, {"CriOS", "Chrome"}, {"Chrome/", "Chrome"}, {"Safari/", "Safari"}}
+	systems  = [][2]string{{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"}}
+)
+
+// DeviceName gives of a User-Agent header what a person can tell a browser by,
+// empty where it says nothing.
+func DeviceName(userAgent string) string {
+	find := func(list [][2]string) string {
+		for _, e := range list {
+			if strings.Contains(userAgent, e[0]) {
+				return e[1]
+			}
+		}
+		return ""
+	}
+	browser, system := find(browsers), find(systems)
+	if browser == "" || system == "" {
+		return browser + system
+	}
+	return browser + " · " + system
+}

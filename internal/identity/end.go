@@ -1,0 +1,70 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	// SweepEvery is how often Sweep should run.
+	SweepEvery = 10 * time.Minute
+	// keepProofs is for how long one-time secrets that ended stay.
+	keepProofs = 24 * time.Hour
+	// keepThrottles is as long as any of them counts.
+	keepThrottles = 24 * time.Hour
+)
+
+// Sweep forgets what has ended.
+func (s *Service) Sweep(ctx context.Context) error {
+	now := s.Now()
+	for _, old := range []struct {
+		statement string
+		before    time.Time
+	}{
+		{`DELETE FROM proofs WHERE expires_at < $1`, now.Add(-keepProofs)},
+		{`DELETE FROM sessions WHERE expires_at < $1`, now},
+		{`DELETE FROM sessions WHERE seen_at < $1`, now.Add(-idleLife)},
+		{`DELETE FROM sessions WHERE pending AND created_at < $1`, now.Add(-pendingLife)},
+		{`DELETE FROM devices WHERE seen_at < $1`, now.Add(-deviceLife)},
+		{`DELETE FROM throttles WHERE tried_at < $1`, now.Add(-keepThrottles)},
+	} {
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+			_, err := tx.ExecContext(ctx, old.statement, db.Micros(old.before))
+			return err
+		}); err != nil {
+			return fmt.Errorf("forgetting what has ended: %w", err)
+		}
+	}
+	return nil
+}
+
+// Delete deletes a person and all they sign in with. Members leave their
+// institutions first: an institution must not lose its last owner this way.
+func (s *Service) Delete(ctx context.Context, personID int64) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return s.DeleteTx(ctx, tx, personID) })
+}
+
+// DeleteTx is Delete in a transaction of the caller's.
+func (s *Service) DeleteTx(ctx context.Context, tx *db.Tx, personID int64) error {
+	p, err := s.Person(ctx, tx, personID)
+	if err != nil {
+		return err
+	}
+	if p.Member {
+		return fault.New(fault.BadRequest, "You belong to an institution. Leave it first, then delete your account.")
+	}
+	if s.OnDeleted != nil {
+		if err := s.OnDeleted(ctx, tx, p); err != nil {
+			return err
+		}
+	}
+	// What they sign in with goes by ON DELETE CASCADE.
+	if _, err := tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, p.ID); err != nil {
+		return fmt.Errorf("deleting a person: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,230 @@
+package identity
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	address  = "Ada@Example.org"
+	password = "correct horse"
+)
+
+// bench is a service with a clock that the test turns, whose jobs the test works
+// and whose mail it reads from the table.
+type bench struct {
+	*Service
+
+	t  *testing.T
+	d  *db.DB
+	mu sync.Mutex
+	at time.Time
+	// proved and deleted are what hooks were called with; fail is what they answer.
+	proved, deleted []Person
+	fail            error
+	read            int64
+	worked          int64
+}
+
+func open(t *testing.T, d *db.DB) *bench {
+	t.Helper()
+	b := &bench{t: t, d: d, at: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	log := slog.New(slog.DiscardHandler)
+	ring, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	q, err := job.New(d, job.Config{NodeID: "test", MaxAttempts: 1, Timeout: time.Minute, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	languages, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.now, Log: log})
+	b.Service, err = New(Config{
+		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", Now: b.now, Log: log,
+		OnProved: func(_ context.Context, _ *db.Tx, p Person) error {
+			b.proved = append(b.proved, p)
+			return b.fail
+		},
+		OnDeleted: func(_ context.Context, _ *db.Tx, p Person) error {
+			b.deleted = append(b.deleted, p)
+			return b.fail
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+func (b *bench) now() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at
+}
+
+func (b *bench) wait(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = b.at.Add(d)
+}
+
+func from(address string) Origin {
+	return Origin{Address: netip.MustParseAddr(address), UserAgent: "Mozilla/5.0 (X11; Linux x86_64; rv:150.0) Gecko/20100101 Firefox/150.0"}
+}
+
+var home = from("192.0.2.1")
+
+// work answers the requests for links that were queued since the last time.
+func (b *bench) work() {
+	b.t.Helper()
+	args := `args`
+	if b.d.Dialect == db.SQLite {
+		args = `json(args)`
+	}
+	rows, err := b.d.QueryContext(b.t.Context(), `SELECT id, `+args+` FROM river_job WHERE kind = 'identity_link' AND id > $1 ORDER BY id`, b.worked)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var all []requestArgs
+	for rows.Next() {
+		var text []byte
+		var args requestArgs
+		if err := rows.Scan(&b.worked, &text); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &args); err != nil {
+			b.t.Fatal(err)
+		}
+		all = append(all, args)
+	}
+	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+		b.t.Fatal(err)
+	}
+	for _, args := range all {
+		if err := b.answer(b.t.Context(), args); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+// mails gives the messages that were queued since the last time.
+func (b *bench) mails() (list []mail.Message) {
+	b.t.Helper()
+	rows, err := b.d.QueryContext(b.t.Context(), `SELECT id, message FROM mails WHERE id > $1 ORDER BY id`, b.read)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var text []byte
+		var m mail.Message
+		if err := rows.Scan(&b.read, &text); err != nil {
+			b.t.Fatal(err)
+		}
+		if err := json.Unmarshal(text, &m); err != nil {
+			b.t.Fatal(err)
+		}
+		list = append(list, m)
+	}
+	if err := rows.Err(); err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+// link asks for a link and gives its secret, from the one mail that comes.
+func (b *bench) link(purpose Purpose, email string) string {
+	b.t.Helper()
+	b.work()
+	b.mails()
+	if err := b.Ask(b.t.Context(), purpose, email, "en", "", home); err != nil {
+		b.t.Fatal(err)
+	}
+	b.work()
+	list := b.mails()
+	if len(list) != 1 {
+		b.t.Fatalf("%d mails came, want 1", len(list))
+	}
+	return b.secretIn(list[0], purpose)
+}
+
+func (b *bench) secretIn(m mail.Message, purpose Purpose) string {
+	b.t.Helper()
+	_, after, ok := strings.Cut(m.Text, b.BaseURL+paths[purpose])
+	if !ok {
+		b.t.Fatalf("no link to %s in\n%s", purpose, m.Text)
+	}
+	return strings.Fields(after)[0]
+}
+
+// hashed is made once: it takes its time.
+var hashed = sync.OnceValues(func() (string, error) { return account.HashPassword(context.Background(), password) })
+
+// join makes an account as another surface does, and signs in.
+func (b *bench) join(email string) (e *Entry) {
+	b.t.Helper()
+	hash, err := hashed()
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	parsed, err := account.ParseEmail(email)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	err = b.d.Tx(b.t.Context(), func(tx *db.Tx) error {
+		p, err := b.CreateTx(b.t.Context(), tx, parsed, NewPerson{Name: "Ada", Language: "de"}, hash)
+		if err != nil {
+			return err
+		}
+		e, err = b.EnterTx(b.t.Context(), tx, p.ID, home)
+		return err
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return e
+}
+
+// with gives an origin with the secrets of an entry.
+func (e *Entry) with(from Origin) Origin {
+	from.Session, from.Device = e.Secret, e.Device
+	return from
+}
+
+func (b *bench) count(query string, args ...any) (n int) {
+	b.t.Helper()
+	if err := b.d.QueryRowContext(b.t.Context(), query, args...).Scan(&n); err != nil {
+		b.t.Fatal(err)
+	}
+	return n
+}
+
+// institution makes one, whose owner has not proved their address.
+func (b *bench) institution(owner string) *account.Institution {
+	b.t.Helper()
+	inst, err := account.New(b.d, b.now).CreateInstitution(b.t.Context(), account.NewInstitution{
+		Name: "One", Prefix: "ONE", OwnerEmail: owner, OwnerName: "Owner", OwnerPassword: password,
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return inst
+}

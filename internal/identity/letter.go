@@ -1,0 +1,90 @@
+package identity
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// paths are the pages that mailed links lead to.
+var paths = map[Purpose]string{
+	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
+}
+
+// writeTx queues a letter. Its words are the section of the catalog that is named
+// as it is: subject, text, and with a path the label of its button and for how long
+// the link is good.
+func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
+	if s.Mailer == nil {
+		return nil
+	}
+	l, ok := s.Languages.Get(to.Language)
+	if !ok {
+		l = s.Languages.Languages()[0]
+	}
+	var failed error
+	say := func(key string, args ...any) string {
+		text, err := l.Text(key, args...)
+		if err != nil && failed == nil {
+			failed = fmt.Errorf("writing a letter: %w", err)
+		}
+		return text
+	}
+	subject := say(name + ".subject")
+	letter := mail.Letter{
+		Language: l.Tag, Heading: subject, Why: say("letter.why", "host", s.host),
+		Paragraphs: []string{say(name+".text", append([]any{"host", s.host}, args...)...)},
+	}
+	if path != "" {
+		letter.Button = &mail.Button{Label: say(name + ".button"), URL: s.BaseURL + path}
+		letter.Paragraphs = append(letter.Paragraphs, say(name+".once"))
+		if name != "letter_known" {
+			letter.Paragraphs = append(letter.Paragraphs, say("letter.ignore"))
+		}
+	} else if name != "letter_taken" {
+		letter.Paragraphs = append(letter.Paragraphs, say("letter.not_you", "host", s.host))
+	}
+	if failed != nil {
+		return failed
+	}
+	m, err := letter.Message(mail.Address{Name: to.Name, Email: to.Email}, subject)
+	if err != nil {
+		return err
+	}
+	_, err = s.Mailer.EnqueueTx(ctx, tx, m)
+	return err
+}
+
+// tellOfDeviceTx writes to a person whom a browser signed in that was unknown.
+func (s *Service) tellOfDeviceTx(ctx context.Context, tx *db.Tx, session *Session) error {
+	if s.Mailer == nil {
+		return nil
+	}
+	device := session.Device()
+	if device == "" {
+		device = "?"
+	}
+	l, ok := s.Languages.Get(session.Person.Language)
+	if !ok {
+		l = s.Languages.Languages()[0]
+	}
+	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", session.Address, "time", l.Time(session.CreatedAt)+" UTC")
+}
+
+// change is something that a person is told of when it becomes different.
+type change string
+
+const (
+	passwordChanged change = "letter_password"
+	passkeyAdded    change = "letter_passkey_added"
+	passkeyRemoved  change = "letter_passkey_removed"
+	codesOn         change = "letter_codes_on"
+	codesOff        change = "letter_codes_off"
+	addressChanged  change = "letter_moved"
+)
+
+func (s *Service) tellTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
+	return s.writeTx(ctx, tx, p, string(c), "")
+}

@@ -1,0 +1,329 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/go-webauthn/webauthn/protocol"
+	"github.com/go-webauthn/webauthn/webauthn"
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	maxPasskeys    = 20
+	maxPasskeyName = 100
+)
+
+// Passkey is a credential of a person (WebAuthn).
+type Passkey struct {
+	ID        int64
+	Name      string
+	CreatedAt time.Time
+	UsedAt    *time.Time
+}
+
+// holder is a person as the WebAuthn library sees them. Its handle is their UUID,
+// which says nothing of them.
+type holder struct {
+	Person
+
+	credentials []webauthn.Credential
+}
+
+// WebAuthnID is the user handle.
+func (h *holder) WebAuthnID() []byte {
+	id, err := uuid.Parse(h.UUID)
+	if err != nil {
+		return nil
+	}
+	return id[:]
+}
+
+// WebAuthnName is what a person tells accounts apart by.
+func (h *holder) WebAuthnName() string { return h.Email }
+
+// WebAuthnDisplayName is what a person is called.
+func (h *holder) WebAuthnDisplayName() string { return h.Name }
+
+// WebAuthnCredentials are the passkeys of a person.
+func (h *holder) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
+
+// HasPasskeys tells whether browsers have passkeys for this vault: it needs a name.
+func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
+
+var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys need a vault that has a name, not an address of numbers.")
+
+// Ceremony is what a browser is given to ask an authenticator.
+type Ceremony struct {
+	// Options are those of navigator.credentials.get or create, as JSON.
+	Options any
+	// Secret comes back with the answer; it is good once.
+	Secret string
+}
+
+// BeginPasskey asks for any passkey of this vault: who it is tells the answer.
+func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
+	if s.passkeys == nil {
+		return nil, errNoPasskeys
+	}
+	options, state, err := s.passkeys.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
+	if err != nil {
+		return nil, fmt.Errorf("asking for a passkey: %w", err)
+	}
+	return s.begin(ctx, toUsePasskey, 0, options, state)
+}
+
+func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, options any, state *webauthn.SessionData) (*Ceremony, error) {
+	data, err := json.Marshal(state)
+	if err != nil {
+		return nil, fmt.Errorf("asking for a passkey: %w", err)
+	}
+	c := &Ceremony{Options: options}
+	err = s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
+		c.Secret, err = s.newProofTx(ctx, tx, Proof{Purpose: purpose, userID: userID, Data: string(data)})
+		return err
+	})
+	return c, err
+}
+
+// stateOf uses a ceremony's secret up and gives what was remembered.
+func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (state webauthn.SessionData, userID int64, err error) {
+	var p Proof
+	if err := s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
+		p, err = s.useTx(ctx, tx, purpose, secret)
+		return err
+	}); err != nil {
+		return state, 0, err
+	}
+	if err := json.Unmarshal([]byte(p.Data), &state); err != nil {
+		return state, 0, fmt.Errorf("reading what a passkey was asked: %w", err)
+	}
+	return state, p.userID, nil
+}
+
+// SignInByPasskey begins a session for who has a passkey. It is two factors by
+// itself: the authenticator, and what it verified its user by.
+func (s *Service) SignInByPasskey(ctx context.Context, secret string, response []byte, from Origin) (*Entry, error) {
+	h, credential, err := s.checkPasskey(ctx, secret, response)
+	if err != nil {
+		return nil, err
+	}
+	var e *Entry
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.usedTx(ctx, tx, h, credential); err != nil {
+			return err
+		}
+		e, err = s.enterTx(ctx, tx, h.Person, ByPasskey, false, from)
+		return err
+	})
+	return e, err
+}
+
+// ConfirmByPasskey notes on a session that its person has a passkey of theirs.
+func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret string, response []byte) error {
+	h, credential, err := s.checkPasskey(ctx, secret, response)
+	if err != nil {
+		return err
+	}
+	if h.ID != session.Person.ID {
+		return ErrPasskey
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.usedTx(ctx, tx, h, credential); err != nil {
+			return err
+		}
+		return s.confirmTx(ctx, tx, session.ID)
+	})
+}
+
+// checkPasskey checks an authenticator's answer (WebAuthn, 7.2).
+func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
+	if s.passkeys == nil {
+		return nil, nil, errNoPasskeys
+	}
+	state, _, err := s.stateOf(ctx, toUsePasskey, secret)
+	if err != nil {
+		return nil, nil, err
+	}
+	parsed, err := protocol.ParseCredentialRequestResponseBytes(response)
+	if err != nil {
+		return nil, nil, refused(err)
+	}
+	var h *holder
+	_, credential, err := s.passkeys.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
+		id, err := uuid.FromBytes(handle)
+		if err != nil {
+			return nil, err
+		}
+		h, err = s.holder(ctx, `u.uuid = $1`, id.String())
+		return h, err
+	}, state, parsed)
+	if err != nil {
+		return nil, nil, refused(err)
+	}
+	if credential.Authenticator.CloneWarning {
+		return nil, nil, refused(errors.New("its count of signatures went back: it may have been copied"))
+	}
+	return h, credential, nil
+}
+
+// refused keeps the reason for the log: of use to an attacker, not to a person.
+func refused(err error) error {
+	return &fault.Error{Kind: ErrPasskey.Kind, Message: ErrPasskey.Message, Err: errors.Join(ErrPasskey, err)}
+}
+
+func (s *Service) holder(ctx context.Context, where string, arg any) (*holder, error) {
+	p, err := s.person(ctx, s.DB, where, arg)
+	if err != nil {
+		return nil, err
+	}
+	h := &holder{Person: p}
+	rows, err := s.DB.QueryContext(ctx, `SELECT credential FROM passkeys WHERE user_id = $1 ORDER BY id`, p.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading passkeys: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var text string
+		var c webauthn.Credential
+		if err := rows.Scan(&text); err != nil {
+			return nil, fmt.Errorf("reading passkeys: %w", err)
+		}
+		if err := json.Unmarshal([]byte(text), &c); err != nil {
+			return nil, fmt.Errorf("reading passkeys: %w", err)
+		}
+		h.credentials = append(h.credentials, c)
+	}
+	return h, rows.Err()
+}
+
+// usedTx notes the use of a passkey. The count of signatures only grows, where an
+// authenticator has one (WebAuthn, 6.1.1): of two answers with one count the
+// second is refused.
+func (s *Service) usedTx(ctx context.Context, tx *db.Tx, h *holder, c *webauthn.Credential) error {
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("noting the use of a passkey: %w", err)
+	}
+	res, err := tx.ExecContext(ctx, `
+		UPDATE passkeys SET credential = $3, sign_count = $4, used_at = $5
+		WHERE user_id = $1 AND credential_id = $2 AND (sign_count < $4 OR sign_count = 0 AND $4 = 0)`,
+		h.ID, c.ID, string(text), int64(c.Authenticator.SignCount), db.Micros(s.Now()))
+	if err != nil {
+		return fmt.Errorf("noting the use of a passkey: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(ErrPasskey, err)
+	}
+	return nil
+}
+
+// BeginNewPasskey asks for a new passkey of a person.
+func (s *Service) BeginNewPasskey(ctx context.Context, p Person) (*Ceremony, error) {
+	if s.passkeys == nil {
+		return nil, errNoPasskeys
+	}
+	h, err := s.holder(ctx, `u.id = $1`, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	if len(h.credentials) >= maxPasskeys {
+		return nil, fault.New(fault.BadRequest, "There are too many passkeys. Remove one first.")
+	}
+	options, state, err := s.passkeys.BeginRegistration(h, webauthn.WithExclusions(webauthn.Credentials(h.credentials).CredentialDescriptors()))
+	if err != nil {
+		return nil, fmt.Errorf("asking for a new passkey: %w", err)
+	}
+	return s.begin(ctx, toAddPasskey, p.ID, options, state)
+}
+
+// AddPasskey keeps a new passkey of a person (WebAuthn, 7.1).
+func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string, response []byte) error {
+	name = strings.Join(strings.Fields(name), " ")
+	if len([]rune(name)) > maxPasskeyName || !account.CleanText(name) {
+		return fault.OfField("name", fmt.Sprintf("the name must have at most %d characters", maxPasskeyName))
+	}
+	if s.passkeys == nil {
+		return errNoPasskeys
+	}
+	state, userID, err := s.stateOf(ctx, toAddPasskey, secret)
+	if err != nil {
+		return err
+	}
+	if userID != p.ID {
+		return ErrPasskey
+	}
+	h, err := s.holder(ctx, `u.id = $1`, p.ID)
+	if err != nil {
+		return err
+	}
+	parsed, err := protocol.ParseCredentialCreationResponseBytes(response)
+	if err != nil {
+		return refused(err)
+	}
+	c, err := s.passkeys.CreateCredential(h, state, parsed)
+	if err != nil {
+		return refused(err)
+	}
+	text, err := json.Marshal(c)
+	if err != nil {
+		return fmt.Errorf("keeping a passkey: %w", err)
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		var id int64
+		err := tx.QueryRowContext(ctx, `
+			INSERT INTO passkeys (user_id, credential_id, credential, sign_count, name, created_at) VALUES ($1, $2, $3, $4, $5, $6)
+			ON CONFLICT (credential_id) DO NOTHING RETURNING id`,
+			p.ID, c.ID, string(text), int64(c.Authenticator.SignCount), name, db.Micros(s.Now())).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return ErrPasskey
+		}
+		if err != nil {
+			return fmt.Errorf("keeping a passkey: %w", err)
+		}
+		return s.tellTx(ctx, tx, p, passkeyAdded)
+	})
+}
+
+// Passkeys lists the passkeys of a person.
+func (s *Service) Passkeys(ctx context.Context, personID int64) (list []Passkey, err error) {
+	rows, err := s.DB.QueryContext(ctx, `SELECT id, name, created_at, used_at FROM passkeys WHERE user_id = $1 ORDER BY id`, personID)
+	if err != nil {
+		return nil, fmt.Errorf("listing passkeys: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var p Passkey
+		var created int64
+		var used sql.NullInt64
+		if err := rows.Scan(&p.ID, &p.Name, &created, &used); err != nil {
+			return nil, fmt.Errorf("listing passkeys: %w", err)
+		}
+		p.CreatedAt, p.UsedAt = db.Time(created), db.OptionalTime(used)
+		list = append(list, p)
+	}
+	return list, rows.Err()
+}
+
+// RemovePasskey takes a passkey from a person. What is no more is no error.
+func (s *Service) RemovePasskey(ctx context.Context, p Person, id int64) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `DELETE FROM passkeys WHERE user_id = $1 AND id = $2`, p.ID, id)
+		if err != nil {
+			return fmt.Errorf("removing a passkey: %w", err)
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return err
+		}
+		return s.tellTx(ctx, tx, p, passkeyRemoved)
+	})
+}

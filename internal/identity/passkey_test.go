@@ -1,0 +1,293 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"testing"
+
+	"github.com/fxamacker/cbor/v2"
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// token is an authenticator with one passkey, which does what WebAuthn, 6.3 says,
+// and what it should not where a test wants it.
+type token struct {
+	t      *testing.T
+	key    *ecdsa.PrivateKey
+	id     []byte
+	handle []byte
+	count  uint32
+	origin string
+	host   string
+	flags  byte
+}
+
+// Flags of authenticator data (WebAuthn, 6.1).
+const (
+	userPresent  = 1 << 0
+	userVerified = 1 << 2
+	hasKey       = 1 << 6
+)
+
+func newToken(t *testing.T, p Person) *token {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	handle := uuid.MustParse(p.UUID)
+	return &token{t: t, key: key, id: []byte(rand.Text()), handle: handle[:], origin: "https://vault.example:8443", host: "vault.example", flags: userPresent | userVerified}
+}
+
+func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
+
+// challenge reads it out of the options that a browser is given.
+func (k *token) challenge(c *Ceremony) string {
+	k.t.Helper()
+	text, err := json.Marshal(c.Options)
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	var o struct {
+		PublicKey struct {
+			Challenge        string `json:"challenge"`
+			UserVerification string `json:"userVerification"`
+		} `json:"publicKey"`
+	}
+	if err := json.Unmarshal(text, &o); err != nil || o.PublicKey.Challenge == "" {
+		k.t.Fatalf("%s: %v", text, err)
+	}
+	return o.PublicKey.Challenge
+}
+
+func (k *token) client(kind string, c *Ceremony) []byte {
+	text, err := json.Marshal(map[string]any{"type": kind, "challenge": k.challenge(c), "origin": k.origin, "crossOrigin": false})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return text
+}
+
+func (k *token) data(flags byte) []byte {
+	host := sha256.Sum256([]byte(k.host))
+	return binary.BigEndian.AppendUint32(append(host[:], flags), k.count)
+}
+
+func (k *token) create(c *Ceremony) []byte {
+	k.t.Helper()
+	point, err := k.key.PublicKey.Bytes()
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	public, err := cbor.Marshal(map[int]any{1: 2, 3: -7, -1: 1, -2: point[1:33], -3: point[33:]})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	data := append(k.data(k.flags|hasKey), make([]byte, 16)...)
+	data = binary.BigEndian.AppendUint16(data, uint16(len(k.id)))
+	data = append(append(data, k.id...), public...)
+	attested, err := cbor.Marshal(map[string]any{"fmt": "none", "attStmt": map[string]any{}, "authData": data})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return k.response(map[string]any{"clientDataJSON": b64(k.client("webauthn.create", c)), "attestationObject": b64(attested)})
+}
+
+func (k *token) get(c *Ceremony) []byte {
+	k.t.Helper()
+	client, data := k.client("webauthn.get", c), k.data(k.flags)
+	hash := sha256.Sum256(client)
+	digest := sha256.Sum256(append(append([]byte{}, data...), hash[:]...))
+	signature, err := ecdsa.SignASN1(rand.Reader, k.key, digest[:])
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return k.response(map[string]any{"clientDataJSON": b64(client), "authenticatorData": b64(data), "signature": b64(signature), "userHandle": b64(k.handle)})
+}
+
+func (k *token) response(r map[string]any) []byte {
+	text, err := json.Marshal(map[string]any{"id": b64(k.id), "rawId": b64(k.id), "type": "public-key", "response": r, "clientExtensionResults": map[string]any{}})
+	if err != nil {
+		k.t.Fatal(err)
+	}
+	return text
+}
+
+func (b *bench) addPasskey(p Person) *token {
+	b.t.Helper()
+	k := newToken(b.t, p)
+	c, err := b.BeginNewPasskey(b.t.Context(), p)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if err := b.AddPasskey(b.t.Context(), p, c.Secret, " My  key ", k.create(c)); err != nil {
+		b.t.Fatal(err)
+	}
+	return k
+}
+
+func (b *bench) ceremony() *Ceremony {
+	b.t.Helper()
+	c, err := b.BeginPasskey(b.t.Context())
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+func TestPasskey(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		joined := b.join(address)
+		p := joined.Session.Person
+		b.enrol(joined)
+		k := b.addPasskey(p)
+		second := b.addPasskey(p)
+		list, err := b.Passkeys(ctx, p.ID)
+		if err != nil || len(list) != 2 || list[0].Name != "My key" || list[0].UsedAt != nil {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		k.count++
+		c := b.ceremony()
+		answer := k.get(c)
+		e, err := b.SignInByPasskey(ctx, c.Secret, answer, home)
+		if err != nil || e.Session.Person.ID != p.ID || e.Session.Pending {
+			t.Fatalf("%+v, %v", e, err)
+		}
+		if _, err := b.Session(ctx, e.with(home)); err != nil {
+			t.Error(err)
+		}
+		if _, err := b.SignInByPasskey(ctx, c.Secret, answer, home); !errors.Is(err, ErrLink) {
+			t.Errorf("an answer for the second time: %v", err)
+		}
+		if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, answer, home); !errors.Is(err, ErrPasskey) {
+			t.Errorf("an answer to another challenge: %v", err)
+		}
+		for name, spoil := range map[string]func(k *token){
+			"a count that stands still": func(k *token) { k.count-- },
+			"another origin":            func(k *token) { k.origin = "https://vault.example.evil.example" },
+			"another host":              func(k *token) { k.host = "evil.example" },
+			"an unverified user":        func(k *token) { k.flags = userPresent },
+			"an absent user":            func(k *token) { k.flags = userVerified },
+			"somebody else's handle":    func(k *token) { k.handle = make([]byte, 16) },
+			"an unknown credential":     func(k *token) { k.id = []byte("unknown") },
+			"another key":               func(k *token) { k.key = second.key },
+		} {
+			spoilt := *k
+			spoilt.count++
+			spoil(&spoilt)
+			c := b.ceremony()
+			if _, err := b.SignInByPasskey(ctx, c.Secret, spoilt.get(c), home); !errors.Is(err, ErrPasskey) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		for _, text := range []string{"", "{}", "null", "[]", `{"id":"x"}`} {
+			if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, []byte(text), home); !errors.Is(err, ErrPasskey) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		// Nobody removes what is another's.
+		eve := b.join("eve@example.org").Session
+		if err := b.RemovePasskey(ctx, eve.Person, list[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		k.count++
+		c = b.ceremony()
+		if err := b.ConfirmByPasskey(ctx, &eve, c.Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
+			t.Errorf("another's passkey confirms: %v", err)
+		}
+		c = b.ceremony()
+		b.wait(recent)
+		if err := b.ConfirmByPasskey(ctx, &e.Session, b.ceremony().Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
+			t.Errorf("another's challenge confirms: %v", err)
+		}
+		c = b.ceremony()
+		if err := b.ConfirmByPasskey(ctx, &e.Session, c.Secret, k.get(c)); err != nil {
+			t.Error(err)
+		}
+		if s, err := b.Session(ctx, e.with(home)); err != nil || !s.Recent(b.now()) {
+			t.Errorf("%+v, %v", s, err)
+		}
+		if err := b.RemovePasskey(ctx, p, list[0].ID); err != nil {
+			t.Fatal(err)
+		}
+		k.count++
+		c = b.ceremony()
+		if _, err := b.SignInByPasskey(ctx, c.Secret, k.get(c), home); !errors.Is(err, ErrPasskey) {
+			t.Errorf("a passkey that was removed: %v", err)
+		}
+	})
+}
+
+// Passkeys that are synchronized count nothing: all say 0.
+func TestPasskeyWithoutCount(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		k := b.addPasskey(b.join(address).Session.Person)
+		for range 2 {
+			c := b.ceremony()
+			if _, err := b.SignInByPasskey(ctx, c.Secret, k.get(c), home); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+}
+
+func TestPasskeyIsAddedToItsOwner(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		ada, eve := b.join(address).Session.Person, b.join("eve@example.org").Session.Person
+		k := newToken(t, ada)
+		c, err := b.BeginNewPasskey(ctx, ada)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
+			t.Errorf("for somebody else: %v", err)
+		}
+		c, err = b.BeginNewPasskey(ctx, ada)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.flags = userPresent
+		if err := b.AddPasskey(ctx, ada, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
+			t.Errorf("of an unverified user: %v", err)
+		}
+		k = b.addPasskey(ada)
+		if c, err = b.BeginNewPasskey(ctx, eve); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
+			t.Errorf("one that another has: %v", err)
+		}
+	})
+}
+
+func TestPasskeysNeedAName(t *testing.T) {
+	t.Parallel()
+	for base, want := range map[string]bool{"https://localhost:8443": true, "https://192.0.2.1": false, "https://[2001:db8::1]:8443": false, "": false} {
+		s, err := New(Config{BaseURL: base})
+		if err != nil || s.HasPasskeys() != want {
+			t.Errorf("%q: %v, %v", base, s.HasPasskeys(), err)
+		}
+		if want {
+			continue
+		}
+		if _, err := s.BeginPasskey(t.Context()); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("%q: %v", base, err)
+		}
+	}
+}

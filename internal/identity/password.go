@@ -1,0 +1,91 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Reset sets a new password for who has a link mailed for that, which proves the
+// address. It ends all sessions and links: whoever else was in is out. It begins
+// none, so that a second factor is asked for as ever.
+func (s *Service) Reset(ctx context.Context, secret, password string) (Person, error) {
+	if err := account.CheckPassword(password); err != nil {
+		return Person{}, fault.OfField("password", err.Error())
+	}
+	if _, err := s.Look(ctx, ToReset, secret); err != nil {
+		return Person{}, err
+	}
+	hash, err := s.hash(ctx, password)
+	if err != nil {
+		return Person{}, err
+	}
+	var p Person
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		var err error
+		if p, _, err = s.useOwnTx(ctx, tx, ToReset, secret); err != nil {
+			return err
+		}
+		if err := s.proveTx(ctx, tx, p.ID); err != nil {
+			return err
+		}
+		return s.setPasswordTx(ctx, tx, p, hash, 0)
+	})
+	return p, err
+}
+
+// ChangePassword sets a new password for who is signed in and was asked again who
+// they are, which callers see to. All other sessions end.
+func (s *Service) ChangePassword(ctx context.Context, session *Session, password string) error {
+	if err := account.CheckPassword(password); err != nil {
+		return fault.OfField("password", err.Error())
+	}
+	hash, err := s.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID) })
+}
+
+// SetPassword is for the operator, who knows of a person by other ways than mail.
+// All sessions end. With dropCodes the second factor goes too.
+func (s *Service) SetPassword(ctx context.Context, personID int64, password string, dropCodes bool) error {
+	if err := account.CheckPassword(password); err != nil {
+		return fault.OfField("password", err.Error())
+	}
+	hash, err := s.hash(ctx, password)
+	if err != nil {
+		return err
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		p, err := s.Person(ctx, tx, personID)
+		if err != nil {
+			return err
+		}
+		if dropCodes {
+			if err := dropCodesTx(ctx, tx, p.ID); err != nil {
+				return err
+			}
+		}
+		return s.setPasswordTx(ctx, tx, p, hash, 0)
+	})
+}
+
+// setPasswordTx keeps a password's hash, ends what the old one may have opened,
+// and tells its person.
+func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $2 WHERE id = $1`, p.ID, hash); err != nil {
+		return fmt.Errorf("keeping a password's hash: %w", err)
+	}
+	if err := voidTx(ctx, tx, p.ID); err != nil {
+		return err
+	}
+	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, spared); err != nil {
+		return err
+	}
+	return s.tellTx(ctx, tx, p, passwordChanged)
+}

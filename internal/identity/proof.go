@@ -1,0 +1,111 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Purpose is what a one-time secret is good for.
+type Purpose string
+
+// Purposes of mailed links.
+const (
+	ToSignUp        Purpose = "sign_up"
+	ToSignIn        Purpose = "sign_in"
+	ToReset         Purpose = "reset"
+	ToChangeAddress Purpose = "address"
+)
+
+// Purposes of challenges that a passkey answers.
+const (
+	toUsePasskey Purpose = "passkey"
+	toAddPasskey Purpose = "new_passkey"
+)
+
+// lives is how long a one-time secret is good.
+var lives = map[Purpose]time.Duration{
+	ToSignUp: 24 * time.Hour, ToSignIn: 15 * time.Minute, ToReset: time.Hour, ToChangeAddress: 24 * time.Hour,
+	toUsePasskey: 5 * time.Minute, toAddPasskey: 5 * time.Minute,
+}
+
+// Proof is what a one-time secret stands for.
+type Proof struct {
+	Purpose Purpose
+	// userID is 0 where there is no person yet.
+	userID int64
+	// Email is the address that the link was mailed to.
+	Email, EmailFolded string
+	// Data is what was to be remembered until then.
+	Data string
+}
+
+// newProofTx makes a one-time secret.
+func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret string, err error) {
+	secret = newSecret()
+	now := s.Now()
+	_, err = tx.ExecContext(ctx, `
+		INSERT INTO proofs (hash, purpose, user_id, email, email_folded, data, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
+		hashOf(secret), string(p.Purpose), sql.NullInt64{Int64: p.userID, Valid: p.userID != 0}, p.Email, p.EmailFolded, p.Data,
+		db.Micros(now), db.Micros(now.Add(lives[p.Purpose])))
+	if err != nil {
+		return "", fmt.Errorf("making a one-time secret: %w", err)
+	}
+	return secret, nil
+}
+
+// Look tells what a link is for, and uses it not: pages do that when they are
+// opened, also by programs that follow every link in a mail.
+func (s *Service) Look(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
+	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
+		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,
+		hashOf(secret), string(purpose), db.Micros(s.Now())))
+}
+
+// useTx uses a one-time secret up. Of two that come with it at once, one gets it.
+func (s *Service) useTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
+	return s.scanProof(purpose, tx.QueryRowContext(ctx, `
+		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3
+		RETURNING user_id, email, email_folded, data`, hashOf(secret), string(purpose), db.Micros(s.Now())))
+}
+
+func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {
+	p := Proof{Purpose: purpose}
+	var user sql.NullInt64
+	err := row.Scan(&user, &p.Email, &p.EmailFolded, &p.Data)
+	if errors.Is(err, sql.ErrNoRows) {
+		return Proof{}, ErrLink
+	}
+	if err != nil {
+		return Proof{}, fmt.Errorf("looking up a one-time secret: %w", err)
+	}
+	p.userID = user.Int64
+	return p, nil
+}
+
+// useOwnTx uses a link up that was mailed to a person, and gives who it is. One
+// that went to an address they have no more is not good: whoever has that mailbox
+// now is somebody else.
+func (s *Service) useOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, Proof, error) {
+	proof, err := s.useTx(ctx, tx, purpose, secret)
+	if err != nil {
+		return Person{}, Proof{}, err
+	}
+	p, err := s.Person(ctx, tx, proof.userID)
+	if errors.Is(err, ErrNoPerson) || err == nil && p.EmailFolded != proof.EmailFolded {
+		return Person{}, Proof{}, ErrLink
+	}
+	return p, proof, err
+}
+
+// voidTx ends all mailed links of a person.
+func voidTx(ctx context.Context, tx *db.Tx, userID int64) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM proofs WHERE user_id = $1`, userID); err != nil {
+		return fmt.Errorf("ending mailed links: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,96 @@
+package identity
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// requestAttempts is how often a link is tried to be written.
+const requestAttempts = 8
+
+// Ask has a link mailed to an address. Whether it has an account is looked up
+// later, by a worker: what is done here, and so the answer and the time it takes,
+// is the same for all addresses. next is where the link leads at last; it may be
+// empty.
+func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
+	email, err := account.ParseEmail(address)
+	if err != nil {
+		return fault.OfField("email", err.Error())
+	}
+	if _, err := s.try(ctx, tryMail, email.Folded, from); err != nil {
+		return err
+	}
+	args := requestArgs{Purpose: purpose, Email: email.Text, Language: s.language(language), Next: next}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		_, err := s.Queue.InsertTx(ctx, tx, args, &river.InsertOpts{Queue: mail.QueueName, MaxAttempts: requestAttempts})
+		return err
+	})
+}
+
+// requestArgs is the job that answers who asked for a link.
+type requestArgs struct {
+	Purpose  Purpose `json:"purpose"`
+	Email    string  `json:"email"`
+	Language string  `json:"language"`
+	Next     string  `json:"next"`
+}
+
+// Kind names the job.
+func (requestArgs) Kind() string { return "identity_link" }
+
+type worker struct {
+	river.WorkerDefaults[requestArgs]
+
+	service *Service
+}
+
+// Work writes the letter with the link, or none. A crash between its commit and
+// the job's end makes a second letter, whose link is as good.
+func (w *worker) Work(ctx context.Context, j *river.Job[requestArgs]) error {
+	return w.service.answer(ctx, j.Args)
+}
+
+func (s *Service) answer(ctx context.Context, a requestArgs) error {
+	email, err := account.ParseEmail(a.Email)
+	if err != nil {
+		return river.JobCancel(err)
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		p, err := s.ByEmail(ctx, tx, email.Folded)
+		unknown := errors.Is(err, ErrNoPerson)
+		if err != nil && !unknown {
+			return err
+		}
+		if p.Language == "" {
+			p.Language = a.Language
+		}
+		proof := Proof{Purpose: a.Purpose, userID: p.ID, Email: p.Email, EmailFolded: p.EmailFolded, Data: a.Next}
+		letter := "letter_" + string(a.Purpose)
+		switch {
+		case a.Purpose == ToSignUp && unknown:
+			p.Email = email.Text
+			proof.Email, proof.EmailFolded = email.Text, email.Folded
+		case a.Purpose == ToSignUp:
+			letter, proof.Purpose = "letter_known", ToSignIn
+		case unknown:
+			return nil
+		}
+		secret, err := s.newProofTx(ctx, tx, proof)
+		if err != nil {
+			return err
+		}
+		path, ok := paths[proof.Purpose]
+		if !ok {
+			return fmt.Errorf("there is no link of purpose %s", proof.Purpose)
+		}
+		return s.writeTx(ctx, tx, p, letter, path+secret)
+	})
+}

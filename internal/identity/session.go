@@ -1,0 +1,252 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// How long sessions last. Those of people who issue certificates end sooner.
+const (
+	idleLife           = 14 * 24 * time.Hour
+	absoluteLife       = 90 * 24 * time.Hour
+	idleLifeMember     = 12 * time.Hour
+	absoluteLifeMember = 7 * 24 * time.Hour
+	// pendingLife is how long a second factor is waited for.
+	pendingLife = 10 * time.Minute
+	// recent is for how long nobody is asked again who they are.
+	recent = 10 * time.Minute
+	// seenEvery is how often it is written that a session is in use.
+	seenEvery    = time.Minute
+	maxUserAgent = 300
+)
+
+// Method is how somebody showed who they are.
+type Method string
+
+// Ways to sign in.
+const (
+	ByPassword Method = "password"
+	ByLink     Method = "link"
+	ByPasskey  Method = "passkey"
+	// ByInvitation is a link that another surface mailed.
+	ByInvitation Method = "invitation"
+)
+
+// Session is a browser in which somebody is signed in.
+type Session struct {
+	ID     int64
+	Person Person
+	Method Method
+	// Pending sessions wait for the second factor.
+	Pending bool
+	// Address and UserAgent are those of the last request that was noted.
+	Address, UserAgent                 string
+	CreatedAt, LastSeenAt, ConfirmedAt time.Time
+}
+
+// Recent tells whether its person showed a short time ago who they are.
+func (s *Session) Recent(now time.Time) bool { return now.Sub(s.ConfirmedAt) < recent }
+
+// EndsAt is when the session ends if it is not used again.
+func (s *Session) EndsAt() time.Time {
+	idle, absolute := idleLife, absoluteLife
+	if s.Person.Member {
+		idle, absolute = idleLifeMember, absoluteLifeMember
+	}
+	if s.Pending {
+		idle, absolute = pendingLife, pendingLife
+	}
+	end, last := s.LastSeenAt.Add(idle), s.CreatedAt.Add(absolute)
+	if last.Before(end) {
+		return last
+	}
+	return end
+}
+
+// Device is what its person can tell the browser by.
+func (s *Session) Device() string { return DeviceName(s.UserAgent) }
+
+const sessionColumns = `s.id, s.method, s.pending, s.address, s.user_agent, s.created_at, s.seen_at, s.confirmed_at, ` + personColumns
+
+func scanSession(row interface{ Scan(dest ...any) error }) (*Session, error) {
+	var s Session
+	var created, seen, confirmed, personCreated int64
+	err := row.Scan(append([]any{&s.ID, &s.Method, &s.Pending, &s.Address, &s.UserAgent, &created, &seen, &confirmed}, s.Person.fields(&personCreated)...)...)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, ErrNoSession
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a session: %w", err)
+	}
+	s.CreatedAt, s.LastSeenAt, s.ConfirmedAt, s.Person.CreatedAt = db.Time(created), db.Time(seen), db.Time(confirmed), db.Time(personCreated)
+	return &s, nil
+}
+
+// Session gives the session of a request, or ErrNoSession.
+func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
+	session, err := s.anySession(ctx, from)
+	if err != nil {
+		return nil, err
+	}
+	if session.Pending {
+		return nil, ErrNoSession
+	}
+	now := s.Now()
+	if now.Sub(session.LastSeenAt) < seenEvery {
+		return session, nil
+	}
+	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE sessions SET seen_at = $2, address = $3, user_agent = $4 WHERE id = $1 AND seen_at < $2`,
+			session.ID, db.Micros(now), from.Address.String(), userAgent(from))
+		return err
+	}); err != nil {
+		// The next request notes it.
+		s.Log.WarnContext(ctx, "it could not be noted that a session is in use", slog.Any("error", err))
+	}
+	return session, nil
+}
+
+// Pending gives the session of a request that waits for its second factor.
+func (s *Service) Pending(ctx context.Context, from Origin) (*Session, error) {
+	session, err := s.anySession(ctx, from)
+	if err == nil && !session.Pending {
+		return nil, ErrNoSession
+	}
+	return session, err
+}
+
+func (s *Service) anySession(ctx context.Context, from Origin) (*Session, error) {
+	if from.Session == "" {
+		return nil, ErrNoSession
+	}
+	session, err := scanSession(s.DB.QueryRowContext(ctx,
+		`SELECT `+sessionColumns+` FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.hash = $1`, hashOf(from.Session)))
+	if err != nil {
+		return nil, err
+	}
+	if !s.Now().Before(session.EndsAt()) {
+		return nil, ErrNoSession
+	}
+	return session, nil
+}
+
+// Sessions lists the sessions of a person that have not ended, the one used last
+// first.
+func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session, err error) {
+	rows, err := s.DB.QueryContext(ctx,
+		`SELECT `+sessionColumns+` FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.user_id = $1 ORDER BY s.seen_at DESC, s.id DESC LIMIT 200`, personID)
+	if err != nil {
+		return nil, fmt.Errorf("listing sessions: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		session, err := scanSession(rows)
+		if err != nil {
+			return nil, err
+		}
+		if !session.Pending && s.Now().Before(session.EndsAt()) {
+			list = append(list, session)
+		}
+	}
+	return list, rows.Err()
+}
+
+// enterTx begins a session. Its id is new, and the one that the browser had
+// before ends: nobody who knew that one is signed in by it.
+func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
+	now := db.Time(db.Micros(s.Now()))
+	if err := endTx(ctx, tx, `hash = $1`, hashOf(from.Session)); err != nil {
+		return nil, err
+	}
+	e := &Entry{Secret: newSecret(), Session: Session{
+		Person: p, Method: method, Pending: pending, Address: from.Address.String(), UserAgent: userAgent(from),
+		CreatedAt: now, LastSeenAt: now, ConfirmedAt: now,
+	}}
+	if err := tx.QueryRowContext(ctx, `
+		INSERT INTO sessions (hash, user_id, pending, method, address, user_agent, created_at, seen_at, confirmed_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8) RETURNING id`,
+		hashOf(e.Secret), p.ID, pending, string(method), e.Session.Address, e.Session.UserAgent, db.Micros(now),
+		db.Micros(now.Add(absoluteLife))).Scan(&e.Session.ID); err != nil {
+		return nil, fmt.Errorf("beginning a session: %w", err)
+	}
+	if pending {
+		return e, nil
+	}
+	var stranger bool
+	var err error
+	if e.Device, stranger, err = s.meetTx(ctx, tx, p, from.Device); err != nil {
+		return nil, err
+	}
+	if stranger {
+		return e, s.tellOfDeviceTx(ctx, tx, &e.Session)
+	}
+	return e, nil
+}
+
+// EnterTx signs somebody in whom another surface knows by a link of its own, such
+// as an invitation. A second factor is asked for where there is one.
+func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from Origin) (*Entry, error) {
+	p, err := s.Person(ctx, tx, personID)
+	if err != nil {
+		return nil, err
+	}
+	return s.firstTx(ctx, tx, p, ByInvitation, from)
+}
+
+// firstTx begins a session after the first factor, which waits for the second one
+// where its person has set one up.
+func (s *Service) firstTx(ctx context.Context, tx *db.Tx, p Person, method Method, from Origin) (*Entry, error) {
+	second, err := hasAuthenticator(ctx, tx, p.ID)
+	if err != nil {
+		return nil, err
+	}
+	return s.enterTx(ctx, tx, p, method, second, from)
+}
+
+func userAgent(from Origin) string {
+	agent := strings.ToValidUTF8(strings.ReplaceAll(from.UserAgent, "\x00", ""), "")
+	if r := []rune(agent); len(r) > maxUserAgent {
+		agent = string(r[:maxUserAgent])
+	}
+	return agent
+}
+
+func endTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE `+where, args...); err != nil { //nolint:gosec // the text is ours
+		return fmt.Errorf("ending sessions: %w", err)
+	}
+	return nil
+}
+
+// SignOut ends the session of a request, whatever it is.
+func (s *Service) SignOut(ctx context.Context, from Origin) error {
+	if from.Session == "" {
+		return nil
+	}
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `hash = $1`, hashOf(from.Session)) })
+}
+
+// EndSession ends one session of a person.
+func (s *Service) EndSession(ctx context.Context, personID, sessionID int64) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id = $2`, personID, sessionID) })
+}
+
+// EndOthers ends all sessions of a person but one; 0 spares none.
+func (s *Service) EndOthers(ctx context.Context, personID, spared int64) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, spared) })
+}
+
+// confirmTx notes that the person of a session showed again who they are.
+func (s *Service) confirmTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE sessions SET confirmed_at = $2 WHERE id = $1`, sessionID, db.Micros(s.Now())); err != nil {
+		return fmt.Errorf("noting that somebody showed who they are: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,216 @@
+package identity
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+func TestSessionEnds(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		alive := func(e *Entry) bool {
+			t.Helper()
+			_, err := b.Session(ctx, e.with(home))
+			if err != nil && !errors.Is(err, ErrNoSession) {
+				t.Fatal(err)
+			}
+			return err == nil
+		}
+		e := b.join(address)
+		b.wait(idleLife - time.Second)
+		if !alive(e) {
+			t.Error("it ended before it was idle for that long")
+		}
+		b.wait(idleLife)
+		if alive(e) {
+			t.Error("it outlives being idle")
+		}
+		e, err := b.SignIn(ctx, address, password, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 6 {
+			b.wait(absoluteLife / 7)
+			if !alive(e) {
+				t.Fatal("in use, it ended early")
+			}
+		}
+		b.wait(absoluteLife/7 + time.Second)
+		if alive(e) {
+			t.Error("it has no absolute end")
+		}
+		// Who issues certificates has shorter ones.
+		b.institution("owner@example.org")
+		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
+			t.Fatal(err)
+		}
+		for range 15 {
+			b.wait(idleLifeMember - time.Second)
+			if !alive(e) {
+				break
+			}
+		}
+		if used := b.now().Sub(e.Session.CreatedAt); alive(e) || used < absoluteLifeMember {
+			t.Errorf("a member's session ended after %s", used)
+		}
+		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(idleLifeMember)
+		if alive(e) {
+			t.Error("a member's session outlives being idle")
+		}
+		if err := b.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		b.wait(absoluteLife)
+		if err := b.Sweep(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := b.count(`SELECT count(*) FROM sessions`) + b.count(`SELECT count(*) FROM proofs`) + b.count(`SELECT count(*) FROM throttles`); n != 0 {
+			t.Errorf("%d rows outlive the sweep", n)
+		}
+		if b.count(`SELECT count(*) FROM devices`) == 0 {
+			t.Error("the sweep forgot browsers too early")
+		}
+	})
+}
+
+func TestSeenIsWrittenOnceAMinute(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		seen := func(at string) time.Time {
+			t.Helper()
+			o := e.with(from(at))
+			if _, err := b.Session(ctx, o); err != nil {
+				t.Fatal(err)
+			}
+			list, err := b.Sessions(ctx, e.Session.Person.ID)
+			if err != nil || len(list) != 1 {
+				t.Fatalf("%d sessions, %v", len(list), err)
+			}
+			if list[0].LastSeenAt.After(e.Session.CreatedAt) != (list[0].Address == "203.0.113.9") {
+				t.Errorf("noted as from %s", list[0].Address)
+			}
+			return list[0].LastSeenAt
+		}
+		b.wait(seenEvery - time.Second)
+		if at := seen("203.0.113.9"); !at.Equal(e.Session.CreatedAt) {
+			t.Errorf("written too early, %s", at)
+		}
+		b.wait(time.Second)
+		if at := seen("203.0.113.9"); !at.Equal(b.now()) {
+			t.Errorf("not written, %s", at)
+		}
+	})
+}
+
+func TestSessionsListAndEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		one := b.join(address)
+		eve := b.join("eve@example.org")
+		two, err := b.SignIn(ctx, address, password, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.wait(time.Second)
+		three, err := b.SignIn(ctx, address, password, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		list, err := b.Sessions(ctx, one.Session.Person.ID)
+		if err != nil || len(list) != 3 || list[0].ID != three.Session.ID || list[0].Device() != "Firefox · Linux" {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		// Nobody ends what is another's.
+		if err := b.EndSession(ctx, eve.Session.Person.ID, one.Session.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Session(ctx, one.with(home)); err != nil {
+			t.Errorf("ended by somebody else: %v", err)
+		}
+		if err := b.EndSession(ctx, one.Session.Person.ID, one.Session.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Session(ctx, one.with(home)); !errors.Is(err, ErrNoSession) {
+			t.Errorf("not ended: %v", err)
+		}
+		if err := b.EndOthers(ctx, one.Session.Person.ID, three.Session.ID); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Session(ctx, two.with(home)); !errors.Is(err, ErrNoSession) {
+			t.Errorf("not ended with the others: %v", err)
+		}
+		for _, e := range []*Entry{three, eve} {
+			if _, err := b.Session(ctx, e.with(home)); err != nil {
+				t.Errorf("ended with the others: %v", err)
+			}
+		}
+		if err := b.SignOut(ctx, three.with(home)); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Session(ctx, three.with(home)); !errors.Is(err, ErrNoSession) {
+			t.Errorf("signed out: %v", err)
+		}
+	})
+}
+
+func TestConfirm(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		b.wait(recent)
+		recently := func() bool {
+			t.Helper()
+			s, err := b.Session(ctx, e.with(home))
+			if err != nil {
+				t.Fatal(err)
+			}
+			return s.Recent(b.now())
+		}
+		if recently() {
+			t.Error("signing in is recent for ever")
+		}
+		if err := b.Confirm(ctx, &e.Session, "wrong horse", home); !errors.Is(err, ErrWrong) || recently() {
+			t.Errorf("by a wrong password: %v", err)
+		}
+		if err := b.Confirm(ctx, &e.Session, password, home); err != nil || !recently() {
+			t.Errorf("by the password: %v", err)
+		}
+	})
+}
+
+func TestUnknownBrowserIsTold(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		if _, err := b.SignIn(ctx, address, password, e.with(home)); err != nil {
+			t.Fatal(err)
+		}
+		if list := b.mails(); list != nil {
+			t.Fatalf("a known browser was told of: %+v", list)
+		}
+		other := from("203.0.113.9")
+		other.UserAgent = "<b>\r\nBcc: x@example.org"
+		other.Device = "planted"
+		got, err := b.SignIn(ctx, address, password, other)
+		if err != nil || got.Device == "planted" {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		list := b.mails()
+		if len(list) != 1 || list[0].Subject != "Neue Anmeldung bei Ihrem Konto" {
+			t.Errorf("told by %+v", list)
+		}
+	})
+}

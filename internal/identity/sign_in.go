@@ -1,0 +1,130 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// hashTime is how long somebody waits for their turn to have a password hashed.
+const hashTime = 10 * time.Second
+
+// verify tells whether a password is that of a hash. Where there is no hash it
+// takes as long, and is not.
+func (s *Service) verify(ctx context.Context, password, hash string) (bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, hashTime)
+	defer cancel()
+	against := hash
+	if hash == "" {
+		against = s.nobody
+	}
+	ok, err := account.VerifyPassword(ctx, password, against)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return false, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
+	}
+	return ok && hash != "", err
+}
+
+// fold gives the form of an address in which it is looked up; what is none is
+// nobody's.
+func fold(email string) string {
+	e, err := account.ParseEmail(email)
+	if err != nil {
+		return ""
+	}
+	return e.Folded
+}
+
+// SignIn begins a session for who knows the password of an address. Of an unknown
+// address and of a wrong password it says the same, after the same work.
+func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (*Entry, error) {
+	folded := fold(email)
+	forgive, err := s.try(ctx, tryPassword, folded, from)
+	if err != nil {
+		return nil, err
+	}
+	var id int64
+	var hash sql.NullString
+	err = s.DB.QueryRowContext(ctx, `SELECT id, password_hash FROM users WHERE email_folded = $1`, folded).Scan(&id, &hash)
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return nil, fmt.Errorf("looking for an account: %w", err)
+	}
+	ok, err := s.verify(ctx, password, hash.String)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, ErrWrong
+	}
+	var e *Entry
+	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		p, err := s.Person(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		e, err = s.firstTx(ctx, tx, p, ByPassword, from)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return e, forgive(ctx)
+}
+
+// SignInByLink begins a session for who has a mailed link, which proves the
+// address.
+func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
+	var e *Entry
+	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		p, _, err := s.useOwnTx(ctx, tx, ToSignIn, secret)
+		if err != nil {
+			return err
+		}
+		if err := s.proveTx(ctx, tx, p.ID); err != nil {
+			return err
+		}
+		if p, err = s.Person(ctx, tx, p.ID); err != nil {
+			return err
+		}
+		e, err = s.firstTx(ctx, tx, p, ByLink, from)
+		return err
+	})
+	return e, err
+}
+
+// Confirm notes on a session that its person showed the password again.
+func (s *Service) Confirm(ctx context.Context, session *Session, password string, from Origin) error {
+	forgive, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
+	if err != nil {
+		return err
+	}
+	hash, err := s.passwordOf(ctx, session.Person.ID)
+	if err != nil {
+		return err
+	}
+	ok, err := s.verify(ctx, password, hash)
+	if err != nil {
+		return err
+	}
+	if !ok {
+		return ErrWrong
+	}
+	if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return s.confirmTx(ctx, tx, session.ID) }); err != nil {
+		return err
+	}
+	return forgive(ctx)
+}
+
+// passwordOf gives the hash of a person's password, empty where there is none.
+func (s *Service) passwordOf(ctx context.Context, id int64) (string, error) {
+	var hash sql.NullString
+	if err := s.DB.QueryRowContext(ctx, `SELECT password_hash FROM users WHERE id = $1`, id).Scan(&hash); err != nil {
+		return "", fmt.Errorf("reading a password's hash: %w", err)
+	}
+	return hash.String, nil
+}

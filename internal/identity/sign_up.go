@@ -1,0 +1,175 @@
+package identity
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"unicode"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const maxName = 255
+
+// NewPerson is what somebody says of themselves.
+type NewPerson struct {
+	Name string
+	// Password may be empty: its person signs in by passkeys and mailed links.
+	Password string
+	Language string
+}
+
+// check puts the fields in their form and tells what is wrong with them.
+func (n *NewPerson) check() error {
+	var bad fault.Fields
+	if err := checkName(&n.Name); err != nil {
+		bad.Add("name", err.Error())
+	}
+	if n.Password != "" {
+		if err := account.CheckPassword(n.Password); err != nil {
+			bad.Add("password", err.Error())
+		}
+	}
+	return bad.Err()
+}
+
+// checkName takes names in any script. Controls and marks that turn the direction
+// of text are none: a name is shown amid words of ours, and goes into headers of
+// mail.
+func checkName(name *string) error {
+	*name = strings.Join(strings.Fields(*name), " ")
+	n := len([]rune(*name))
+	if n < 1 || n > maxName || !account.CleanText(*name) || strings.ContainsFunc(*name, func(r rune) bool {
+		return unicode.IsControl(r) || unicode.Is(unicode.Bidi_Control, r)
+	}) {
+		return fmt.Errorf("the name must have 1 to %d characters", maxName)
+	}
+	return nil
+}
+
+// SignUp makes an account for who has the link that was mailed to its address, and
+// begins a session. ErrTaken says that somebody made one meanwhile.
+func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from Origin) (*Entry, error) {
+	if err := n.check(); err != nil {
+		return nil, err
+	}
+	// A link that is no good is told before anything is hashed.
+	if _, err := s.Look(ctx, ToSignUp, secret); err != nil {
+		return nil, err
+	}
+	hash, err := s.hash(ctx, n.Password)
+	if err != nil {
+		return nil, err
+	}
+	var e *Entry
+	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		proof, err := s.useTx(ctx, tx, ToSignUp, secret)
+		if err != nil {
+			return err
+		}
+		id, err := s.insertTx(ctx, tx, account.Email{Text: proof.Email, Folded: proof.EmailFolded}, n, hash)
+		if err != nil {
+			return err
+		}
+		if err := s.proveTx(ctx, tx, id); err != nil {
+			return err
+		}
+		p, err := s.Person(ctx, tx, id)
+		if err != nil {
+			return err
+		}
+		e, err = s.enterTx(ctx, tx, p, ByLink, false, from)
+		return err
+	})
+	return e, err
+}
+
+// insertTx makes a person; ErrTaken says that the address has one.
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash sql.NullString) (id int64, err error) {
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO users (uuid, email, email_folded, name, password_hash, language, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (email_folded) DO NOTHING RETURNING id`,
+		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, n.Name, hash, s.language(n.Language), db.Micros(s.Now())).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, ErrTaken
+	}
+	if err != nil {
+		return 0, fmt.Errorf("making an account: %w", err)
+	}
+	return id, nil
+}
+
+// CreateTx makes a person whose address another surface saw proved, by a link that
+// it mailed, and calls the hook for that. ErrTaken says that the address has one.
+func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash string) (Person, error) {
+	if err := n.check(); err != nil {
+		return Person{}, err
+	}
+	id, err := s.insertTx(ctx, tx, email, n, sql.NullString{String: hash, Valid: hash != ""})
+	if err != nil {
+		return Person{}, err
+	}
+	if err := s.proveTx(ctx, tx, id); err != nil {
+		return Person{}, err
+	}
+	return s.Person(ctx, tx, id)
+}
+
+// ProveTx notes that a person's address is theirs, which another surface saw by a
+// link that it mailed to it.
+func (s *Service) ProveTx(ctx context.Context, tx *db.Tx, personID int64) error {
+	return s.proveTx(ctx, tx, personID)
+}
+
+// hash hashes a password; none has no hash.
+func (s *Service) hash(ctx context.Context, password string) (sql.NullString, error) {
+	if password == "" {
+		return sql.NullString{}, nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, hashTime)
+	defer cancel()
+	hash, err := account.HashPassword(ctx, password)
+	if errors.Is(err, context.DeadlineExceeded) {
+		return sql.NullString{}, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
+	}
+	return sql.NullString{String: hash, Valid: err == nil}, err
+}
+
+// language gives a tag that we have, else none.
+func (s *Service) language(tag string) string {
+	if s.Languages == nil {
+		return ""
+	}
+	if _, ok := s.Languages.Get(tag); !ok {
+		return ""
+	}
+	return tag
+}
+
+// SetLanguage changes the language in which a person is written to.
+func (s *Service) SetLanguage(ctx context.Context, personID int64, tag string) error {
+	return s.set(ctx, `language`, personID, s.language(tag))
+}
+
+// SetName changes what a person is called.
+func (s *Service) SetName(ctx context.Context, personID int64, name string) error {
+	if err := checkName(&name); err != nil {
+		return fault.OfField("name", err.Error())
+	}
+	return s.set(ctx, `name`, personID, name)
+}
+
+func (s *Service) set(ctx context.Context, column string, personID int64, value string) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET `+column+` = $2 WHERE id = $1`, personID, value); err != nil { //nolint:gosec // the columns are ours
+			return fmt.Errorf("changing a person's %s: %w", column, err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,159 @@
+package identity
+
+import (
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// tryOften tries until it is refused, and gives after how many tries that was and
+// how long to wait.
+func (b *bench) tryOften(k kind, account string, o Origin) (tries int, wait time.Duration) {
+	b.t.Helper()
+	for tries = range 1000 {
+		_, err := b.try(b.t.Context(), k, account, o)
+		if err == nil {
+			continue
+		}
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok || e.Kind != fault.TooMany {
+			b.t.Fatal(err)
+		}
+		return tries, e.RetryAfter
+	}
+	b.t.Fatal("it is never refused")
+	return 0, 0
+}
+
+func TestGuessingSlowsDown(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		if tries, wait := b.tryOften(tryPassword, "ada@example.org", home); tries != 5 || wait != time.Second {
+			t.Errorf("refused after %d for %s", tries, wait)
+		}
+		// Each wait is twice as long, and being refused does not lengthen it.
+		for _, want := range []time.Duration{2, 4, 8, 16} {
+			b.wait(want * time.Second / 2)
+			if tries, wait := b.tryOften(tryPassword, "ada@example.org", home); tries != 1 || wait != want*time.Second {
+				t.Errorf("then refused after %d for %s, want %ds", tries, wait, want)
+			}
+		}
+		// A guesser gets about a hundred tries a day.
+		tries := 0
+		for end := b.now().Add(24 * time.Hour); b.now().Before(end); tries++ {
+			n, wait := b.tryOften(tryPassword, "ada@example.org", home)
+			if n > 1 {
+				t.Fatalf("%d tries at once", n)
+			}
+			b.wait(wait)
+		}
+		if tries < 90 || tries > 120 {
+			t.Errorf("%d tries in a day", tries)
+		}
+		b.wait(24*time.Hour + time.Second)
+		if tries, _ := b.tryOften(tryPassword, "ada@example.org", home); tries != 5 {
+			t.Errorf("after a day of peace, refused after %d", tries)
+		}
+	})
+}
+
+func TestStrangersLockNobodyOut(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		// Guessers from so many networks that the account itself slows down.
+		var err error
+		for i := range 200 {
+			if _, err = b.try(ctx, tryPassword, "ada@example.org", from(fmt.Sprintf("198.51.%d.7", i))); fault.Is(err, fault.TooMany) {
+				break
+			}
+		}
+		if !fault.Is(err, fault.TooMany) {
+			t.Fatal("guessing from many networks is never refused")
+		}
+		if _, err := b.SignIn(ctx, address, password, from("203.0.113.9")); !fault.Is(err, fault.TooMany) {
+			t.Errorf("from an unknown browser: %v", err)
+		}
+		if _, err := b.SignIn(ctx, address, password, e.with(home)); err != nil {
+			t.Errorf("from a known browser: %v", err)
+		}
+		if _, err := b.SignInByLink(ctx, b.link(ToSignIn, address), from("203.0.113.9")); err != nil {
+			t.Errorf("by link: %v", err)
+		}
+		// A known browser has its own bound, and is known for its own account alone.
+		if tries, _ := b.tryOften(tryPassword, "ada@example.org", e.with(home)); tries != 5 {
+			t.Errorf("a known browser is refused after %d", tries)
+		}
+		if known, err := b.knows(ctx, "eve@example.org", e.Device); err != nil || known {
+			t.Errorf("known for another account: %v, %v", known, err)
+		}
+	})
+}
+
+func TestOneNetworkSpraysNoAccounts(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		refused := 0
+		for i := range 100 {
+			o := from("192.0.2.1")
+			// All of one /64 is one customer.
+			o.Address = netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i+1))
+			if _, err := b.try(ctx, tryPassword, fmt.Sprintf("p%d@example.org", i), o); fault.Is(err, fault.TooMany) {
+				refused++
+			}
+		}
+		if refused != 70 {
+			t.Errorf("%d of 100 were refused", refused)
+		}
+	})
+}
+
+func TestManyTriesAtOnceAreCounted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		var wg sync.WaitGroup
+		errs := make([]error, 40)
+		for i := range errs {
+			wg.Go(func() { _, errs[i] = b.try(ctx, tryPassword, "ada@example.org", home) })
+		}
+		wg.Wait()
+		passed := 0
+		for _, err := range errs {
+			if err == nil {
+				passed++
+			} else if !fault.Is(err, fault.TooMany) {
+				t.Error(err)
+			}
+		}
+		if passed != 5 {
+			t.Errorf("%d of 40 at once passed", passed)
+		}
+	})
+}
+
+func TestGoodTriesAreForgiven(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		for range 200 {
+			forgive, err := b.try(ctx, tryPassword, "ada@example.org", home)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := forgive(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}

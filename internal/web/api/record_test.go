@@ -1,0 +1,45 @@
+package api
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// The log names the token and where it was used from; a batch is one entry,
+// whatever is in it, and an answer that is repeated is no deed.
+func TestCallsAreRecorded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, 0)
+		body := append(v.usual(), pdfFile(samplePDF(0)))
+		for range 2 {
+			if a := v.keyedForm("once", body...); a.Status != 201 {
+				t.Fatalf("%d %s", a.Status, a.Body)
+			}
+		}
+		fields := append(entry(0, v.stage("a.pdf")), entry(1, v.stage("b.pdf"))...)
+		a := v.postBulk(multipartType, multipartOf(t, fields))
+		if a.Status != 202 {
+			t.Fatalf("%d %s", a.Status, a.Body)
+		}
+		v.process(3)
+		list, _, err := audit.New(d).List(t.Context(), v.inst.ID, audit.Filter{Actor: "registry"}, "", 10)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		batch, upload := list[0], list[1]
+		if upload.Action != audit.CertificateUploaded || batch.Action != audit.BatchAccepted || fmt.Sprint(batch.Detail) != "map[certificates:2]" {
+			t.Errorf("%+v", list)
+		}
+		for _, e := range list {
+			if e.Actor.Type != audit.Token || e.Actor.ID != "1" || !e.Actor.Address.IsLoopback() || !strings.Contains(v.log.String(), `"request_id":"`+e.Actor.RequestID+`"`) {
+				t.Errorf("%+v", e.Actor)
+			}
+		}
+	})
+}

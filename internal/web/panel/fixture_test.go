@@ -1,0 +1,235 @@
+package panel
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"golang.org/x/net/html"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// people is a gate and a list of members: who is signed in is in a header.
+type people struct {
+	persons map[string]Person
+	members map[int64][]account.Membership
+	// operators see the installation; stale are those who signed in long ago.
+	operators, stale map[int64]bool
+}
+
+const whoHeader = "Test-Person"
+
+func (g *people) Person(r *http.Request) (Person, bool) {
+	p, ok := g.persons[r.Header.Get(whoHeader)]
+	return p, ok
+}
+
+func (g *people) Require(f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if _, ok := g.Person(r); !ok {
+			http.Redirect(w, r, "/sign-in?next="+url.QueryEscape(r.URL.Path), http.StatusSeeOther)
+			return nil
+		}
+		return f(w, r)
+	}
+}
+
+func (g *people) RequireRecent(f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if p, ok := g.Person(r); !ok || g.stale[p.ID] {
+			http.Redirect(w, r, "/account/confirm?next="+url.QueryEscape(r.URL.Path), http.StatusSeeOther)
+			return nil
+		}
+		return f(w, r)
+	}
+}
+
+func (g *people) Memberships(_ context.Context, userID int64) ([]account.Membership, error) {
+	return g.members[userID], nil
+}
+
+func (g *people) IsOperator(_ context.Context, userID int64) (bool, error) {
+	return g.operators[userID], nil
+}
+
+// office is the panel in the middleware it runs in, with two institutions.
+type office struct {
+	tb      testing.TB
+	d       *db.DB
+	people  *people
+	panel   *Panel
+	handler http.Handler
+	log     *bytes.Buffer
+	// mine is the institution of the test, other one of somebody else.
+	mine, other account.Institution
+	at          time.Time
+}
+
+func newOffice(tb testing.TB, d *db.DB) *office {
+	tb.Helper()
+	ring, err := keyring.Open(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	site, err := page.NewSite(Assets)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o := &office{
+		tb: tb, d: d, log: &bytes.Buffer{}, at: time.Now().UTC().Truncate(time.Second),
+		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, operators: map[int64]bool{}, stale: map[int64]bool{}},
+	}
+	now := func() time.Time { return o.at }
+	o.panel = &Panel{
+		Site: site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Limit: limit.NewCounter(0, now),
+		BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler),
+	}
+	inner, err := o.panel.Handler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	o.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(o.log, nil)), Now: time.Now}, inner)
+	o.mine, o.other = o.institution("NWU", "Northern & Western University"), o.institution("SEC", "South East College")
+	for _, s := range account.Roles {
+		o.join(string(s.Role), o.mine, s.Role)
+	}
+	o.join("stranger", o.other, account.Owner)
+	o.person("nobody")
+	return o
+}
+
+func sqlite(tb testing.TB) *db.DB {
+	tb.Helper()
+	return dbtest.Open(tb, tb.TempDir(), "")
+}
+
+func (o *office) institution(prefix, name string) account.Institution {
+	o.tb.Helper()
+	i := account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: name, Prefix: prefix}
+	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(o.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
+			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
+	}); err != nil {
+		o.tb.Fatal(err)
+	}
+	return i
+}
+
+// person makes somebody who can sign in, known by the part of their address
+// before the @.
+func (o *office) person(name string) Person {
+	o.tb.Helper()
+	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
+	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+		return tx.QueryRowContext(o.tb.Context(), `INSERT INTO users (uuid, email, email_folded, name, created_at) VALUES ($1, $2, $2, $3, 0) RETURNING id`,
+			p.UUID, p.Email, p.Name).Scan(&p.ID)
+	}); err != nil {
+		o.tb.Fatal(err)
+	}
+	o.people.persons[name] = p
+	return p
+}
+
+// join makes a person, if there is none of the name, a member.
+func (o *office) join(name string, inst account.Institution, role account.Role) {
+	p, ok := o.people.persons[name]
+	if !ok {
+		p = o.person(name)
+	}
+	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
+}
+
+// request is one of somebody, from a page of ours.
+func (o *office) request(who, method, target string, form url.Values) *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
+	r.TLS = &tls.ConnectionState{}
+	r.RemoteAddr = "203.0.113.9:4711"
+	r.Header.Set(whoHeader, who)
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	return r
+}
+
+func (o *office) send(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	o.handler.ServeHTTP(w, r)
+	return w
+}
+
+func (o *office) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
+	return o.send(o.request(who, method, target, form))
+}
+
+func (o *office) get(who, target string) *httptest.ResponseRecorder {
+	return o.do(who, http.MethodGet, target, nil)
+}
+
+func (o *office) post(who, target string, form url.Values) *httptest.ResponseRecorder {
+	return o.do(who, http.MethodPost, target, form)
+}
+
+// words is the text of a page as it is read.
+func words(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for n := range doc.Descendants() {
+		if n.Type == html.TextNode {
+			b.WriteString(n.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
+}
+
+// says checks a page's status and what it says.
+func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
+	t.Helper()
+	text := words(t, w)
+	for _, s := range want {
+		if !strings.Contains(text, s) {
+			t.Errorf("%s: the page does not say %q: %s", name, s, text)
+		}
+	}
+	h := w.Header()
+	if w.Code != status || h.Get("Content-Type") != "text/html; charset=utf-8" || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%s: %d, %v", name, w.Code, h)
+	}
+	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") || !strings.Contains(policy, "frame-ancestors 'none'") {
+		t.Errorf("%s: the policy is %s", name, policy)
+	}
+}
+
+// leads checks that a deed leads to a page, and gives that page with its notice.
+func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
+	t.Helper()
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+		t.Fatalf("%d to %q, want %s: %s", w.Code, w.Header().Get("Location"), to, words(t, w))
+	}
+	r := o.request(who, http.MethodGet, to, nil)
+	for _, c := range w.Result().Cookies() {
+		r.AddCookie(c)
+	}
+	return o.send(r)
+}

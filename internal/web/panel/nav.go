@@ -1,0 +1,132 @@
+package panel
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+)
+
+// entry is a line of the navigation.
+type entry struct {
+	// path is below the institution's; empty is its first page.
+	path, label, icon string
+	may               account.Permission
+}
+
+// entries are the navigation of an institution, in groups.
+var entries = [][]entry{
+	{
+		{"", "Dashboard", "dashboard", account.MayView},
+		{"certificates", "Certificates", "certificates", account.MayView},
+		{"upload", "Upload", "upload", account.MayUpload},
+		{"bulk", "Bulk upload", "bulk", account.MayUpload},
+		{"batches", "Batches", "batches", account.MayView},
+	},
+	{
+		{"members", "Members", "members", account.MayManageMembers},
+		{"tokens", "API tokens", "tokens", account.MayManageTokens},
+		{"webhooks", "Webhooks", "webhooks", account.MayManageWebhooks},
+		{"audit", "Audit log", "audit", account.MayReadAudit},
+		{"settings", "Settings", "settings", account.MayManageSettings},
+	},
+}
+
+// operatorEntries are the navigation of the installation.
+var operatorEntries = [][]entry{{
+	{"/operator", "Installation", "dashboard", ""},
+	{"/operator/institutions", "Institutions", "members", ""},
+	{"/operator/queue", "Queue", "batches", ""},
+	{"/operator/audit", "Audit log", "audit", ""},
+}}
+
+// item is an entry as the layout shows it.
+type item struct {
+	Path, Label, Icon string
+	Current           bool
+}
+
+// frame is what the layout knows of a visit.
+type frame struct {
+	Visit  *Visit
+	Groups [][]item
+}
+
+// frame gives the frame of a request; nil for who was not let in.
+func (p *Panel) frame(r *http.Request) any {
+	v := visitOf(r)
+	if v == nil || v.Person.ID == 0 {
+		return (*frame)(nil)
+	}
+	f := &frame{Visit: v}
+	switch {
+	case v.Member != nil:
+		f.Groups = p.groups(r, entries, func(e entry) (string, string, bool) {
+			pattern := "GET /panel/{institution}"
+			if e.path != "" {
+				pattern += "/" + e.path
+			}
+			return v.Path(e.path), pattern, v.Can(e.may)
+		})
+	case strings.HasPrefix(r.URL.Path, "/operator") && v.Operator:
+		f.Groups = p.groups(r, operatorEntries, func(e entry) (string, string, bool) { return e.path, "GET " + e.path, true })
+	}
+	return f
+}
+
+// groups gives the entries that there are and that the visitor may use.
+func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path, pattern string, may bool)) [][]item {
+	var groups [][]item
+	for _, group := range all {
+		var items []item
+		for _, e := range group {
+			path, pattern, may := resolve(e)
+			there := slices.ContainsFunc(p.table, func(one route) bool { return one.pattern == pattern && !one.hidden })
+			if may && there {
+				items = append(items, item{Path: path, Label: e.label, Icon: e.icon})
+			}
+		}
+		if len(items) > 0 {
+			groups = append(groups, items)
+		}
+	}
+	mark(groups, r.URL.Path)
+	return groups
+}
+
+// mark marks the entry that a page is below: the one with the longest path.
+func mark(groups [][]item, path string) {
+	var best *item
+	for _, group := range groups {
+		for i := range group {
+			one := &group[i]
+			if (path == one.Path || strings.HasPrefix(path, one.Path+"/")) && (best == nil || len(one.Path) > len(best.Path)) {
+				best = one
+			}
+		}
+	}
+	if best != nil {
+		best.Current = true
+	}
+}
+
+// start is where a person chooses one of their institutions; one who has a
+// single one is led there.
+func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if len(v.All) == 1 && !v.Operator {
+		v.Member = &v.All[0]
+		return p.lead(w, r, v, "", "")
+	}
+	return p.draw(w, r, "start.html", v)
+}
+
+// first leads to the first page of the institution that its member may see.
+func (p *Panel) first(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f, ok := p.frame(r).(*frame)
+	if ok && f != nil && len(f.Groups) > 0 {
+		http.Redirect(w, r, f.Groups[0][0].Path, http.StatusSeeOther)
+		return nil
+	}
+	return p.draw(w, r, "nothing.html", v)
+}

@@ -1,0 +1,154 @@
+package panel
+
+import (
+	"maps"
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/token"
+)
+
+// samples makes a record for each {name} in the paths of routes.
+func (o *office) samples(t *testing.T, inst account.Institution) map[string]string {
+	t.Helper()
+	made, _, err := o.panel.Tokens.Create(t.Context(), inst.ID, "Sample", token.All, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10)}
+}
+
+var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
+
+// path fills a route's path.
+func path(t *testing.T, pattern string, samples map[string]string) (method, target string) {
+	t.Helper()
+	method, target, _ = strings.Cut(pattern, " ")
+	return method, placeholder.ReplaceAllStringFunc(target, func(name string) string {
+		sample, ok := samples[strings.Trim(name, "{}")]
+		if !ok {
+			t.Fatalf("%s needs a sample of %s", pattern, name)
+		}
+		return sample
+	})
+}
+
+// Every route, as every role, in one's own institution and in another's: the
+// table of roles says who gets in, and nobody learns of what is another's.
+func TestWhoMayGoWhere(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	o.people.operators[o.person("operator").ID] = true
+	for _, one := range o.panel.table {
+		for _, s := range account.Roles {
+			who := string(s.Role)
+			// A deed may end what it was done to: each has samples of its own.
+			mine, others := o.samples(t, o.mine), o.samples(t, o.other)
+			method, target := path(t, one.pattern, mine)
+			w := o.do(who, method, target, nil)
+			allowed := one.may == "" || s.Role.Can(one.may)
+			switch {
+			case one.scope == ofOperator:
+				if w.Code != http.StatusNotFound {
+					t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
+				}
+			case allowed && (w.Code == http.StatusForbidden || w.Code == http.StatusNotFound || w.Code >= http.StatusInternalServerError):
+				t.Errorf("%s as %s: %d %s", one.pattern, who, w.Code, words(t, w))
+			case !allowed && w.Code != http.StatusForbidden:
+				t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
+			}
+			if one.scope != ofInstitution {
+				continue
+			}
+			method, target = path(t, one.pattern, others)
+			if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound || strings.Contains(words(t, w), "South East") {
+				t.Errorf("%s as %s of another institution: %d %s", one.pattern, who, w.Code, words(t, w))
+			}
+			// The record of another institution under the name of one's own.
+			mixed := maps.Clone(others)
+			mixed["institution"] = o.mine.Slug
+			if method, target = path(t, one.pattern, mixed); allowed && strings.Count(one.pattern, "{") > 1 {
+				if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound {
+					t.Errorf("%s as %s on another institution's record: %d %s", one.pattern, who, w.Code, words(t, w))
+				}
+			}
+		}
+		if one.scope == ofAnybody {
+			continue
+		}
+		method, target := path(t, one.pattern, o.samples(t, o.mine))
+		if w := o.do("", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in?next=") {
+			t.Errorf("%s as nobody: %d %s", one.pattern, w.Code, w.Header().Get("Location"))
+		}
+		if w := o.do("nobody", method, target, nil); one.scope != ofPerson && w.Code != http.StatusNotFound {
+			t.Errorf("%s as a member of nothing: %d", one.pattern, w.Code)
+		}
+		if w := o.do("operator", method, target, nil); one.scope == ofInstitution && w.Code != http.StatusNotFound {
+			t.Errorf("%s as an operator who is no member: %d", one.pattern, w.Code)
+		}
+	}
+}
+
+// A form of another site does nothing, and neither does one without a sign of
+// where it comes from in an old browser.
+func TestFormsOfOtherSites(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
+		r := o.request("owner", http.MethodPost, "/panel/nwu/tokens", url.Values{"name": {"x"}, "permissions": {"batch:list"}, "end": {"never"}})
+		r.Header.Del("Sec-Fetch-Site")
+		r.Header.Set(header, value)
+		says(t, header, o.send(r), http.StatusForbidden, "another site")
+	}
+	if list, err := o.panel.Tokens.List(t.Context(), o.mine.ID); err != nil || len(list) != 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestWhereThePanelBegins(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	if w := o.get("admin", "/panel"); w.Header().Get("Location") != "/panel/nwu" {
+		t.Errorf("a member of one institution is led to %s", w.Header().Get("Location"))
+	}
+	o.join("admin", o.other, account.Auditor)
+	w := o.get("admin", "/panel")
+	says(t, "two", w, http.StatusOK, "Northern & Western University", "NWU · Admin", "South East College", "SEC · Auditor")
+	says(t, "none", o.get("nobody", "/panel"), http.StatusOK, "You belong to no institution yet")
+	if w := o.get("owner", "/panel/nwu/"); w.Code != http.StatusNotFound {
+		t.Errorf("an unclean path: %d", w.Code)
+	}
+}
+
+// The navigation has what there is and the role may see, and nothing else.
+func TestNavigation(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	text := words(t, o.get("developer", "/panel/nwu/tokens"))
+	if !strings.Contains(text, "API tokens") || strings.Contains(text, "Audit log") {
+		t.Errorf("a developer sees %s", text)
+	}
+	w := o.get("developer", "/panel/nwu/tokens/new")
+	if n := strings.Count(w.Body.String(), `aria-current="page"`); n != 1 || !strings.Contains(w.Body.String(), `href="/panel/nwu/tokens" aria-current="page"`) {
+		t.Errorf("%d entries are marked: %s", n, w.Body)
+	}
+	patterns := o.panel.Patterns()
+	for _, group := range entries {
+		for _, e := range group {
+			address := "/panel/nwu"
+			if e.path != "" {
+				address += "/" + e.path
+			}
+			pattern := "GET /panel/{institution}" + strings.TrimPrefix(address, "/panel/nwu")
+			if linked := strings.Contains(o.get("owner", "/panel/nwu/tokens").Body.String(), `<li><a href="`+address+`"`); linked && !slices.Contains(patterns, pattern) {
+				t.Errorf("the navigation leads to %s, which there is not", address)
+			}
+		}
+	}
+}

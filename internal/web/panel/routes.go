@@ -1,0 +1,54 @@
+package panel
+
+import (
+	"net/http"
+
+	"github.com/certvault/certvault/internal/account"
+)
+
+// Handler serves a page to somebody who may see it.
+type Handler func(w http.ResponseWriter, r *http.Request, v *Visit) error
+
+// scope is who a route is for.
+type scope int
+
+const (
+	// ofInstitution is for members of the institution that the path names.
+	ofInstitution scope = iota
+	// ofPerson is for anybody who is signed in.
+	ofPerson
+	// ofOperator is for operators of the installation.
+	ofOperator
+	// ofAnybody asks nothing; the handler does.
+	ofAnybody
+)
+
+// route is a line of the table of routes.
+type route struct {
+	// pattern is method and path; {institution} in it is a slug.
+	pattern string
+	// may is the permission that the member needs; empty lets every member in.
+	may     account.Permission
+	handler Handler
+	// recent asks again who it is, where secrets are shown or made.
+	recent bool
+	scope  scope
+	// hidden keeps a route that only leads on out of the navigation.
+	hidden bool
+	// body bounds what is sent, in bytes; 0 is a form's bound.
+	body int64
+}
+
+// routes is the table of all pages: what is asked for, who may, and what answers.
+func (p *Panel) routes() []route {
+	return []route{
+		{pattern: "GET /panel", handler: p.start, scope: ofPerson},
+		{pattern: "GET /panel/{institution}", handler: p.first, hidden: true},
+
+		{pattern: "GET /panel/{institution}/tokens", may: account.MayManageTokens, handler: p.tokens},
+		{pattern: "POST /panel/{institution}/tokens", may: account.MayManageTokens, handler: p.createToken, recent: true},
+		{pattern: "GET /panel/{institution}/tokens/new", may: account.MayManageTokens, handler: p.newToken, recent: true},
+		{pattern: "GET /panel/{institution}/tokens/{token}/revoke", may: account.MayManageTokens, handler: p.askRevokeToken},
+		{pattern: "POST /panel/{institution}/tokens/{token}/revoke", may: account.MayManageTokens, handler: p.revokeToken},
+	}
+}

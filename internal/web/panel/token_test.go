@@ -1,0 +1,127 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/token"
+)
+
+var secretRule = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
+
+func TestTokenIsShownOnce(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	says(t, "empty", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Make the first token")
+	w := o.post("developer", "/panel/nwu/tokens", url.Values{
+		"name": {"Student <system>"}, "permissions": {string(token.VaultList), string(token.VaultCreate)}, "end": {"30"},
+	})
+	says(t, "made", w, http.StatusOK, "Student <system>", "not shown again", "curl \"https://vault.example/business/certificate-vault?per_page=5\"")
+	secret := secretRule.FindString(w.Body.String())
+	made, inst, err := o.panel.Tokens.Authenticate(t.Context(), secret)
+	if err != nil || inst.ID != o.mine.ID || !made.Has(token.VaultCreate) || made.Has(token.VaultRevoke) || !made.ExpiresAt.Equal(o.at.AddDate(0, 0, 30)) {
+		t.Fatalf("%+v, %v", made, err)
+	}
+	if strings.Contains(w.Body.String(), "<system>") {
+		t.Error("a name became markup")
+	}
+	w = o.get("developer", "/panel/nwu/tokens")
+	says(t, "list", w, http.StatusOK, "Student <system>", made.Hint, "2 permissions", "never", "in 30 days", "Active")
+	if strings.Contains(w.Body.String(), secret) || strings.Contains(o.log.String(), secret) {
+		t.Error("the secret is shown a second time")
+	}
+}
+
+func TestProblemsOfATokenForm(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {" "}, "permissions": {"batch:list", "no:such"}, "end": {"date"}, "date": {"2020-01-01"}})
+	says(t, "problems", w, http.StatusUnprocessableEntity, "Please check what you entered", "The name must have", "There is no permission", "The end must be in the future")
+	body := w.Body.String()
+	for _, want := range []string{
+		`<a href="#name">`, `<a href="#permissions">`, `<a href="#date">`, `id="date-problem"`, `aria-invalid="true" aria-describedby="date-problem date-hint"`,
+		`value="2020-01-01"`, `id="may-batch:list" name="permissions" value="batch:list" checked`, `value="date" checked`,
+	} {
+		if !strings.Contains(body, want) {
+			t.Errorf("the form lacks %s: %s", want, body)
+		}
+	}
+	for name, form := range map[string]url.Values{
+		"no end": {"name": {"x"}, "permissions": {"batch:list"}}, "no date": {"name": {"x"}, "permissions": {"batch:list"}, "end": {"date"}, "date": {"soon"}},
+		"nothing": {},
+	} {
+		if w := o.post("owner", "/panel/nwu/tokens", form); w.Code != http.StatusUnprocessableEntity {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	if list, err := o.panel.Tokens.List(t.Context(), o.mine.ID); err != nil || len(list) > 0 {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestPresetsTickBoxes(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	for _, preset := range token.Presets {
+		body := o.get("owner", "/panel/nwu/tokens/new?preset="+preset.Name).Body.String()
+		if n := strings.Count(body, `name="permissions"`); n != len(token.All) {
+			t.Errorf("there are %d boxes for %d permissions", n, len(token.All))
+		}
+		for _, p := range token.All {
+			if has := (&token.Token{Permissions: preset.Permissions}).Has(p); strings.Contains(body, `value="`+string(p)+`" checked`) != has {
+				t.Errorf("%s: %s is not as it should be", preset.Name, p)
+			}
+		}
+	}
+}
+
+func TestRevokeAsksByName(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	_, secret, err := o.panel.Tokens.Create(t.Context(), o.mine.ID, "Old system", token.All, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	target := "/panel/nwu/tokens/1/revoke"
+	says(t, "question", o.get("owner", target), http.StatusOK, "Revoke “ Old system ”?", "cannot be undone", "Last used never")
+	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err != nil {
+		t.Fatalf("asking revoked it: %v", err)
+	}
+	says(t, "done", o.leads(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No tokens in use")
+	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err == nil {
+		t.Error("it works on")
+	}
+	says(t, "ended", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
+}
+
+// What shows or makes a secret asks again who it is.
+func TestSecretsWantARecentSignIn(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	o.people.stale[o.people.persons["owner"].ID] = true
+	for _, one := range o.panel.table {
+		if !one.recent {
+			continue
+		}
+		method, target := path(t, one.pattern, o.samples(t, o.mine))
+		if w := o.do("owner", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/account/confirm") {
+			t.Errorf("%s: %d", one.pattern, w.Code)
+		}
+	}
+}
+
+func TestSpan(t *testing.T) {
+	t.Parallel()
+	for d, want := range map[time.Duration]string{
+		0: "just now", 40 * time.Second: "40 seconds ago", time.Minute: "1 minute ago", 90 * time.Minute: "1 hour ago", -3 * 24 * time.Hour: "in 3 days",
+		-time.Second: "in 1 second", 47 * time.Hour: "47 hours ago",
+	} {
+		if got := span(d); got != want {
+			t.Errorf("%v: %s", d, got)
+		}
+	}
+}

@@ -1,0 +1,26 @@
+package webhook
+
+import (
+	"context"
+	"net/url"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// recordTx writes what was done to an endpoint into its institution's audit log.
+// Of the URL it keeps the origin: path and query may hold a key.
+func (s *Service) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, uuid, rawURL string, detail audit.Detail) error {
+	return recordTx(ctx, tx, s.now(), action, institutionID, uuid, rawURL, detail)
+}
+
+func recordTx(ctx context.Context, tx *db.Tx, at time.Time, action audit.Action, institutionID int64, uuid, rawURL string, detail audit.Detail) error {
+	name := ""
+	if u, err := url.Parse(rawURL); err == nil {
+		name = u.Scheme + "://" + u.Host
+	}
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: institutionID, At: at, Action: action, Detail: detail, Subject: audit.Subject{Type: "webhook", ID: uuid, Name: name},
+	})
+}
