@@ -27,6 +27,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
@@ -103,6 +104,7 @@ type App struct {
 	queue    *job.Queue
 	certs    *cert.Service
 	batches  *batch.Service
+	intake   *intake.Service
 	renderer *pdfium.Renderer
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
@@ -155,10 +157,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
 		NodeID: node, Queues: map[string]int{
-			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, cert.DeedQueue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, mail.QueueName, cert.RecipientQueue},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, cert.DeedQueue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
@@ -179,6 +181,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		},
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
+	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})
 	if err := a.prepareMail(); err != nil {
 		return nil, err
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
@@ -30,7 +31,9 @@ func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
 	a.every(ctx, "sweep of counts", cert.FoldEvery, a.certs.SweepCounts)
-	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.batches.RefersTo) })
+	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.intake.RefersTo, a.batches.RefersTo) })
+	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.certs.SweepDeeds)
+	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.intake.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)
 	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)

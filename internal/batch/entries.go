@@ -57,13 +57,29 @@ func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list 
 	if !r.Walks() {
 		list.Total = &b.Total
 	}
+	if list.Items, err = s.entries(ctx, b, after.Index, r.PerPage+1, r.Offset()); err != nil {
+		return nil, err
+	}
+	if len(list.Items) > r.PerPage {
+		list.Items, list.More = list.Items[:r.PerPage], true
+		list.Next, err = s.entryCursors.Make(of, entryPlace{list.Items[r.PerPage-1].Index})
+	}
+	return list, err
+}
+
+// AllEntries gives all entries of a batch, of which there are at most MaxEntries.
+func (s *Service) AllEntries(ctx context.Context, b *Batch) ([]Entry, error) {
+	return s.entries(ctx, b, -1, MaxEntries, 0)
+}
+
+func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset int) (list []Entry, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
 			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, '')
 		FROM (SELECT entry_index, status, certificate_id, error_code, error, existing_uuid FROM batch_entries
 				WHERE batch_id = $1 AND entry_index > $5 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
 			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
-		ORDER BY e.entry_index`, b.id, b.institutionID, r.PerPage+1, r.Offset(), after.Index)
+		ORDER BY e.entry_index`, b.id, b.institutionID, limit, offset, after)
 	if err != nil {
 		return nil, fmt.Errorf("reading entries: %w", err)
 	}
@@ -73,14 +89,10 @@ func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list 
 		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID); err != nil {
 			return nil, fmt.Errorf("reading entries: %w", err)
 		}
-		list.Items = append(list.Items, e)
+		list = append(list, e)
 	}
 	if err := rows.Err(); err != nil {
 		return nil, fmt.Errorf("reading entries: %w", err)
 	}
-	if len(list.Items) > r.PerPage {
-		list.Items, list.More = list.Items[:r.PerPage], true
-		list.Next, err = s.entryCursors.Make(of, entryPlace{list.Items[r.PerPage-1].Index})
-	}
-	return list, err
+	return list, nil
 }

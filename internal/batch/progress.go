@@ -184,6 +184,45 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	return names, rows.Err()
 }
 
+// ByUUIDs gives batches of an institution in the order of their making; there are
+// at most a page's.
+func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []string) ([]*Batch, error) {
+	if len(uuids) == 0 {
+		return []*Batch{}, nil
+	}
+	args := []any{institutionID}
+	for _, u := range uuids {
+		args = append(args, u)
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+parameters(2, len(uuids))+`) ORDER BY id`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading batches: %w", err)
+	}
+	list, err := scanBatches(rows)
+	if err != nil {
+		return nil, fmt.Errorf("reading batches: %w", err)
+	}
+	return list, s.count(ctx, list)
+}
+
+// Pace counts the certificates of batches that were approved since a time, by
+// which people are told how long the rest takes.
+func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n int, err error) {
+	if len(list) == 0 {
+		return 0, nil
+	}
+	args := []any{db.Micros(since)}
+	for _, b := range list {
+		args = append(args, b.UUID)
+	}
+	if err := s.db.QueryRowContext(ctx, `
+		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+parameters(2, len(list))+`)`, args...).
+		Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting what batches did of late: %w", err)
+	}
+	return n, nil
+}
+
 // ByUUID gives a batch of an institution, of a source where one is given;
 // another institution's is not found.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {

@@ -58,8 +58,16 @@ func (s *Service) Room(ctx context.Context, institutionID int64) error {
 // TooMany, and the file is then the caller's to discard. then, which may be nil, is
 // done in the same transaction.
 func (s *Service) Stage(ctx context.Context, inst *account.Institution, f *cert.File, then func(context.Context, *db.Tx, *StagedFile) error) (*StagedFile, error) {
+	return s.StageUntil(ctx, inst, f, s.now().Add(StagedLife), then)
+}
+
+// StageUntil is Stage for a file that can be referred to until a time of the
+// caller's.
+func (s *Service) StageUntil(
+	ctx context.Context, inst *account.Institution, f *cert.File, until time.Time, then func(context.Context, *db.Tx, *StagedFile) error,
+) (*StagedFile, error) {
 	now := s.now().UTC()
-	staged := &StagedFile{UUID: uuid.Must(uuid.NewV7()).String(), File: *f, ExpiresAt: now.Add(StagedLife).Truncate(time.Microsecond)}
+	staged := &StagedFile{UUID: uuid.Must(uuid.NewV7()).String(), File: *f, ExpiresAt: until.UTC().Truncate(time.Microsecond)}
 	notices, err := json.Marshal(append([]seal.Notice{}, f.Notices...))
 	if err != nil {
 		return nil, fmt.Errorf("writing notices: %w", err)
@@ -160,6 +168,67 @@ func (s *Service) findSome(ctx context.Context, found map[string]int64, query st
 		found[u] = id
 	}
 	return rows.Err()
+}
+
+// Staged gives a staged file of an institution that can be referred to now.
+func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*StagedFile, error) {
+	staged := &StagedFile{UUID: id}
+	f := &staged.File
+	var digest []byte
+	var notices string
+	var expires int64
+	err := s.db.QueryRowContext(ctx, `
+		SELECT file_name, mime_type, size, sha256, sha256_state, original_key, notices, expires_at FROM staged_files
+		WHERE uuid = $1 AND institution_id = $2 AND expires_at > $3`, id, institutionID, db.Micros(s.now())).
+		Scan(&f.Name, &f.Type, &f.Size, &digest, &f.State, &f.Key, &notices, &expires)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoFile
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a staged file: %w", err)
+	}
+	copy(f.SHA256[:], digest)
+	staged.ExpiresAt = db.Time(expires)
+	if err := json.Unmarshal([]byte(notices), &f.Notices); err != nil {
+		return nil, fmt.Errorf("reading notices: %w", err)
+	}
+	return staged, nil
+}
+
+var errNoFile = fault.New(fault.NotFound, "No such file. Files that were uploaded and not used are kept for a day.")
+
+// EndTx sets until when staged files of an institution can be referred to: the
+// past has them go with the next sweep.
+func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
+	for some := range slices.Chunk(uuids, rowsAtOnce) {
+		args := []any{db.Micros(until), institutionID}
+		for _, u := range some {
+			args = append(args, u)
+		}
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+parameters(3, len(some))+`)`, args...); err != nil {
+			return fmt.Errorf("setting the end of staged files: %w", err)
+		}
+	}
+	return nil
+}
+
+// UseTx takes a staged file out of what the institution has staged: a certificate
+// has it now. It is NotFound when another was first.
+func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id string) error {
+	rows, err := tx.QueryContext(ctx, `
+		DELETE FROM staged_files WHERE uuid = $1 AND institution_id = $2 AND NOT kept RETURNING institution_id, size`, id, institutionID)
+	if err != nil {
+		return fmt.Errorf("using a staged file: %w", err)
+	}
+	freed, n, err := sumSizes(rows)
+	if err != nil {
+		return fmt.Errorf("using a staged file: %w", err)
+	}
+	if n == 0 {
+		return errNoFile
+	}
+	return freeRoomTx(ctx, tx, institutionID, freed[institutionID])
 }
 
 // RefersTo tells whether a staged file has a blob, for the sweep of files.

@@ -34,7 +34,9 @@ type Submission struct {
 	Institution *account.Institution
 	Creator     cert.Actor
 	Context     cert.TriggerContext
-	Draft       *Draft
+	// Name is what people know the batch by; without one it is named by its time.
+	Name  string
+	Draft *Draft
 	// Then, which may be nil, is done in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
 }
@@ -56,6 +58,9 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	b := &Batch{
 		UUID: uuid.Must(uuid.NewV7()).String(), Name: "Bulk upload of " + now.Format("2006-01-02 15:04") + " UTC", Source: cert.Vault,
 		Total: len(entries), Processing: len(entries), CreatedAt: now, institutionID: u.Institution.ID,
+	}
+	if u.Name != "" {
+		b.Name = u.Name
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.insertTx(ctx, tx, b, &u); err != nil {

@@ -37,6 +37,10 @@ const (
 	SingleUpload TriggerContext = "single_upload"
 	// BulkUpload is an entry of a batch, through the API.
 	BulkUpload TriggerContext = "bulk_upload"
+	// PanelUpload is one certificate, uploaded in the panel.
+	PanelUpload TriggerContext = "panel_upload"
+	// PanelBulkUpload is an entry of a batch of the panel's.
+	PanelBulkUpload TriggerContext = "panel_bulk_upload"
 	// Retrying is carried by the events that follow a retry.
 	Retrying TriggerContext = "retry"
 )
@@ -183,6 +187,7 @@ func New(c Config) *Service {
 		listTime: listTime, bounds: usualBounds, recipient: c.Recipient, moved: c.Moved, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
+	job.Add(c.Queue, &deedWorker{service: s})
 	return s
 }
 

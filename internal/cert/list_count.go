@@ -75,7 +75,12 @@ func Fold(ctx context.Context, d *db.DB) error {
 }
 
 // SweepCounts is Fold for a service.
-func (s *Service) SweepCounts(ctx context.Context) error { return Fold(ctx, s.db) }
+func (s *Service) SweepCounts(ctx context.Context) error {
+	if err := Fold(ctx, s.db); err != nil {
+		return err
+	}
+	return foldDays(ctx, s.db)
+}
 
 type countKey struct {
 	institution    int64

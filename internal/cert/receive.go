@@ -120,6 +120,11 @@ func original(f *File, r io.ReaderAt) seal.Original {
 	return seal.Original{Name: f.Name, Type: f.Type, R: r, Size: f.Size, SHA256: f.SHA256, State: f.State}
 }
 
+// ArchiveKey makes the key of an archive of an institution.
+func ArchiveKey(institutionUUID string) string {
+	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), ArchiveKind)
+}
+
 // blobKey is the key of a blob: the institution's own folder, then one of 256,
 // so that no folder grows without bound.
 func blobKey(institutionUUID, id, kind string) string {

@@ -17,9 +17,7 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		c, err = s.moveTx(ctx, tx, TriggerRetry, uuid,
-			column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
-		if err != nil {
+		if c, err = s.retryTx(ctx, tx, uuid); err != nil {
 			return err
 		}
 		if err := recordTx(ctx, tx, audit.CertificateRetried, c, nil); err != nil {
@@ -31,4 +29,9 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
 	}
 	return c, err
+}
+
+func (s *Service) retryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
+	return s.moveTx(ctx, tx, TriggerRetry, uuid,
+		column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
 }

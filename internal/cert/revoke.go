@@ -36,8 +36,7 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		c, err = s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
-			column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)})
+		c, err = s.revokeTx(ctx, tx, uuid, r.Reason, r.Note)
 		switch {
 		case errors.Is(err, errMoved):
 			c, err = byUUID(ctx, tx, uuid)
@@ -50,4 +49,9 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 		return r.Then.runTx(ctx, tx, c)
 	})
 	return c, err
+}
+
+func (s *Service) revokeTx(ctx context.Context, tx *db.Tx, uuid, reason, note string) (*Certificate, error) {
+	return s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
+		column{"revocation_reason", reason}, column{"revocation_note", optional(note)})
 }

@@ -113,10 +113,17 @@ func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Con
 	return nil
 }
 
+// ArchiveKind ends the key of an archive that holds originals. No certificate
+// refers to one: who unpacks it is asked before.
+const ArchiveKind = "archive"
+
 // refersTo tells whether a certificate refers to a blob; what is not ours by
 // its name is left alone.
 func (s *Service) refersTo(ctx context.Context, key string) (bool, error) {
 	_, kind, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
+	if kind == ArchiveKind {
+		return false, nil
+	}
 	column, ok := map[string]string{"original": "original_key", "verified": "tail_key", "image": "image_key"}[kind]
 	if !ok {
 		return true, nil

@@ -34,6 +34,8 @@ type Upload struct {
 	// came was refused.
 	File      *File
 	FileError string
+	// Wanted is where the stamp is wanted; nil leaves it to the institution's choice.
+	Wanted *Wanted
 
 	// Then may be nil.
 	Then Then
@@ -71,6 +73,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.insertTx(ctx, tx, c, email); err != nil {
+			return err
+		}
+		if err := wantTx(ctx, tx, c.ID, u.Wanted); err != nil {
 			return err
 		}
 		if err := recordTx(ctx, tx, audit.CertificateUploaded, c, nil); err != nil {
@@ -117,6 +122,11 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	}
 	if err := bad.Err(); err != nil {
 		return nil, account.Email{}, err
+	}
+	if u.Wanted != nil {
+		if err := u.Wanted.check(); err != nil {
+			return nil, account.Email{}, err
+		}
 	}
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {

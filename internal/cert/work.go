@@ -127,7 +127,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&inst.uuid, &inst.name); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
-	placement, err := s.placement(ctx, c.InstitutionID)
+	placement, err := s.placementOf(ctx, c)
 	if err != nil {
 		return err
 	}

@@ -7,9 +7,8 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"unicode/utf8"
 
-	"golang.org/x/text/encoding/unicode"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 // maxList bounds a list in bytes.
@@ -22,18 +21,8 @@ type List struct {
 	Unused []string
 }
 
-// columns are the names under which people keep what a row needs, folded.
-var columns = map[string]string{
-	"title": "title", "certificatetitle": "title", "certificate": "title", "award": "title", "qualification": "title",
-	"fullname": "full_name", "name": "full_name", "recipient": "full_name", "recipientname": "full_name", "student": "full_name", "studentname": "full_name", "holder": "full_name",
-	"email": "email", "applicantemail": "email", "emailaddress": "email", "mail": "email", "recipientemail": "email",
-	"file": "file", "filename": "file", "certificatefile": "file", "path": "file", "pdf": "file", "document": "file",
-	"issuedate": "issue_date", "date": "issue_date", "issued": "issue_date", "issuedon": "issue_date", "dateofissue": "issue_date",
-	"details": "details", "description": "details",
-}
-
 // required are the columns without which there is no list.
-var required = []string{"title", "full_name", "email", "file"}
+var required = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.File}
 
 // Read reads a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice
 // and others save it, in UTF-8 or UTF-16. What is wrong with the whole is an
@@ -50,7 +39,7 @@ func Read(r io.Reader) (*List, error) {
 	if err != nil {
 		return nil, err
 	}
-	comma, text := separator(text)
+	comma, text := sheet.Separator(text)
 	in := csv.NewReader(bytes.NewReader(text))
 	in.Comma, in.FieldsPerRecord = comma, -1
 	header, err := in.Read()
@@ -96,77 +85,24 @@ func malformed(err error) error {
 	return fmt.Errorf("the list is no CSV, is a quotation mark missing? %w", err)
 }
 
-// decode gives the text in UTF-8, with line feeds at the ends of lines. The mark
-// at the beginning tells the encoding (Unicode 16, 23.8).
+// decode gives the text of a list in UTF-8.
 func decode(raw []byte) ([]byte, error) {
-	switch {
-	case bytes.HasPrefix(raw, []byte{0xEF, 0xBB, 0xBF}):
-		raw = raw[3:]
-	case bytes.HasPrefix(raw, []byte{0xFF, 0xFE}), bytes.HasPrefix(raw, []byte{0xFE, 0xFF}):
-		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
-		if err != nil {
-			return nil, fmt.Errorf("the list is damaged UTF-16: %w", err)
-		}
-		raw = decoded
+	text, err := sheet.Text(raw)
+	if e, ok := errors.AsType[*sheet.EncodingError](err); ok {
+		return nil, fmt.Errorf("line %d of the list is not in UTF-8: save it as “CSV UTF-8”, so that no name is damaged", e.Line)
 	}
-	if bytes.IndexByte(raw, 0) >= 0 {
-		return nil, errors.New("the list is no CSV text: save it as “CSV UTF-8”")
+	if err != nil {
+		return nil, fmt.Errorf("the list is no CSV text: save it as “CSV UTF-8”: %w", err)
 	}
-	if !utf8.Valid(raw) {
-		line := 1
-		for i := 0; i < len(raw); {
-			r, size := utf8.DecodeRune(raw[i:])
-			if r == utf8.RuneError && size == 1 {
-				break
-			}
-			if r == '\n' {
-				line++
-			}
-			i += size
-		}
-		return nil, fmt.Errorf("line %d of the list is not in UTF-8: save it as “CSV UTF-8”, so that no name is damaged", line)
-	}
-	if bytes.IndexByte(raw, '\n') < 0 {
-		raw = bytes.ReplaceAll(raw, []byte{'\r'}, []byte{'\n'})
-	}
-	return raw, nil
-}
-
-// separator tells what stands between fields: what Excel says in a first line
-// "sep=;", else what the header has most of, outside quotation marks.
-func separator(text []byte) (comma rune, rest []byte) {
-	first, rest, _ := bytes.Cut(text, []byte{'\n'})
-	if said, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
-		switch said {
-		case ",", ";", "\t", "|":
-			return rune(said[0]), rest
-		}
-	}
-	counts := map[rune]int{}
-	isQuoted := false
-	for _, c := range string(first) {
-		if c == '"' {
-			isQuoted = !isQuoted
-		}
-		if !isQuoted {
-			counts[c]++
-		}
-	}
-	comma = ','
-	for _, c := range []rune{';', '\t', '|'} {
-		if counts[c] > counts[comma] {
-			comma = c
-		}
-	}
-	return comma, text
+	return text, nil
 }
 
 // header finds the columns.
-func (l *List) header(header []string) (places map[string]int, err error) {
-	places = map[string]int{}
+func (l *List) header(header []string) (places map[sheet.Column]int, err error) {
+	places = map[sheet.Column]int{}
 	for i, name := range header {
-		column, ok := columns[folded(name)]
-		if !ok {
+		column := sheet.Meaning(name)
+		if column == "" {
 			if strings.TrimSpace(name) != "" {
 				l.Unused = append(l.Unused, strings.TrimSpace(name))
 			}
@@ -180,7 +116,7 @@ func (l *List) header(header []string) (places map[string]int, err error) {
 	var missing []string
 	for _, column := range required {
 		if _, ok := places[column]; !ok {
-			missing = append(missing, column)
+			missing = append(missing, string(column))
 		}
 	}
 	if len(missing) > 0 {
@@ -190,18 +126,8 @@ func (l *List) header(header []string) (places map[string]int, err error) {
 	return places, nil
 }
 
-// folded takes out of a column's name what people write differently.
-func folded(name string) string {
-	return strings.Map(func(r rune) rune {
-		if r == ' ' || r == '_' || r == '-' || r == '.' || r == '\u00a0' || r == '*' || r == ':' {
-			return -1
-		}
-		return r
-	}, strings.ToLower(name))
-}
-
 // readRow gives the row of a record; none for one without content.
-func readRow(number int, record []string, places map[string]int, width int) *Row {
+func readRow(number int, record []string, places map[sheet.Column]int, width int) *Row {
 	isEmpty := true
 	for _, field := range record {
 		if strings.TrimSpace(field) != "" {
@@ -211,14 +137,15 @@ func readRow(number int, record []string, places map[string]int, width int) *Row
 	if isEmpty {
 		return nil
 	}
-	at := func(column string) string {
+	at := func(column sheet.Column) string {
 		if i, ok := places[column]; ok && i < len(record) {
 			return strings.TrimSpace(record[i])
 		}
 		return ""
 	}
 	row := &Row{
-		Number: number, Title: at("title"), Name: at("full_name"), Email: at("email"), File: at("file"), IssueDate: at("issue_date"), Details: at("details"),
+		Number: number, Title: at(sheet.Title), Name: at(sheet.Name), Email: at(sheet.Email), File: at(sheet.File),
+		IssueDate: at(sheet.IssueDate), Details: at(sheet.Details),
 	}
 	for i := width; i < len(record); i++ {
 		if strings.TrimSpace(record[i]) != "" {

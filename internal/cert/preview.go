@@ -1,0 +1,134 @@
+package cert
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// Wanted is where the stamp of one certificate is wanted, in place of the
+// institution's own choice.
+type Wanted struct {
+	Mode seal.Mode `json:"mode"`
+	Page int       `json:"page"`
+	// Box is where Exact puts the stamp, nil otherwise.
+	Box *seal.Box `json:"box,omitempty"`
+}
+
+func (w *Wanted) check() error {
+	return (&Policy{Placement: w.Mode, Page: w.Page, Box: w.Box}).check()
+}
+
+// Previewer tells where stamps would stand, and draws originals; seal.Sealer does.
+type Previewer interface {
+	Preview(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Preview, error)
+	Picture(ctx context.Context, o seal.Original, page int) ([]byte, error)
+}
+
+var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews.")
+
+// Preview tells where the stamp of a certificate made of a received file would
+// stand: as it is wanted, or without that as the institution decided.
+func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *Wanted) (_ *seal.Preview, err error) {
+	previewer, ok := s.sealer.(Previewer)
+	if !ok {
+		return nil, errNoPreview
+	}
+	placement, err := s.placement(ctx, institutionID)
+	if err != nil {
+		return nil, err
+	}
+	if wanted != nil {
+		if err := wanted.check(); err != nil {
+			return nil, err
+		}
+		placement = wanted.placement()
+	}
+	var prefix string
+	if err := s.db.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, institutionID).Scan(&prefix); err != nil {
+		return nil, fmt.Errorf("reading an institution: %w", err)
+	}
+	// What the certificate's own id would be is not known yet; all are as long.
+	id := prefix + "-" + strings.Repeat("0", codeLen)
+	o, err := s.blobs.Open(ctx, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	p, err := previewer.Preview(ctx, original(f, o), seal.Stamp{ReferenceID: id, VerifyURL: s.verifyURL(id), Placement: placement})
+	if err != nil {
+		return nil, previewError(err)
+	}
+	return p, nil
+}
+
+func previewError(err error) error {
+	if refusal, ok := errors.AsType[*seal.Refusal](err); ok {
+		return fault.Wrap(fault.Invalid, refusal.Reason, err)
+	}
+	return fmt.Errorf("previewing a file: %w", err)
+}
+
+// Picture draws a page of a received file, counted from 1, as PNG.
+func (s *Service) Picture(ctx context.Context, f *File, page int) (_ []byte, err error) {
+	previewer, ok := s.sealer.(Previewer)
+	if !ok {
+		return nil, errNoPreview
+	}
+	o, err := s.blobs.Open(ctx, f.Key)
+	if err != nil {
+		return nil, fmt.Errorf("opening a file: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	picture, err := previewer.Picture(ctx, original(f, o), page)
+	if err != nil {
+		return nil, previewError(err)
+	}
+	return picture, nil
+}
+
+func (w *Wanted) placement() seal.Placement {
+	p := seal.Placement{Mode: w.Mode, Page: w.Page}
+	if w.Box != nil {
+		p.Box = *w.Box
+	}
+	return p
+}
+
+// wantTx keeps where the stamp of a certificate is wanted.
+func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
+	if w == nil {
+		return nil
+	}
+	text, err := json.Marshal(w)
+	if err != nil {
+		return fmt.Errorf("writing a place: %w", err)
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET wanted_placement = $1 WHERE id = $2`, string(text), id); err != nil {
+		return fmt.Errorf("keeping a place: %w", err)
+	}
+	return nil
+}
+
+// placementOf is where the stamp of a certificate should go.
+func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
+	var text sql.NullString
+	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {
+		return p, fmt.Errorf("reading a place: %w", err)
+	}
+	if !text.Valid {
+		return s.placement(ctx, c.InstitutionID)
+	}
+	var w Wanted
+	if err := json.Unmarshal([]byte(text.String), &w); err != nil {
+		return p, fmt.Errorf("reading a place: %w", err)
+	}
+	return w.placement(), nil
+}

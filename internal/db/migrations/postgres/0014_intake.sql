@@ -1,0 +1,140 @@
+-- Bulk uploads as people prepare them: a list, its files, what was decided about
+-- them, and, when they were submitted, the batches that came of them.
+CREATE TABLE intake_drafts (
+    id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid           TEXT NOT NULL,
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    creator_id     BIGINT NOT NULL,
+    creator_name   TEXT NOT NULL,
+    actor          TEXT NOT NULL DEFAULT '{}',
+    status         TEXT NOT NULL,
+    list_name      TEXT NOT NULL DEFAULT '',
+    header         TEXT NOT NULL DEFAULT '[]',
+    notices        TEXT NOT NULL DEFAULT '[]',
+    mapping        TEXT NOT NULL DEFAULT '{}',
+    mapped         BOOLEAN NOT NULL DEFAULT false,
+    total          BIGINT NOT NULL DEFAULT 0,
+    created_at     BIGINT NOT NULL,
+    expires_at     BIGINT NOT NULL,
+    submitted_at   BIGINT,
+    CONSTRAINT intake_drafts_uuid_key UNIQUE (uuid)
+);
+CREATE INDEX intake_drafts_institution_id_idx ON intake_drafts (institution_id, id);
+CREATE INDEX intake_drafts_expires_at_idx ON intake_drafts (expires_at);
+CREATE INDEX intake_drafts_open_idx ON intake_drafts (id) WHERE status = 'submitting';
+
+-- cells are the texts of the list, fixed what was put in their place, by field.
+CREATE TABLE intake_rows (
+    draft_id BIGINT NOT NULL REFERENCES intake_drafts (id),
+    number   BIGINT NOT NULL,
+    cells    TEXT NOT NULL,
+    fixed    TEXT,
+    skipped  BOOLEAN NOT NULL DEFAULT false,
+    PRIMARY KEY (draft_id, number)
+);
+
+-- A file that could not be taken has no staged file but a problem.
+CREATE TABLE intake_files (
+    id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    draft_id    BIGINT NOT NULL REFERENCES intake_drafts (id),
+    archive_id  BIGINT,
+    path        TEXT NOT NULL,
+    size        BIGINT NOT NULL,
+    staged_uuid TEXT,
+    problem     TEXT NOT NULL DEFAULT '',
+    notices     TEXT NOT NULL DEFAULT '[]',
+    CONSTRAINT intake_files_path_key UNIQUE (draft_id, path)
+);
+
+CREATE INDEX intake_files_staged_uuid_idx ON intake_files (staged_uuid) WHERE staged_uuid IS NOT NULL;
+
+-- place is how many of an archive's entries were looked at.
+CREATE TABLE intake_archives (
+    id         BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    draft_id   BIGINT NOT NULL REFERENCES intake_drafts (id),
+    name       TEXT NOT NULL,
+    blob_key   TEXT NOT NULL,
+    status     TEXT NOT NULL,
+    entries    BIGINT NOT NULL,
+    place      BIGINT NOT NULL DEFAULT 0,
+    notices    TEXT NOT NULL DEFAULT '[]'
+);
+CREATE INDEX intake_archives_draft_id_idx ON intake_archives (draft_id);
+CREATE INDEX intake_archives_open_idx ON intake_archives (id) WHERE status = 'unpacking';
+CREATE INDEX intake_archives_blob_key_idx ON intake_archives (blob_key);
+
+CREATE TABLE intake_batches (
+    draft_id   BIGINT NOT NULL REFERENCES intake_drafts (id),
+    part       BIGINT NOT NULL,
+    batch_uuid TEXT,
+    problem    TEXT NOT NULL DEFAULT '',
+    PRIMARY KEY (draft_id, part)
+);
+
+-- What the columns of lists with these headers meant the last time.
+CREATE TABLE intake_mappings (
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    headers        BYTEA NOT NULL,
+    mapping        TEXT NOT NULL,
+    used_at        BIGINT NOT NULL,
+    PRIMARY KEY (institution_id, headers)
+);
+
+-- What is done to many certificates, step by step.
+CREATE TABLE certificate_deeds (
+    id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid           TEXT NOT NULL,
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    kind           TEXT NOT NULL,
+    filter         TEXT NOT NULL,
+    reason         TEXT NOT NULL DEFAULT '',
+    note           TEXT NOT NULL DEFAULT '',
+    actor          TEXT NOT NULL,
+    place          TEXT NOT NULL DEFAULT '',
+    done           BIGINT NOT NULL DEFAULT 0,
+    passed_over    BIGINT NOT NULL DEFAULT 0,
+    created_at     BIGINT NOT NULL,
+    finished_at    BIGINT,
+    CONSTRAINT certificate_deeds_uuid_key UNIQUE (uuid)
+);
+CREATE INDEX certificate_deeds_open_idx ON certificate_deeds (id) WHERE finished_at IS NULL;
+
+-- Where the stamp of one certificate is wanted, in place of the institution's own
+-- choice.
+ALTER TABLE certificates ADD COLUMN wanted_placement TEXT;
+
+-- How many certificates came to each status on each day (UTC, counted from 1970),
+-- as certificate_counts: appended by what changes them, added up by a sweep. On
+-- the day on which a record is made it comes to be "created".
+CREATE TABLE certificate_days (
+    id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    institution_id BIGINT NOT NULL,
+    day            BIGINT NOT NULL,
+    event          TEXT NOT NULL,
+    n              BIGINT NOT NULL
+);
+CREATE INDEX certificate_days_key_idx ON certificate_days (institution_id, day, event, n);
+INSERT INTO certificate_days (institution_id, day, event, n)
+    SELECT institution_id, created_at / 86400000000, 'created', count(*) FROM certificates GROUP BY 1, 2;
+INSERT INTO certificate_days (institution_id, day, event, n)
+    SELECT institution_id, approved_at / 86400000000, 'approved', count(*) FROM certificates WHERE approved_at IS NOT NULL GROUP BY 1, 2;
+INSERT INTO certificate_days (institution_id, day, event, n)
+    SELECT institution_id, revoked_at / 86400000000, 'revoked', count(*) FROM certificates WHERE revoked_at IS NOT NULL GROUP BY 1, 2;
+INSERT INTO certificate_days (institution_id, day, event, n)
+    SELECT institution_id, updated_at / 86400000000, 'failed', count(*) FROM certificates WHERE status = 'failed' GROUP BY 1, 2;
+CREATE FUNCTION certificates_day() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF TG_OP = 'INSERT' THEN
+        INSERT INTO certificate_days (institution_id, day, event, n) VALUES (NEW.institution_id, NEW.created_at / 86400000000, 'created', 1);
+    END IF;
+    IF NEW.status <> 'processing' THEN
+        INSERT INTO certificate_days (institution_id, day, event, n) VALUES (NEW.institution_id, NEW.updated_at / 86400000000, NEW.status, 1);
+    END IF;
+    RETURN NULL;
+END $$;
+CREATE TRIGGER certificates_day_insert AFTER INSERT ON certificates FOR EACH ROW EXECUTE FUNCTION certificates_day();
+CREATE TRIGGER certificates_day_update AFTER UPDATE OF status ON certificates FOR EACH ROW
+    WHEN (OLD.status <> NEW.status AND NEW.status <> 'processing') EXECUTE FUNCTION certificates_day();
+
+-- Why certificates fail.
+CREATE INDEX certificates_failure_code_idx ON certificates (institution_id, failure_code) WHERE failure_code IS NOT NULL;

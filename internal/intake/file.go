@@ -1,0 +1,220 @@
+package intake
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// File is a file of a draft.
+type File struct {
+	ID int64
+	// Path is its name, with the folders that it lay in.
+	Path string
+	Size int64
+	// StagedUUID refers to it; it is "" for a file that was refused, of which Problem
+	// says why.
+	StagedUUID string
+	Problem    string
+	Notices    []seal.Notice
+}
+
+// maxPath bounds a path in code points.
+const maxPath = 500
+
+// AddFile takes a file into a draft, in the place of one with the same path. A file
+// that can never be made a certificate is kept as its name and what is wrong with
+// it.
+func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
+	name, problem := cleanPath(name)
+	if problem != "" {
+		return nil, fault.OfField("files", problem)
+	}
+	var f *File
+	err := s.receive(ctx, inst, d, name, r, func(ctx context.Context, tx *db.Tx, got *File) error {
+		if err := s.changeTx(ctx, tx, d); err != nil {
+			return err
+		}
+		f = got
+		return s.putFileTx(ctx, tx, d, 0, got)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("adding a file: %w", err)
+	}
+	return f, nil
+}
+
+// cleanPath gives the path of a file with slashes between folders, and without
+// what cannot be shown. A path that leads anywhere else is a problem.
+func cleanPath(name string) (clean, problem string) {
+	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/")
+	name = strings.Map(func(r rune) rune {
+		if r < ' ' || r == 0x7f {
+			return -1
+		}
+		return r
+	}, name)
+	switch clean = path.Clean(name); {
+	case name == "" || strings.HasSuffix(name, "/"):
+		return "", "The file has no name."
+	case path.IsAbs(clean) || len(clean) > 1 && clean[1] == ':' || clean == ".." || strings.HasPrefix(clean, "../"):
+		return "", "The file's path leads out of its folder."
+	case len([]rune(clean)) > maxPath:
+		return "", "The file's name is too long."
+	}
+	return clean, ""
+}
+
+// receive checks and stages a file as the interface does, and calls then in the
+// transaction in which it is kept, or in which it is noted that it was refused.
+func (s *Service) receive(
+	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, then func(ctx context.Context, tx *db.Tx, f *File) error,
+) error {
+	if err := s.batches.Room(ctx, inst.ID); err != nil {
+		return err
+	}
+	body := &reader{r: r}
+	received, err := s.certs.Receive(ctx, inst.UUID, name, body)
+	f := &File{Path: name, Size: body.n}
+	if refusal, ok := errors.AsType[*cert.FieldError](err); ok {
+		f.Problem = refusal.Message
+		return s.db.Tx(ctx, func(tx *db.Tx) error { return then(ctx, tx, f) })
+	}
+	if err != nil {
+		if body.err != nil {
+			return &SourceError{Err: body.err}
+		}
+		return err
+	}
+	f.Size, f.Notices = received.Size, received.Notices
+	_, err = s.batches.StageUntil(ctx, inst, received, d.ExpiresAt.Add(fileGrace), func(ctx context.Context, tx *db.Tx, staged *batch.StagedFile) error {
+		f.StagedUUID = staged.UUID
+		return then(ctx, tx, f)
+	})
+	if err != nil && fault.KindOf(err) != fault.Internal {
+		// After a fault of ours the commit may have been made all the same.
+		return errors.Join(err, s.certs.Discard(ctx, received))
+	}
+	return err
+}
+
+// SourceError is a file that could not be read to its end where it comes from.
+type SourceError struct{ Err error }
+
+// Error gives the cause.
+func (e *SourceError) Error() string { return "reading a file: " + e.Err.Error() }
+
+// Unwrap gives the cause.
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// reader counts what it reads and keeps the error of its source.
+type reader struct {
+	r   io.Reader
+	n   int64
+	err error
+}
+
+// Read implements io.Reader.
+func (r *reader) Read(p []byte) (int, error) {
+	n, err := r.r.Read(p)
+	r.n += int64(n)
+	if err != nil && !errors.Is(err, io.EOF) {
+		r.err = err
+	}
+	return n, err
+}
+
+// putFileTx keeps a file, in the place of one with the same path.
+func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID int64, f *File) error {
+	if err := s.dropFileTx(ctx, tx, d, f.Path); err != nil {
+		return err
+	}
+	var n int
+	if err := tx.QueryRowContext(ctx, `SELECT count(*) FROM intake_files WHERE draft_id = $1`, d.ID).Scan(&n); err != nil {
+		return err
+	}
+	if n >= MaxFiles {
+		return fault.OfField("files", fmt.Sprintf("A bulk upload can have %d files. Submit these first.", MaxFiles))
+	}
+	notices, err := written(append([]seal.Notice{}, f.Notices...))
+	if err != nil {
+		return err
+	}
+	var staged, archive any
+	if f.StagedUUID != "" {
+		staged = f.StagedUUID
+	}
+	if archiveID != 0 {
+		archive = archiveID
+	}
+	return tx.QueryRowContext(ctx, `
+		INSERT INTO intake_files (draft_id, archive_id, path, size, staged_uuid, problem, notices) VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
+		d.ID, archive, f.Path, f.Size, staged, f.Problem, notices).Scan(&f.ID)
+}
+
+// dropFileTx takes a file out of a draft, if it is there.
+func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
+	var staged sql.NullString
+	err := tx.QueryRowContext(ctx, `DELETE FROM intake_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil || !staged.Valid {
+		return err
+	}
+	var elsewhere bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM intake_files WHERE staged_uuid = $1)`, staged.String).Scan(&elsewhere); err != nil || elsewhere {
+		return err
+	}
+	return s.batches.EndTx(ctx, tx, d.InstitutionID, []string{staged.String}, s.now())
+}
+
+// RemoveFile takes a file out of a draft.
+func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
+	return s.change(ctx, d, "removing a file", func(tx *db.Tx) error {
+		var name string
+		err := tx.QueryRowContext(ctx, `SELECT path FROM intake_files WHERE id = $1 AND draft_id = $2`, id, d.ID).Scan(&name)
+		if errors.Is(err, sql.ErrNoRows) {
+			return fault.New(fault.NotFound, "No such file.")
+		}
+		if err != nil {
+			return err
+		}
+		return s.dropFileTx(ctx, tx, d, name)
+	})
+}
+
+// files gives all files of a draft.
+func (s *Service) files(ctx context.Context, q db.Queryer, d *Draft) (list []*File, err error) {
+	rows, err := q.QueryContext(ctx, `
+		SELECT id, path, size, coalesce(staged_uuid, ''), problem, notices FROM intake_files WHERE draft_id = $1 ORDER BY path`, d.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading files: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		f := &File{}
+		var notices string
+		if err := rows.Scan(&f.ID, &f.Path, &f.Size, &f.StagedUUID, &f.Problem, &notices); err != nil {
+			return nil, fmt.Errorf("reading files: %w", err)
+		}
+		if notices != "[]" {
+			if err := readInto(notices, &f.Notices); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, f)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,61 @@
+package intake
+
+import (
+	"archive/zip"
+	"encoding/binary"
+	"hash/crc32"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+)
+
+const (
+	// flagUTF8 says that the name is in UTF-8 (APPNOTE.TXT, 4.4.4).
+	flagUTF8 = 0x800
+	// unicodePath is the extra field that holds a name in UTF-8 (APPNOTE.TXT, 4.6.9).
+	unicodePath = 0x7075
+	// unicodePathHead is its version and the checksum of the other name.
+	unicodePathHead = 5
+)
+
+// entryName gives the name of an archive's entry, and whether it is a file that
+// somebody put there. A name that nobody declared UTF-8 is it all the same where
+// it can be (macOS writes so); else it is in the code page that the format names,
+// which Windows wrote (APPNOTE.TXT, appendix D).
+func entryName(f *zip.File) (name string, isFile bool) {
+	switch name = f.Name; {
+	case f.Flags&flagUTF8 != 0 && utf8.ValidString(name):
+	case extraName(f) != "":
+		name = extraName(f)
+	case !utf8.ValidString(name):
+		if older, err := charmap.CodePage437.NewDecoder().String(name); err == nil {
+			name = older
+		}
+	}
+	if strings.HasSuffix(name, "/") || strings.HasSuffix(name, `\`) || f.FileInfo().IsDir() {
+		return name, false
+	}
+	return name, !isRubbish(strings.ReplaceAll(name, `\`, "/"))
+}
+
+// extraName gives the name in the extra field, "" where there is none, or where it
+// is that of another name.
+func extraName(f *zip.File) string {
+	for extra := f.Extra; len(extra) >= 4; {
+		tag, size := binary.LittleEndian.Uint16(extra), int(binary.LittleEndian.Uint16(extra[2:]))
+		if extra = extra[4:]; size > len(extra) {
+			return ""
+		}
+		field := extra[:size]
+		extra = extra[size:]
+		if tag != unicodePath || size <= unicodePathHead || field[0] != 1 ||
+			binary.LittleEndian.Uint32(field[1:]) != crc32.ChecksumIEEE([]byte(f.Name)) {
+			continue
+		}
+		if name := string(field[unicodePathHead:]); utf8.ValidString(name) {
+			return name
+		}
+	}
+	return ""
+}

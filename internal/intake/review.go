@@ -1,0 +1,304 @@
+package intake
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// fieldOf gives the place of the certificate's text that a column fills.
+var fieldOf = map[sheet.Column]int{sheet.Title: 0, sheet.Name: 1, sheet.Email: 2, sheet.IssueDate: 3, sheet.Details: 4}
+
+// Fields are the columns that a row is made of in the end, in the order in which
+// they are shown: the name in one.
+var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
+
+// Review is a draft looked through: what each row would become, and what is wrong.
+// It is worked out anew each time from what was uploaded and decided, so nothing
+// can leave it out of date.
+type Review struct {
+	*Draft
+
+	Rows  []*Row
+	Files []*File
+	// Order is how dates are read; it was found out when the mapping does not say.
+	Order sheet.Order
+	// Valid, Invalid and Skipped rows are all there are.
+	Valid, Invalid, Skipped int
+	// Unused are the files that no row means, Missing the rows whose file is not
+	// there, Refused the files that can never be made a certificate.
+	Unused, Refused []*File
+	Missing         []*Row
+}
+
+// Row is one row of a list and what it would become.
+type Row struct {
+	// Number counts as a spreadsheet does.
+	Number int
+	Cells  []string
+	// Fixed are the texts that were put in the place of the list's.
+	Fixed   map[sheet.Column]string
+	Skipped bool
+
+	Text     cert.Text
+	FileName string
+	File     *File
+	Problems []Problem
+	// Twin is the number of the row before it that would become the same certificate,
+	// 0 for none; the first becomes one.
+	Twin int
+	// Shared is how many rows mean the same file.
+	Shared int
+
+	email account.Email
+}
+
+// Problem is what is wrong with a field of a row.
+type Problem struct {
+	Column  sheet.Column
+	Message string
+}
+
+// Value gives a field's text as it is shown and can be changed.
+func (r *Row) Value(column sheet.Column) string {
+	if column == sheet.File {
+		return r.FileName
+	}
+	if at, ok := fieldOf[column]; ok {
+		return *cert.Fields[at].Of(&r.Text)
+	}
+	return ""
+}
+
+// ProblemOf gives what is wrong with a field, "" for nothing.
+func (r *Row) ProblemOf(column sheet.Column) string {
+	for _, p := range r.Problems {
+		if p.Column == column {
+			return p.Message
+		}
+	}
+	return ""
+}
+
+// Review looks through a draft.
+func (s *Service) Review(ctx context.Context, d *Draft) (*Review, error) {
+	free, err := take(ctx, s.reviews)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	return s.review(ctx, s.db, d)
+}
+
+func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, error) {
+	v := &Review{Draft: d, Order: d.Mapping.Dates}
+	var err error
+	if v.Rows, err = s.rows(ctx, q, d); err != nil {
+		return nil, err
+	}
+	if v.Files, err = s.files(ctx, q, d); err != nil {
+		return nil, err
+	}
+	if v.Order == sheet.Unknown {
+		v.Order = sheet.GuessOrder(v.dates)
+	}
+	v.look(cert.Today(s.now()))
+	return v, nil
+}
+
+// dates gives what the list has in its column of dates.
+func (v *Review) dates(yield func(string) bool) {
+	at := v.Mapping.column(sheet.IssueDate)
+	for _, row := range v.Rows {
+		if !yield(row.cell(at)) {
+			return
+		}
+	}
+}
+
+func (r *Row) cell(at int) string {
+	if at < 0 || at >= len(r.Cells) {
+		return ""
+	}
+	return r.Cells[at]
+}
+
+func (v *Review) look(today string) {
+	shelf := newShelf(v.Files)
+	rowsOf := map[*File]int{}
+	first := map[string]int{}
+	for _, row := range v.Rows {
+		row.read(&v.Mapping, v.Order)
+		var problem string
+		if row.File, problem = shelf.find(row.FileName); row.File != nil {
+			rowsOf[row.File]++
+			problem = row.File.Problem
+		} else if !row.Skipped {
+			v.Missing = append(v.Missing, row)
+		}
+		if problem != "" {
+			row.Problems = append(row.Problems, Problem{sheet.File, problem})
+		}
+		switch {
+		case row.Skipped:
+			v.Skipped++
+			continue
+		case len(row.Problems) > 0:
+			v.Invalid++
+			continue
+		}
+		v.Valid++
+		key := row.key(today)
+		if row.Twin = first[key]; row.Twin == 0 {
+			first[key] = row.Number
+		}
+	}
+	for _, row := range v.Rows {
+		if row.File != nil {
+			row.Shared = rowsOf[row.File]
+		}
+	}
+	for _, f := range v.Files {
+		if rowsOf[f] == 0 {
+			v.Unused = append(v.Unused, f)
+		}
+		if f.Problem != "" {
+			v.Refused = append(v.Refused, f)
+		}
+	}
+}
+
+// key is the same for rows that would become the same certificate.
+func (r *Row) key(today string) string {
+	date := r.Text.IssueDate
+	if date == "" {
+		date = today
+	}
+	return r.email.Folded + "\x00" + r.Text.Title + "\x00" + date
+}
+
+// read finds out what a row says, by the rules of the interface.
+func (r *Row) read(m *Mapping, order sheet.Order) {
+	text := func(column sheet.Column) string {
+		if fixed, ok := r.Fixed[column]; ok {
+			return fixed
+		}
+		if value := r.cell(m.column(column)); value != "" {
+			return value
+		}
+		return m.Defaults[column]
+	}
+	r.FileName = strings.TrimSpace(text(sheet.File))
+	for _, column := range Fields {
+		at, ok := fieldOf[column]
+		if !ok {
+			continue
+		}
+		value := text(column)
+		if _, fixed := r.Fixed[column]; column == sheet.Name && value == "" && !fixed {
+			value = strings.TrimSpace(r.cell(m.column(sheet.GivenName)) + " " + r.cell(m.column(sheet.FamilyName)))
+		}
+		f := &cert.Fields[at]
+		if column == sheet.IssueDate && value != "" {
+			date, ambiguous := sheet.Date(value, order)
+			if ambiguous {
+				*f.Of(&r.Text) = value
+				r.Problems = append(r.Problems, Problem{column, fmt.Sprintf(
+					"“%s” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD.", value)})
+				continue
+			}
+			if date != "" {
+				value = date
+			}
+		}
+		kept, problem := f.Check(value)
+		if problem == "" && strings.ContainsRune(kept, '\uFFFD') {
+			problem = "The " + strings.ReplaceAll(f.Name, "_", " ") + " has a character that was lost when the list was saved."
+		}
+		if problem != "" {
+			kept = value
+			r.Problems = append(r.Problems, Problem{column, problem})
+		}
+		*f.Of(&r.Text) = kept
+	}
+	if email, err := account.ParseEmail(r.Text.Email); err == nil {
+		r.email = email
+	}
+}
+
+// rows gives all rows of a draft as they are kept.
+func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped FROM intake_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading rows: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	list = make([]*Row, 0, d.Total)
+	for rows.Next() {
+		r := &Row{}
+		var cells string
+		var fixed sql.NullString
+		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped); err != nil {
+			return nil, fmt.Errorf("reading rows: %w", err)
+		}
+		if err := readInto(cells, &r.Cells); err != nil {
+			return nil, err
+		}
+		if fixed.Valid {
+			if err := readInto(fixed.String, &r.Fixed); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+// Show is which rows of a review are asked for.
+type Show string
+
+// The rows that can be asked for.
+const (
+	ShowAll       Show = ""
+	ShowProblems  Show = "problems"
+	ShowValid     Show = "valid"
+	ShowSkipped   Show = "skipped"
+	ShowDuplicate Show = "duplicates"
+)
+
+// Of gives the rows that are asked for.
+func (v *Review) Of(show Show) []*Row {
+	return slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool {
+		switch show {
+		case ShowProblems:
+			return r.Skipped || len(r.Problems) == 0
+		case ShowValid:
+			return r.Skipped || len(r.Problems) > 0
+		case ShowSkipped:
+			return !r.Skipped
+		case ShowDuplicate:
+			return r.Twin == 0
+		case ShowAll:
+			return false
+		default:
+			return false
+		}
+	})
+}
+
+// Row gives a row by its number.
+func (v *Review) Row(number int) (*Row, error) {
+	at, ok := slices.BinarySearchFunc(v.Rows, number, func(r *Row, n int) int { return r.Number - n })
+	if !ok {
+		return nil, errNoRow
+	}
+	return v.Rows[at], nil
+}

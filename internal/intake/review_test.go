@@ -1,0 +1,324 @@
+package intake
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// TestRowsAreJudgedByTheRulesOfTheInterface holds rows with a fault each against
+// what is said of them, mends them, and finds nothing left.
+func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.list(k.create(), "Title,First name,Surname,E-Mail,File,Date\n"+
+			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, in order
+			",Bea,Best,bea@example.org,bea.pdf,30/06/2026\n"+ // 3
+			"BSc,Cy,Cox,nobody,cy.pdf,30/06/2026\n"+ // 4
+			"BSc,Di,Dow,di@example.org,missing.pdf,30/06/2026\n"+ // 5
+			"BSc,Ed,Ely,ed@example.org,ed.pdf,31/02/2026\n"+ // 6
+			"BSc,Fi,Fox,fi@example.org,broken.pdf,30/06/2026\n"+ // 7
+			"BSc,Ada,Lovelace,ADA@example.org,ada.pdf,30/06/2026\n"+ // 8, the same as 2
+			"BSc,Gu,G\uFFFDnter,gu@example.org,gu.pdf,\n") // 9
+		for _, name := range []string{"ada.pdf", "bea.pdf", "cy.pdf", "ed.pdf", "gu.pdf", "nobody.pdf"} {
+			k.file(draft, name)
+		}
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "broken.pdf", strings.NewReader("%PDF-1.7 and no more")); err != nil {
+			t.Fatal(err)
+		}
+		v := k.review(draft)
+		if v.Valid != 2 || v.Invalid != 6 || v.Order != sheet.DayFirst || len(v.Unused) != 1 || v.Unused[0].Path != "nobody.pdf" ||
+			len(v.Refused) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 5 {
+			t.Fatalf("%d valid, %d invalid, dates %q, unused %v, refused %v, missing %v", v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
+		}
+		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" || first.File.Path != "ada.pdf" || first.Shared != 2 {
+			t.Errorf("%+v", first)
+		}
+		for number, want := range map[int]struct {
+			column sheet.Column
+			says   string
+		}{
+			3: {sheet.Title, "required"}, 4: {sheet.Email, "valid email"}, 5: {sheet.File, "No file with the name"}, 6: {sheet.IssueDate, "date that exists"},
+			7: {sheet.File, "PDF"}, 9: {sheet.Name, "lost"},
+		} {
+			row, err := v.Row(number)
+			k.ok(err)
+			if len(row.Problems) != 1 || !strings.Contains(row.ProblemOf(want.column), want.says) {
+				t.Errorf("row %d: %v", number, row.Problems)
+			}
+		}
+		if row, err := v.Row(8); err != nil || row.Twin != 2 {
+			t.Errorf("row 8 doubles %d, %v", row.Twin, err)
+		}
+
+		var b bytes.Buffer
+		k.ok(v.WriteErrors(&b))
+		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
+		if err != nil || len(list) != 7 || list[1][6] != "3" || !strings.Contains(list[1][7], "required") {
+			t.Errorf("errors.csv: %q, %v", list, err)
+		}
+
+		for number, texts := range map[int]map[sheet.Column]string{
+			3: {sheet.Title: " BSc "}, 4: {sheet.Email: "cy@example.org"}, 5: {sheet.File: "nobody"}, 6: {sheet.IssueDate: "28/02/2026"}, 9: {sheet.Name: "Gu Günter"},
+		} {
+			k.ok(k.Fix(t.Context(), k.again(draft), number, texts))
+		}
+		if n, err := k.SkipAll(t.Context(), k.again(draft), ShowProblems); err != nil || n != 1 {
+			t.Errorf("%d skipped, %v", n, err)
+		}
+		if n, err := k.SkipAll(t.Context(), k.again(draft), ShowDuplicate); err != nil || n != 1 {
+			t.Errorf("%d duplicates skipped, %v", n, err)
+		}
+		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
+			t.Errorf("mended: %d invalid, %d valid, %d skipped, %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
+		}
+		// What is put back is the list's own again.
+		k.ok(k.Fix(t.Context(), k.again(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
+		if n := one[int](k, `SELECT count(*) FROM intake_rows WHERE number = 4 AND fixed IS NULL`); n != 1 {
+			t.Error("a correction that says what the list says is kept")
+		}
+		k.ok(k.Skip(t.Context(), k.again(draft), 7, false))
+		if v := k.review(draft); v.Invalid != 2 || v.Skipped != 1 {
+			t.Errorf("taken in again: %d invalid", v.Invalid)
+		}
+		if err := k.Fix(t.Context(), k.again(draft), 99, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("a row that is not there: %v", err)
+		}
+	})
+}
+
+// TestAmbiguousDatesAreAskedFor leaves to a person what no rule can tell.
+func TestAmbiguousDatesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
+	k.file(draft, "a.pdf")
+	v := k.review(draft)
+	if got := v.Rows[0].ProblemOf(sheet.IssueDate); !strings.Contains(got, "how dates are written") {
+		t.Fatalf("%q", got)
+	}
+	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
+		m := v.Mapping
+		m.Dates = order
+		k.ok(k.SetMapping(t.Context(), k.again(draft), m))
+		if got := k.review(draft).Rows[0]; got.Text.IssueDate != want || len(got.Problems) > 0 {
+			t.Errorf("%s: %+v", order, got)
+		}
+	}
+}
+
+func TestColumnsAreRememberedByTheirSet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.create()
+		k.ok(k.TakeList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
+		draft = k.again(draft)
+		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
+			t.Fatalf("guessed %v", draft.Mapping)
+		}
+		err := k.SetMapping(t.Context(), draft, Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
+		if e, ok := err.(interface{ Unwrap() error }); err == nil || !ok || !fault.Is(err, fault.Invalid) {
+			t.Fatalf("a mapping without title and file: %v, %v", err, e)
+		}
+		for _, field := range []string{"title", "email", "file"} {
+			if !strings.Contains(err.Error(), field) {
+				t.Errorf("nothing is said of %s: %v", field, err)
+			}
+		}
+		m := Mapping{
+			Columns:  map[sheet.Column]int{sheet.Name: 0, sheet.Email: 1, sheet.File: 2},
+			Defaults: map[sheet.Column]string{sheet.Title: "BSc Physik"}, Dates: sheet.DayFirst,
+		}
+		k.ok(k.SetMapping(t.Context(), draft, m))
+		other := k.create()
+		k.ok(k.TakeList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
+		k.file(other, "b.pdf")
+		v := k.review(other)
+		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
+			t.Errorf("%+v, %+v", v.Mapping, v.Rows[0])
+		}
+		// Another institution remembers nothing of it.
+		stranger, err := k.recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
+		if err != nil || len(stranger.Columns) != 0 {
+			t.Errorf("%v, %v", stranger, err)
+		}
+	})
+}
+
+func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
+	t.Parallel()
+	var files []*File
+	for _, path := range []string{"Zoë Müller.PDF", "2025/a.pdf", "2026/a.pdf", "deep/er/b.pdf", "c.jpg", "d.pdf", "d.png", "1001.pdf", "İ.pdf"} {
+		files = append(files, &File{Path: path})
+	}
+	s := newShelf(files)
+	for name, want := range map[string]string{
+		"Zoë Müller.PDF":                  "Zoë Müller.PDF",
+		"zoë müller.pdf":                  "Zoë Müller.PDF",
+		"Zoe\u0308 Mu\u0308ller.pdf":      "Zoë Müller.PDF",
+		"Zoë Müller":                      "Zoë Müller.PDF",
+		"ZOË  MÜLLER":                     "Zoë Müller.PDF",
+		`C:\Diplomas\Zoë Müller.pdf`:      "Zoë Müller.PDF",
+		"2026/a.pdf":                      "2026/a.pdf",
+		`2026\A.PDF`:                      "2026/a.pdf",
+		"./2026/a.pdf":                    "2026/a.pdf",
+		"diplomas/2026/a.pdf":             "2026/a.pdf",
+		"er/b.pdf":                        "deep/er/b.pdf",
+		"b.pdf":                           "deep/er/b.pdf",
+		"b":                               "deep/er/b.pdf",
+		"c.pdf":                           "c.jpg",
+		"d.png":                           "d.png",
+		"1001":                            "1001.pdf",
+		"a.pdf":                           "!2 files",
+		"a":                               "!2 files",
+		"d":                               "!2 files",
+		"2024/x.pdf":                      "!No file",
+		"":                                "!names no file",
+		"../../etc/passwd":                "!No file",
+		strings.Repeat("../", 100) + "d":  "!2 files",
+		"Zoë Müller.pdf.pdf":              "!No file",
+		"2025/../2026/a.pdf":              "2026/a.pdf",
+		"/home/registrar/out/2025/a.pdf ": "2025/a.pdf",
+	} {
+		file, problem := s.find(strings.TrimSpace(name))
+		got := "!" + problem
+		if file != nil {
+			got = file.Path
+		}
+		if got != want && !(strings.HasPrefix(want, "!") && strings.Contains(got, want[1:]) && file == nil) {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestDraftsAreTheirMakersAlone keeps drafts from other people and institutions.
+func TestDraftsAreTheirMakersAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.list(k.create(), rows(2))
+		k.file(draft, "0.pdf")
+		k.file(draft, "1.pdf")
+		other := k.institution("UTH")
+		for name, f := range map[string]func() error{
+			"a colleague before it is submitted": func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); return err },
+			"another institution":                func() error { _, err := k.ByUUID(t.Context(), other.ID, k.person.ID, draft.UUID); return err },
+			"no UUID":                            func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, "x"); return err },
+		} {
+			if err := f(); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if list, err := k.List(t.Context(), k.inst.ID, 8); err != nil || len(list) != 0 {
+			t.Errorf("a colleague sees %d, %v", len(list), err)
+		}
+		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		if _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); err != nil {
+			t.Errorf("a colleague after it is submitted: %v", err)
+		}
+		if list, err := k.List(t.Context(), other.ID, k.person.ID); err != nil || len(list) != 0 {
+			t.Errorf("another institution sees %d, %v", len(list), err)
+		}
+		if err := k.Fix(t.Context(), draft, 2, nil); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("a correction after it is submitted: %v", err)
+		}
+		if err := k.TakeList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("another list after it is submitted: %v", err)
+		}
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", bytes.NewReader(samplePDF())); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("another file after it is submitted: %v", err)
+		}
+		if err := k.Discard(t.Context(), draft); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("discarding what is submitted: %v", err)
+		}
+	})
+}
+
+// TestDraftEndsWithItsFiles lets seven days go by: until then no sweep takes a
+// file, and after that all are gone.
+func TestDraftEndsWithItsFiles(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		kept, gone := k.list(k.create(), rows(1)), k.create()
+		k.file(kept, "0.pdf")
+		k.file(gone, "a.pdf")
+		k.ok(k.Discard(t.Context(), gone))
+		sweep := func() {
+			t.Helper()
+			k.ok(k.Sweep(t.Context()))
+			k.ok(k.batches.SweepStaged(t.Context()))
+		}
+		k.clock.advance(Life - 1e9)
+		sweep()
+		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
+			t.Fatalf("%d files are staged", n)
+		}
+		if v := k.review(kept); v.Valid != 1 {
+			t.Fatalf("%+v", v.Rows[0])
+		}
+		k.clock.advance(2e9)
+		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("past its end: %v", err)
+		}
+		sweep()
+		k.clock.advance(6 * 60e9)
+		sweep()
+		var left []string
+		for _, table := range []string{"intake_drafts", "intake_rows", "intake_files", "staged_files"} {
+			if n := one[int](k, `SELECT count(*) FROM `+table); n != 0 {
+				left = append(left, fmt.Sprint(table, " ", n))
+			}
+		}
+		if len(left) > 0 || one[int64](k, `SELECT coalesce(sum(bytes), 0) FROM staged_usage`) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.create()
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", strings.NewReader("no PDF")); err != nil {
+			t.Fatal(err)
+		}
+		if v := k.review(draft); len(v.Refused) != 1 {
+			t.Fatalf("%+v", v.Files)
+		}
+		k.file(draft, "a.pdf")
+		k.file(draft, "a.pdf")
+		v := k.review(draft)
+		if len(v.Files) != 1 || v.Files[0].Problem != "" {
+			t.Fatalf("%+v", v.Files)
+		}
+		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
+		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("a second time: %v", err)
+		}
+		k.clock.advance(10 * 60e9)
+		k.ok(k.batches.SweepStaged(t.Context()))
+		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
+			t.Errorf("%d files are still staged", n)
+		}
+		for _, name := range []string{"", "../a.pdf", "/etc/passwd", `C:\a.pdf`, "a/", strings.Repeat("x", 600)} {
+			if _, err := k.AddFile(t.Context(), k.inst, draft, name, bytes.NewReader(samplePDF())); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		if slices.ContainsFunc(k.review(draft).Files, func(*File) bool { return true }) {
+			t.Error("one of them was taken")
+		}
+	})
+}

@@ -1,0 +1,294 @@
+package intake
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) error {
+	_, err := s.queue.InsertTx(ctx, tx, args, &river.InsertOpts{Queue: Queue})
+	return err
+}
+
+// Submit hands a draft over to batches. Nothing of it changes after that. A second
+// time is no error and does nothing. then, which may be nil, is done in the
+// transaction of the first.
+func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
+	if d.Status != Open {
+		return nil
+	}
+	actor, err := written(audit.By(ctx))
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		now := s.now()
+		var id int64
+		err := tx.QueryRowContext(ctx, `
+			UPDATE intake_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
+			string(Submitting), db.Micros(now), db.Micros(now.Add(KeptFor)), d.ID, string(Open), actor).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return s.submittedTx(ctx, tx, d)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.readyTx(ctx, tx, d); err != nil {
+			return err
+		}
+		if err := s.enqueueTx(ctx, tx, submitArgs{Draft: d.ID}); err != nil || then == nil {
+			return err
+		}
+		return then(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("submitting a bulk upload: %w", err)
+	}
+	return nil
+}
+
+// submittedTx is no error for a draft that somebody submitted before.
+func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
+	var status Status
+	err := tx.QueryRowContext(ctx, `SELECT status FROM intake_drafts WHERE id = $1`, d.ID).Scan(&status)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && status == Open {
+		return errNotFound
+	}
+	return err
+}
+
+// readyTx says what a draft lacks.
+func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
+	var busy bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM intake_archives WHERE draft_id = $1 AND status = $2)`, d.ID, string(unpacking)).
+		Scan(&busy); err != nil {
+		return err
+	}
+	// The draft as it is now, not as the caller read it.
+	now, err := scanDraft(tx.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM intake_drafts WHERE id = $1`, d.ID))
+	if err != nil {
+		return err
+	}
+	review, err := s.review(ctx, tx, now)
+	if err != nil {
+		return err
+	}
+	switch {
+	case busy:
+		return fault.New(fault.BadRequest, "A ZIP is still being unpacked. Submit when it is done.")
+	case len(review.Rows) == 0:
+		return fault.New(fault.BadRequest, "There is no list yet.")
+	case !now.Mapped:
+		return fault.New(fault.BadRequest, "Look at what the columns mean first.")
+	case review.Invalid > 0:
+		return fault.New(fault.BadRequest, fmt.Sprintf("%d rows have problems. Correct or skip them first.", review.Invalid))
+	case review.Valid == 0:
+		return fault.New(fault.BadRequest, "All rows are skipped, so there is nothing to submit.")
+	}
+	return nil
+}
+
+// submitArgs is the job that makes batches of a draft.
+type submitArgs struct {
+	Draft int64 `json:"draft"`
+}
+
+// Kind names the job.
+func (submitArgs) Kind() string { return "intake_submit" }
+
+type submitWorker struct {
+	river.WorkerDefaults[submitArgs]
+
+	service *Service
+}
+
+// Work makes the batches that are not there yet. Each is one transaction with the
+// note that it was made, so that whoever goes on after a crash, or works beside
+// another, makes none twice.
+func (w *submitWorker) Work(ctx context.Context, j *river.Job[submitArgs]) error {
+	err := w.service.submit(ctx, j.Args.Draft)
+	if ctx.Err() != nil {
+		return river.JobSnooze(0)
+	}
+	return err
+}
+
+func (s *Service) submit(ctx context.Context, id int64) error {
+	d, inst, err := s.draftOf(ctx, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil || d.Status != Submitting {
+		return err
+	}
+	// The batches are their deed who submitted the draft.
+	ctx = audit.With(ctx, d.actor)
+	review, err := s.Review(ctx, d)
+	if err != nil {
+		return err
+	}
+	rows := slices.DeleteFunc(review.Rows, func(r *Row) bool { return r.Skipped })
+	parts := (len(rows) + s.partSize - 1) / s.partSize
+	for part, some := range slices.Collect(slices.Chunk(rows, s.partSize)) {
+		if err := s.part(ctx, inst, d, part+1, parts, some); err != nil {
+			return fmt.Errorf("submitting part %d of bulk upload %s: %w", part+1, d.UUID, err)
+		}
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE intake_drafts SET status = $1 WHERE id = $2 AND status = $3`, string(Submitted), d.ID, string(Submitting))
+		return err
+	}); err != nil {
+		return fmt.Errorf("ending a bulk upload: %w", err)
+	}
+	return nil
+}
+
+// part makes one batch, unless it is there.
+func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
+	var there bool
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM intake_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&there); err != nil || there {
+		return err
+	}
+	entries := s.batches.NewDraft()
+	defer entries.Close()
+	for _, row := range rows {
+		if err := fill(entries, row); err != nil {
+			return err
+		}
+	}
+	name := d.ListName
+	if parts > 1 {
+		name = fmt.Sprintf("%s (%d of %d)", name, part, parts)
+	}
+	_, err := s.batches.Submit(ctx, batch.Submission{
+		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
+		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
+			return keepPartTx(ctx, tx, d.ID, part, b.UUID, "")
+		},
+	})
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.Kind != fault.Invalid {
+		return err
+	}
+	// What was right when it was submitted is not any more: a file is gone, or a rule
+	// was made stricter. Its rows can be submitted again.
+	problem := refusal.Message
+	if len(refusal.Fields) > 0 {
+		problem = refusal.Fields[0].Messages[0]
+	}
+	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.String("problem", problem))
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", problem) })
+}
+
+// fill gives a batch's draft a row. The entry has the row's number.
+func fill(entries *batch.Draft, row *Row) error {
+	if err := entries.Entry(row.Number); err != nil {
+		return err
+	}
+	for _, column := range Fields {
+		field, value := batch.FileField, ""
+		if at, ok := fieldOf[column]; ok {
+			field, value = cert.Fields[at].Name, row.Value(column)
+		} else if row.File != nil {
+			value = row.File.StagedUUID
+		}
+		if column != sheet.File && value == "" {
+			continue
+		}
+		if err := entries.Set(row.Number, field, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID, problem string) error {
+	var made any
+	if batchUUID != "" {
+		made = batchUUID
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO intake_batches (draft_id, part, batch_uuid, problem) VALUES ($1, $2, $3, $4)`, draftID, part, made, problem)
+	return err
+}
+
+// reviveAfter is for how long work without a job is left alone: its job may be
+// about to come.
+const reviveAfter = time.Minute
+
+// revive gives work that lost its job another: the rows are the truth.
+func (s *Service) revive(ctx context.Context) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		for _, work := range []struct {
+			kind, query string
+			args        []any
+			job         func(id int64) river.JobArgs
+		}{
+			{
+				unpackArgs{}.Kind(), `SELECT id FROM intake_archives WHERE status = $1`, []any{string(unpacking)},
+				func(id int64) river.JobArgs { return unpackArgs{Archive: id} },
+			},
+			{
+				submitArgs{}.Kind(), `SELECT id FROM intake_drafts WHERE status = $1 AND submitted_at < $2`,
+				[]any{string(Submitting), db.Micros(s.now().Add(-reviveAfter))},
+				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
+			},
+		} {
+			// Work of one kind is little and each job looks whether it is done, so that one
+			// job that lives is taken for all: the rest comes with the next sweep.
+			var alive bool
+			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, work.kind).Scan(&alive); err != nil {
+				return err
+			}
+			if alive {
+				continue
+			}
+			rows, err := tx.QueryContext(ctx, work.query, work.args...)
+			if err != nil {
+				return err
+			}
+			ids, err := scanIDs(rows)
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				s.log.WarnContext(ctx, "work of a bulk upload had lost its job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
+				if err := s.enqueueTx(ctx, tx, work.job(id)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("sweeping bulk uploads: %w", err)
+	}
+	return nil
+}
+
+func scanIDs(rows *sql.Rows) (list []int64, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id int64
+		if err := rows.Scan(&id); err != nil {
+			return nil, err
+		}
+		list = append(list, id)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,260 @@
+package intake
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+func archiveLeft(t *testing.T) func(blob.Info) error {
+	return func(i blob.Info) error {
+		if strings.HasSuffix(i.Key, "."+cert.ArchiveKind) {
+			t.Errorf("%s is still there", i.Key)
+		}
+		return nil
+	}
+}
+
+// TestFromListToResults takes a list all the way: with duplicates of what there is
+// and of each other, one that fails and is retried, and rejected rows that are
+// corrected and submitted again.
+func TestFromListToResults(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		k.partSize = 3
+		first := k.list(k.create(), rows(1))
+		k.file(first, "0.pdf")
+		k.ok(k.Submit(t.Context(), first, nil))
+		k.finish(first)
+
+		draft := k.list(k.create(), rows(7)+"BSc Physics,Twin,person.1@example.org,1.pdf,2026-06-30\n"+"=cmd(),Left out,out@example.org,none.pdf,\n")
+		for i := range 7 {
+			k.file(draft, fmt.Sprintf("%d.pdf", i))
+		}
+		k.sealer.refuse.Store("2.pdf", true)
+		k.ok(k.Skip(t.Context(), k.again(draft), 10, true))
+		run, err := k.DryRun(t.Context(), k.again(draft))
+		k.ok(err)
+		if run.Made != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Twins) != 1 || run.Twins[0].Number != 9 ||
+			len(run.SharedFiles) != 1 || run.SharedFiles[0].Path != "1.pdf" {
+			t.Fatalf("%d made in %d batches, existing %v, twins %v, shared %v", run.Made, run.Batches, run.Existing, run.Twins, run.SharedFiles)
+		}
+		// Twice clicked is once submitted, also from two windows.
+		stale := k.again(draft)
+		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		k.ok(k.Submit(t.Context(), stale, nil))
+		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		p := k.finish(draft)
+		if p.Total != 8 || p.Approved != 5 || p.Failed != 1 || p.Rejected != 2 || p.Percent() != 100 || len(p.Batches) != 3 {
+			t.Fatalf("%+v", p)
+		}
+		if n := one[int](k, `SELECT count(*) FROM certificates WHERE trigger_context = 'panel_bulk_upload' AND creator_type = 'user' AND creator_id = 7`); n != 7 {
+			t.Errorf("%d certificates by the registrar", n)
+		}
+
+		var b bytes.Buffer
+		k.ok(k.WriteResults(t.Context(), k.again(draft), verifyURL, &b))
+		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
+		if err != nil || len(list) != 10 {
+			t.Fatalf("%q, %v", list, err)
+		}
+		for row, want := range map[int]string{1: "rejected", 2: "approved", 3: "failed", 8: "rejected", 9: "skipped"} {
+			if got := list[row]; got[5] != fmt.Sprint(row+1) || got[6] != want {
+				t.Errorf("results.csv, row %d: %q", row, got)
+			}
+		}
+		if list[1][11] == "" || list[2][8] != verifyURL(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
+			t.Errorf("results.csv: %q", list)
+		}
+
+		// Retrying takes what failed and nothing else.
+		k.sealer.refuse.Delete("2.pdf")
+		if _, err := k.RetryFailed(t.Context(), k.inst, k.again(draft), nil); err != nil {
+			t.Fatal(err)
+		}
+		k.process("the failed one is retried", func() bool {
+			return one[int](k, `SELECT count(*) FROM certificate_deeds WHERE finished_at IS NULL`) == 0
+		})
+		p = k.finish(draft)
+		if p.Approved != 6 || p.Failed != 0 || p.Rejected != 2 {
+			t.Errorf("%+v", p)
+		}
+		if n := one[int](k, `SELECT coalesce(sum(done), 0) FROM certificate_deeds`); n != 1 {
+			t.Errorf("%d were retried", n)
+		}
+
+		// What was rejected is corrected, and has its file still.
+		again, err := k.Again(t.Context(), k.again(draft), k.person)
+		k.ok(err)
+		v := k.review(again)
+		if len(v.Rows) != 3 || v.Valid != 2 || v.Invalid != 1 {
+			t.Fatalf("%d rows, %d valid, %d invalid", len(v.Rows), v.Valid, v.Invalid)
+		}
+		k.ok(k.Fix(t.Context(), k.again(again), 9, map[sheet.Column]string{sheet.Email: "twin@example.org"}))
+		k.ok(k.Skip(t.Context(), k.again(again), 10, true))
+		if n, err := k.SkipExisting(t.Context(), k.again(again)); err != nil || n != 1 {
+			t.Errorf("%d skipped, %v", n, err)
+		}
+		k.clock.advance(25 * time.Hour)
+		k.ok(k.batches.SweepStaged(t.Context()))
+		k.ok(k.Submit(t.Context(), k.again(again), nil))
+		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// TestSubmittingGoesOnAfterADeath makes the batches of a draft by jobs that die
+// between them, and beside each other: each row becomes one certificate.
+func TestSubmittingGoesOnAfterADeath(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		k.partSize = 4
+		draft := k.list(k.create(), rows(10))
+		for i := range 10 {
+			k.file(draft, fmt.Sprintf("%d.pdf", i))
+		}
+		k.ok(k.Submit(t.Context(), draft, nil))
+		// A process that died after the second part has left this.
+		review := k.review(draft)
+		for part := range 2 {
+			k.ok(k.part(t.Context(), k.inst, k.again(draft), part+1, 3, review.Rows[4*part:4*part+4]))
+		}
+		// Its job is gone with it, and a sweep gives another.
+		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE kind = 'intake_submit'`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		k.clock.advance(2 * reviveAfter)
+		k.ok(k.Sweep(t.Context()))
+		k.ok(k.Sweep(t.Context()))
+		if n := one[int](k, `SELECT count(*) FROM river_job WHERE kind = 'intake_submit'`); n != 1 {
+			t.Fatalf("%d jobs", n)
+		}
+		ended := make(chan error, 3)
+		for range 3 {
+			go func() { ended <- k.submit(t.Context(), draft.ID) }()
+		}
+		for range 3 {
+			<-ended // of those that meet at one part, one makes it
+		}
+		p := k.finish(draft)
+		if p.Total != 10 || p.Approved != 10 || len(p.Batches) != 3 {
+			t.Errorf("%+v", p)
+		}
+		if n := one[int](k, `SELECT count(*) FROM batches`); n != 3 {
+			t.Errorf("%d batches", n)
+		}
+		if n := one[int](k, `SELECT count(*) FROM certificates`); n != 10 {
+			t.Errorf("%d certificates", n)
+		}
+	})
+}
+
+// TestPartThatIsRefusedCanBeSubmittedAgain takes files away after the submission.
+func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		k.partSize = 2
+		draft := k.list(k.create(), rows(3))
+		for i := range 3 {
+			k.file(draft, fmt.Sprintf("%d.pdf", i))
+		}
+		k.ok(k.Submit(t.Context(), draft, nil))
+		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM staged_files WHERE file_name = '0.pdf'`)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		p := k.finish(draft)
+		if p.Refused != 2 || p.Approved != 1 || len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "file") {
+			t.Fatalf("%+v", p)
+		}
+		again, err := k.Again(t.Context(), k.again(draft), k.person)
+		k.ok(err)
+		v := k.review(again)
+		if len(v.Rows) != 2 || len(v.Missing) != 1 {
+			t.Fatalf("%d rows, %d without a file", len(v.Rows), len(v.Missing))
+		}
+		k.file(again, "0.pdf")
+		k.ok(k.Submit(t.Context(), k.again(again), nil))
+		if p := k.finish(again); p.Approved != 2 {
+			t.Errorf("%+v", p)
+		}
+	})
+}
+
+func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
+	t.Parallel()
+	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	draft := k.create()
+	refused := func(says string) {
+		t.Helper()
+		err := k.Submit(t.Context(), k.again(draft), nil)
+		if !fault.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), says) {
+			t.Errorf("%v; want %q", err, says)
+		}
+		if d := k.again(draft); d.Status != Open {
+			t.Errorf("it is %s", d.Status)
+		}
+	}
+	refused("no list")
+	k.ok(k.TakeList(t.Context(), draft, "a.csv", strings.NewReader(rows(1))))
+	refused("columns")
+	k.ok(k.SetMapping(t.Context(), k.again(draft), k.again(draft).Mapping))
+	refused("1 rows have problems")
+	k.ok(k.Skip(t.Context(), draft, 2, true))
+	refused("nothing to submit")
+	if _, err := k.Again(t.Context(), k.again(draft), k.person); !fault.Is(err, fault.BadRequest) {
+		t.Errorf("again: %v", err)
+	}
+}
+
+// TestTenThousandRows takes the largest list that there can be.
+func TestTenThousandRows(t *testing.T) {
+	t.Parallel()
+	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	text := strings.ReplaceAll(rows(sheet.MaxRows), "\n", "\n")
+	draft := k.create()
+	k.file(draft, "one.pdf")
+	k.ok(k.TakeList(t.Context(), draft, "all.csv", strings.NewReader(text)))
+	draft = k.again(draft)
+	m := draft.Mapping
+	delete(m.Columns, sheet.File)
+	m.Columns[sheet.File] = 0
+	k.ok(k.SetMapping(t.Context(), draft, m))
+	if v := k.review(draft); v.Invalid != sheet.MaxRows {
+		t.Fatalf("%d rows without a file", v.Invalid)
+	}
+	// All of them mean one file: the column of titles names it.
+	k.file(draft, "BSc Physics.pdf")
+	began := time.Now()
+	v := k.review(draft)
+	t.Logf("looking through %d rows took %v", len(v.Rows), time.Since(began))
+	if v.Valid != sheet.MaxRows {
+		t.Fatalf("%d rows are valid", v.Valid)
+	}
+	k.ok(k.Submit(t.Context(), k.again(draft), nil))
+	k.ok(k.submit(t.Context(), draft.ID))
+	p, err := k.Progress(t.Context(), k.again(draft))
+	k.ok(err)
+	if p.Total != sheet.MaxRows || p.Processing != sheet.MaxRows || len(p.Batches) != 2 || p.Waiting != 0 {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,0 +1,181 @@
+package seal
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"image/png"
+
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/pdfium"
+)
+
+// previewSide is the longer side of the picture of a page that is not stamped yet,
+// in pixels.
+const previewSide = 1000
+
+// Preview is what can be told of an original before it is sealed.
+type Preview struct {
+	// Page is the page that would be stamped, from 1, of Pages; Width and Height are
+	// its size in points as shown.
+	Page, Pages   int
+	Width, Height float64
+	// Signed says that the file has signatures, which leaves no choice but that of a
+	// blank place.
+	Signed bool
+	// Chosen is where the stamp would stand as the placement is wanted now; its Box is
+	// nil below the page and on a page of its own.
+	Chosen Candidate
+	// Candidates are the other places that can be wanted.
+	Candidates []Candidate
+	Notices    []Notice
+}
+
+// Candidate is a place for the stamp.
+type Candidate struct {
+	Mode Mode
+	Box  *Box
+	// Covers says that something stands there that would be covered, and Missing
+	// that the page has no room there.
+	Covers, Missing bool
+}
+
+// corner modes, in the order in which people look at a page.
+var previewed = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
+
+// Preview tells where a stamp would stand. It looks for places as Seal does, and
+// does not prove that the stamp would read there; where it does not, Seal takes
+// another. A *Refusal is one that Seal would give.
+func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
+	j, err := s.lookAt(ctx, o, &stamp)
+	if err != nil {
+		return nil, err
+	}
+	p := &Preview{Page: j.page.Index + 1, Pages: j.doc.PageCount(), Width: j.frame.width, Height: j.frame.height, Signed: j.signed(), Notices: j.notices}
+	m, err := j.look(ctx, j.page, j.frame)
+	if err != nil && !lasting(ctx, err) {
+		return nil, err
+	}
+	p.Candidates = []Candidate{{Mode: Strip}, {Mode: Appended}}
+	if err != nil {
+		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
+		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
+		return p, nil
+	}
+	if p.Signed {
+		p.Candidates = nil
+	}
+	var list []Candidate
+	for _, mode := range previewed {
+		c := Candidate{Mode: mode, Missing: true}
+		if spots := m.places(j.frame, j.figures, j.frame.sides(), mode); len(spots) > 0 {
+			box := spots[0].box(j.frame)
+			c.Box, c.Missing = &box, false
+		}
+		list = append(list, c)
+	}
+	p.Candidates = append(list, p.Candidates...)
+	p.Chosen = j.chosen(ctx, m, list)
+	return p, nil
+}
+
+// chosen is where the stamp would stand as it is wanted.
+func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
+	wanted := j.stamp.Placement
+	switch wanted.Mode {
+	case Strip, Appended:
+		if !j.signed() {
+			return Candidate{Mode: wanted.Mode}
+		}
+	case Exact:
+		if s, ok := j.fit(wanted.Box); ok && !j.signed() {
+			box := s.box(j.frame)
+			return Candidate{Mode: Exact, Box: &box, Covers: !m.blank(m.pixels(box))}
+		}
+	case TopLeft, TopRight, BottomLeft, BottomRight:
+		for _, c := range corners {
+			if c.Mode == wanted.Mode && !c.Missing {
+				return c
+			}
+		}
+	case "", Auto, Annotation, Cover:
+	}
+	for _, a := range j.remembered() {
+		if box := a.spot.box(j.frame); ctx.Err() == nil && m.blank(m.pixels(box)) {
+			return Candidate{Mode: Auto, Box: &box}
+		}
+	}
+	if spots := m.places(j.frame, j.figures, j.frame.sides(), Auto); len(spots) > 0 {
+		box := spots[0].box(j.frame)
+		return Candidate{Mode: Auto, Box: &box}
+	}
+	return Candidate{Mode: Strip}
+}
+
+// lookAt opens an original, an image as the page that would be made of it.
+func (s *Sealer) lookAt(ctx context.Context, o Original, stamp *Stamp) (*job, error) {
+	symbol, err := newSymbol(stamp.VerifyURL)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{sealer: s, r: o.R, size: o.Size, name: o.Name, original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256}}
+	for _, shape := range []int{idBeside, idBelow} {
+		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
+		if err != nil {
+			return nil, err
+		}
+		j.figures = append(j.figures, fig)
+	}
+	if o.Type != PDF {
+		picture, err := newPicture(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		var file bytes.Buffer
+		if err := picture.writeTo(&file); err != nil {
+			return nil, err
+		}
+		j.r, j.size = bytes.NewReader(file.Bytes()), int64(file.Len())
+		if stamp.Placement.Mode == "" || stamp.Placement.Mode == Auto {
+			stamp.Placement.Mode = Strip
+		}
+	}
+	j.stamp = *stamp
+	return j, j.open()
+}
+
+// Picture draws a page of an original as it is, without a stamp.
+func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, error) {
+	if s.renderer == nil {
+		return nil, pdfium.ErrUnavailable
+	}
+	r, size := o.R, o.Size
+	if o.Type != PDF {
+		picture, err := newPicture(ctx, o)
+		if err != nil {
+			return nil, err
+		}
+		var file bytes.Buffer
+		if err := picture.writeTo(&file); err != nil {
+			return nil, err
+		}
+		r, size = bytes.NewReader(file.Bytes()), int64(file.Len())
+	}
+	drawn, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{Page: max(0, page-1), MaxSide: previewSide, Annotations: true})
+	if err != nil {
+		if errors.Is(err, pdfium.ErrPassword) {
+			return nil, pdfError(pdf.ErrPassword)
+		}
+		if lasting(ctx, err) {
+			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)
+		}
+		return nil, err
+	}
+	var b bytes.Buffer
+	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, drawn.Image); err != nil {
+		return nil, fmt.Errorf("encode PNG: %w", err)
+	}
+	return b.Bytes(), nil
+}

@@ -1,0 +1,146 @@
+package sheet
+
+import (
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xuri/excelize/v2"
+)
+
+// Order is in which order day and month stand in dates that do not tell.
+type Order string
+
+const (
+	// Unknown is the order of a list that nobody told.
+	Unknown Order = ""
+	// DayFirst is that of 30/06/2026.
+	DayFirst Order = "day"
+	// MonthFirst is that of 06/30/2026.
+	MonthFirst Order = "month"
+)
+
+// Orders are those that can be chosen.
+var Orders = []Order{DayFirst, MonthFirst}
+
+const (
+	// minSerial and maxSerial are what a number in a column of dates can be taken
+	// for: 1927 to the last day that Excel knows.
+	minSerial = 10_000
+	maxSerial = 2_958_465
+	// pivot is the last year of this century that two digits can mean.
+	pivot = 49
+)
+
+// Date reads a date as people write it and gives it as YYYY-MM-DD. It is "" where
+// there is none; ambiguous says that it is one in each order, and a different one.
+func Date(text string, order Order) (date string, ambiguous bool) {
+	text = strings.TrimSpace(text)
+	// A time of the day is no matter of a date of issue.
+	if i := strings.IndexAny(text, " T"); i >= 8 && strings.Count(text, ":") >= 1 {
+		text = text[:i]
+	}
+	if at, ok := serial(text); ok {
+		return at, false
+	}
+	if at, ok := named(text); ok {
+		return at, false
+	}
+	parts := strings.FieldsFunc(text, func(r rune) bool { return r == '-' || r == '/' || r == '.' || r == ' ' })
+	if len(parts) != 3 {
+		return "", false
+	}
+	var n [3]int
+	for i, part := range parts {
+		var err error
+		if n[i], err = strconv.Atoi(part); err != nil || len(part) > 4 {
+			return "", false
+		}
+	}
+	if len(parts[0]) == 4 {
+		return valid(n[0], n[1], n[2]), false
+	}
+	year := century(n[2], len(parts[2]))
+	byDay, byMonth := valid(year, n[1], n[0]), valid(year, n[0], n[1])
+	switch {
+	case order == DayFirst, strings.Contains(text, "."):
+		// A full stop stands after the number of the day in all languages that write
+		// it so.
+		return byDay, false
+	case order == MonthFirst:
+		return byMonth, false
+	case byDay == "" || byDay == byMonth:
+		return byMonth, false
+	case byMonth == "":
+		return byDay, false
+	default:
+		return "", true
+	}
+}
+
+// GuessOrder finds out the order of a list by its dates: one whose day is above 12
+// tells. It is Unknown where none does, or where they disagree.
+func GuessOrder(dates func(yield func(string) bool)) Order {
+	var seen [2]bool
+	for text := range dates {
+		for i, order := range Orders {
+			date, _ := Date(text, order)
+			other, _ := Date(text, Orders[1-i])
+			if date != "" && other == "" {
+				seen[i] = true
+			}
+		}
+	}
+	switch {
+	case seen[0] && !seen[1]:
+		return DayFirst
+	case seen[1] && !seen[0]:
+		return MonthFirst
+	default:
+		return Unknown
+	}
+}
+
+func valid(year, month, day int) string {
+	at := time.Date(year, time.Month(month), day, 0, 0, 0, 0, time.UTC)
+	if year < 1000 || at.Year() != year || int(at.Month()) != month || at.Day() != day {
+		return ""
+	}
+	return at.Format(time.DateOnly)
+}
+
+func century(year, digits int) int {
+	switch {
+	case digits > 2:
+		return year
+	case year <= pivot:
+		return 2000 + year
+	default:
+		return 1900 + year
+	}
+}
+
+// serial reads the number of a day that a spreadsheet wrote where a date was
+// meant.
+func serial(text string) (date string, ok bool) {
+	n, err := strconv.ParseFloat(text, 64)
+	if err != nil || n < minSerial || n > maxSerial || strings.ContainsAny(text, "eExXpP_+-") {
+		return "", false
+	}
+	at, err := excelize.ExcelDateToTime(float64(int(n)), false)
+	if err != nil {
+		return "", false
+	}
+	return at.Format(time.DateOnly), true
+}
+
+// named reads dates with the English name of the month.
+func named(text string) (date string, ok bool) {
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '-' || r == '.' || r == ',' || r == '/' }), " ")
+	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 Jan 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
+		if at, err := time.Parse(layout, text); err == nil {
+			return at.Format(time.DateOnly), true
+		}
+	}
+	return "", false
+}

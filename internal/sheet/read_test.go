@@ -1,0 +1,329 @@
+package sheet
+
+import (
+	"archive/zip"
+	"bytes"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xuri/excelize/v2"
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+)
+
+func read(t *testing.T, raw []byte) *Table {
+	t.Helper()
+	table, err := Read(t.Context(), bytes.NewReader(raw))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return table
+}
+
+func encoded(t *testing.T, utf16 unicode.Endianness, text string) []byte {
+	t.Helper()
+	out, err := unicode.UTF16(utf16, unicode.UseBOM).NewEncoder().String(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return []byte(out)
+}
+
+const sample = "Name,File\nZoë Müller,z.pdf\n\"Ada, Countess\",a.pdf\n"
+
+// TestListsOfAllProgramsReadTheSame reads one list as different programs save it.
+func TestListsOfAllProgramsReadTheSame(t *testing.T) {
+	t.Parallel()
+	semicolons := "Name;File\r\nZoë Müller;z.pdf\r\nAda, Countess;a.pdf\r\n"
+	windows, err := charmap.Windows1252.NewEncoder().String(semicolons)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, raw := range map[string][]byte{
+		"UTF-8":                     []byte(sample),
+		"UTF-8 with its mark":       []byte("\uFEFF" + sample),
+		"CRLF":                      []byte(strings.ReplaceAll(sample, "\n", "\r\n")),
+		"CR alone":                  []byte(strings.ReplaceAll(sample, "\n", "\r")),
+		"semicolons":                []byte(semicolons),
+		"said in the first line":    []byte("sep=;\r\n" + semicolons),
+		"Windows-1252":              []byte(windows),
+		"tabs in UTF-16":            encoded(t, unicode.LittleEndian, strings.ReplaceAll(semicolons, ";", "\t")),
+		"UTF-16, big end first":     encoded(t, unicode.BigEndian, sample),
+		"white space, empty rows":   []byte("\n ,\nName , File\n\u00a0Zoë Müller,z.pdf \n,\n\"Ada, Countess\",a.pdf,,,\n"),
+		"a workbook":                workbook(t, func(f *excelize.File) { fill(t, f, "Sheet1") }),
+		"a workbook, second sheet":  workbook(t, func(f *excelize.File) { fill(t, f, newSheet(t, f, "People")) }),
+		"a workbook, hidden before": workbook(t, func(f *excelize.File) { hide(t, f) }),
+	} {
+		table := read(t, raw)
+		if fmt.Sprint(table.Header) != "[Name File]" || len(table.Rows) != 2 ||
+			fmt.Sprintf("%q", table.Rows[0].Cells) != `["Zoë Müller" "z.pdf"]` || fmt.Sprintf("%q", table.Rows[1].Cells) != `["Ada, Countess" "a.pdf"]` {
+			t.Errorf("%s: %+v", name, table)
+		}
+	}
+	if table := read(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
+		t.Errorf("that the encoding was guessed is not said: %q", table.Notices)
+	}
+}
+
+func workbook(t *testing.T, make func(f *excelize.File)) []byte {
+	t.Helper()
+	f := excelize.NewFile()
+	make(f)
+	var b bytes.Buffer
+	if err := f.Write(&b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func set(t *testing.T, f *excelize.File, sheet, cell string, value any) {
+	t.Helper()
+	if err := f.SetCellValue(sheet, cell, value); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func fill(t *testing.T, f *excelize.File, sheet string) {
+	t.Helper()
+	for cell, value := range map[string]string{"A1": "Name", "B1": "File", "A2": "Zoë Müller", "B2": "z.pdf", "A5": "Ada, Countess", "B5": "a.pdf"} {
+		set(t, f, sheet, cell, value)
+	}
+}
+
+func newSheet(t *testing.T, f *excelize.File, name string) string {
+	t.Helper()
+	if _, err := f.NewSheet(name); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func hide(t *testing.T, f *excelize.File) {
+	t.Helper()
+	fill(t, f, newSheet(t, f, "People"))
+	f.SetActiveSheet(1)
+	set(t, f, "Sheet1", "A1", "secret")
+	if err := f.SetSheetVisible("Sheet1", false); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestDatesOfAWorkbook reads dates in all the ways in which Excel shows them.
+func TestDatesOfAWorkbook(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2026, 6, 5, 0, 0, 0, 0, time.UTC)
+	formats := []string{"dd/mm/yyyy", "m/d/yy", "d. mmmm yyyy", "yyyy-mm-dd", "dd.mm.yy", "[$-409]mmmm d, yyyy;@", "yyyy/mm/dd hh:mm"}
+	raw := workbook(t, func(f *excelize.File) {
+		set(t, f, "Sheet1", "A1", "Date")
+		for i, format := range formats {
+			cell := fmt.Sprintf("A%d", i+2)
+			set(t, f, "Sheet1", cell, at)
+			style, err := f.NewStyle(&excelize.Style{CustomNumFmt: &format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.SetCellStyle("Sheet1", cell, cell, style); err != nil {
+				t.Fatal(err)
+			}
+		}
+		// Number 14 is the date that follows the reader's country.
+		cell := fmt.Sprintf("A%d", len(formats)+2)
+		set(t, f, "Sheet1", cell, at)
+		style, err := f.NewStyle(&excelize.Style{NumFmt: 14})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.SetCellStyle("Sheet1", cell, cell, style); err != nil {
+			t.Fatal(err)
+		}
+	})
+	table := read(t, raw)
+	for i, row := range table.Rows {
+		if row.Cell(0) != "2026-06-05" {
+			t.Errorf("row %d: %q", i, row.Cell(0))
+		}
+	}
+	if len(table.Rows) != len(formats)+1 {
+		t.Errorf("%d rows", len(table.Rows))
+	}
+}
+
+// TestNumbersStayAsTheyAreShown reads numbers that are no dates.
+func TestNumbersStayAsTheyAreShown(t *testing.T) {
+	t.Parallel()
+	raw := workbook(t, func(f *excelize.File) {
+		set(t, f, "Sheet1", "A1", "Number")
+		for i, format := range []string{"00000", "0.00", "#,##0.00", "0%"} {
+			cell := fmt.Sprintf("A%d", i+2)
+			set(t, f, "Sheet1", cell, 1234)
+			style, err := f.NewStyle(&excelize.Style{CustomNumFmt: &format})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := f.SetCellStyle("Sheet1", cell, cell, style); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+	table := read(t, raw)
+	for i, want := range []string{"01234", "1234.00", "1,234.00", "123400%"} {
+		if got := table.Rows[i].Cell(0); got != want {
+			t.Errorf("%q, want %q", got, want)
+		}
+	}
+}
+
+func zipped(t *testing.T, files map[string]int) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := zip.NewWriter(&b)
+	for name, size := range files {
+		part, err := w.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := part.Write(bytes.Repeat([]byte{' '}, size)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+func TestListsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	many := strings.Repeat("a,b\n", MaxRows+2)
+	wide := strings.Repeat(",", MaxColumns) + "a\n"
+	for name, tc := range map[string]struct {
+		raw  []byte
+		says string
+	}{
+		"nothing":          {nil, "empty"},
+		"a header alone":   {[]byte("Name,File\n"), "no rows"},
+		"too many rows":    {[]byte(many), "more than 10000 rows"},
+		"too many columns": {[]byte(wide), "more than 100 columns"},
+		"too much text":    {[]byte("a\n" + strings.Repeat(strings.Repeat("x", 1<<16)+"\n", 511)), ""},
+		"too large":        {bytes.Repeat([]byte("a,b\n"), MaxFile/4+1), "larger than"},
+		"an open quote":    {[]byte("a,b\nc,\"d\n"), "from line 2 on"},
+		"a picture":        {[]byte("\x89PNG\r\n\x1a\n\x00\x00\x00\x0dIHDR"), "neither a spreadsheet"},
+		"an old workbook":  {[]byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1, 0, 0}, ".xls"},
+		"a ZIP of others":  {zipped(t, map[string]int{"a.txt": 3}), "workbook"},
+		"half a workbook":  {workbook(t, func(f *excelize.File) { fill(t, f, "Sheet1") })[:2000], "damaged"},
+		"a packed bomb":    {zipped(t, map[string]int{"xl/worksheets/sheet1.xml": 20 << 20}), "unpacks"},
+		"texts without end": {zipped(t, map[string]int{
+			"xl/sharedStrings.xml": maxShared + 1,
+		}), "unpacks"},
+	} {
+		table, err := Read(t.Context(), bytes.NewReader(tc.raw))
+		if tc.says == "" {
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		if r, ok := errors.AsType[*Refusal](err); !ok || !strings.Contains(r.Message, tc.says) {
+			t.Errorf("%s: %v, %v; want %q", name, table, err, tc.says)
+		}
+	}
+}
+
+func TestDates(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		text  string
+		order Order
+		want  string
+	}{
+		{"2026-06-30", "", "2026-06-30"},
+		{"2026/6/3", "", "2026-06-03"},
+		{"2026-06-30 00:00:00", "", "2026-06-30"},
+		{"2026-06-30T00:00:00Z", "", "2026-06-30"},
+		{"30.06.2026", "", "2026-06-30"},
+		{"3.6.2026", MonthFirst, "2026-06-03"},
+		{"30/06/2026", "", "2026-06-30"},
+		{"06/30/2026", "", "2026-06-30"},
+		{"06/06/2026", "", "2026-06-06"},
+		{"03/06/2026", "", "?"},
+		{"03/06/2026", DayFirst, "2026-06-03"},
+		{"03/06/2026", MonthFirst, "2026-03-06"},
+		{"3/6/26", DayFirst, "2026-06-03"},
+		{"3/6/98", DayFirst, "1998-06-03"},
+		{"30 June 2026", "", "2026-06-30"},
+		{"30-Jun-2026", "", "2026-06-30"},
+		{"June 30, 2026", "", "2026-06-30"},
+		{"30. Jun. 2026", "", "2026-06-30"},
+		{"20260630", "", "2026-06-30"},
+		{"46203", "", "2026-06-30"},
+		{"46203.5", "", "2026-06-30"},
+		{"2026", "", ""},
+		{"31/02/2026", DayFirst, ""},
+		{"30/06/2026", MonthFirst, ""},
+		{"2026-02-29", "", ""},
+		{"soon", "", ""},
+		{"", "", ""},
+		{"1e5", "", ""},
+		{"99999999999999999999/1/2026", "", ""},
+	} {
+		got, ambiguous := Date(tc.text, tc.order)
+		if ambiguous {
+			got += "?"
+		}
+		if got != tc.want {
+			t.Errorf("%q %s: %q, want %q", tc.text, tc.order, got, tc.want)
+		}
+	}
+}
+
+func TestTheOrderOfDatesIsThatOfAll(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]Order{
+		"03/06/2026 13/06/2026": DayFirst, "03/06/2026 06/13/2026": MonthFirst, "03/06/2026": Unknown,
+		"13/06/2026 06/13/2026": Unknown, "2026-06-13 30.06.2026": Unknown, "": Unknown,
+	} {
+		if got := GuessOrder(strings.FieldsSeq(text)); got != want {
+			t.Errorf("%s: %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestColumnsAreGuessed(t *testing.T) {
+	t.Parallel()
+	for header, want := range map[string]string{
+		"Certificate Title|Full Name|E-Mail|File Name|Issue-Date|Details": "map[details:5 email:2 file:3 full_name:1 issue_date:4 title:0]",
+		"No.|First name|Surname|mail|pdf":                                 "map[email:3 family_name:2 file:4 given_name:1]",
+		"Name|First name|Email|Email address":                             "map[email:2 full_name:0]",
+		"x|y":                                                             "map[]",
+	} {
+		if got := fmt.Sprint(Guess(strings.Split(header, "|"))); got != want {
+			t.Errorf("%s: %s, want %s", header, got, want)
+		}
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add([]byte(sample))
+	f.Add([]byte("\xff\xfea\x00,\x00"))
+	f.Add([]byte("sep=;\nname\n\";;\"\n"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		table, err := Read(t.Context(), bytes.NewReader(raw))
+		if (table == nil) == (err == nil) {
+			t.Fatal("a table or an error")
+		}
+		if err != nil {
+			if _, ok := errors.AsType[*Refusal](err); !ok {
+				t.Fatalf("no refusal: %v", err)
+			}
+			return
+		}
+		for _, row := range table.Rows {
+			if row.Number < 1 || len(row.Cells) == 0 || len(row.Cells) > MaxColumns {
+				t.Fatalf("%+v", row)
+			}
+		}
+	})
+}

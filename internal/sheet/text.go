@@ -1,0 +1,139 @@
+package sheet
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"unicode/utf8"
+
+	"golang.org/x/text/encoding/charmap"
+	"golang.org/x/text/encoding/unicode"
+)
+
+// EncodingError is text that is in no form of Unicode.
+type EncodingError struct {
+	// Line counts from 1.
+	Line int
+}
+
+// Error names the line.
+func (e *EncodingError) Error() string { return fmt.Sprintf("line %d is not in UTF-8", e.Line) }
+
+// ErrNotText is a file that is no text at all.
+var ErrNotText = errors.New("not text")
+
+// Text gives text in UTF-8, with line feeds at the ends of lines. The mark at the
+// beginning tells the encoding (Unicode 16, 23.8).
+func Text(raw []byte) ([]byte, error) {
+	switch {
+	case bytes.HasPrefix(raw, []byte(mark)):
+		raw = raw[len(mark):]
+	case bytes.HasPrefix(raw, []byte{0xFF, 0xFE}), bytes.HasPrefix(raw, []byte{0xFE, 0xFF}):
+		decoded, err := unicode.UTF16(unicode.LittleEndian, unicode.ExpectBOM).NewDecoder().Bytes(raw)
+		if err != nil {
+			return nil, fmt.Errorf("%w: damaged UTF-16: %w", ErrNotText, err)
+		}
+		raw = decoded
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		return nil, ErrNotText
+	}
+	if line := damagedLine(raw); line > 0 {
+		return nil, &EncodingError{Line: line}
+	}
+	return lineFeeds(raw), nil
+}
+
+func lineFeeds(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\n') < 0 {
+		return bytes.ReplaceAll(raw, []byte{'\r'}, []byte{'\n'})
+	}
+	return raw
+}
+
+// damagedLine gives the first line that is not in UTF-8, 0 where all are.
+func damagedLine(raw []byte) int {
+	if utf8.Valid(raw) {
+		return 0
+	}
+	line := 1
+	for i := 0; i < len(raw); {
+		r, size := utf8.DecodeRune(raw[i:])
+		if r == utf8.RuneError && size == 1 {
+			break
+		}
+		if r == '\n' {
+			line++
+		}
+		i += size
+	}
+	return line
+}
+
+// Separator tells what stands between the fields of CSV, and gives the text
+// without the first line in which Excel says so ("sep=;"); where there is none, it
+// is what the header has most of, outside quotation marks.
+func Separator(text []byte) (comma rune, rest []byte) {
+	first, rest, _ := bytes.Cut(text, []byte{'\n'})
+	if said, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
+		switch said {
+		case ",", ";", "\t", "|":
+			return rune(said[0]), rest
+		}
+	}
+	counts := map[rune]int{}
+	isQuoted := false
+	for _, c := range string(first) {
+		if c == '"' {
+			isQuoted = !isQuoted
+		}
+		if !isQuoted {
+			counts[c]++
+		}
+	}
+	comma = ','
+	for _, c := range []rune{';', '\t', '|'} {
+		if counts[c] > counts[comma] {
+			comma = c
+		}
+	}
+	return comma, text
+}
+
+// readText reads a table from CSV.
+func (t *Table) readText(raw []byte) error {
+	text, err := Text(raw)
+	if _, ok := errors.AsType[*EncodingError](err); ok {
+		// What is left is the encoding that Excel writes on most machines; every byte
+		// of it is a character, so nobody but a person can tell that it is another.
+		if text, err = charmap.Windows1252.NewDecoder().Bytes(raw); err != nil {
+			return refusal("The list is in an encoding that is not known. Save it as “CSV UTF-8” and choose it again.")
+		}
+		text = lineFeeds(text)
+		t.note("The list is not in UTF-8 and was read as Windows-1252. Check the letters with accents below; if they are wrong, save the list as “CSV UTF-8” and choose it again.")
+	}
+	if err != nil {
+		return refusal("The file is neither a spreadsheet (.xlsx) nor CSV text. Save the list as one of the two and choose it again.")
+	}
+	comma, text := Separator(text)
+	in := csv.NewReader(bytes.NewReader(text))
+	in.Comma, in.FieldsPerRecord = comma, -1
+	for number := 1; ; number++ {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if e, ok := errors.AsType[*csv.ParseError](err); ok {
+			return refusal(fmt.Sprintf("The list cannot be read from line %d on: a quotation mark is missing, or one too many.", e.StartLine))
+		}
+		if err != nil {
+			return fmt.Errorf("reading CSV: %w", err)
+		}
+		if err := t.add(number, record); err != nil {
+			return err
+		}
+	}
+}

@@ -1,0 +1,209 @@
+package sheet
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"path"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/xuri/excelize/v2"
+)
+
+const (
+	// maxParts bounds the files of which a workbook is made.
+	maxParts = 2000
+	// maxUnpacked bounds them together, unpacked, in bytes; what is held of their
+	// shared texts and styles in memory is many times their size.
+	maxUnpacked = 64 << 20
+	maxShared   = 24 << 20
+	maxStyles   = 4 << 20
+	// maxRatio is how much smaller than itself a part may be packed, from
+	// smallPart on: rows that differ do not reach it.
+	maxRatio  = 250
+	smallPart = 4 << 20
+	// someRows is after how many rows it is asked whether anybody waits.
+	someRows = 500
+)
+
+var errBomb = refusal("The workbook unpacks to more than a list of 10,000 rows can need. Copy the rows to a new workbook, or save the list as CSV.")
+
+// readWorkbook reads the first sheet of an Excel workbook that has content and is
+// not hidden.
+func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
+	if err := checkParts(raw); err != nil {
+		return err
+	}
+	// The library was not made for files that mean harm.
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%w: %v", errDamaged, r)
+		}
+	}()
+	f, err := excelize.OpenReader(bytes.NewReader(raw), excelize.Options{
+		UnzipSizeLimit: maxUnpacked, UnzipXMLSizeLimit: maxUnpacked, ShortDatePattern: "yyyy-mm-dd",
+	})
+	switch {
+	case errors.Is(err, excelize.ErrWorkbookPassword), errors.Is(err, excelize.ErrWorkbookFileFormat):
+		return refusal("The workbook cannot be opened. Save it as .xlsx without a password and choose it again.")
+	case err != nil:
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	props, err := f.GetWorkbookProps()
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	names := f.GetSheetList()
+	for _, name := range names {
+		if visible, err := f.GetSheetVisible(name); err != nil || !visible {
+			continue
+		}
+		s := &sheetReader{table: t, file: f, name: name, from1904: props.Date1904 != nil && *props.Date1904}
+		if err := s.read(ctx); err != nil {
+			return err
+		}
+		if t.Header == nil {
+			continue
+		}
+		if len(names) > 1 {
+			t.note(fmt.Sprintf("The workbook has %d sheets; the list was read from the sheet “%s”.", len(names), name))
+		}
+		if s.hidden > 0 {
+			t.note(fmt.Sprintf("%d rows that are hidden in the workbook were read too.", s.hidden))
+		}
+		return nil
+	}
+	return nil
+}
+
+var errDamaged = refusal("The workbook is damaged and cannot be read. Save it anew, or save the list as CSV.")
+
+// checkParts holds a workbook's parts against their bounds by what the archive
+// says of them, before any is unpacked; the unpacking of one ends where what was
+// said ends.
+func checkParts(raw []byte) error {
+	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	if len(archive.File) > maxParts {
+		return errBomb
+	}
+	var total uint64
+	for _, part := range archive.File {
+		size := part.UncompressedSize64
+		limit := uint64(maxUnpacked)
+		switch strings.ToLower(path.Base(part.Name)) {
+		case "sharedstrings.xml":
+			limit = maxShared
+		case "styles.xml", "workbook.xml":
+			limit = maxStyles
+		}
+		if size > limit || size > smallPart && size/maxRatio > part.CompressedSize64 {
+			return errBomb
+		}
+		if total += size; total > maxUnpacked {
+			return errBomb
+		}
+	}
+	return nil
+}
+
+// sheetReader reads one sheet twice at a time: as its cells are shown, and as they
+// are stored, which tells which of them are dates.
+type sheetReader struct {
+	table    *Table
+	file     *excelize.File
+	name     string
+	from1904 bool
+	hidden   int
+}
+
+func (s *sheetReader) read(ctx context.Context) (err error) {
+	shown, err := s.file.Rows(s.name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	defer func() { err = errors.Join(err, shown.Close()) }()
+	stored, err := s.file.Rows(s.name)
+	if err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	defer func() { err = errors.Join(err, stored.Close()) }()
+	for number := 1; shown.Next() && stored.Next(); number++ {
+		if number%someRows == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		cells, err := shown.Columns()
+		if err != nil {
+			return fmt.Errorf("%w: %w", errDamaged, err)
+		}
+		values, err := stored.Columns(excelize.Options{RawCellValue: true})
+		if err != nil {
+			return fmt.Errorf("%w: %w", errDamaged, err)
+		}
+		for i := range min(len(cells), len(values)) {
+			if date := s.date(cells[i], values[i]); date != "" {
+				cells[i] = date
+			}
+		}
+		before := len(s.table.Rows)
+		if err := s.table.add(number, cells); err != nil {
+			return err
+		}
+		if len(s.table.Rows) > before && shown.GetRowOpts().Hidden {
+			s.hidden++
+		}
+	}
+	if err := errors.Join(shown.Error(), stored.Error()); err != nil {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return nil
+}
+
+// date gives the date of a cell that is shown as one, "" for any other: its number
+// is a date, and what is shown has that date's day and year and its month.
+func (s *sheetReader) date(shown, stored string) string {
+	if shown == stored {
+		return ""
+	}
+	serial, err := strconv.ParseFloat(stored, 64)
+	if err != nil || serial < 1 || serial > maxSerial {
+		return ""
+	}
+	at, err := excelize.ExcelDateToTime(math.Floor(serial), s.from1904)
+	if err != nil {
+		return ""
+	}
+	var day, month, year, letters bool
+	for _, part := range strings.FieldsFunc(shown, func(r rune) bool { return !isDigit(r) }) {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return ""
+		}
+		// The same number may be the day and the month.
+		switch {
+		case n == at.Year(), len(part) == 2 && !year && n == at.Year()%100 && day:
+			year = true
+		case n == at.Day() && !day:
+			day = true
+		case n == int(at.Month()):
+			month = true
+		case len(part) == 2 && n == at.Year()%100:
+			year = true
+		}
+	}
+	letters = strings.Contains(strings.ToLower(shown), strings.ToLower(at.Month().String()[:3]))
+	if !day || !year || !month && !letters {
+		return ""
+	}
+	return at.Format(time.DateOnly)
+}
+
+func isDigit(r rune) bool { return r >= '0' && r <= '9' }
