@@ -3,12 +3,19 @@ package app
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/web/page"
+	"github.com/certvault/certvault/internal/web/panel"
+	"github.com/certvault/certvault/internal/web/signin"
 )
 
 // prepareIdentity puts together who somebody is, and what becomes of certificates
@@ -32,4 +39,47 @@ func (a *App) prepareIdentity() error {
 		Now: time.Now, Log: a.log,
 	})
 	return err
+}
+
+// peoplePages puts the surfaces together that ask who somebody is. What is none of
+// theirs goes to the public pages.
+func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public http.Handler) (http.Handler, error) {
+	entrance := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now, Log: a.log}
+	entranceHandler, err := entrance.Handler()
+	if err != nil {
+		return nil, err
+	}
+	office := &panel.Panel{
+		Site: site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks,
+		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
+	}
+	officeHandler, err := office.Handler()
+	if err != nil {
+		return nil, err
+	}
+	below := func(prefixes []string, path string) bool {
+		return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
+	}
+	return entrance.Around(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case below(signin.Prefixes, r.URL.Path):
+			entranceHandler.ServeHTTP(w, r)
+		case below(panel.Prefixes, r.URL.Path):
+			officeHandler.ServeHTTP(w, r)
+		default:
+			public.ServeHTTP(w, r)
+		}
+	})), nil
+}
+
+// gate is the entrance as the panel knows it.
+type gate struct{ *signin.Pages }
+
+// Person tells who is signed in.
+func (g gate) Person(r *http.Request) (panel.Person, bool) {
+	s, ok := g.Pages.Person(r)
+	if !ok {
+		return panel.Person{}, false
+	}
+	return panel.Person{ID: s.Person.ID, UUID: s.Person.UUID, Name: s.Person.Name, Email: s.Person.Email}, true
 }

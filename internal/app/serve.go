@@ -24,7 +24,9 @@ import (
 	"github.com/certvault/certvault/internal/web/api"
 	"github.com/certvault/certvault/internal/web/openapi"
 	"github.com/certvault/certvault/internal/web/page"
+	"github.com/certvault/certvault/internal/web/panel"
 	"github.com/certvault/certvault/internal/web/public"
+	"github.com/certvault/certvault/internal/web/signin"
 )
 
 const (
@@ -92,7 +94,7 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := page.NewSite(public.Assets)
+	site, err := page.NewSite(public.Assets, signin.Assets, panel.Assets)
 	if err != nil {
 		return nil, err
 	}
@@ -112,6 +114,10 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
+	people, err := a.peoplePages(site, publicLimit, pagesHandler)
+	if err != nil {
+		return nil, err
+	}
 	businessHandler, docsHandler := business.Handler(), docs.Handler()
 	a.patterns = slices.Concat([]string{"GET /healthz", "GET /readyz"}, business.Patterns(), docs.Patterns(), pages.Patterns())
 	mux := http.NewServeMux()
@@ -125,7 +131,7 @@ func (a *App) handler() (http.Handler, error) {
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,
 		Metrics: web.NewMetrics(a.registry), Now: time.Now,
 	}, surfaces(web.CORS(a.cfg.CORSOrigin, compress(businessHandler)), web.Routes(mux, web.WriteJSONError), compress(docsHandler),
-		compress(site.Assets(pages.Render)), compress(pagesHandler))), nil
+		compress(site.Assets(pages.Render)), compress(people))), nil
 }
 
 // surfaces gives each request to its surface. Not by a mux: that would answer

@@ -28,7 +28,7 @@ func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &own, &all); err != nil {
 		return 0, err
 	}
-	v.few, v.most = n <= s.bounds.few, own > all-all/100
+	v.few, v.most, v.own, v.size = n <= s.bounds.few, own > all-all/100, own, n
 	return n, nil
 }
 

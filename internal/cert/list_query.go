@@ -78,11 +78,26 @@ func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, er
 	if s.db.Dialect == db.SQLite && by == waySearch && v.Sort == ByCreated {
 		return s.newest(ctx, v, want)
 	}
-	days := v.byDays() && want <= s.bounds.days
-	// The first of a range that ends early are far from the first of all.
-	if want <= s.bounds.depth && (!days || v.IssuedTo == "") {
+	if v.ordered(by) {
 		q := &statement{}
-		items, _, err = s.fetch(ctx, v, q, v.walked(q, s.bounds.walk))
+		items, _, err = s.fetch(ctx, v, q, v.arms(q, v.limit+1, v.offset))
+		return items, err
+	}
+	days := v.byDays() && want <= s.bounds.days
+	records := 0
+	switch {
+	case want > s.bounds.depth:
+		if records, err = s.reach(ctx, v, by, want); err != nil {
+			return nil, err
+		}
+	case !days || v.IssuedTo == "":
+		records = s.bounds.walk + 4*v.offset
+	default:
+		// The first of a range that ends early are far from the first of all.
+	}
+	if records > 0 {
+		q := &statement{}
+		items, _, err = s.fetch(ctx, v, q, v.walked(q, records))
 		if err != nil || len(items) > v.limit {
 			return items, err
 		}
@@ -94,6 +109,62 @@ func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, er
 		items, _, err = s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, by)))
 	}
 	return items, err
+}
+
+// What it costs SQLite to read a record as it comes by name, by time, which is
+// nearly the order of the file, and by an index of search or dates; and to find
+// one in an index that has all that is asked. Measured, as ratios.
+const (
+	costByName, costByTime, costOfFile, costOfIndex = 7, 4, 5, 3
+)
+
+// reach says how many records of the order to look through for a part that is
+// deep in the list: about as many as have it before them when the filters are
+// independent of each other and of the order, and as many again. It is 0 where
+// it costs less to sort all that is selected. Only SQLite is slow enough to ask.
+func (s *Service) reach(ctx context.Context, v *view, by way, want int) (int, error) {
+	if s.db.Dialect != db.SQLite || v.BatchID != "" || v.CustomerID != 0 || v.Email != "" {
+		return 0, nil
+	}
+	before, cost := want, 0
+	for _, w := range v.ways() {
+		if w == wayIssued && v.generated() {
+			continue // the way of the generation knows both
+		}
+		n, among, err := s.leads(ctx, v, w)
+		if err != nil || n == 0 {
+			return 0, err
+		}
+		before = before * among / n
+		switch {
+		case w != by:
+		case v.covers(by):
+			cost = costOfIndex * n
+		default:
+			cost = costOfFile * n
+		}
+	}
+	one := costByTime
+	if v.Sort == ByName || v.Sort == ByEmail {
+		one = costByName
+	}
+	if one*before > cost {
+		return 0, nil
+	}
+	return 2*before + s.bounds.walk, nil
+}
+
+// leads counts to how many records a way leads on SQLite, and among how many.
+func (s *Service) leads(ctx context.Context, v *view, by way) (n, among int, err error) {
+	q, among := &statement{}, v.size
+	query := `SELECT count(*) FROM certificates d WHERE ` + and(v.entry(q, by, "d"))
+	if by == waySearch {
+		// The index of trigrams knows no status.
+		q, among = &statement{}, v.own
+		query = `SELECT count(*) FROM certificate_search WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.most, v.Search))
+	}
+	err = s.db.QueryRowContext(ctx, query, q.args...).Scan(&n)
+	return n, among, err
 }
 
 // fetch reads the records that inner selects by id, key and time of creation,
@@ -194,7 +265,7 @@ func (v *view) along(q *statement) []string {
 // walked writes the records that the filters let through of the first ones in
 // the order of the list.
 func (v *view) walked(q *statement, records int) string {
-	return `SELECT walk.id, walk.k, walk.created_at, 0 FROM (` + v.arms(q, records+4*v.offset, 0) + `) AS walk CROSS JOIN certificates c
+	return `SELECT walk.id, walk.k, walk.created_at, 0 FROM (` + v.arms(q, records, 0) + `) AS walk CROSS JOIN certificates c
 		WHERE c.id = walk.id AND ` + and(v.filters(q)) + v.order("walk.k", "walk.created_at", "walk.id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
@@ -247,16 +318,7 @@ func (s *Service) way(ctx context.Context, v *view) (way, error) {
 		return wayEmail, nil
 	default:
 	}
-	var ways []way
-	if v.Search != "" {
-		ways = append(ways, waySearch)
-	}
-	if v.generated() {
-		ways = append(ways, wayGenerated)
-	}
-	if v.issued() {
-		ways = append(ways, wayIssued)
-	}
+	ways := v.ways()
 	if len(ways) == 1 {
 		return ways[0], nil
 	}
@@ -275,6 +337,20 @@ func (s *Service) way(ctx context.Context, v *view) (way, error) {
 		}
 	}
 	return ways[0], nil
+}
+
+// ways are those of a search and of ranges of dates.
+func (v *view) ways() (ways []way) {
+	if v.Search != "" {
+		ways = append(ways, waySearch)
+	}
+	if v.generated() {
+		ways = append(ways, wayGenerated)
+	}
+	if v.issued() {
+		ways = append(ways, wayIssued)
+	}
+	return ways
 }
 
 // candidates writes FROM and WHERE of everything that is selected. What the
@@ -323,20 +399,47 @@ func (v *view) entry(q *statement, by way, table string) []string {
 	}
 }
 
+// alone says that there are no filters but those that a way leads in by.
+func (v *view) alone(by way) bool {
+	rest := *v
+	switch by {
+	case waySearch:
+		rest.Search = ""
+	case wayEmail:
+		rest.Email = ""
+	case wayIssued:
+		rest.IssuedFrom, rest.IssuedTo = "", ""
+	case wayGenerated:
+		rest.IssuedFrom, rest.IssuedTo, rest.GeneratedFrom, rest.GeneratedBefore = "", "", 0, 0
+	default:
+	}
+	return !rest.narrowed()
+}
+
 // covers says that the index of a way holds all that is asked. Source, status,
 // creation and id are in each of them.
 func (v *view) covers(by way) bool {
-	rest, ordered := *v, v.Sort == ByCreated || v.Sort == ByStatus
+	held := v.Sort == ByCreated || v.Sort == ByStatus
 	switch by {
 	case wayEmail:
-		rest.Email = ""
-		return !rest.narrowed() && (ordered || v.Sort == ByEmail)
+		return v.alone(by) && (held || v.Sort == ByEmail)
 	case wayIssued:
-		rest.IssuedFrom, rest.IssuedTo = "", ""
-		return !rest.narrowed() && (ordered || v.Sort == ByIssueDate)
+		return v.alone(by) && (held || v.Sort == ByIssueDate)
 	case wayGenerated:
-		rest.IssuedFrom, rest.IssuedTo, rest.GeneratedFrom, rest.GeneratedBefore = "", "", 0, 0
-		return !rest.narrowed() && (ordered || v.Sort == ByGenerated || v.Sort == ByIssueDate)
+		return v.alone(by) && (held || v.Sort == ByGenerated || v.Sort == ByIssueDate)
+	default:
+		return false
+	}
+}
+
+// ordered says that the index of the order holds nothing between the bounds but
+// what is asked, as it does where a range of dates is in the order of these.
+func (v *view) ordered(by way) bool {
+	switch by {
+	case wayIssued:
+		return v.Sort == ByIssueDate && v.alone(by)
+	case wayGenerated:
+		return v.Sort == ByGenerated && v.alone(by) && !v.issued()
 	default:
 		return false
 	}

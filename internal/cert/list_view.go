@@ -31,6 +31,9 @@ type view struct {
 	// statuses than can all be looked at, most that nearly all of all
 	// institutions' records are its.
 	few, most bool
+	// own is how many records the institution has, and size how many of the
+	// sources and statuses.
+	own, size int
 }
 
 // place is where a record stands in a list: what it is sorted by, a text or a

@@ -16,6 +16,7 @@ import (
 	"github.com/pquerna/otp/hotp"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
 )
 
@@ -73,34 +74,34 @@ type Enrolment struct {
 func sealFor(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
 
 // BeginCodes gives a person a secret for one-time passwords, which asks nobody for
-// a code until they have shown one. Until then it stays the same, so that a page
-// that is opened again shows what was scanned before.
-func (s *Service) BeginCodes(ctx context.Context, p Person) (Enrolment, error) {
-	var secret string
-	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		var confirmed bool
-		var err error
-		secret, _, confirmed, err = s.authenticatorTx(ctx, tx, p.ID)
-		switch {
-		case err == nil && confirmed:
-			return errCodesOn
-		case err == nil:
-			return nil
-		case !errors.Is(err, sql.ErrNoRows):
-			return err
-		}
+// a code until they have shown one. Until then it stays the same, so that who
+// begins again has what was scanned before.
+func (s *Service) BeginCodes(ctx context.Context, p Person) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		raw := make([]byte, codeSecret)
 		if _, err := rand.Read(raw); err != nil {
 			return fmt.Errorf("making a secret: %w", err)
 		}
-		secret = base32.StdEncoding.EncodeToString(raw)
-		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(secret), sealFor(p.ID))
+		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealFor(p.ID))
 		if err != nil {
 			return err
 		}
-		_, err = tx.ExecContext(ctx, `INSERT INTO authenticators (user_id, secret, last_step, created_at) VALUES ($1, $2, 0, $3)`, p.ID, sealed, db.Micros(s.Now()))
-		return err
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO authenticators (user_id, secret, last_step, created_at) VALUES ($1, $2, 0, $3) ON CONFLICT (user_id) DO NOTHING`,
+			p.ID, sealed, db.Micros(s.Now())); err != nil {
+			return fmt.Errorf("keeping a secret: %w", err)
+		}
+		return nil
 	})
+}
+
+// Enrolment gives what BeginCodes made, as long as no code was shown: a secret in
+// use is never shown again.
+func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
+	secret, _, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && confirmed {
+		return Enrolment{}, ErrNoEnrolment
+	}
 	if err != nil {
 		return Enrolment{}, err
 	}
@@ -109,11 +110,11 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) (Enrolment, error) {
 	return Enrolment{Secret: secret, URI: u.String()}, nil
 }
 
-// errCodesOn is a second factor that is there already.
-var errCodesOn = errors.New("one-time passwords are on already")
+// ErrNoEnrolment is a second factor that nobody began to set up, or that is on.
+var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
-// authenticatorTx reads a person's secret.
-func (s *Service) authenticatorTx(ctx context.Context, q db.Queryer, personID int64) (secret string, last int64, confirmed bool, err error) {
+// authenticator reads a person's secret.
+func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int64) (secret string, last int64, confirmed bool, err error) {
 	var sealed []byte
 	if err := q.QueryRowContext(ctx, `SELECT secret, last_step, confirmed_at IS NOT NULL FROM authenticators WHERE user_id = $1`, personID).
 		Scan(&sealed, &last, &confirmed); err != nil {
@@ -263,7 +264,7 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 
 // stepTx gives the time step of a code, 0 where it is of none.
 func (s *Service) stepTx(ctx context.Context, tx *db.Tx, personID int64, code string) (int64, error) {
-	secret, _, _, err := s.authenticatorTx(ctx, tx, personID)
+	secret, _, _, err := s.authenticator(ctx, tx, personID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}

@@ -34,7 +34,10 @@ func (b *bench) code(uri string) string {
 // enrol turns the second factor on.
 func (b *bench) enrol(e *Entry) (uri string, recovery []string) {
 	b.t.Helper()
-	enrolment, err := b.BeginCodes(b.t.Context(), e.Session.Person)
+	if err := b.BeginCodes(b.t.Context(), e.Session.Person); err != nil {
+		b.t.Fatal(err)
+	}
+	enrolment, err := b.Enrolment(b.t.Context(), e.Session.Person)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -71,13 +74,21 @@ func TestEnrolment(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
-		begun, err := b.BeginCodes(ctx, e.Session.Person)
+		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
+			t.Errorf("before it was begun: %v", err)
+		}
+		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+			t.Fatal(err)
+		}
+		begun, err := b.Enrolment(ctx, e.Session.Person)
 		if err != nil {
 			t.Fatal(err)
 		}
-		again, err := b.BeginCodes(ctx, e.Session.Person)
-		if err != nil || again != begun {
-			t.Errorf("a page opened again shows another secret, %v", err)
+		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+			t.Fatal(err)
+		}
+		if again, err := b.Enrolment(ctx, e.Session.Person); err != nil || again != begun {
+			t.Errorf("begun again, there is another secret, %v", err)
 		}
 		if key, err := otp.NewKeyFromURL(begun.URI); err != nil || key.Issuer() != "vault.example" || key.AccountName() != address || key.Secret() != begun.Secret {
 			t.Errorf("%s: %v", begun.URI, err)
@@ -99,8 +110,11 @@ func TestEnrolment(t *testing.T) {
 		if b.count(`SELECT count(*) FROM recovery_codes WHERE hash = $1`, []byte(recovery[0])) != 0 {
 			t.Error("a recovery code is kept as it is")
 		}
-		if _, err := b.BeginCodes(ctx, e.Session.Person); err == nil {
-			t.Error("a secret in use is shown again")
+		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
+			t.Errorf("a secret in use is shown again: %v", err)
 		}
 		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
 			t.Errorf("%+v, %v", c, err)

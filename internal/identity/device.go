@@ -9,15 +9,15 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// deviceLife is for how long a browser is known in which nobody signs in.
-const deviceLife = 365 * 24 * time.Hour
+// DeviceLife is for how long a browser is known in which nobody signs in.
+const DeviceLife = 365 * 24 * time.Hour
 
 // knows tells whether somebody signed in to an account in a browser before.
 func (s *Service) knows(ctx context.Context, account, device string) (bool, error) {
 	var n int
 	err := s.DB.QueryRowContext(ctx, `
 		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,
-		hashOf(device), account, db.Micros(s.Now().Add(-deviceLife))).Scan(&n)
+		hashOf(device), account, db.Micros(s.Now().Add(-DeviceLife))).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("looking for a known browser: %w", err)
 	}

@@ -29,7 +29,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		{`DELETE FROM sessions WHERE expires_at < $1`, now},
 		{`DELETE FROM sessions WHERE seen_at < $1`, now.Add(-idleLife)},
 		{`DELETE FROM sessions WHERE pending AND created_at < $1`, now.Add(-pendingLife)},
-		{`DELETE FROM devices WHERE seen_at < $1`, now.Add(-deviceLife)},
+		{`DELETE FROM devices WHERE seen_at < $1`, now.Add(-DeviceLife)},
 		{`DELETE FROM throttles WHERE tried_at < $1`, now.Add(-keepThrottles)},
 	} {
 		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {

@@ -43,6 +43,8 @@ type Person struct {
 	Proved bool
 	// Member is set of those who belong to an institution.
 	Member bool
+	// Operator is set of those who see the installation.
+	Operator bool
 	// HasPassword is set of those who can sign in by one.
 	HasPassword bool
 	CreatedAt   time.Time
@@ -156,10 +158,10 @@ func hashOf(secret string) []byte {
 func newSecret() string { return rand.Text() + rand.Text() }
 
 const personColumns = `u.id, u.uuid, u.name, u.email, u.email_folded, u.language, u.confirmed_at IS NOT NULL,
-	EXISTS (SELECT 1 FROM members m WHERE m.user_id = u.id), u.password_hash IS NOT NULL, u.created_at`
+	EXISTS (SELECT 1 FROM members m WHERE m.user_id = u.id), u.operator, u.password_hash IS NOT NULL, u.created_at`
 
 func (p *Person) fields(created *int64) []any {
-	return []any{&p.ID, &p.UUID, &p.Name, &p.Email, &p.EmailFolded, &p.Language, &p.Proved, &p.Member, &p.HasPassword, created}
+	return []any{&p.ID, &p.UUID, &p.Name, &p.Email, &p.EmailFolded, &p.Language, &p.Proved, &p.Member, &p.Operator, &p.HasPassword, created}
 }
 
 func (s *Service) person(ctx context.Context, q db.Queryer, where string, arg any) (Person, error) {

@@ -379,7 +379,7 @@ func TestDelete(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
 		b.link(ToReset, address)
-		if _, err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
 			t.Fatal(err)
 		}
 		b.fail = errors.New("boom")

@@ -70,7 +70,7 @@ func (s *Service) tellOfDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 	if !ok {
 		l = s.Languages.Languages()[0]
 	}
-	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", session.Address, "time", l.Time(session.CreatedAt)+" UTC")
+	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", session.Address, "time", l.Time(session.CreatedAt))
 }
 
 // change is something that a person is told of when it becomes different.

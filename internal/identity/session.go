@@ -12,10 +12,14 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// How long sessions last. Those of people who issue certificates end sooner.
+// SessionLife is the longest that any session lasts.
+const SessionLife = 90 * 24 * time.Hour
+
+// How long sessions last. Those of people who issue certificates, or see the
+// installation, end sooner.
 const (
 	idleLife           = 14 * 24 * time.Hour
-	absoluteLife       = 90 * 24 * time.Hour
+	absoluteLife       = SessionLife
 	idleLifeMember     = 12 * time.Hour
 	absoluteLifeMember = 7 * 24 * time.Hour
 	// pendingLife is how long a second factor is waited for.
@@ -57,7 +61,7 @@ func (s *Session) Recent(now time.Time) bool { return now.Sub(s.ConfirmedAt) < r
 // EndsAt is when the session ends if it is not used again.
 func (s *Session) EndsAt() time.Time {
 	idle, absolute := idleLife, absoluteLife
-	if s.Person.Member {
+	if s.Person.Member || s.Person.Operator {
 		idle, absolute = idleLifeMember, absoluteLifeMember
 	}
 	if s.Pending {

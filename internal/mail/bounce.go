@@ -84,7 +84,7 @@ func (m *Mailer) bounced(address string) (id string, err error) {
 }
 
 // statusCode is an enhanced status code: class, subject and detail (RFC 3463, 2).
-var statusCode = regexp.MustCompile(`^[245]\.[0-9]{1,3}\.[0-9]{1,3}$`)
+var statusCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
 
 // Bounced takes a report of a message's delivery. Only a permanent failure, of
 // class 5, says something that is not known: what is late comes or is reported
@@ -121,10 +121,10 @@ func ParseReport(message []byte) (Report, error) {
 	if err != nil || r.Recipient == "" {
 		return Report{}, errNoReport
 	}
-	switch {
-	case kind == "message/delivery-status":
+	switch kind {
+	case "message/delivery-status":
 		r.Status = deliveryStatus(bufio.NewReader(msg.Body))
-	case kind == "multipart/report":
+	case "multipart/report":
 		parts := multipart.NewReader(msg.Body, params["boundary"])
 		for range maxParts {
 			part, err := parts.NextPart()

@@ -157,7 +157,8 @@ func (m *Mailer) open(id, kept string) (msg Message, err error) {
 			return msg, err
 		}
 	}
-	return msg, json.Unmarshal(text, &msg)
+	err = json.Unmarshal(text, &msg)
+	return msg, err
 }
 
 // CancelTx takes a message back that has not left, in a transaction of the

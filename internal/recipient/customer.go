@@ -135,7 +135,10 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	if err != nil {
 		return fmt.Errorf("forgetting a recipient: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (c [2]int64, err error) { return c, rows.Scan(&c[0], &c[1]) })
+	list, err := scanAll(rows, func(rows *sql.Rows) (c [2]int64, err error) {
+		err = rows.Scan(&c[0], &c[1])
+		return c, err
+	})
 	if err != nil {
 		return fmt.Errorf("forgetting a recipient: %w", err)
 	}
@@ -169,7 +172,10 @@ func ids(rows *sql.Rows, err error) ([]int64, error) {
 	if err != nil {
 		return nil, err
 	}
-	return scanAll(rows, func(rows *sql.Rows) (id int64, err error) { return id, rows.Scan(&id) })
+	return scanAll(rows, func(rows *sql.Rows) (id int64, err error) {
+		err = rows.Scan(&id)
+		return id, err
+	})
 }
 
 // scanAll reads all rows and closes them.

@@ -313,7 +313,14 @@ func queries() []query {
 		query{"search/chinese/none", searched, search("没有这个人", "毕业证明", "王王王王")},
 		query{"search/chinese/short", searched, search("王", "王小", "龘")},
 		query{"search/signs", other, search("***", "100%", "%", "_")})
-	return append(list, query{"combined", other, combined})
+	// The last page that a number reaches.
+	var deep []string
+	for _, filter := range []string{"search=example", "search=northwind", "issue_date_from=2000-01-01", "generated_at_from=2000-01-01", "search=example&issue_date_from=2020-01-01"} {
+		for _, field := range sortFields {
+			deep = append(deep, "?page=1000&per_page=100&"+filter+"&sort_field="+field)
+		}
+	}
+	return append(list, query{"page/1000", other, fixed(deep...)}, query{"combined", other, combined})
 }
 
 // combined asks with several filters and an order, at random.

@@ -20,6 +20,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -142,7 +143,7 @@ func TestHead(t *testing.T) {
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
-	var made *vault.Certificate
+	var made *client.VaultCertificate
 	for i := range 12 {
 		made = f.upload(t, form(person(i)))
 	}
@@ -434,7 +435,7 @@ func TestNaughtyNames(t *testing.T) {
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database)
 		public := f.as(t, "")
-		var made []*vault.Certificate
+		var made []*client.VaultCertificate
 		for i, name := range names(t) {
 			upload := form("Somebody").With("certificate_title", name).With("full_name", name).With("details", name).
 				With("applicant_email", fmt.Sprintf("n%d@example.org", i)).WithFile(fileNameOf(name), sample("Somebody"))

@@ -7,11 +7,13 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -19,10 +21,10 @@ import (
 const batchTime = 3 * time.Minute
 
 // entries are people with diplomas, numbered by hundreds.
-func entries(fileID string, names ...string) []vault.Entry {
-	list := make([]vault.Entry, len(names))
+func entries(fileID string, names ...string) []client.Entry {
+	list := make([]client.Entry, len(names))
 	for i, name := range names {
-		list[i] = vault.Entry{Index: 100 * i, Title: "Diploma", FullName: name, Email: mailbox(name), FileID: fileID}
+		list[i] = client.Entry{Index: 100 * i, CertificateTitle: "Diploma", FullName: name, ApplicantEmail: mailbox(name), FileID: fileID}
 	}
 	return list
 }
@@ -35,44 +37,6 @@ func people(prefix string, n int) []string {
 	return list
 }
 
-// stage stages the sample of a person.
-func (f *fixture) stage(t *testing.T, name string) string {
-	t.Helper()
-	id, err := f.client.Stage(t.Context(), "diploma.pdf", sample(name))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return id
-}
-
-// submit submits a batch that must be accepted.
-func (f *fixture) submit(t *testing.T, list []vault.Entry) string {
-	t.Helper()
-	a, err := f.client.Bulk(t.Context(), list)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, a, 202)
-	b, err := a.Batch()
-	if err != nil || b.Total != len(list) || b.Status != "processing" {
-		t.Fatalf("accepted with %s, %v", a.Body, err)
-	}
-	return b.BatchID
-}
-
-// batch gives a batch whose counts must add up.
-func (f *fixture) batch(t *testing.T, id string) *vault.Batch {
-	t.Helper()
-	b, err := f.client.Batch(t.Context(), id, 1, 100)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if b.Processing+b.Approved+b.Failed+b.Rejected+b.Revoked != b.Total {
-		t.Errorf("the counts do not add up: %+v", b)
-	}
-	return b
-}
-
 // TestBulk goes the whole way of a bulk upload.
 func TestBulk(t *testing.T) {
 	t.Parallel()
@@ -80,19 +44,19 @@ func TestBulk(t *testing.T) {
 		f := start(t, database)
 		single := f.upload(t, form("Known Already"))
 		first, second := f.stage(t, "One"), f.stage(t, "Two")
-		list := append(entries(first, "Ada Obi", "Known Already"), vault.Entry{
-			Index: 999_999, Title: "Diploma", FullName: "名前", Email: "na@example.org", FileID: second, IssueDate: "2024-02-29", Details: "with honours",
+		list := append(entries(first, "Ada Obi", "Known Already"), client.Entry{
+			Index: 999_999, CertificateTitle: "Diploma", FullName: "名前", ApplicantEmail: "na@example.org", FileID: second, IssueDate: "2024-02-29", Details: "with honours",
 		})
 		id := f.submit(t, list)
 		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status != "processing" })
-		b := f.batch(t, id)
-		if b.Status != "completed_with_errors" || b.Approved != 2 || b.Rejected != 1 || b.CompletedAt == nil || b.Progress != 100 || len(b.Entries) != 3 {
-			t.Fatalf("%+v", b)
+		b, made := f.batch(t, id), f.entriesOf(t, id)
+		if b.Status != "completed_with_errors" || b.Approved != 2 || b.Rejected != 1 || b.CompletedAt == nil || b.Progress != 100 || len(made) != 3 {
+			t.Fatalf("%+v, %d entries", b, len(made))
 		}
-		if e := b.Entries[1]; e.Index != 100 || e.Status != "rejected" || e.ExistingUUID == nil || *e.ExistingUUID != single.UUID {
+		if e := made[1]; e.Index != 100 || e.Status != "rejected" || e.ExistingUUID == nil || *e.ExistingUUID != single.UUID {
 			t.Errorf("the duplicate: %+v", e)
 		}
-		e := b.Entries[2]
+		e := made[2]
 		if e.Index != 999_999 || e.Status != "approved" || e.UUID == nil || e.ReferenceID == nil {
 			t.Fatalf("%+v", e)
 		}
@@ -100,19 +64,26 @@ func TestBulk(t *testing.T) {
 		if c.FullName != "名前" || c.IssueDate != "2024-02-29" || c.Details == nil || *c.Details != "with honours" || c.TriggerContext != "bulk_upload" || c.ReferenceID != *e.ReferenceID {
 			t.Errorf("%+v", c)
 		}
-		a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
-		if sum := sha256.Sum256(a.Body); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(a.Body, sample("Two")) {
+		file := f.verified(t, c.UUID)
+		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
 			t.Error("the verified PDF is not made from the entry's file")
 		}
 		// Sent again with one that is new, the batch makes that one alone.
-		again := f.submit(t, append(list, vault.Entry{Index: 7, Title: "Diploma", FullName: "Eva Kim", Email: "eva@example.org", FileID: first}))
+		again := f.submit(t, append(list, client.Entry{Index: 7, CertificateTitle: "Diploma", FullName: "Eva Kim", ApplicantEmail: "eva@example.org", FileID: first}))
 		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, again).Status != "processing" })
-		if b := f.batch(t, again); b.Approved != 1 || b.Rejected != 3 || b.Entries[0].Index != 0 || b.Entries[1].Index != 7 || b.Entries[1].Status != "approved" {
+		made = f.entriesOf(t, again)
+		if b := f.batch(t, again); b.Approved != 1 || b.Rejected != 3 || made[0].Index != 0 || made[1].Index != 7 || made[1].Status != "approved" {
 			t.Errorf("sent again: %+v", b)
 		}
-		a = get(t, f.client, vault.BatchesPath, 200)
-		if !strings.Contains(string(a.Body), id) || !strings.Contains(string(a.Body), again) {
-			t.Errorf("the list of batches: %s", a.Body)
+		var listed []string
+		for b, err := range f.api(t).Batches(t.Context()) {
+			if err != nil {
+				t.Fatal(err)
+			}
+			listed = append(listed, b.ID)
+		}
+		if !slices.Equal(listed, []string{again, id}) {
+			t.Errorf("the list of batches: %v", listed)
 		}
 	})
 }

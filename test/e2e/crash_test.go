@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"io"
 	"math/rand/v2"
@@ -15,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -34,25 +36,19 @@ type uploader struct {
 }
 
 // run uploads with several clients until ctx ends or the vault is gone.
-func (u *uploader) run(ctx context.Context, t *testing.T, c *vault.Client, clients int) {
+func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clients int) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for range clients {
 		wg.Go(func() {
 			for ctx.Err() == nil {
 				n := u.next.Add(1)
-				a, err := c.Upload(ctx, form(fmt.Sprintf("%s %d", u.prefix, n)))
+				made, err := c.Upload(ctx, certificate(t, form(fmt.Sprintf("%s %d", u.prefix, n))))
 				if err != nil {
+					if _, answered := errors.AsType[*client.Error](err); answered {
+						t.Errorf("upload %d: %v", n, err)
+					}
 					return // the vault is gone, or we are
-				}
-				if a.Status != 201 {
-					t.Errorf("upload %d: %d %s", n, a.Status, a.Body)
-					return
-				}
-				made, err := a.Certificate()
-				if err != nil {
-					t.Error(err)
-					return
 				}
 				u.mu.Lock()
 				u.acked = append(u.acked, made.UUID)
@@ -74,7 +70,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 	})
 	t.Logf("ready after %v, all approved %v later", f.ReadyAfter.Round(time.Millisecond), time.Since(began).Round(time.Millisecond))
 	for _, uuid := range u.acked {
-		c, err := f.client.View(t.Context(), uuid)
+		c, err := f.api(t).VaultCertificate(t.Context(), uuid)
 		if err != nil {
 			t.Fatalf("an acknowledged upload is lost: %v", err)
 		}
@@ -82,8 +78,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 			t.Errorf("certificate %s is %s: %+v", uuid, c.Status.Value, c.Failure)
 			continue
 		}
-		a := get(t, f.client, vault.CertificatesPath+"/"+uuid+"/download", 200)
-		sum := sha256.Sum256(a.Body)
+		sum := sha256.Sum256(f.verified(t, uuid))
 		if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
 			t.Errorf("certificate %s: the verified PDF is not what was made", uuid)
 		}
@@ -112,10 +107,10 @@ func TestKill(t *testing.T) {
 		f := start(t, database)
 		u := &uploader{prefix: "Survivor"}
 		for range rounds {
-			run := make(chan struct{})
+			run, api := make(chan struct{}), f.api(t)
 			go func() {
 				defer close(run)
-				u.run(t.Context(), t, f.client, 4)
+				u.run(t.Context(), t, api, 4)
 			}()
 			pause := time.Duration(50+rand.IntN(400)) * time.Millisecond
 			timer := time.NewTimer(pause)
@@ -141,10 +136,10 @@ func TestTerminate(t *testing.T) {
 		u := &uploader{prefix: "Finisher"}
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		run := make(chan struct{})
+		run, api := make(chan struct{}), f.api(t)
 		go func() {
 			defer close(run)
-			u.run(ctx, t, f.client, 4)
+			u.run(ctx, t, api, 4)
 		}()
 		eventually(t, approvalTime, "uploads run", func() bool {
 			u.mu.Lock()

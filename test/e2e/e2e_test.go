@@ -2,10 +2,18 @@
 
 // Package e2e judges the built binary from outside: over HTTP, by its exit
 // codes and output, by the rows and files it leaves, and by independent tools.
+//
+// What a program would do goes through package client (deed_test.go): uploads,
+// downloads, retries, revocations, batches, and the refusals that have a type
+// there. Requests are written by hand, by fixture.client, where they are what is
+// judged: those that no client of ours would send (bodies that lie, stall or
+// burst, fields that are missing or twice, wrong types and methods, tokens that
+// are none), those whose answer is looked at as it came (status and message for
+// each route and permission, headers, links between pages, compression, ranges,
+// protocols, repeated keys), and those of the public, which has no token.
 package e2e
 
 import (
-	"context"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -138,36 +146,6 @@ func form(who string) *vault.Form {
 
 func mailbox(who string) string {
 	return strings.ReplaceAll(strings.ToLower(who), " ", ".") + "@example.org"
-}
-
-// upload uploads a form that must be taken.
-func (f *fixture) upload(t *testing.T, form *vault.Form) *vault.Certificate {
-	t.Helper()
-	a, err := f.client.Upload(t.Context(), form)
-	if err != nil {
-		t.Fatal(err)
-	}
-	want(t, a, 201)
-	made, err := a.Certificate()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return made
-}
-
-// await waits until a certificate has left processing for a status.
-func (f *fixture) await(t *testing.T, uuid, status string) *vault.Certificate {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), approvalTime)
-	defer cancel()
-	c, err := f.client.Await(ctx, uuid)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if c.Status.Value != status {
-		t.Fatalf("certificate %s is %s (%+v), not %s", uuid, c.Status.Value, c.Failure, status)
-	}
-	return c
 }
 
 // get gets a path or URL, which must answer a status.

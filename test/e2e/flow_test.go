@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"image/png"
 	"net/url"
@@ -15,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -64,7 +64,7 @@ func TestMainFlow(t *testing.T) {
 }
 
 // checkCreated checks the answer to an upload.
-func checkCreated(t *testing.T, c *vault.Certificate, i int, name, mime string, content []byte) {
+func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime string, content []byte) {
 	t.Helper()
 	if c.Status.Value != "processing" || c.Status.Label == "" || c.Status.Description == "" {
 		t.Errorf("status is %+v", c.Status)
@@ -80,7 +80,7 @@ func checkCreated(t *testing.T, c *vault.Certificate, i int, name, mime string, 
 		t.Errorf("reference id %q", c.ReferenceID)
 	}
 	sum := sha256.Sum256(content)
-	if want := (vault.File{Name: name, MIMEType: mime, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}); c.File != want {
+	if want := (client.StoredFile{Name: name, MIMEType: mime, Size: int64(len(content)), SHA256: hex.EncodeToString(sum[:])}); c.File != want {
 		t.Errorf("file %+v, not %+v", c.File, want)
 	}
 	if c.ID == 0 || c.PDFPath != nil || c.ImagePath != nil || c.VerifiedSHA256 != nil || c.ApprovedAt != nil || c.Failure != nil {
@@ -90,7 +90,7 @@ func checkCreated(t *testing.T, c *vault.Certificate, i int, name, mime string, 
 
 // checkFiles downloads and judges everything that was made of an original, and
 // gives the verified PDF.
-func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate, original []byte) []byte {
+func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, original []byte) []byte {
 	t.Helper()
 	a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
 	if got := a.Header.Get("Content-Type"); got != "application/pdf" {
@@ -199,7 +199,7 @@ func tamper(t *testing.T, link string) (list []string) {
 }
 
 // checkPublic checks what anyone learns of an approved certificate.
-func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate) {
+func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate) {
 	t.Helper()
 	if c.VerificationURL != f.URL+"/verify/"+c.ReferenceID {
 		t.Errorf("verification_url %q", c.VerificationURL)
@@ -252,7 +252,7 @@ func verifyPage(t *testing.T, public *vault.Client, target string) string {
 }
 
 // revoke takes a certificate back and checks what is left of it.
-func revoke(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate, verified []byte) {
+func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, verified []byte) {
 	t.Helper()
 	events := func() int {
 		return count(t, f.database(t), `SELECT count(*) FROM webhook_events WHERE certificate_id = $1`, c.ID)
@@ -260,17 +260,9 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate
 	if n := events(); n != 2 {
 		t.Errorf("%d events before the revocation, not created and approved", n)
 	}
-	path := vault.CertificatesPath + "/" + c.UUID
 	reason := "Issued in error to the wrong person"
-	body, err := json.Marshal(map[string]string{"reason": reason, "note": "Case 17: never shown"})
-	if err != nil {
-		t.Fatal(err)
-	}
 	for range 2 { // again is no error, and no second event
-		revoked, err := post(t, f.client, path+"/revoke", string(body), 200).Certificate()
-		if err != nil {
-			t.Fatal(err)
-		}
+		revoked := f.takeBack(t, c.UUID, reason, "Case 17: never shown")
 		if revoked.Status.Value != "revoked" || revoked.RevokedAt == nil || revoked.RevocationReason == nil || *revoked.RevocationReason != reason ||
 			revoked.PDFPath != nil || revoked.ImagePath != nil {
 			t.Errorf("revoked: %+v", revoked)
@@ -279,7 +271,7 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate
 			t.Errorf("%d events after the revocation, not 3", n)
 		}
 	}
-	if a := get(t, f.client, path+"/download", 200); !bytes.Equal(a.Body, verified) {
+	if !bytes.Equal(f.verified(t, c.UUID), verified) {
 		t.Error("the download has changed with the revocation")
 	}
 	get(t, public, *c.PDFPath, 404)
@@ -296,5 +288,6 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *vault.Certificate
 	if !strings.Contains(page, reason) || strings.Contains(page, "Case 17") {
 		t.Error("the page must show the reason and never the note")
 	}
-	post(t, f.client, path+"/retry", "", 400)
+	_, err = f.api(t).RetryProcessing(t.Context(), c.UUID)
+	declined(t, err, client.ErrInvalidOperation, "")
 }

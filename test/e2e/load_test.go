@@ -9,11 +9,12 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"sync"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -38,19 +39,14 @@ func TestMemory(t *testing.T) {
 		{FileName: "picture.png", File: picture},
 	}
 	f := start(t, "")
-	uuids := make([]string, uploads)
+	uuids, api := make([]string, uploads), f.api(t)
 	var wg sync.WaitGroup
 	for i := range uploads {
 		wg.Go(func() {
 			kind := heavy[i%len(heavy)]
-			a, err := f.client.Upload(t.Context(), form(person(i)).WithFile(kind.FileName, kind.File))
-			if err != nil || a.Status != 201 {
-				t.Errorf("upload %d: %+v, %v", i, a, err)
-				return
-			}
-			made, err := a.Certificate()
+			made, err := api.Upload(t.Context(), certificate(t, form(person(i)).WithFile(kind.FileName, kind.File)))
 			if err != nil {
-				t.Error(err)
+				t.Errorf("upload %d: %v", i, err)
 				return
 			}
 			uuids[i] = made.UUID
@@ -115,14 +111,16 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("files were left: %v", left)
 	}
 	// The others are taken until less than 5 % is free, and go on after.
-	acked := []*vault.Certificate{first}
+	acked := []*client.VaultCertificate{first}
 	for i := range 10 {
 		acked = append(acked, f.upload(t, form(person(i))))
 	}
 	fill(t, data, ballast, size*4/100)
 	full(t, f, form("Too Late"))
 	for _, c := range acked {
-		get(t, f.client, vault.CertificatesPath+"/"+c.UUID, 200)
+		if _, err := f.api(t).VaultCertificate(t.Context(), c.UUID); err != nil {
+			t.Error(err)
+		}
 	}
 	get(t, f.as(t, ""), "/readyz", 200)
 	f.Kill()
@@ -143,13 +141,9 @@ func TestFullDisk(t *testing.T) {
 
 func full(t *testing.T, f *fixture, form *vault.Form) {
 	t.Helper()
-	a, err := f.client.Upload(t.Context(), form)
-	if err != nil {
-		t.Fatal(err)
-	}
-	refused(t, a, 503, "")
-	if seconds, err := strconv.Atoi(a.Header.Get("Retry-After")); err != nil || seconds < 1 {
-		t.Errorf("Retry-After is %q", a.Header.Get("Retry-After"))
+	_, err := f.api(t).Upload(t.Context(), certificate(t, form))
+	if e := declined(t, err, client.ErrUnavailable, ""); e.RetryAfter < time.Second {
+		t.Errorf("Retry-After is %v", e.RetryAfter)
 	}
 }
 

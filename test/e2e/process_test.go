@@ -238,7 +238,7 @@ func TestSecrets(t *testing.T) {
 		get(t, public, *approved.ImagePath, 200)
 		get(t, public, approved.VerificationURL, 200)
 		get(t, f.as(t, "cvt_garbage-token"), vault.CertificatesPath, 401)
-		post(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/revoke", `{"reason":"A reason","note":"hidden-note"}`, 200)
+		f.takeBack(t, made.UUID, "A reason", "hidden-note")
 		if code, err := v.Stop(); err != nil || code != 0 {
 			t.Errorf("ended with %d, %v", code, err)
 		}

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -25,7 +26,7 @@ func TestDuplicates(t *testing.T) {
 		f := start(t, database)
 		for round := range 3 {
 			var wg sync.WaitGroup
-			answers := make([]*vault.Answer, racers)
+			made, errs := make([]*client.VaultCertificate, racers), make([]error, racers)
 			for i := range racers {
 				// They differ in what does not count.
 				email := fmt.Sprintf("race.%d@example.org", round)
@@ -33,20 +34,11 @@ func TestDuplicates(t *testing.T) {
 					email = fmt.Sprintf("  RACE.%d@Example.ORG ", round)
 				}
 				upload := vault.NewForm("Diploma", person(i), email, "d.pdf", sample(person(i))).With("issue_date", "2026-05-01")
-				wg.Go(func() {
-					a, err := f.client.Upload(t.Context(), upload)
-					if err != nil {
-						t.Error(err)
-						return
-					}
-					answers[i] = a
-				})
+				n, api := certificate(t, upload), f.api(t)
+				wg.Go(func() { made[i], errs[i] = api.Upload(t.Context(), n) })
 			}
 			wg.Wait()
-			if t.Failed() {
-				return
-			}
-			winner := oneWon(t, answers)
+			winner := oneWon(t, made, errs)
 			again := vault.NewForm(" Diploma ", "Another Name", fmt.Sprintf("Race.%d@EXAMPLE.org", round), "other.pdf", sample("Another"))
 			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
 			// Another date, title or address is another certificate.
@@ -55,7 +47,7 @@ func TestDuplicates(t *testing.T) {
 			f.upload(t, again.With("issue_date", "2026-05-01").With("applicant_email", fmt.Sprintf("racer.%d@example.org", round)))
 			// Every status counts.
 			f.await(t, winner, "approved")
-			post(t, f.client, vault.CertificatesPath+"/"+winner+"/revoke", `{"reason":"Taken back"}`, 200)
+			f.takeBack(t, winner, "Taken back", "")
 			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
 		}
 		d := f.database(t)
@@ -71,57 +63,27 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// oneWon checks the answers to a race and gives the uuid of the one certificate.
-func oneWon(t *testing.T, answers []*vault.Answer) (uuid string) {
+// oneWon checks the outcome of a race and gives the uuid of the one certificate.
+func oneWon(t *testing.T, made []*client.VaultCertificate, errs []error) (uuid string) {
 	t.Helper()
-	for _, a := range answers {
-		if a.Status == 201 {
-			made, err := a.Certificate()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if uuid != "" {
-				t.Fatal("the race had two winners")
-			}
-			uuid = made.UUID
+	for _, c := range made {
+		if c == nil {
+			continue
 		}
+		if uuid != "" {
+			t.Fatal("the race had two winners")
+		}
+		uuid = c.UUID
 	}
 	if uuid == "" {
-		t.Fatalf("the race had no winner: %d %s", answers[0].Status, answers[0].Body)
+		t.Fatalf("the race had no winner: %v", errs)
 	}
-	for _, a := range answers {
-		if a.Status != 201 {
-			namesExisting(t, a, uuid)
+	for _, err := range errs {
+		if err != nil {
+			namesExisting(t, err, uuid)
 		}
 	}
 	return uuid
-}
-
-func namesExisting(t *testing.T, a *vault.Answer, uuid string) {
-	t.Helper()
-	p := refused(t, a, 422, duplicate)
-	if !slices.ContainsFunc(slices.Collect(mapValues(p.Errors)), func(list []string) bool { return slices.Contains(list, uuid) }) {
-		t.Errorf("the errors do not name the existing %s: %s", uuid, a.Body)
-	}
-}
-
-func mapValues(m map[string][]string) func(yield func([]string) bool) {
-	return func(yield func([]string) bool) {
-		for _, v := range m {
-			if !yield(v) {
-				return
-			}
-		}
-	}
-}
-
-func checkDuplicate(t *testing.T, f *fixture, form *vault.Form, uuid string) {
-	t.Helper()
-	a, err := f.client.Upload(t.Context(), form)
-	if err != nil {
-		t.Fatal(err)
-	}
-	namesExisting(t, a, uuid)
 }
 
 // payload is the body of a webhook delivery.
@@ -173,7 +135,7 @@ func TestOutbox(t *testing.T) {
 		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'recipient'`); n != 1 {
 			t.Errorf("%d jobs look for the recipient, not 1", n)
 		}
-		post(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/revoke", `{"reason":"Taken back"}`, 200)
+		f.takeBack(t, made.UUID, "Taken back", "")
 		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {
 			t.Errorf("after the revocation: %+v", revoked)
 		}

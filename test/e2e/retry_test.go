@@ -4,11 +4,12 @@ package e2e
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"slices"
 	"testing"
 
-	"github.com/certvault/certvault/test/vault"
+	"github.com/certvault/certvault/client"
 )
 
 // TestRetry takes the original of a certificate away while the vault is
@@ -40,12 +41,11 @@ func TestRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		f.restart(t, "--process-attempts", "1")
-		path := vault.CertificatesPath + "/" + uuid
 		failed := f.await(t, uuid, "failed")
 		if failed.Failure == nil || failed.Failure.Code == "" || failed.Failure.Message == "" || failed.PDFPath != nil {
 			t.Errorf("failed: %+v", failed)
 		}
-		refused(t, get(t, f.client, path+"/download", 404), 404, "Verified PDF not found. The certificate may still be processing.")
+		declined(t, f.api(t).Download(t.Context(), uuid, io.Discard), client.ErrNotFound, "Verified PDF not found. The certificate may still be processing.")
 		public := f.as(t, "")
 		unknown := get(t, public, "/verify/NWU-0000000000000000", 404)
 		for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
@@ -58,18 +58,15 @@ func TestRetry(t *testing.T) {
 		if err := os.WriteFile(original, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		retried, err := post(t, f.client, path+"/retry", "", 200).Certificate()
-		if err != nil {
-			t.Fatal(err)
-		}
-		if retried.Status.Value != "processing" || retried.Failure != nil || retried.TriggerContext != "single_upload" {
+		if retried := f.retry(t, uuid); retried.Status.Value != "processing" || retried.Failure != nil || retried.TriggerContext != "single_upload" {
 			t.Errorf("retried: %+v", retried)
 		}
 		f.await(t, uuid, "approved")
 		f.checkEvents(t, failed.ID)
 		f.await(t, approved.UUID, "approved")
-		for _, p := range []string{path, vault.CertificatesPath + "/" + approved.UUID} {
-			refused(t, post(t, f.client, p+"/retry", "", 400), 400, "Invalid operation")
+		for _, done := range []string{uuid, approved.UUID} {
+			_, err := f.api(t).RetryProcessing(t.Context(), done)
+			declined(t, err, client.ErrInvalidOperation, "Invalid operation")
 		}
 		f.checkEvents(t, failed.ID)
 	})

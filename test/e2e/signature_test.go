@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/client"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -30,15 +31,10 @@ func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 }
 
 // approved uploads a sample and gives its verified PDF.
-func (f *fixture) approved(t *testing.T, who string) (*vault.Certificate, []byte) {
+func (f *fixture) approved(t *testing.T, who string) (*client.VaultCertificate, []byte) {
 	t.Helper()
 	c := f.await(t, f.upload(t, form(who)).UUID, "approved")
 	return c, f.verified(t, c.UUID)
-}
-
-func (f *fixture) verified(t *testing.T, uuid string) []byte {
-	t.Helper()
-	return get(t, f.client, vault.CertificatesPath+"/"+uuid+"/download", http.StatusOK).Body
 }
 
 // trust makes a trust store of the roots in a PEM file.
@@ -228,7 +224,7 @@ ess_cert_id_alg = sha256
 	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: handler, ReadHeaderTimeout: time.Minute}}
 	server.Start()
 	t.Cleanup(server.Close)
-	post(t, f.client, vault.CertificatesPath+"/"+failed.UUID+"/retry", "", http.StatusOK)
+	f.retry(t, failed.UUID)
 	c := f.await(t, failed.UUID, "approved")
 	file := f.verified(t, c.UUID)
 	if added := len(file) - len(sample("No Time")); added > 16<<10 {
@@ -273,7 +269,7 @@ func TestLostKeys(t *testing.T) {
 			t.Fatalf("a lost key was made anew: %v", err)
 		}
 		move(away, filepath.Join(keys, "institution"))
-		post(t, f.client, vault.CertificatesPath+"/"+failed.UUID+"/retry", "", http.StatusOK)
+		f.retry(t, failed.UUID)
 		f.await(t, failed.UUID, "approved")
 		if res, err := vault.Run(t.Context(), f.Options, "", "doctor"); err != nil || !strings.Contains(res.Stdout, "ok     signing keys") {
 			t.Errorf("doctor ended with %d, %v: %s", res.Code, err, res.Stdout)
@@ -343,7 +339,7 @@ func TestProtectedKeys(t *testing.T) {
 		t.Fatalf("the vault ended with %d, %v", code, err)
 	}
 	f.restart(t, "--process-attempts", "1", "--key-passphrase-file", secret)
-	post(t, f.client, vault.CertificatesPath+"/"+failed.UUID+"/retry", "", http.StatusOK)
+	f.retry(t, failed.UUID)
 	f.await(t, failed.UUID, "approved")
 	if strings.Contains(f.Log(), "correct horse") {
 		t.Error("the log has the passphrase")

@@ -232,8 +232,7 @@ func TestLargestFile(t *testing.T) {
 				t.Errorf("size is %d", made.File.Size)
 			}
 			f.await(t, made.UUID, "approved")
-			a := get(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/download", 200)
-			if !bytes.HasPrefix(a.Body, pdf) {
+			if !bytes.HasPrefix(f.verified(t, made.UUID), pdf) {
 				t.Error("the verified PDF does not begin with the original")
 			}
 		}

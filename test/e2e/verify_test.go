@@ -70,7 +70,7 @@ func TestVerifyOfAnUpload(t *testing.T) {
 	path := keep(t, "diploma.pdf", file)
 	changed := bytes.Clone(file)
 	changed[len(changed)/2] ^= 1
-	post(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
+	f.takeBack(t, c.UUID, "Issued in error", "")
 	for _, tc := range []struct {
 		args []string
 		code int

@@ -95,13 +95,18 @@ const (
 // the notice of that name; empty tells nothing.
 func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string) error {
 	if notice != "" {
-		http.SetCookie(w, &http.Cookie{
-			Name: noticeCookie, Value: notice, Path: "/", MaxAge: int(noticeTime.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
-		})
+		s.Note(w, notice)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, to, http.StatusSeeOther)
 	return nil
+}
+
+// Note has the next page tell a notice, where a module leads to it.
+func (*Set) Note(w http.ResponseWriter, notice string) {
+	http.SetCookie(w, &http.Cookie{
+		Name: noticeCookie, Value: notice, Path: "/", MaxAge: int(noticeTime.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
+	})
 }
 
 // notice gives what was just done, empty for nothing.

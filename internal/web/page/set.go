@@ -220,11 +220,15 @@ func (s *Set) headers(h http.Header, g *Page) {
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Permissions-Policy", "camera=(self), microphone=(), geolocation=()")
 	h.Set("Cross-Origin-Opener-Policy", "same-origin")
-	h.Set("Referrer-Policy", "no-referrer")
+	referrer := "no-referrer"
 	if s.options.Person != nil {
 		h.Set("Cache-Control", "no-store")
 		// Browsers without Fetch Metadata tell a form's origin in this way alone.
-		h.Set("Referrer-Policy", "same-origin")
+		referrer = "same-origin"
+	}
+	// A page whose address is a secret has set its own.
+	if h.Get("Referrer-Policy") == "" {
+		h.Set("Referrer-Policy", referrer)
 	}
 	if !g.Indexed {
 		h.Set("X-Robots-Tag", "noindex")

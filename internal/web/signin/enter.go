@@ -1,0 +1,180 @@
+package signin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// signInForm is what the page shows again of what was typed.
+type signInForm struct {
+	Email, Next string
+	Passkeys    bool
+}
+
+func (p *Pages) signInForm(r *http.Request) signInForm {
+	return signInForm{Email: r.FormValue("email"), Next: Local(r.FormValue("next")), Passkeys: p.People.HasPasskeys()}
+}
+
+func (p *Pages) signInPage(w http.ResponseWriter, r *http.Request) error {
+	form := p.signInForm(r)
+	if s, ok := p.Person(r); ok {
+		return p.view.Redirect(w, r, home(s, form.Next), "")
+	}
+	return p.draw(w, r, "signin.html", form)
+}
+
+func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
+	form := p.signInForm(r)
+	e, err := p.People.SignIn(r.Context(), form.Email, r.PostFormValue("password"), origin(r))
+	if err != nil {
+		return p.again(w, r, "signin.html", form, err)
+	}
+	return p.entered(w, r, e, form.Next)
+}
+
+// entered gives the cookies of a session, and leads on: to the second factor where
+// it is asked for.
+func (p *Pages) entered(w http.ResponseWriter, r *http.Request, e *identity.Entry, next string) error {
+	p.Enter(w, e)
+	if e.Session.Pending {
+		return p.view.Redirect(w, r, to("/sign-in/code", "next", Local(next)), "")
+	}
+	return p.view.Redirect(w, r, home(&e.Session, next), "")
+}
+
+// ask has a link mailed, and says so whether it was or not.
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form string, sent string) error {
+	data := p.signInForm(r)
+	err := p.People.Ask(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
+	if err != nil {
+		return p.again(w, r, form, data, err)
+	}
+	return p.view.Redirect(w, r, p.view.Reader(r).Link(sent), "")
+}
+
+func (p *Pages) askLink(w http.ResponseWriter, r *http.Request) error {
+	return p.ask(w, r, identity.ToSignIn, "signin.html", "/sign-in/sent")
+}
+
+// sentPage says to look into the mailbox. It does not know whose.
+func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
+	return p.draw(w, r, "sent.html", r.URL.Path)
+}
+
+// linkForm is the page of a mailed link.
+type linkForm struct {
+	Email, Name string
+}
+
+func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
+	proof, err := p.People.Look(r.Context(), identity.ToSignIn, r.PathValue("token"))
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	return p.draw(w, r, "link.html", linkForm{Email: proof.Email})
+}
+
+// stale shows a link that is no good, and where to get another.
+func (p *Pages) stale(w http.ResponseWriter, r *http.Request, err error) error {
+	if !errors.Is(err, identity.ErrLink) {
+		return err
+	}
+	return p.view.Draw(w, r, http.StatusNotFound, "stale.html", nil)
+}
+
+func (p *Pages) useLink(w http.ResponseWriter, r *http.Request) error {
+	proof, err := p.People.Look(r.Context(), identity.ToSignIn, r.PathValue("token"))
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	e, err := p.People.SignInByLink(r.Context(), r.PathValue("token"), origin(r))
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	return p.entered(w, r, e, proof.Data)
+}
+
+func (p *Pages) codePage(w http.ResponseWriter, r *http.Request) error {
+	if _, err := p.People.Pending(r.Context(), origin(r)); err != nil {
+		return p.notPending(w, r, err)
+	}
+	return p.draw(w, r, "code.html", p.signInForm(r))
+}
+
+func (p *Pages) code(w http.ResponseWriter, r *http.Request) error {
+	form := p.signInForm(r)
+	e, err := p.People.Code(r.Context(), r.PostFormValue("code"), origin(r))
+	if errors.Is(err, identity.ErrNoSession) {
+		return p.notPending(w, r, err)
+	}
+	if err != nil {
+		return p.again(w, r, "code.html", form, err)
+	}
+	return p.entered(w, r, e, form.Next)
+}
+
+// notPending leads who waited too long, or never began, to the beginning.
+func (p *Pages) notPending(w http.ResponseWriter, r *http.Request, err error) error {
+	if !errors.Is(err, identity.ErrNoSession) {
+		return err
+	}
+	return p.view.Redirect(w, r, to("/sign-in", "next", Local(r.FormValue("next"))), "")
+}
+
+func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
+	if err := p.People.SignOut(r.Context(), origin(r)); err != nil {
+		return err
+	}
+	leave(w)
+	return p.view.Redirect(w, r, p.view.Reader(r).Link("/sign-in"), "signed_out")
+}
+
+// answer is what the module of the page sends of a passkey.
+type answer struct {
+	Ceremony string          `json:"ceremony"`
+	Response json.RawMessage `json:"response"`
+	Next     string          `json:"next"`
+	Name     string          `json:"name"`
+}
+
+func readAnswer(r *http.Request) (a answer, err error) {
+	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
+		return answer{}, unread(err)
+	}
+	return a, nil
+}
+
+// ceremony answers with what a browser is to ask an authenticator.
+func ceremony(w http.ResponseWriter, c *identity.Ceremony) error {
+	return web.WriteJSON(w, http.StatusOK, map[string]any{"ceremony": c.Secret, "options": c.Options})
+}
+
+func (p *Pages) passkeyOptions(w http.ResponseWriter, r *http.Request) error {
+	c, err := p.People.BeginPasskey(r.Context())
+	if err != nil {
+		return err
+	}
+	return ceremony(w, c)
+}
+
+func (p *Pages) passkey(w http.ResponseWriter, r *http.Request) error {
+	a, err := readAnswer(r)
+	if err != nil {
+		return err
+	}
+	e, err := p.People.SignInByPasskey(r.Context(), a.Ceremony, a.Response, origin(r))
+	if err != nil {
+		return err
+	}
+	p.Enter(w, e)
+	return located(w, home(&e.Session, a.Next))
+}
+
+// located tells the module where to go.
+func located(w http.ResponseWriter, where string) error {
+	return web.WriteJSON(w, http.StatusOK, map[string]string{"location": where})
+}

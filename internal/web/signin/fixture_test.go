@@ -1,0 +1,264 @@
+package signin
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"io"
+	"log/slog"
+	"maps"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
+)
+
+const (
+	base     = "https://vault.example"
+	address  = "ada@example.org"
+	password = "correct horse"
+)
+
+// hall is the pages in the middleware that they run in, with a queue at work and a
+// clock that the test turns.
+type hall struct {
+	tb      testing.TB
+	d       *db.DB
+	pages   *Pages
+	people  *identity.Service
+	handler http.Handler
+	log     bytes.Buffer
+	mails   chan mail.Message
+
+	mu sync.Mutex
+	at time.Time
+}
+
+// Send takes what the queue sends.
+func (h *hall) Send(_ context.Context, e *mail.Envelope) error {
+	h.mails <- e.Message
+	return nil
+}
+
+func (h *hall) now() time.Time {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.at
+}
+
+func (h *hall) wait(d time.Duration) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at = h.at.Add(d)
+}
+
+func newHall(tb testing.TB) *hall {
+	tb.Helper()
+	h := &hall{tb: tb, d: dbtest.Open(tb, tb.TempDir(), ""), at: time.Now(), mails: make(chan mail.Message, 100)}
+	quiet := slog.New(slog.DiscardHandler)
+	ring, err := keyring.Open(tb.TempDir())
+	if err != nil {
+		tb.Fatal(err)
+	}
+	queue, err := job.New(h.d, job.Config{NodeID: "test", Queues: map[string]int{mail.QueueName: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: quiet})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	languages, err := locale.Load()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	mailer := mail.New(mail.Config{DB: h.d, Queue: queue, Sender: h, From: mail.Address{Email: "no-reply@vault.example"}, Now: h.now, Log: quiet})
+	if h.people, err = identity.New(identity.Config{
+		DB: h.d, Ring: ring, Queue: queue, Mailer: mailer, Languages: languages, BaseURL: base, Now: h.now, Log: quiet,
+	}); err != nil {
+		tb.Fatal(err)
+	}
+	if err := queue.Start(tb.Context()); err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := queue.Stop(context.WithoutCancel(tb.Context())); err != nil {
+			tb.Error(err)
+		}
+	})
+	site, err := page.NewSite(Assets)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	log := slog.New(slog.NewJSONHandler(&h.log, nil))
+	h.pages = &Pages{Site: site, People: h.people, Limit: limit.NewCounter(0, h.now), Now: h.now, Log: log}
+	inner, err := h.pages.Handler()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, h.pages.Around(inner))
+	return h
+}
+
+var hashed = sync.OnceValues(func() (string, error) { return account.HashPassword(context.Background(), password) })
+
+// join makes an account.
+func (h *hall) join(email string) identity.Person {
+	h.tb.Helper()
+	hash, err := hashed()
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	parsed, err := account.ParseEmail(email)
+	if err != nil {
+		h.tb.Fatal(err)
+	}
+	var p identity.Person
+	if err := h.d.Tx(h.tb.Context(), func(tx *db.Tx) (err error) {
+		p, err = h.people.CreateTx(h.tb.Context(), tx, parsed, identity.NewPerson{Name: "Ada Obi", Language: "en"}, hash)
+		return err
+	}); err != nil {
+		h.tb.Fatal(err)
+	}
+	return p
+}
+
+// mailed gives the path of the link in the next mail that has one.
+func (h *hall) mailed() string {
+	h.tb.Helper()
+	for {
+		select {
+		case m := <-h.mails:
+			if _, after, ok := strings.Cut(m.Text, base); ok {
+				return strings.Fields(after)[0]
+			}
+		case <-time.After(20 * time.Second):
+			h.tb.Fatal("no mail came")
+		}
+	}
+}
+
+// browser keeps cookies, as one does.
+type browser struct {
+	*hall
+
+	cookies map[string]string
+	// client is the address it comes from.
+	client string
+}
+
+func (h *hall) browser() *browser {
+	return &browser{hall: h, cookies: map[string]string{}, client: "203.0.113.9:4711"}
+}
+
+func (b *browser) request(method, target string, body io.Reader) *http.Request {
+	r := httptest.NewRequestWithContext(context.Background(), method, base+target, body)
+	r.TLS = &tls.ConnectionState{}
+	r.RemoteAddr = b.client
+	r.Header.Set("User-Agent", "Mozilla/5.0 (X11; Linux x86_64; rv:150.0) Gecko/20100101 Firefox/150.0")
+	for name, value := range b.cookies {
+		r.AddCookie(&http.Cookie{Name: name, Value: value})
+	}
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Header.Set("Sec-Fetch-Site", "same-origin")
+	}
+	return r
+}
+
+func (b *browser) send(r *http.Request) *httptest.ResponseRecorder {
+	w := httptest.NewRecorder()
+	b.handler.ServeHTTP(w, r)
+	for _, c := range w.Result().Cookies() {
+		if strings.HasPrefix(c.Name, "__Host-") && (!c.Secure || !c.HttpOnly || c.Path != "/" || c.Domain != "" || c.SameSite != http.SameSiteLaxMode) {
+			b.tb.Errorf("the cookie is %+v", c)
+		}
+		if c.MaxAge < 0 {
+			delete(b.cookies, c.Name)
+		} else {
+			b.cookies[c.Name] = c.Value
+		}
+	}
+	return w
+}
+
+func (b *browser) get(target string) *httptest.ResponseRecorder {
+	return b.send(b.request(http.MethodGet, target, nil))
+}
+
+// post sends fields, given as names each followed by its value.
+func (b *browser) post(target string, fields ...string) *httptest.ResponseRecorder {
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return b.send(b.request(http.MethodPost, target, strings.NewReader(form.Encode())))
+}
+
+// leads checks that an answer leads somewhere.
+func (b *browser) leads(name string, w *httptest.ResponseRecorder, to string) {
+	b.tb.Helper()
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
+		b.tb.Errorf("%s: %d to %q, want %s: %s", name, w.Code, w.Header().Get("Location"), to, words(b.tb, w))
+	}
+}
+
+// says checks the status of a page, what it says, and what all of them are sent
+// with.
+func (b *browser) says(name string, w *httptest.ResponseRecorder, status int, want ...string) {
+	b.tb.Helper()
+	text := words(b.tb, w)
+	for _, s := range want {
+		if !strings.Contains(text, s) {
+			b.tb.Errorf("%s: the page does not say %q: %s", name, s, text)
+		}
+	}
+	h := w.Header()
+	if w.Code != status || h.Get("Cache-Control") != "no-store" || h.Get("X-Content-Type-Options") != "nosniff" || h.Get("X-Robots-Tag") != "noindex" {
+		b.tb.Errorf("%s: %d, want %d, %v", name, w.Code, status, h)
+	}
+	if policy := h.Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		b.tb.Errorf("%s: the policy is %s", name, policy)
+	}
+}
+
+func words(tb testing.TB, w *httptest.ResponseRecorder) string {
+	tb.Helper()
+	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	var s strings.Builder
+	for n := range doc.Descendants() {
+		if n.Type == html.TextNode {
+			s.WriteString(n.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(s.String()), " ")
+}
+
+// enter signs in by password.
+func (b *browser) enter() {
+	b.tb.Helper()
+	b.leads("signing in", b.post("/sign-in", "email", address, "password", password), "/account")
+}
+
+// with gives a browser with the same cookies.
+func (b *browser) copied() *browser {
+	other := *b
+	other.cookies = maps.Clone(b.cookies)
+	return &other
+}

@@ -1,0 +1,79 @@
+package signin
+
+import (
+	"errors"
+	"net/http"
+
+	"github.com/certvault/certvault/internal/identity"
+)
+
+func (p *Pages) signUpPage(w http.ResponseWriter, r *http.Request) error {
+	form := p.signInForm(r)
+	if s, ok := p.Person(r); ok {
+		return p.view.Redirect(w, r, home(s, form.Next), "")
+	}
+	return p.draw(w, r, "signup.html", form)
+}
+
+func (p *Pages) askSignUp(w http.ResponseWriter, r *http.Request) error {
+	return p.ask(w, r, identity.ToSignUp, "signup.html", "/sign-up/sent")
+}
+
+func (p *Pages) joinPage(w http.ResponseWriter, r *http.Request) error {
+	proof, err := p.People.Look(r.Context(), identity.ToSignUp, r.PathValue("token"))
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	return p.draw(w, r, "join.html", linkForm{Email: proof.Email})
+}
+
+func (p *Pages) join(w http.ResponseWriter, r *http.Request) error {
+	token := r.PathValue("token")
+	proof, err := p.People.Look(r.Context(), identity.ToSignUp, token)
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	form := linkForm{Email: proof.Email, Name: r.PostFormValue("name")}
+	e, err := p.People.SignUp(r.Context(), token, identity.NewPerson{
+		Name: form.Name, Password: r.PostFormValue("password"), Language: p.view.Reader(r).Language.Tag,
+	}, origin(r))
+	if errors.Is(err, identity.ErrLink) {
+		return p.stale(w, r, err)
+	}
+	if err != nil {
+		return p.again(w, r, "join.html", form, err)
+	}
+	return p.entered(w, r, e, proof.Data)
+}
+
+func (p *Pages) resetPage(w http.ResponseWriter, r *http.Request) error {
+	return p.draw(w, r, "reset.html", p.signInForm(r))
+}
+
+func (p *Pages) askReset(w http.ResponseWriter, r *http.Request) error {
+	return p.ask(w, r, identity.ToReset, "reset.html", "/reset/sent")
+}
+
+func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
+	proof, err := p.People.Look(r.Context(), identity.ToReset, r.PathValue("token"))
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	return p.draw(w, r, "newpassword.html", linkForm{Email: proof.Email})
+}
+
+func (p *Pages) newPassword(w http.ResponseWriter, r *http.Request) error {
+	proof, err := p.People.Look(r.Context(), identity.ToReset, r.PathValue("token"))
+	if err != nil {
+		return p.stale(w, r, err)
+	}
+	_, err = p.People.Reset(r.Context(), r.PathValue("token"), r.PostFormValue("password"))
+	if errors.Is(err, identity.ErrLink) {
+		return p.stale(w, r, err)
+	}
+	if err != nil {
+		return p.again(w, r, "newpassword.html", linkForm{Email: proof.Email}, err)
+	}
+	leave(w)
+	return p.view.Redirect(w, r, to("/sign-in", "email", proof.Email), "password_set")
+}

@@ -1,0 +1,72 @@
+package signin
+
+import (
+	"errors"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+)
+
+// problems are what the domain says is wrong, with the message for it.
+var problems = map[error]string{
+	identity.ErrWrong: "problem.wrong", identity.ErrCode: "problem.code", identity.ErrPasskey: "problem.passkey",
+	identity.ErrTaken: "problem.taken",
+}
+
+// fields are the messages for what is wrong with a field.
+var fields = map[string]string{
+	"email": "problem.email", "password": "problem.password", "new_password": "problem.password", "name": "problem.name", "passkey_name": "problem.name",
+}
+
+// said puts messages of the catalog in the place of what the domain says in
+// English.
+func said(err error) error {
+	for known, message := range problems {
+		if errors.Is(err, known) {
+			return fault.Wrap(fault.KindOf(known), message, err)
+		}
+	}
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	if e.Kind == fault.TooMany {
+		return &fault.Error{Kind: e.Kind, Message: "problem.too_often", RetryAfter: e.RetryAfter, Err: err}
+	}
+	var told fault.Fields
+	for _, f := range e.Fields {
+		if message, ok := fields[f.Name]; ok {
+			told.Add(f.Name, message)
+		}
+	}
+	if told.Len() == len(e.Fields) && told.Len() > 0 {
+		return told.Err()
+	}
+	return err
+}
+
+// rename gives an error about one field to a control of another name.
+func rename(err error, from, to string) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || len(e.Fields) == 0 {
+		return err
+	}
+	var told fault.Fields
+	for _, f := range e.Fields {
+		name := f.Name
+		if name == from {
+			name = to
+		}
+		for _, m := range f.Messages {
+			told.Add(name, m)
+		}
+	}
+	return told.Err()
+}
+
+// notices are what is told after a redirect.
+var notices = map[string]string{
+	"signed_out": "notice.signed_out", "password_set": "notice.password_set", "address_changed": "notice.address_changed", "address_asked": "notice.address_asked",
+	"name_set": "notice.name_set", "language_set": "notice.language_set", "passkey_added": "notice.passkey_added", "passkey_removed": "notice.passkey_removed",
+	"codes_off": "notice.codes_off", "session_ended": "notice.session_ended", "others_ended": "notice.others_ended", "link_sent": "notice.link_sent",
+}

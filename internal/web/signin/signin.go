@@ -1,0 +1,169 @@
+// Package signin is how somebody signs in, signs up, gets a new password, and
+// looks after what they sign in with. It is the same for everybody: those who
+// receive certificates, those who issue them, those who run the vault. It owns the
+// cookies by which a browser is known, and what other surfaces ask before they
+// show a page: who this is, and whether they showed it a short time ago.
+//
+// A GET changes nothing: programs follow the links in a mail before a person
+// does. Such a link leads to a page with one button.
+package signin
+
+import (
+	"embed"
+	"errors"
+	"html/template"
+	"log/slog"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Assets are those of these pages alone.
+//
+//go:embed assets
+var Assets embed.FS
+
+// Pages serves the pages.
+type Pages struct {
+	Site   *page.Site
+	People *identity.Service
+	// Limit counts the requests of each address.
+	Limit *limit.Counter
+	Now   func() time.Time
+	Log   *slog.Logger
+
+	view     *page.Set
+	patterns []string
+}
+
+// Prefixes are below what all of these pages are.
+var Prefixes = []string{"/sign-in", "/sign-up", "/sign-out", "/reset", "/account/security", "/account/confirm", "/account/address"}
+
+// maxForm bounds what a form or a passkey's answer may send.
+const maxForm = 64 << 10
+
+var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
+
+// Handler gives the routes.
+func (p *Pages) Handler() (http.Handler, error) {
+	var err error
+	if p.view, err = p.Site.Set(page.Options{
+		Templates: templates, Styles: []string{"form.css", "signin.css"}, Modules: []string{"signin.js"}, Person: p.reader, Notices: notices,
+		Funcs: template.FuncMap{"join": func(list []string) string { return strings.Join(list, "\n") }},
+	}); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	route := func(pattern string, f web.Func) {
+		p.patterns = append(p.patterns, pattern)
+		mux.Handle(pattern, web.Handler(p.view.Render, p.bound(f)))
+	}
+	route("GET /sign-in", p.signInPage)
+	route("POST /sign-in", p.signIn)
+	route("POST /sign-in/link", p.askLink)
+	route("GET /sign-in/sent", p.sentPage)
+	route("GET /sign-in/link/{token}", p.linkPage)
+	route("POST /sign-in/link/{token}", p.useLink)
+	route("GET /sign-in/code", p.codePage)
+	route("POST /sign-in/code", p.code)
+	route("POST /sign-in/passkey", p.passkey)
+	route("POST /sign-in/passkey/options", p.passkeyOptions)
+	route("POST /sign-out", p.signOut)
+
+	route("GET /sign-up", p.signUpPage)
+	route("POST /sign-up", p.askSignUp)
+	route("GET /sign-up/sent", p.sentPage)
+	route("GET /sign-up/{token}", p.joinPage)
+	route("POST /sign-up/{token}", p.join)
+
+	route("GET /reset", p.resetPage)
+	route("POST /reset", p.askReset)
+	route("GET /reset/sent", p.sentPage)
+	route("GET /reset/{token}", p.newPasswordPage)
+	route("POST /reset/{token}", p.newPassword)
+
+	route("GET /account/confirm", p.Require(p.confirmPage))
+	route("POST /account/confirm", p.Require(p.confirm))
+	route("POST /account/confirm/link", p.Require(p.confirmLink))
+	route("POST /account/confirm/passkey", p.Require(p.confirmPasskey))
+
+	route("GET /account/security", p.Require(p.security))
+	route("POST /account/security/name", p.Require(p.setName))
+	route("POST /account/security/language", p.Require(p.setLanguage))
+	route("POST /account/security/password", p.RequireRecent(p.setPassword))
+	route("POST /account/security/address", p.RequireRecent(p.askAddress))
+	route("GET /account/address/{token}", p.Require(p.addressPage))
+	route("POST /account/address/{token}", p.Require(p.changeAddress))
+	route("POST /account/security/passkeys/options", p.RequireRecent(p.newPasskeyOptions))
+	route("POST /account/security/passkeys", p.RequireRecent(p.addPasskey))
+	route("POST /account/security/passkeys/remove", p.RequireRecent(p.removePasskey))
+	route("POST /account/security/codes/begin", p.RequireRecent(p.beginCodes))
+	route("GET /account/security/codes", p.RequireRecent(p.codesPage))
+	route("POST /account/security/codes", p.RequireRecent(p.confirmCodes))
+	route("POST /account/security/codes/end", p.RequireRecent(p.endCodes))
+	route("POST /account/security/codes/recovery", p.RequireRecent(p.newRecovery))
+	route("POST /account/security/sessions/end", p.Require(p.endSession))
+	route("POST /account/security/sessions/end-others", p.Require(p.endOthers))
+
+	foreign := http.NewCrossOriginProtection()
+	foreign.SetDenyHandler(web.Handler(p.view.Render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
+	return p.throttle(foreign.Handler(web.Routes(mux, p.view.Render))), nil
+}
+
+// Patterns lists the routes that Handler made.
+func (p *Pages) Patterns() []string { return p.patterns }
+
+// throttle counts the requests of an address.
+func (p *Pages) throttle(next http.Handler) http.Handler {
+	return web.Handler(p.view.Render, func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
+			web.SetRoute(r, "(throttled)")
+			return err
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// bound reads a form of bounded size, whatever is done with it, and keeps all that
+// is answered out of every store.
+func (p *Pages) bound(f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Cache-Control", "no-store")
+		if r.PathValue("token") != "" {
+			w.Header().Set("Referrer-Policy", "no-referrer")
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
+		if err := r.ParseForm(); err != nil {
+			return unread(err)
+		}
+		return f(w, r)
+	}
+}
+
+// unread is a body that could not be read.
+func unread(err error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fault.Wrap(fault.TooLarge, "The form is too large.", err)
+	}
+	return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
+}
+
+// draw shows a page.
+func (p *Pages) draw(w http.ResponseWriter, r *http.Request, name string, data any) error {
+	return p.view.Draw(w, r, http.StatusOK, name, data)
+}
+
+// again shows a form once more, with what is wrong with it.
+func (p *Pages) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
+	return p.view.Again(w, r, name, data, said(err))
+}

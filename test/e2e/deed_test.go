@@ -1,0 +1,178 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"slices"
+	"testing"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// What most tests do on their way, through package client.
+
+// api is the client that a program would use, with the fixture's token. A call is
+// sent once, so that a test sees what a retry would hide.
+func (f *fixture) api(t *testing.T) *client.Client {
+	t.Helper()
+	c, err := client.New(client.Config{URL: f.URL, Token: f.client.Token, HTTP: f.client.HTTP, Retry: client.Retry{Attempts: 1}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// certificate is the upload that a form stands for.
+func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
+	t.Helper()
+	file, err := client.SeekFile(form.FileName, bytes.NewReader(form.File))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := client.NewCertificate{File: file}
+	places := map[string]*string{
+		"certificate_title": &n.CertificateTitle, "full_name": &n.FullName, "applicant_email": &n.ApplicantEmail, "issue_date": &n.IssueDate, "details": &n.Details,
+	}
+	for _, field := range form.Fields {
+		place, ok := places[field.Name]
+		if !ok || *place != "" {
+			t.Fatalf("no program sends the field %q so", field.Name)
+		}
+		*place = field.Value
+	}
+	return n
+}
+
+// upload uploads a form that must be taken.
+func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificate {
+	t.Helper()
+	made, err := f.api(t).Upload(t.Context(), certificate(t, form))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return made
+}
+
+// await waits until a certificate has left processing for a status.
+func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertificate {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), approvalTime)
+	defer cancel()
+	c, err := f.api(t).Await(ctx, uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Status.Value != client.Status(status) {
+		t.Fatalf("certificate %s is %s (%+v), not %s", uuid, c.Status.Value, c.Failure, status)
+	}
+	return c
+}
+
+// verified downloads the verified PDF of a certificate.
+func (f *fixture) verified(t *testing.T, uuid string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	if err := f.api(t).Download(t.Context(), uuid, &b); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+// retry has a failed certificate processed again.
+func (f *fixture) retry(t *testing.T, uuid string) *client.VaultCertificate {
+	t.Helper()
+	c, err := f.api(t).RetryProcessing(t.Context(), uuid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// takeBack revokes a certificate.
+func (f *fixture) takeBack(t *testing.T, uuid, reason, note string) *client.VaultCertificate {
+	t.Helper()
+	c, err := f.api(t).Revoke(t.Context(), uuid, reason, note)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+// stage stages the sample of a person.
+func (f *fixture) stage(t *testing.T, name string) string {
+	t.Helper()
+	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample(name)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, err := f.api(t).UploadFile(t.Context(), file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return stored.FileID
+}
+
+// submit submits a batch that must be accepted.
+func (f *fixture) submit(t *testing.T, list []client.Entry) string {
+	t.Helper()
+	b, err := f.api(t).SubmitBatch(t.Context(), list)
+	if err != nil || b.Total != len(list) || b.Status != "processing" {
+		t.Fatalf("accepted with %+v, %v", b, err)
+	}
+	return b.BatchID
+}
+
+// batch gives a batch whose counts must add up.
+func (f *fixture) batch(t *testing.T, id string) *client.Batch {
+	t.Helper()
+	b, err := f.api(t).Batch(t.Context(), id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.Processing+b.Approved+b.Failed+b.Rejected+b.Revoked != b.Total {
+		t.Errorf("the counts do not add up: %+v", b)
+	}
+	return b
+}
+
+// entriesOf gives the entries of a batch.
+func (f *fixture) entriesOf(t *testing.T, id string) (list []*client.BatchEntry) {
+	t.Helper()
+	for e, err := range f.api(t).BatchEntries(t.Context(), id) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		list = append(list, e)
+	}
+	return list
+}
+
+// declined checks that a call was refused as one kind of error, with a message
+// unless it is empty.
+func declined(t *testing.T, err, kind error, message string) *client.Error {
+	t.Helper()
+	e, ok := errors.AsType[*client.Error](err)
+	if !ok || !errors.Is(err, kind) || message != "" && e.Message != message || e.RequestID == "" {
+		t.Errorf("refused with %v, not %v: %q", err, kind, message)
+		return &client.Error{}
+	}
+	return e
+}
+
+// checkDuplicate uploads what there is already.
+func checkDuplicate(t *testing.T, f *fixture, form *vault.Form, uuid string) {
+	t.Helper()
+	_, err := f.api(t).Upload(t.Context(), certificate(t, form))
+	namesExisting(t, err, uuid)
+}
+
+func namesExisting(t *testing.T, err error, uuid string) {
+	t.Helper()
+	if e := declined(t, err, client.ErrDuplicate, duplicate); e.Existing() != uuid || !slices.Contains(e.Fields["existing_uuid"], uuid) {
+		t.Errorf("the errors do not name the existing %s: %v", uuid, err)
+	}
+}
