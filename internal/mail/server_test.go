@@ -7,7 +7,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"io"
-	"log"
+	"log/slog"
 	"math/big"
 	"net"
 	"sync"
@@ -80,7 +80,7 @@ func (s *server) start(t *testing.T) *server {
 	}
 	s.Host, s.Port = "127.0.0.1", address.Port
 	x := smtp.NewServer(s)
-	x.Domain, x.AllowInsecureAuth, x.EnableSMTPUTF8, x.ErrorLog = "receiver.example", true, s.utf8, log.New(io.Discard, "", 0)
+	x.Domain, x.AllowInsecureAuth, x.EnableSMTPUTF8, x.ErrorLog = "receiver.example", true, s.utf8, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 	if s.offers {
 		x.TLSConfig = secure
 	}

@@ -124,6 +124,9 @@ func (b *bench) counts() string {
 		}
 		text += fmt.Sprintln(i, status, n)
 	}
+	if err := rows.Err(); err != nil {
+		b.t.Fatal(err)
+	}
 	return text
 }
 

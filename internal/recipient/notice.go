@@ -134,7 +134,8 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 		mail            string
 	}
 	list, err := scanAll(rows, func(rows *sql.Rows) (n notice, err error) {
-		return n, rows.Scan(&n.id, &n.certificate, &n.status, &n.mail)
+		err = rows.Scan(&n.id, &n.certificate, &n.status, &n.mail)
+		return n, err
 	})
 	if err != nil {
 		return fmt.Errorf("taking notices back: %w", err)
@@ -242,7 +243,10 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	groups, err := scanAll(rows, func(rows *sql.Rows) (g [2]string, err error) { return g, rows.Scan(&g[0], &g[1]) })
+	groups, err := scanAll(rows, func(rows *sql.Rows) (g [2]string, err error) {
+		err = rows.Scan(&g[0], &g[1])
+		return g, err
+	})
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
@@ -259,7 +263,10 @@ func (s *Service) Sweep(ctx context.Context) error {
 		db.Micros(now.Add(-lostAfter)), sweepBatch); err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	lost, err := scanAll(rows, func(rows *sql.Rows) (uuid string, err error) { return uuid, rows.Scan(&uuid) })
+	lost, err := scanAll(rows, func(rows *sql.Rows) (uuid string, err error) {
+		err = rows.Scan(&uuid)
+		return uuid, err
+	})
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}

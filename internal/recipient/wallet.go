@@ -96,7 +96,10 @@ func (s *Service) issuers(ctx context.Context, userID int64) ([]Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (i Issuer, err error) { return i, rows.Scan(&i.ID, &i.Slug, &i.Name) })
+	list, err := scanAll(rows, func(rows *sql.Rows) (i Issuer, err error) {
+		err = rows.Scan(&i.ID, &i.Slug, &i.Name)
+		return i, err
+	})
 	if err != nil {
 		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
 	}

@@ -2,6 +2,7 @@ package recipient
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -42,7 +43,7 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 	parts = map[string]string{}
 	for {
 		part, err := r.NextPart()
-		if err == io.EOF {
+		if errors.Is(err, io.EOF) {
 			return &r.Header, parts, len(text)
 		}
 		if err != nil {
@@ -117,7 +118,7 @@ func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (s
 		t.Errorf("to %v, %v", to, err)
 	}
 	text, html := parts["text/plain"], parts["text/html"]
-	for _, want := range []string{fmt.Sprintf(`<html lang="%s" dir="%s">`, l.Tag, l.Direction), "prefers-color-scheme:dark", `href="https://vault.example/c/SECRET"`} {
+	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", `href="https://vault.example/c/SECRET"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML lacks %s", want)
 		}
