@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
+	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
@@ -57,6 +58,14 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	if err != nil {
 		return nil, err
 	}
+	wallet := &recipientpages.Pages{
+		Site: site, Gate: entrance, Recipients: a.recipients, People: a.People, Accounts: a.Accounts, Certs: a.certs, Mailer: a.mailer, Links: a.links,
+		Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
+	}
+	walletHandler, err := wallet.Handler()
+	if err != nil {
+		return nil, err
+	}
 	below := func(prefixes []string, path string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 	}
@@ -66,6 +75,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 			entranceHandler.ServeHTTP(w, r)
 		case below(panel.Prefixes, r.URL.Path):
 			officeHandler.ServeHTTP(w, r)
+		case below(recipientpages.Prefixes, r.URL.Path):
+			walletHandler.ServeHTTP(w, r)
 		default:
 			public.ServeHTTP(w, r)
 		}
