@@ -47,7 +47,7 @@ var page = template.Must(template.New("letter").Parse(`<!doctype html>
 {{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
 {{end}}</ul>
 {{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
-background:#174ea6;color:#ffffff;text-decoration:none;font-weight:600">{{.Label}}</a></p>
+background:#0b5d4b;color:#ffffff;text-decoration:none;font-weight:600">{{.Label}}</a></p>
 <p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
 {{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
 {{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
