@@ -4,17 +4,15 @@ import (
 	"fmt"
 	"io"
 	"runtime"
-	"runtime/debug"
+
+	"github.com/certvault/certvault/internal/app"
 )
 
 type versionCommand struct{}
 
 // Run prints the version, which Go stamps from the repository at the build.
 func (versionCommand) Run(c *console) error {
-	v := "(unknown)"
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		v = info.Main.Version
-	}
+	v := app.Version()
 	return c.answer(struct {
 		Version string `json:"version"`
 		Go      string `json:"go"`

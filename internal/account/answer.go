@@ -121,31 +121,38 @@ type Guest struct {
 
 // Accept makes a person a member. Their address is the one that was invited, and
 // proved. Who is a member already keeps the role they have.
-func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (*Invitation, error) {
-	var i *Invitation
-	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		if i, err = s.bySecret(ctx, tx, secret); err != nil {
-			return err
-		}
-		var folded string
-		if err := tx.QueryRowContext(ctx, `SELECT email_folded FROM users WHERE id = $1`, g.UserID).Scan(&folded); err != nil {
-			return err
-		}
-		switch {
-		case folded != i.folded:
-			return errNotYours
-		case !g.Proved:
-			return errNotProved
-		}
-		if err := s.endTx(ctx, tx, i, "accepted_at", audit.InvitationAccepted); err != nil {
-			return err
-		}
-		added, err := s.Accounts.insertMemberTx(ctx, tx, i.InstitutionID, g.UserID, i.Role, i.ManageWebhooks)
-		if err != nil || !added {
-			return err
-		}
-		return s.Accounts.recordMemberTx(ctx, tx, audit.MemberAdded, i.InstitutionID, g.UserID, memberDetail(i.Role, i.ManageWebhooks))
+func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		i, err = s.AcceptTx(ctx, tx, secret, g)
+		return err
 	})
+	return i, err
+}
+
+// AcceptTx is Accept in the transaction in which a person's account is made, or
+// their address proved.
+func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Guest) (*Invitation, error) {
+	i, err := s.bySecret(ctx, tx, secret)
+	if err != nil {
+		return nil, fmt.Errorf("accepting an invitation: %w", err)
+	}
+	var folded string
+	if err := tx.QueryRowContext(ctx, `SELECT email_folded FROM users WHERE id = $1`, g.UserID).Scan(&folded); err != nil {
+		return nil, fmt.Errorf("accepting an invitation: %w", err)
+	}
+	switch {
+	case folded != i.folded:
+		return nil, errNotYours
+	case !g.Proved:
+		return nil, errNotProved
+	}
+	if err := s.endTx(ctx, tx, i, "accepted_at", audit.InvitationAccepted); err != nil {
+		return nil, fmt.Errorf("accepting an invitation: %w", err)
+	}
+	added, err := s.Accounts.insertMemberTx(ctx, tx, i.InstitutionID, g.UserID, i.Role, i.ManageWebhooks)
+	if err == nil && added {
+		err = s.Accounts.recordMemberTx(ctx, tx, audit.MemberAdded, i.InstitutionID, g.UserID, memberDetail(i.Role, i.ManageWebhooks))
+	}
 	if err != nil {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)
 	}

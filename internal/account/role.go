@@ -115,6 +115,9 @@ func (r Role) Valid() bool {
 // Name is how people read the role.
 func (r Role) Name() string { return r.standing().Name }
 
+// Says tells what the role is for.
+func (r Role) Says() string { return r.standing().Says }
+
 // Can tells whether the role alone lets its member do something.
 func (r Role) Can(p Permission) bool { return slices.Contains(r.standing().May, p) }
 

@@ -34,8 +34,9 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 }
 
 // Setup makes the first institution with the secret of a set-up link, and its
-// owner an operator of the installation. It gives the owner. Of several at once
-// one does; the link ends with it.
+// owner an operator of the installation. Of several at once one does; the link
+// ends with it. It gives the owner, 0 for one who had an account already: whoever
+// has the link is not thereby that person.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
 	// The password is hashed only for who has the link.
 	works, err := s.SetupLinkWorks(ctx, secret)
@@ -54,8 +55,14 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 			return errSetupLink
 		}
 		return err
-	}, then: func(ctx context.Context, tx *db.Tx, _ *Institution, id int64) error {
-		ownerID = id
+	}, then: func(ctx context.Context, tx *db.Tx, i *Institution, id int64) error {
+		var born int64
+		if err := tx.QueryRowContext(ctx, `SELECT created_at FROM users WHERE id = $1`, id).Scan(&born); err != nil {
+			return err
+		}
+		if ownerID = 0; born == db.Micros(i.CreatedAt) {
+			ownerID = id
+		}
 		return s.setOperatorTx(ctx, tx, id, true)
 	}})
 	return inst, ownerID, err

@@ -125,6 +125,7 @@ type App struct {
 	tasks     sync.WaitGroup
 	stopTasks context.CancelFunc
 	fatal     chan error
+	startedAt time.Time
 }
 
 // ErrRunning is another process that has the data folder.
@@ -133,7 +134,7 @@ var ErrRunning = errors.New("another certvault serve is using this data folder")
 // New opens everything and starts nothing. What it prints for the operator
 // goes to stdout, never to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
-	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry()}
+	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, a.close(context.WithoutCancel(ctx)))

@@ -101,7 +101,7 @@ func (a *App) handler() (http.Handler, error) {
 	}
 	pages := &public.Pages{
 		Site: site, Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: publicLimit, Now: time.Now,
-		Keys: a.Keys, SetupRemote: a.cfg.SetupRemote,
+		Keys: a.Keys,
 	}
 	pagesHandler, err := pages.Handler()
 	if err != nil {

@@ -69,6 +69,9 @@ func NewSite(own ...fs.FS) (*Site, error) {
 // Languages lists all languages, English first.
 func (s *Site) Languages() []*locale.Language { return s.languages.Languages() }
 
+// Catalog gives the languages, for what is written to people.
+func (s *Site) Catalog() *locale.Catalog { return s.languages }
+
 // address gives the address of an asset.
 func (s *Site) address(name string) (string, error) {
 	if _, ok := s.files[name]; !ok {

@@ -16,10 +16,13 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -69,6 +72,27 @@ func (g *people) IsOperator(_ context.Context, userID int64) (bool, error) {
 	return g.operators[userID], nil
 }
 
+// finder finds no certificate, but one by its reference id.
+type finder map[string]*cert.Certificate
+
+var errNoCertificate = fault.New(fault.NotFound, "No such certificate.")
+
+func (f finder) ByUUID(_ context.Context, institutionID int64, id string) (*cert.Certificate, error) {
+	for _, c := range f {
+		if c.UUID == id && c.InstitutionID == institutionID {
+			return c, nil
+		}
+	}
+	return nil, errNoCertificate
+}
+
+func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate, error) {
+	if c, ok := f[typed]; ok {
+		return c, nil
+	}
+	return nil, errNoCertificate
+}
+
 // office is the panel in the middleware it runs in, with two institutions.
 type office struct {
 	tb      testing.TB
@@ -80,6 +104,11 @@ type office struct {
 	// mine is the institution of the test, other one of somebody else.
 	mine, other account.Institution
 	at          time.Time
+	// door and sent are who was let in and what was mailed.
+	door *door
+	sent []mail.Message
+	// guests counts the people of samples.
+	guests int
 }
 
 func newOffice(tb testing.TB, d *db.DB) *office {
@@ -98,7 +127,8 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	}
 	now := func() time.Time { return o.at }
 	o.panel = &Panel{
-		Site: site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Limit: limit.NewCounter(0, now),
+		Access: o.access(now),
+		Site:   site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Find: finder{}, Limit: limit.NewCounter(0, now),
 		BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler),
 	}
 	inner, err := o.panel.Handler()
@@ -152,6 +182,12 @@ func (o *office) join(name string, inst account.Institution, role account.Role) 
 	p, ok := o.people.persons[name]
 	if !ok {
 		p = o.person(name)
+	}
+	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(o.tb.Context(), `INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, 0)`, inst.ID, p.ID, string(role))
+		return err
+	}); err != nil {
+		o.tb.Fatal(err)
 	}
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }

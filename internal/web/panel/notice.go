@@ -9,7 +9,28 @@ import (
 
 // notices are what pages tell of a deed that was done.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
+	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
+	"webhook_promoted": "The new secret alone keys X-Webhook-Signature from now on.",
+	"webhook_changed":  "The endpoint was changed.",
+	"webhook_deleted":  "The endpoint was deleted.",
+	"webhook_tested":   "A test is on its way. This page looks again by itself until it has arrived.",
+	"webhook_replayed": "What had failed is sent again, behind what happens now.",
+	"webhook_nothing":  "Nothing has failed since then.",
+	"delivery_again":   "The delivery is sent again.",
+
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
+
+	"member_changed":     "The member was changed.",
+	"member_removed":     "The member was removed.",
+	"member_left":        "You have left the institution.",
+	"invited":            "The invitation is on its way.",
+	"invitation_resent":  "The invitation is on its way again, with a new link. The old link ends.",
+	"invitation_waits":   "This invitation was sent a moment ago. Try again in a minute.",
+	"invitation_revoked": "The invitation was taken back. Its link ends.",
+	"joined":             "Welcome. You are a member now.",
+	"set_up":             "Your vault is ready, and you are signed in.",
+	"institution_made":   "The institution was made, and its owner is told by mail.",
 }
 
 // plural writes a count with its noun.

@@ -31,9 +31,11 @@ import (
 	"html/template"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -73,13 +75,22 @@ type Members interface {
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 
+// Finder finds certificates by what people have of them.
+type Finder interface {
+	ByUUID(ctx context.Context, institutionID int64, uuid string) (*cert.Certificate, error)
+	ByReference(ctx context.Context, typed string) (*cert.Certificate, error)
+}
+
 // Panel serves the panel's pages.
 type Panel struct {
+	Access
+
 	Site    *page.Site
 	Gate    Gate
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
+	Find    Finder
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// BaseURL is the address of the vault.
@@ -93,11 +104,11 @@ type Panel struct {
 }
 
 // Prefixes are below what all pages of the panel are.
-var Prefixes = []string{"/panel"}
+var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler gives the routes.
 func (p *Panel) Handler() (http.Handler, error) {
-	p.table = p.routes()
+	p.table = slices.Concat(p.routes(), p.accessRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"fmt"
 	"maps"
 	"net/http"
 	"net/url"
@@ -11,7 +12,9 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/webhook"
 )
 
 // samples makes a record for each {name} in the paths of routes.
@@ -21,7 +24,38 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
-	return map[string]string{"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10)}
+	hook, _, err := o.panel.Hooks.Create(t.Context(), inst.ID, "https://hooks.example.org/path", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivery, err := o.panel.Hooks.Test(t.Context(), inst.ID, hook.UUID, webhook.Approved)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.guests++
+	member, err := o.panel.Accounts.AddMember(t.Context(), inst.ID, account.NewMember{
+		Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The samples before must not use up what may be open.
+	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	invitation, err := o.panel.Invitations.Invite(t.Context(), account.Installation, inst.ID, account.NewInvitation{
+		Email: fmt.Sprintf("guest%d@example.org", o.guests), Role: account.Issuer,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return map[string]string{
+		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
+		"member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
+	}
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
@@ -54,7 +88,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 			w := o.do(who, method, target, nil)
 			allowed := one.may == "" || s.Role.Can(one.may)
 			switch {
-			case one.scope == ofOperator:
+			case one.scope == ofOperator, strings.Contains(one.pattern, " /setup"): // which only its link opens
 				if w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
 				}
@@ -77,6 +111,12 @@ func TestWhoMayGoWhere(t *testing.T) {
 				if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s on another institution's record: %d %s", one.pattern, who, w.Code, words(t, w))
 				}
+			}
+		}
+		if one.scope == ofOperator {
+			method, target := path(t, one.pattern, o.samples(t, o.mine))
+			if w := o.do("operator", method, target, nil); w.Code == http.StatusNotFound || w.Code == http.StatusForbidden || w.Code >= http.StatusInternalServerError {
+				t.Errorf("%s as an operator: %d", one.pattern, w.Code)
 			}
 		}
 		if one.scope == ofAnybody {

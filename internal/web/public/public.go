@@ -46,8 +46,6 @@ type Pages struct {
 	Now      func() time.Time
 	// Keys has the root that vouches for signatures.
 	Keys *authority.Authority
-	// SetupRemote lets the set-up link be used from other machines.
-	SetupRemote bool
 
 	view *page.Set
 	// cards bounds how many cards are drawn at once: each takes some megabytes.
@@ -91,7 +89,6 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("GET /files/{uuid}/{kind}", p.file)
 	route("GET /signatures", p.signatures)
 	route("GET "+rootPath, p.root)
-	route("GET /setup", p.setup)
 	return p.throttle(web.Routes(mux, p.view.Render)), nil
 }
 

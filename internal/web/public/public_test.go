@@ -436,57 +436,6 @@ func TestRateLimit(t *testing.T) {
 	}
 }
 
-func TestSetupLink(t *testing.T) {
-	t.Parallel()
-	v := newVault(t, sqlite(t))
-	secret, err := v.pages.Accounts.NewSetupLink(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	ask := func(address, secret string) int {
-		r := request(http.MethodGet, "/setup?token="+url.QueryEscape(secret))
-		r.RemoteAddr = address
-		w := v.do(r)
-		if w.Header().Get("Cache-Control") != "no-store" {
-			t.Errorf("the answer may be kept: %v", w.Header())
-		}
-		return w.Code
-	}
-	const here, there = "127.0.0.1:1000", "203.0.113.9:1000"
-	for _, tc := range []struct {
-		name, address, secret string
-		status                int
-	}{
-		{"from here", here, secret, 200}, {"from here, IPv6", "[::1]:1000", secret, 200}, {"from there", there, secret, 404},
-		{"wrong", here, secret + "x", 404}, {"none", here, "", 404},
-	} {
-		if got := ask(tc.address, tc.secret); got != tc.status {
-			t.Errorf("%s: %d, want %d", tc.name, got, tc.status)
-		}
-	}
-	v.pages.SetupRemote = true
-	if got := ask(there, secret); got != http.StatusOK {
-		t.Errorf("allowed from there: %d", got)
-	}
-	begin := v.at
-	v.at = begin.Add(time.Hour)
-	if got := ask(here, secret); got != http.StatusNotFound {
-		t.Errorf("after an hour: %d", got)
-	}
-	v.at = begin
-	if _, err := v.pages.Accounts.CreateInstitution(t.Context(), account.NewInstitution{
-		Name: "First", Prefix: "FST", OwnerEmail: "o@example.org", OwnerName: "O", OwnerPassword: "correct horse",
-	}); err != nil {
-		t.Fatal(err)
-	}
-	if got := ask(here, secret); got != http.StatusNotFound {
-		t.Errorf("with an owner: %d", got)
-	}
-	if strings.Contains(v.log.String(), secret) {
-		t.Error("the log has the set-up link")
-	}
-}
-
 func TestUnknownPagesAndMethods(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))

@@ -1,0 +1,116 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/web/page"
+	"github.com/certvault/certvault/internal/web/panel"
+)
+
+// lateHooks is for how long a delivery may be due at an endpoint that answers.
+const lateHooks = 5 * time.Minute
+
+// access is what the panel's pages about people work with.
+func (a *App) access(site *page.Site, door panel.Door) panel.Access {
+	way := "the mail server of --smtp"
+	if a.cfg.SMTP == "" {
+		way = "the outbox folder, " + filepath.Join(a.cfg.Data, "outbox") + ": there is no --smtp, so that it reaches nobody by itself"
+	}
+	return panel.Access{
+		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,
+		Invitations: account.NewInvitations(account.InvitationsConfig{
+			Accounts: a.Accounts, Send: a.mailer.EnqueueTx, Languages: site.Catalog(), Link: a.links.To,
+		}),
+		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, MailWay: way,
+		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
+	}
+}
+
+// Version is what Go stamped into the binary from the repository at its build.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "(unknown)"
+}
+
+// status looks at the installation, at nothing that takes long.
+func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error) {
+	s := &panel.Status{
+		Version: Version(), Go: runtime.Version(), Database: string(a.DB.Dialect), BaseURL: a.cfg.BaseURL, StartedAt: a.startedAt, MailWay: mailWay,
+	}
+	var err error
+	if s.Schema, s.SchemaKnown, err = a.DB.SchemaVersion(ctx); err != nil {
+		return nil, err
+	}
+	if s.Queues, err = job.Depths(ctx, a.DB); err != nil {
+		return nil, err
+	}
+	if s.Mail, err = a.mailer.Count(ctx); err != nil {
+		return nil, err
+	}
+	list, err := a.Accounts.Institutions(ctx)
+	if err != nil {
+		return nil, err
+	}
+	totals, err := cert.Totals(ctx, a.DB)
+	if err != nil {
+		return nil, err
+	}
+	for _, i := range list {
+		n := totals[i.ID]
+		s.Institutions = append(s.Institutions, panel.InstitutionStatus{
+			InstitutionCount: i, Processing: n[cert.Processing], Approved: n[cert.Approved], Failed: n[cert.Failed], Revoked: n[cert.Revoked],
+		})
+	}
+	s.Findings, err = a.findings(ctx, s)
+	return s, err
+}
+
+// findings is what an operator should know at a glance; doctor looks closer.
+func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Finding, err error) {
+	note := func(name string, good bool, format string, args ...any) {
+		list = append(list, panel.Finding{Name: name, Good: good, Detail: fmt.Sprintf(format, args...)})
+	}
+	note("Database", s.Schema == s.SchemaKnown, "%s, schema %d of %d", s.Database, s.Schema, s.SchemaKnown)
+	detail, err := disk(a.cfg.Data)
+	if err != nil {
+		detail = err.Error()
+	}
+	note("Disk", err == nil, "%s", detail)
+	var stuck, keyless int
+	if err := a.DB.QueryRowContext(ctx, `
+		SELECT (SELECT count(*) FROM certificates WHERE status = 'processing' AND updated_at < $1),
+			(SELECT count(*) FROM institutions WHERE key_made_at IS NULL)`, db.Micros(time.Now().Add(-stuckAfter))).Scan(&stuck, &keyless); err != nil {
+		return nil, fmt.Errorf("looking at the installation: %w", err)
+	}
+	note("Processing", stuck == 0, "%d certificates in processing for over an hour", stuck)
+	damaged, err := a.certs.Damaged(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note("Stored files", damaged == 0, "%d damaged", damaged)
+	note("Signing keys", keyless == 0, "%d institutions without one", keyless)
+	if a.cfg.SMTP == "" {
+		note("Mail", false, "no mail server is set: messages stay in the outbox folder")
+	} else {
+		note("Mail", s.Mail.Failed == 0, "%d messages given up in 30 days, %d wait", s.Mail.Failed, s.Mail.Queued)
+	}
+	hooks, err := a.Hooks.Condition(ctx)
+	if err != nil {
+		return nil, err
+	}
+	note("Webhooks", hooks.Off == 0 && hooks.Late < lateHooks, "%d endpoints switched off, %d left alone for now; the oldest delivery has waited %s",
+		hooks.Off, hooks.Open, hooks.Late.Round(time.Second))
+	return list, nil
+}

@@ -1,0 +1,87 @@
+package panel
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// door notes who was let in.
+type door struct{ entered []*identity.Entry }
+
+func (*door) Origin(r *http.Request) identity.Origin {
+	return identity.Origin{Address: web.Client(r), UserAgent: r.UserAgent()}
+}
+
+func (d *door) Enter(_ http.ResponseWriter, e *identity.Entry) { d.entered = append(d.entered, e) }
+
+// errMail is what a mail server says that takes nothing.
+var errMail = errors.New("550 no such mailbox here")
+
+// access is what the pages about people work with, and takes their mail.
+func (o *office) access(now func() time.Time) Access {
+	o.tb.Helper()
+	languages, err := locale.Load()
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	people, err := identity.New(identity.Config{DB: o.d, BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	accounts := account.New(o.d, now)
+	o.door = &door{}
+	return Access{
+		Accounts: accounts, Audit: audit.New(o.d), People: people, Door: o.door,
+		Invitations: account.NewInvitations(account.InvitationsConfig{
+			Accounts: accounts, Languages: languages, Link: func(path string) string { return "https://vault.example" + path },
+			Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {
+				o.sent = append(o.sent, m)
+				return "id", nil
+			},
+		}),
+		MakeKeys: func(context.Context) error { return nil }, MailWay: "the outbox folder",
+		TryMail: func(_ context.Context, m mail.Message) error {
+			if strings.HasPrefix(m.To.Email, "refuse") {
+				return errMail
+			}
+			o.sent = append(o.sent, m)
+			return nil
+		},
+		Status: func(ctx context.Context) (*Status, error) {
+			list, err := accounts.Institutions(ctx)
+			s := &Status{
+				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.at, MailWay: "the outbox folder",
+				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
+			}
+			for _, i := range list {
+				s.Institutions = append(s.Institutions, InstitutionStatus{InstitutionCount: i, Approved: 12, Failed: 3})
+			}
+			return s, err
+		},
+	}
+}
+
+// secret gives what the link of the last invitation holds.
+func (o *office) secret(t *testing.T) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)
+	if !ok {
+		t.Fatalf("no invitation: %s", o.sent[len(o.sent)-1].Text)
+	}
+	secret, _, _ := strings.Cut(rest, "\n")
+	return secret
+}

@@ -1,0 +1,235 @@
+package panel
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	auditPage = 50
+	// exportTime bounds an export.
+	exportTime = 10 * time.Minute
+)
+
+// auditForm is the filters of the log, as they stand in the address.
+type auditForm struct {
+	Actor, Action, Subject, From, To string
+}
+
+func auditFormOf(v url.Values) auditForm {
+	return auditForm{v.Get("actor"), v.Get("action"), v.Get("subject"), v.Get("from"), v.Get("to")}
+}
+
+// filter reads the filters; days are whole ones, in UTC.
+func (f auditForm) filter() (audit.Filter, error) {
+	filter := audit.Filter{Actor: f.Actor, Action: f.Action, Subject: f.Subject}
+	var bad fault.Fields
+	day := func(name, text string, plus int) time.Time {
+		if text == "" {
+			return time.Time{}
+		}
+		t, err := time.Parse(time.DateOnly, text)
+		if err != nil {
+			bad.Add(name, "The day must be a date that exists, as YYYY-MM-DD.")
+			return time.Time{}
+		}
+		return t.AddDate(0, 0, plus)
+	}
+	filter.From, filter.To = day("from", f.From, 0), day("to", f.To, 1)
+	return filter, bad.Err()
+}
+
+// query writes the filters that are set, and more.
+func (f auditForm) query(more ...string) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "subject": f.Subject, "from": f.From, "to": f.To} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	for i := 0; i+1 < len(more); i += 2 {
+		q.Set(more[i], more[i+1])
+	}
+	if len(q) == 0 {
+		return ""
+	}
+	return "?" + q.Encode()
+}
+
+// auditRow is an entry as the page shows it.
+type auditRow struct {
+	audit.Entry
+
+	// Said is the deed behind the actor's name.
+	Said string
+	// Details are what else there is to say, a line each.
+	Details []string
+	// ByActor and BySubject lead to their other entries.
+	ByActor, BySubject string
+}
+
+type auditList struct {
+	Form auditForm
+	// Path is the page's own, Whose says whose log it is.
+	Path, Whose string
+	Rows        []auditRow
+	Groups      []actionGroup
+	// First and Older lead to other pages, empty where there are none.
+	First, Older string
+	Filtered     bool
+}
+
+type actionGroup struct {
+	Name, Label string
+	Actions     []actionChoice
+}
+
+type actionChoice struct{ Action, Says string }
+
+// actionGroups are the deeds to choose from.
+func actionGroups() []actionGroup {
+	var groups []actionGroup
+	for _, name := range audit.Groups() {
+		g := actionGroup{Name: name, Label: strings.ToUpper(name[:1]) + name[1:]}
+		for _, a := range audit.Actions {
+			if strings.HasPrefix(string(a.Action), name+".") {
+				g.Actions = append(g.Actions, actionChoice{string(a.Action), a.Says})
+			}
+		}
+		groups = append(groups, g)
+	}
+	return groups
+}
+
+// whose gives the log of a visit: its institution's, or the installation's.
+func (v *Visit) whose() (institutionID int64, path, name string) {
+	if v.Member == nil {
+		return 0, "/operator/audit", "the installation"
+	}
+	return v.Institution().ID, v.Path("audit"), v.Institution().Name
+}
+
+// audit shows the log, newest first.
+func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	q := r.URL.Query()
+	institution, path, name := v.whose()
+	list := auditList{Form: auditFormOf(q), Path: path, Whose: name, Groups: actionGroups()}
+	list.Filtered = list.Form != auditForm{}
+	filter, err := list.Form.filter()
+	if err != nil {
+		return p.again(w, r, "audit.html", list, err)
+	}
+	entries, next, err := p.Audit.List(r.Context(), institution, filter, q.Get("after"), auditPage)
+	if err != nil {
+		return p.again(w, r, "audit.html", list, err)
+	}
+	for i := range entries {
+		list.Rows = append(list.Rows, auditRowOf(&entries[i], path))
+	}
+	if q.Get("after") != "" {
+		list.First = path + list.Form.query()
+	}
+	if next != "" {
+		list.Older = path + list.Form.query("after", next)
+	}
+	return p.draw(w, r, "audit.html", list)
+}
+
+func auditRowOf(e *audit.Entry, path string) auditRow {
+	row := auditRow{Entry: *e, Said: e.Action.Says()}
+	if e.Actor.ID != "" {
+		row.ByActor = path + auditForm{Actor: e.Actor.ID}.query()
+	}
+	if e.Subject.ID != "" {
+		row.BySubject = path + auditForm{Subject: e.Subject.ID}.query()
+	}
+	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {
+		row.Details = append(row.Details, strings.ReplaceAll(name, "_", " ")+": "+shown(e.Detail[name]))
+	}
+	return row
+}
+
+// shown writes a value of an entry's detail: a change as what it was and is.
+func shown(value any) string {
+	switch v := value.(type) {
+	case nil:
+		return "none"
+	case string:
+		return v
+	case bool:
+		return map[bool]string{true: "yes", false: "no"}[v]
+	case []any:
+		texts := make([]string, len(v))
+		for i, one := range v {
+			texts[i] = shown(one)
+		}
+		return strings.Join(texts, ", ")
+	case map[string]any:
+		if from, ok := v["from"]; ok && len(v) == 2 {
+			return shown(from) + " → " + shown(v["to"])
+		}
+	}
+	text, err := json.Marshal(value)
+	if err != nil {
+		return fmt.Sprint(value)
+	}
+	return string(text)
+}
+
+// exportAudit sends the log as a file, as it is read. It is a deed that the log
+// keeps, which is why it is no GET.
+func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	institution, path, name := v.whose()
+	form := auditFormOf(r.PostForm)
+	format := audit.Format(r.PostFormValue("format"))
+	filter, err := form.filter()
+	if err == nil && format != audit.CSV && format != audit.JSONL {
+		err = fault.OfField("format", "Choose CSV or JSON lines.")
+	}
+	if err != nil {
+		return p.again(w, r, "audit.html", auditList{Form: form, Path: path, Whose: name, Groups: actionGroups()}, err)
+	}
+	file := "installation"
+	if v.Member != nil {
+		file = v.Institution().Slug
+	}
+	if err := http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("bounding the export's time: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", map[audit.Format]string{audit.CSV: "text/csv; charset=utf-8; header=present", audit.JSONL: "application/jsonl; charset=utf-8"}[format])
+	h.Set("Content-Disposition", `attachment; filename="audit-`+file+"-"+p.Now().UTC().Format("20060102")+"."+string(format)+`"`)
+	h.Set("Cache-Control", "no-store")
+	out := &begun{ResponseWriter: w}
+	if err := p.Audit.Export(r.Context(), out, institution, filter, format); err != nil {
+		if out.yes {
+			// Half a log must not pass for a whole one.
+			panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
+		}
+		h.Del("Content-Disposition")
+		return err
+	}
+	return nil
+}
+
+// begun notes whether anything was sent.
+type begun struct {
+	http.ResponseWriter
+
+	yes bool
+}
+
+func (b *begun) Write(text []byte) (int, error) {
+	b.yes = true
+	return b.ResponseWriter.Write(text)
+}

@@ -1,0 +1,159 @@
+package panel
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// hashTime is how long somebody waits for their turn to have a password hashed.
+const hashTime = 10 * time.Second
+
+// guestPage is the page of an invitation, for whoever has its link.
+type guestPage struct {
+	Invitation *account.Invitation
+	// Path is the page's own.
+	Path string
+	// Yours is set when the invited person is signed in, Other when somebody else
+	// is, Known when nobody is and the address has an account.
+	Yours, Other, Known bool
+	Person              Person
+	Name                string
+}
+
+// guest finds out who holds the link of an invitation.
+func (p *Panel) guest(w http.ResponseWriter, r *http.Request, v *Visit) (*guestPage, error) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
+		return nil, err
+	}
+	i, err := p.Invitations.BySecret(r.Context(), r.PathValue("secret"))
+	if err != nil {
+		return nil, err
+	}
+	g := &guestPage{Invitation: i, Path: account.InvitationPath + r.PathValue("secret"), Person: v.Person}
+	if v.Person.ID != 0 {
+		email, err := account.ParseEmail(v.Person.Email)
+		g.Yours = err == nil && i.For(email.Folded)
+		g.Other = !g.Yours
+		return g, nil
+	}
+	_, err = p.People.ByEmail(r.Context(), p.People.DB, i.Folded())
+	if g.Known = err == nil; err != nil && !fault.Is(err, fault.NotFound) {
+		return nil, err
+	}
+	return g, nil
+}
+
+// invitation shows an invitation, and changes nothing: programs follow links in
+// mail too.
+func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	g, err := p.guest(w, r, v)
+	if fault.Is(err, fault.NotFound) {
+		return p.view.Draw(w, r, http.StatusNotFound, "invitation_over.html", nil)
+	}
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "invitation.html", g)
+}
+
+// acceptInvitation makes the person who is signed in a member. The link was
+// mailed to their address, so that it proves it.
+func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	g, err := p.guest(w, r, v)
+	if err != nil {
+		return err
+	}
+	if !g.Yours {
+		return p.view.Redirect(w, r, g.Path, "")
+	}
+	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) error {
+		if err := p.People.ProveTx(r.Context(), tx, v.Person.ID); err != nil {
+			return err
+		}
+		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Guest{UserID: v.Person.ID, Proved: true})
+		return err
+	}); err != nil {
+		return err
+	}
+	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
+}
+
+// joinByInvitation makes an account for the invited address, and its person a
+// member and signed in: all or nothing.
+func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	g, err := p.guest(w, r, v)
+	if err != nil {
+		return err
+	}
+	if v.Person.ID != 0 || g.Known {
+		return p.view.Redirect(w, r, g.Path, "")
+	}
+	g.Name = r.PostFormValue("name")
+	entry, err := p.join(r, g)
+	if err != nil {
+		return p.again(w, r, "invitation.html", g, err)
+	}
+	p.Door.Enter(w, entry)
+	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
+}
+
+func (p *Panel) join(r *http.Request, g *guestPage) (entry *identity.Entry, err error) {
+	password := r.PostFormValue("password")
+	if err := account.CheckPassword(password); err != nil {
+		return nil, fault.OfField("password", sentence(err))
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), hashTime)
+	defer cancel()
+	hash, err := account.HashPassword(ctx, password)
+	if err != nil {
+		return nil, fmt.Errorf("joining by an invitation: %w", err)
+	}
+	email := account.Email{Text: g.Invitation.Email, Folded: g.Invitation.Folded()}
+	ctx = r.Context()
+	err = p.People.DB.Tx(ctx, func(tx *db.Tx) error {
+		person, err := p.People.CreateTx(ctx, tx, email, identity.NewPerson{Name: g.Name, Password: password, Language: g.Invitation.Language}, hash)
+		if err != nil {
+			return err
+		}
+		actor := audit.By(ctx)
+		actor.Type, actor.ID, actor.Name = audit.User, person.UUID, person.Name
+		if _, err := p.Invitations.AcceptTx(audit.With(ctx, actor), tx, r.PathValue("secret"), account.Guest{UserID: person.ID, Proved: true}); err != nil {
+			return err
+		}
+		entry, err = p.People.EnterTx(ctx, tx, person.ID, p.Door.Origin(r))
+		return err
+	})
+	return entry, err
+}
+
+// declineInvitation ends an invitation. Mail programs do so with one click
+// (RFC 8058), people by the button on the page.
+func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if _, err := p.guest(w, r, v); err != nil {
+		return err
+	}
+	if err := p.Invitations.Decline(r.Context(), r.PathValue("secret")); err != nil {
+		return err
+	}
+	return p.draw(w, r, "invitation_declined.html", nil)
+}
+
+// sentence writes an error that is about input as a person reads it.
+func sentence(err error) string {
+	text := []rune(err.Error())
+	if len(text) > 0 && text[0] >= 'a' && text[0] <= 'z' {
+		text[0] -= 'a' - 'A'
+	}
+	return string(text) + "."
+}

@@ -1,0 +1,268 @@
+package panel
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+)
+
+var errNoMember = fault.New(fault.NotFound, "This institution has no such member.")
+
+// memberRow is a member as pages show them.
+type memberRow struct {
+	account.Member
+
+	// Self is set for the visitor, Mine for members whom the visitor may change.
+	Self, Mine bool
+}
+
+type memberList struct {
+	Visit       *Visit
+	Members     []memberRow
+	Invitations []invitationRow
+	// Manage is set for who may invite.
+	Manage bool
+	Table  roleTable
+}
+
+// roleTable is the table of roles, for people to read.
+type roleTable struct {
+	Roles []account.Standing
+	Rows  []roleRow
+}
+
+type roleRow struct {
+	Says string
+	// May is in the order of the roles.
+	May []bool
+}
+
+func rolesExplained() roleTable {
+	t := roleTable{Roles: account.Roles}
+	for _, p := range account.Permissions {
+		row := roleRow{Says: p.Says}
+		for _, s := range account.Roles {
+			row.May = append(row.May, s.Role.Can(p.Permission))
+		}
+		t.Rows = append(t.Rows, row)
+	}
+	return t
+}
+
+// reaches tells whether a visitor may change a member of a role, or make one.
+func (v *Visit) reaches(r account.Role) bool {
+	return v.Can(account.MayManageMembers) && (r != account.Owner || v.Can(account.MayManageOwners))
+}
+
+func (v *Visit) memberRow(m account.Member) memberRow {
+	return memberRow{Member: m, Self: m.UserID == v.Person.ID, Mine: v.reaches(m.Role)}
+}
+
+// members lists members and open invitations, and says what roles may do.
+func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	id := v.Institution().ID
+	members, err := p.Accounts.Members(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	invitations, err := p.Invitations.List(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	list := memberList{Visit: v, Manage: v.Can(account.MayManageMembers), Table: rolesExplained()}
+	for _, m := range members {
+		list.Members = append(list.Members, v.memberRow(m))
+	}
+	for _, i := range invitations {
+		list.Invitations = append(list.Invitations, v.invitationRow(i, p.Now()))
+	}
+	return p.draw(w, r, "members.html", list)
+}
+
+// roleForm is what a role is chosen by.
+type roleForm struct {
+	Visit          *Visit
+	Roles          []account.Standing
+	Role           account.Role
+	ManageWebhooks bool
+}
+
+// roleForm offers the roles that a visitor may give.
+func (v *Visit) roleForm(role account.Role, manageWebhooks bool) roleForm {
+	f := roleForm{Visit: v, Role: role, ManageWebhooks: manageWebhooks}
+	for _, s := range account.Roles {
+		if v.reaches(s.Role) {
+			f.Roles = append(f.Roles, s)
+		}
+	}
+	return f
+}
+
+func (v *Visit) sentRole(r *http.Request) roleForm {
+	return v.roleForm(account.Role(r.PostFormValue("role")), r.PostFormValue("manage_webhooks") != "")
+}
+
+// memberOf gives the member that the path names.
+func (p *Panel) memberOf(r *http.Request, v *Visit) (memberRow, error) {
+	list, err := p.Accounts.Members(r.Context(), v.Institution().ID)
+	if err != nil {
+		return memberRow{}, err
+	}
+	i := slices.IndexFunc(list, func(m account.Member) bool { return m.UUID == r.PathValue("member") })
+	if i < 0 {
+		return memberRow{}, errNoMember
+	}
+	return v.memberRow(list[i]), nil
+}
+
+type memberForm struct {
+	roleForm
+
+	Member memberRow
+}
+
+func (p *Panel) memberForm(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	m, err := p.memberOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "member.html", memberForm{v.roleForm(m.Role, m.ManageWebhooks), m})
+}
+
+func (p *Panel) changeMember(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	m, err := p.memberOf(r, v)
+	if err != nil {
+		return err
+	}
+	f := memberForm{v.sentRole(r), m}
+	if err := p.Accounts.SetMember(r.Context(), v.Person.ID, v.Institution().ID, m.UUID, f.Role, f.ManageWebhooks); err != nil {
+		return p.again(w, r, "member.html", f, err)
+	}
+	if m.Self {
+		// The list may be closed to them now.
+		return p.lead(w, r, v, "", "member_changed")
+	}
+	return p.lead(w, r, v, "members", "member_changed")
+}
+
+func (p *Panel) askRemoveMember(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	m, err := p.memberOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "member_remove.html", memberForm{Member: m, roleForm: roleForm{Visit: v}})
+}
+
+func (p *Panel) removeMember(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	m, err := p.memberOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Accounts.RemoveMember(r.Context(), v.Person.ID, v.Institution().ID, m.UUID); err != nil {
+		return p.again(w, r, "member_remove.html", memberForm{Member: m, roleForm: roleForm{Visit: v}}, err)
+	}
+	if m.Self {
+		return p.view.Redirect(w, r, "/panel", "member_left")
+	}
+	return p.lead(w, r, v, "members", "member_removed")
+}
+
+func (p *Panel) askLeave(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.draw(w, r, "leave.html", v)
+}
+
+func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if err := p.Accounts.Leave(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
+		return p.again(w, r, "leave.html", v, err)
+	}
+	return p.view.Redirect(w, r, "/panel", "member_left")
+}
+
+// invitationRow is an invitation as pages show it.
+type invitationRow struct {
+	account.Invitation
+
+	// Ended is set of one whose time is over, Mine of one that the visitor may
+	// work on.
+	Ended, Mine bool
+}
+
+func (v *Visit) invitationRow(i account.Invitation, now time.Time) invitationRow {
+	return invitationRow{Invitation: i, Ended: i.Over(now), Mine: v.reaches(i.Role)}
+}
+
+type inviteForm struct {
+	roleForm
+
+	Email, Language string
+	Languages       []*locale.Language
+}
+
+func (p *Panel) inviteForm(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.draw(w, r, "invite.html", inviteForm{roleForm: v.roleForm(account.Issuer, false), Language: "en", Languages: p.Site.Languages()})
+}
+
+func (p *Panel) invite(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f := inviteForm{roleForm: v.sentRole(r), Email: r.PostFormValue("email"), Language: r.PostFormValue("language"), Languages: p.Site.Languages()}
+	if _, err := p.Invitations.Invite(r.Context(), v.Person.ID, v.Institution().ID, account.NewInvitation{
+		Email: f.Email, Role: f.Role, ManageWebhooks: f.ManageWebhooks, Language: f.Language,
+	}); err != nil {
+		return p.again(w, r, "invite.html", f, err)
+	}
+	return p.lead(w, r, v, "members", "invited")
+}
+
+type invitationAsk struct {
+	Visit      *Visit
+	Invitation invitationRow
+}
+
+// invitationOf gives the open invitation that the path names.
+func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationAsk, error) {
+	list, err := p.Invitations.List(r.Context(), v.Institution().ID)
+	if err != nil {
+		return invitationAsk{}, err
+	}
+	i := slices.IndexFunc(list, func(i account.Invitation) bool { return i.UUID == r.PathValue("invitation") })
+	if i < 0 {
+		return invitationAsk{}, fault.New(fault.NotFound, "This institution has no such invitation that is open.")
+	}
+	return invitationAsk{v, v.invitationRow(list[i], p.Now())}, nil
+}
+
+func (p *Panel) resendInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	ask, err := p.invitationOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Invitations.Resend(r.Context(), v.Person.ID, v.Institution().ID, ask.Invitation.UUID); err != nil {
+		if fault.Is(err, fault.TooMany) {
+			return p.lead(w, r, v, "members", "invitation_waits")
+		}
+		return err
+	}
+	return p.lead(w, r, v, "members", "invitation_resent")
+}
+
+func (p *Panel) askRevokeInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	ask, err := p.invitationOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "invitation_revoke.html", ask)
+}
+
+func (p *Panel) revokeInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	ask, err := p.invitationOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Invitations.Revoke(r.Context(), v.Person.ID, v.Institution().ID, ask.Invitation.UUID); err != nil {
+		return p.again(w, r, "invitation_revoke.html", ask, err)
+	}
+	return p.lead(w, r, v, "members", "invitation_revoked")
+}

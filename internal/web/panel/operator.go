@@ -1,0 +1,98 @@
+package panel
+
+import (
+	"context"
+	"net/http"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// Status is how the installation does: numbers, and nothing of what institutions
+// keep in it.
+type Status struct {
+	Version, Go, Database, BaseURL string
+	// Schema is the number of the schema, SchemaKnown of the last that this version
+	// knows.
+	Schema, SchemaKnown int
+	StartedAt           time.Time
+	Findings            []Finding
+	Queues              []job.Depth
+	Mail                mail.Count
+	MailWay             string
+	Institutions        []InstitutionStatus
+}
+
+// Finding is one thing that was looked at.
+type Finding struct {
+	Name   string
+	Good   bool
+	Detail string
+}
+
+// InstitutionStatus is an institution in numbers.
+type InstitutionStatus struct {
+	account.InstitutionCount
+
+	Processing, Approved, Failed, Revoked int
+}
+
+// Certificates is how many there are in all.
+func (i *InstitutionStatus) Certificates() int {
+	return i.Processing + i.Approved + i.Failed + i.Revoked
+}
+
+// Bad counts the findings that are not good.
+func (s *Status) Bad() (n int) {
+	for _, f := range s.Findings {
+		if !f.Good {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *Panel) installation(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	s, err := p.Status(r.Context())
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "operator.html", s)
+}
+
+func (p *Panel) institutions(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	s, err := p.Status(r.Context())
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "operator_institutions.html", s)
+}
+
+type institutionForm struct {
+	Name, Prefix, OwnerName, OwnerEmail, Language string
+	Languages                                     []*locale.Language
+}
+
+func (p *Panel) institutionForm(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	return p.draw(w, r, "operator_new.html", institutionForm{Language: "en", Languages: p.Site.Languages()})
+}
+
+// makeInstitution makes an institution for its owner, who is told by mail.
+func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f := institutionForm{
+		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), OwnerName: r.PostFormValue("owner_name"),
+		OwnerEmail: r.PostFormValue("owner_email"), Language: r.PostFormValue("language"), Languages: p.Site.Languages(),
+	}
+	n := account.NewInstitution{Name: f.Name, Prefix: f.Prefix, OwnerName: f.OwnerName, OwnerEmail: f.OwnerEmail}
+	if _, err := p.Accounts.OpenInstitution(r.Context(), n, func(ctx context.Context, tx *db.Tx, i *account.Institution) error {
+		return p.Invitations.OpenedTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
+	}); err != nil {
+		return p.again(w, r, "operator_new.html", f, err)
+	}
+	p.makeKeys(r)
+	return p.view.Redirect(w, r, "/operator/institutions", "institution_made")
+}

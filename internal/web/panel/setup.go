@@ -1,0 +1,145 @@
+package panel
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
+)
+
+// tryMailTime bounds a message that somebody waits for.
+const tryMailTime = 20 * time.Second
+
+// setupForm is the page of the first run.
+type setupForm struct {
+	Token                 string
+	OwnerName, OwnerEmail string
+	Name, Prefix          string
+	BaseURL, MailWay      string
+	// Elsewhere is the address at which the page was opened, where that is not the
+	// vault's own.
+	Elsewhere string
+	Mail      *mailResult
+}
+
+// mailResult is what became of a test message.
+type mailResult struct {
+	To, Problem string
+}
+
+// atSetup lets nobody near the first run but who has the link, from this machine
+// unless the operator said otherwise.
+func (p *Panel) atSetup(w http.ResponseWriter, r *http.Request) (*setupForm, error) {
+	w.Header().Set("Referrer-Policy", "no-referrer")
+	if !p.SetupRemote && !web.Client(r).IsLoopback() {
+		return nil, page.ErrUnknown
+	}
+	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
+		return nil, err
+	}
+	token := r.URL.Query().Get("token")
+	if r.Method == http.MethodPost {
+		token = r.PostFormValue("token")
+	}
+	works, err := p.Accounts.SetupLinkWorks(r.Context(), token)
+	if err != nil {
+		return nil, err
+	}
+	if !works {
+		return nil, page.ErrUnknown
+	}
+	f := &setupForm{
+		Token: token, OwnerName: r.PostFormValue("owner_name"), OwnerEmail: strings.TrimSpace(r.PostFormValue("owner_email")),
+		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), BaseURL: p.BaseURL, MailWay: p.MailWay,
+	}
+	if u, err := url.Parse(p.BaseURL); err == nil && !strings.EqualFold(u.Host, r.Host) {
+		f.Elsewhere = "https://" + r.Host
+	}
+	return f, nil
+}
+
+// setup shows the page that the link printed at the start leads to.
+func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	f, err := p.atSetup(w, r)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "setup.html", f)
+}
+
+// trySetupMail sends a message to the owner's address and says how that went.
+func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	f, err := p.atSetup(w, r)
+	if err != nil {
+		return err
+	}
+	email, err := account.ParseEmail(f.OwnerEmail)
+	if err != nil {
+		return p.again(w, r, "setup.html", f, fault.OfField("owner_email", sentence(err)))
+	}
+	letter := mail.Letter{
+		Heading: "Certvault can send mail", Paragraphs: []string{"This message was sent from the set-up page of " + p.BaseURL + "."},
+		Why: "You have it because somebody entered your address there.",
+	}
+	m, err := letter.Message(mail.Address{Name: f.OwnerName, Email: email.Text}, "Certvault can send mail")
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), tryMailTime)
+	defer cancel()
+	f.Mail = &mailResult{To: email.Text}
+	if err := p.TryMail(ctx, m); err != nil {
+		// Whoever sets the vault up has to mend it, and is told what the server said.
+		f.Mail.Problem = err.Error()
+	}
+	return p.draw(w, r, "setup.html", f)
+}
+
+// setUp makes the first institution and its owner, who is signed in.
+func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
+	f, err := p.atSetup(w, r)
+	if err != nil {
+		return err
+	}
+	actor := audit.By(r.Context())
+	actor.Type, actor.Name = audit.User, strings.TrimSpace(f.OwnerName)
+	inst, owner, err := p.Accounts.Setup(audit.With(r.Context(), actor), f.Token, account.NewInstitution{
+		Name: f.Name, Prefix: f.Prefix, OwnerEmail: f.OwnerEmail, OwnerName: f.OwnerName, OwnerPassword: r.PostFormValue("owner_password"),
+	})
+	if err != nil {
+		return p.again(w, r, "setup.html", f, err)
+	}
+	p.makeKeys(r)
+	if owner == 0 {
+		return p.view.Redirect(w, r, "/sign-in", "")
+	}
+	var entry *identity.Entry
+	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) (err error) {
+		entry, err = p.People.EnterTx(r.Context(), tx, owner, p.Door.Origin(r))
+		return err
+	}); err != nil {
+		return err
+	}
+	p.Door.Enter(w, entry)
+	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
+}
+
+// makeKeys makes the signing key of an institution that was just made. One that
+// cannot be made now is made by the clock.
+func (p *Panel) makeKeys(r *http.Request) {
+	if err := p.MakeKeys(audit.With(r.Context(), audit.Itself)); err != nil {
+		p.Log.ErrorContext(r.Context(), "a signing key cannot be made", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
+	}
+}
