@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
@@ -77,6 +78,7 @@ type certificatePage struct {
 	Face   *account.Face
 	Checks []cert.Check
 	Story  []cert.Moment
+	Mails  []*recipient.Notice
 	// Batch is the name of its batch, Verify its public page.
 	Batch, Verify string
 	Reason, Note  string
@@ -233,6 +235,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 		page.Batch = names[c.BatchID]
 	}
 	if page.Story, err = p.Certs.History(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.Mails, err = p.Mail.Notices(ctx, c); err != nil {
 		return nil, err
 	}
 	slices.Reverse(page.Story)
