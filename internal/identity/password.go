@@ -27,7 +27,7 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 	var p Person
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var err error
-		if p, _, err = s.useOwnTx(ctx, tx, ToReset, secret); err != nil {
+		if p, err = s.useOwnTx(ctx, tx, ToReset, secret); err != nil {
 			return err
 		}
 		if err := s.proveTx(ctx, tx, p.ID); err != nil {

@@ -227,7 +227,7 @@ func userAgent(from Origin) string {
 }
 
 func endTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE `+where, args...); err != nil { //nolint:gosec // the text is ours
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE `+where, args...); err != nil {
 		return fmt.Errorf("ending sessions: %w", err)
 	}
 	return nil

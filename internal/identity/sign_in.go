@@ -81,7 +81,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
 	var e *Entry
 	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		p, _, err := s.useOwnTx(ctx, tx, ToSignIn, secret)
+		p, err := s.useOwnTx(ctx, tx, ToSignIn, secret)
 		if err != nil {
 			return err
 		}
