@@ -23,6 +23,11 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
 
+	"settings_kept": "The settings were kept. They hold from now on.",
+	"logo_kept":     "The logo was changed.",
+	"logo_gone":     "The logo was taken away.",
+	"key_rotated":   "The new signing key is in use. Certificates that were signed before stay valid.",
+
 	"member_changed":     "The member was changed.",
 	"member_removed":     "The member was removed.",
 	"member_left":        "You have left the institution.",
@@ -67,13 +72,16 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 // span writes a duration as people say it, past or, when negative, to come.
 func span(d time.Duration) string {
 	form := "%s ago"
-	if d < 0 {
-		d, form = -d, "in %s"
-	}
 	const day = 24 * time.Hour
+	if d < 0 {
+		// What is a second short of a day ahead is a day ahead.
+		d, form = -d+30*time.Second, "in %s"
+	}
 	switch {
 	case d < 10*time.Second && form == "%s ago":
 		return "just now"
+	case d < time.Minute && form == "in %s":
+		return "in less than a minute"
 	case d < time.Minute:
 		return fmt.Sprintf(form, plural(int(d/time.Second), "second", "seconds"))
 	case d < time.Hour:
