@@ -132,6 +132,9 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := aliveTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
 		ok, err := s.codeTx(ctx, tx, session.Person.ID, code, false)
 		if err != nil {
 			return err
@@ -150,7 +153,8 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 	if err != nil {
 		return nil, err
 	}
-	return recovery, forgive(ctx)
+	forgive(ctx)
+	return recovery, nil
 }
 
 // NewRecoveryCodes replaces a person's recovery codes.
@@ -225,7 +229,8 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 	if err != nil {
 		return nil, err
 	}
-	return e, forgive(ctx)
+	forgive(ctx)
+	return e, nil
 }
 
 // codeTx tells whether a code is good, and uses it up.

@@ -48,7 +48,12 @@ func (s *Service) ChangePassword(ctx context.Context, session *Session, password
 	if err != nil {
 		return err
 	}
-	return s.DB.Tx(ctx, func(tx *db.Tx) error { return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID) })
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := aliveTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
+		return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID)
+	})
 }
 
 // SetPassword is for the operator, who knows of a person by other ways than mail.

@@ -260,6 +260,19 @@ func (s *Service) EndOthers(ctx context.Context, personID, spared int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, spared) })
 }
 
+// aliveTx tells in the transaction of a deed that its session has not ended
+// meanwhile: what a reset throws out must not come in by a request under way.
+func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
+	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
+	if err != nil {
+		return fmt.Errorf("looking up a session: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(ErrNoSession, err)
+	}
+	return nil
+}
+
 // confirmTx notes that the person of a session showed again who they are.
 func (s *Service) confirmTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE sessions SET confirmed_at = $2 WHERE id = $1`, sessionID, db.Micros(s.Now())); err != nil {
