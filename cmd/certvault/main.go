@@ -40,6 +40,7 @@ type commands struct {
 	Member      memberCommand      `cmd:"" help:"People who work in an institution."`
 	Operator    operatorCommand    `cmd:"" help:"People who run the installation."`
 	Audit       auditCommand       `cmd:"" help:"The log of what was done."`
+	User        userCommand        `cmd:"" help:"People, and how they sign in."`
 	Token       tokenCommand       `cmd:"" help:"API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Signing keys."`

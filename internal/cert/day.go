@@ -65,37 +65,32 @@ type FailureCount struct {
 	N int
 }
 
-// maxFailures is how many reasons are told.
-const maxFailures = 10
+// maxFailures bounds how many failed certificates are looked at.
+const maxFailures = 10_000
 
 // Failures tells why an institution's certificates are failed, the most frequent
-// reason first.
-func (s *Service) Failures(ctx context.Context, institutionID int64) (list []FailureCount, err error) {
+// reason first. It looks at no more than 10,000; more says that there are others.
+func (s *Service) Failures(ctx context.Context, institutionID int64) (list []FailureCount, more bool, err error) {
 	rows, err := s.db.QueryContext(ctx, `
-		SELECT failure_code, count(*) FROM certificates WHERE institution_id = $1 AND failure_code IS NOT NULL
-		GROUP BY failure_code ORDER BY count(*) DESC, failure_code LIMIT $2`, institutionID, maxFailures)
+		SELECT code, n, coalesce((SELECT c.failure_message FROM certificates c
+			WHERE c.institution_id = $1 AND c.status = 'failed' AND c.failure_code = counted.code LIMIT 1), '')
+		FROM (SELECT code, count(*) AS n FROM (
+			SELECT failure_code AS code FROM certificates WHERE institution_id = $1 AND status = 'failed' AND failure_code IS NOT NULL LIMIT $2) AS failed GROUP BY code) AS counted
+		ORDER BY n DESC, code`, institutionID, maxFailures+1)
 	if err != nil {
-		return nil, fmt.Errorf("counting failures: %w", err)
+		return nil, false, fmt.Errorf("counting failures: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
+	all := 0
 	for rows.Next() {
 		var f FailureCount
-		if err := rows.Scan(&f.Code, &f.N); err != nil {
-			return nil, fmt.Errorf("counting failures: %w", err)
+		if err := rows.Scan(&f.Code, &f.N, &f.Message); err != nil {
+			return nil, false, fmt.Errorf("counting failures: %w", err)
 		}
+		all += f.N
 		list = append(list, f)
 	}
-	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("counting failures: %w", err)
-	}
-	for i := range list {
-		if err := s.db.QueryRowContext(ctx, `
-			SELECT failure_message FROM certificates WHERE institution_id = $1 AND failure_code = $2 LIMIT 1`, institutionID, list[i].Code).
-			Scan(&list[i].Message); err != nil {
-			return nil, fmt.Errorf("reading a failure: %w", err)
-		}
-	}
-	return list, nil
+	return list, all > maxFailures, rows.Err()
 }
 
 type dayKey struct {

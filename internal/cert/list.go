@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"regexp"
 	"time"
 
 	"github.com/google/uuid"
@@ -58,6 +59,8 @@ type Filter struct {
 	Email    string
 	Search   string
 	BatchID  string
+	// FailureCode selects certificates that are failed for that reason.
+	FailureCode string
 	// CustomerID is the recipient's number.
 	CustomerID int64
 	// The bounds of both dates are days, YYYY-MM-DD, and belong to the range;
@@ -73,6 +76,9 @@ type Filter struct {
 
 	listing.Range
 }
+
+// codeRule is how codes of failures are written.
+var codeRule = regexp.MustCompile(`^[a-z0-9_]{0,64}$`)
 
 // List is one part of a list of certificates.
 type List struct {
@@ -159,6 +165,9 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		return nil, bad.Err()
 	}
 	v.Search = foldText(f.Search)
+	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
+		bad.Add("failure", "The failure must be named by its code, such as no_room.")
+	}
 	if v.Email = foldText(f.Email); v.Email != "" {
 		if e, err := account.ParseEmail(f.Email); err == nil {
 			v.Email = e.Folded

@@ -297,6 +297,7 @@ type way int
 const (
 	wayAll way = iota
 	wayBatch
+	wayFailure
 	wayCustomer
 	wayEmail
 	waySearch
@@ -312,6 +313,8 @@ func (s *Service) way(ctx context.Context, v *view) (way, error) {
 		return wayAll, nil
 	case v.BatchID != "":
 		return wayBatch, nil
+	case v.FailureCode != "":
+		return wayFailure, nil
 	case v.CustomerID != 0:
 		return wayCustomer, nil
 	case v.Email != "":
@@ -379,6 +382,8 @@ func (v *view) entry(q *statement, by way, table string) []string {
 	switch by {
 	case wayBatch:
 		return append(terms, table+".batch_id = "+q.arg(v.BatchID))
+	case wayFailure:
+		return append(terms, table+".status = 'failed'", table+".failure_code = "+q.arg(v.FailureCode))
 	case wayCustomer:
 		return append(terms, table+".customer_id = "+q.arg(v.CustomerID))
 	case wayIssued:

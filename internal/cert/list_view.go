@@ -16,6 +16,7 @@ type view struct {
 	Email           string   `json:"email"`
 	Search          string   `json:"search"`
 	BatchID         string   `json:"batch"`
+	FailureCode     string   `json:"failure,omitempty"`
 	CustomerID      int64    `json:"customer"`
 	IssuedFrom      string   `json:"issued_from"`
 	IssuedTo        string   `json:"issued_to"`
@@ -88,7 +89,7 @@ func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 // narrowed says that the list is by more than source and status, of which the
 // counts are kept.
 func (v *view) narrowed() bool {
-	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.CustomerID != 0 || v.issued() || v.generated()
+	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
 }
 
 // statement is SQL with its arguments, which may be written in any order.
@@ -187,6 +188,9 @@ func (v *view) generatedTerms(q *statement, column string) (terms []string) {
 func (v *view) filters(q *statement) (terms []string) {
 	if v.BatchID != "" {
 		terms = append(terms, "c.batch_id = "+q.arg(v.BatchID))
+	}
+	if v.FailureCode != "" {
+		terms = append(terms, "c.status = 'failed'", "c.failure_code = "+q.arg(v.FailureCode))
 	}
 	if v.CustomerID != 0 {
 		terms = append(terms, "c.customer_id = "+q.arg(v.CustomerID))

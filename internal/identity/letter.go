@@ -3,7 +3,9 @@ package identity
 import (
 	"context"
 	"fmt"
+	"strings"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/mail"
 )
@@ -73,7 +75,8 @@ func (s *Service) tellOfDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", session.Address, "time", l.Time(session.CreatedAt))
 }
 
-// change is something that a person is told of when it becomes different.
+// change is something about signing in that a person is told of when it becomes
+// different, and that the log has.
 type change string
 
 const (
@@ -85,6 +88,10 @@ const (
 	addressChanged  change = "letter_moved"
 )
 
+// tellTx writes to a person what was changed, and into the log.
 func (s *Service) tellTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
+	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
+		return err
+	}
 	return s.writeTx(ctx, tx, p, string(c), "")
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -183,6 +184,9 @@ func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Metho
 	if pending {
 		return e, nil
 	}
+	if err := recordTx(ctx, tx, p, audit.SignedIn, string(method)); err != nil {
+		return nil, err
+	}
 	var stranger bool
 	var err error
 	if e.Device, stranger, err = s.meetTx(ctx, tx, p, from.Device); err != nil {
@@ -234,7 +238,16 @@ func (s *Service) SignOut(ctx context.Context, from Origin) error {
 	if from.Session == "" {
 		return nil
 	}
-	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `hash = $1`, hashOf(from.Session)) })
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		p, err := s.person(ctx, tx, `u.id = (SELECT user_id FROM sessions WHERE hash = $1 AND NOT pending)`, hashOf(from.Session))
+		if err == nil {
+			err = recordTx(ctx, tx, p, audit.SignedOut, "sign-out")
+		}
+		if err != nil && !errors.Is(err, ErrNoPerson) {
+			return err
+		}
+		return endTx(ctx, tx, `hash = $1`, hashOf(from.Session))
+	})
 }
 
 // EndSession ends one session of a person.

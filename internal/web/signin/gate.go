@@ -67,7 +67,10 @@ type contextKey struct{}
 // Around goes around all surfaces that ask who somebody is.
 func (p *Pages) Around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), contextKey{}, &visit{})))
+		inner := r.WithContext(context.WithValue(r.Context(), contextKey{}, &visit{}))
+		next.ServeHTTP(w, inner)
+		// The route that was found is noted on the request that the log has.
+		r.Pattern = inner.Pattern
 	})
 }
 

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
@@ -134,8 +135,8 @@ func (p *Pages) throttle(next http.Handler) http.Handler {
 	})
 }
 
-// bound reads a form of bounded size, whatever is done with it, and keeps all that
-// is answered out of every store.
+// bound reads a form of bounded size, whatever is done with it, keeps all that is
+// answered out of every store, and has the log know where a deed comes from.
 func (p *Pages) bound(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
@@ -146,7 +147,7 @@ func (p *Pages) bound(f web.Func) web.Func {
 		if err := r.ParseForm(); err != nil {
 			return unread(err)
 		}
-		return f(w, r)
+		return f(w, r.WithContext(audit.With(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
 	}
 }
 

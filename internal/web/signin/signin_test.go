@@ -46,6 +46,9 @@ func TestSignUpAndIn(t *testing.T) {
 	if strings.Contains(b.log.String(), strings.TrimPrefix(link, "/sign-up/")) || strings.Contains(b.log.String(), address) {
 		t.Error("the log holds a link or an address")
 	}
+	if !strings.Contains(b.log.String(), `"route":"POST /sign-up/{token}"`) {
+		t.Errorf("the log has no route: %s", b.log.String())
+	}
 }
 
 func TestMailedLink(t *testing.T) {

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"fmt"
+	"io"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+)
+
+type userCommand struct {
+	ResetPassword  userResetPassword  `cmd:"" help:"Set somebody's password, where mail does not reach them. All their sessions end."`
+	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of somebody."`
+}
+
+// someone names a person.
+type someone struct {
+	config.Storage
+
+	Email string `help:"E-mail address of the person." required:""`
+}
+
+// person opens the storage for f and finds the person.
+func (s *someone) person(c *console, f func(base *app.Base, p identity.Person) error) error {
+	email, err := account.ParseEmail(s.Email)
+	if err != nil {
+		return fault.OfField("email", err.Error())
+	}
+	return c.existing(s.Storage, func(base *app.Base) error {
+		p, err := base.People.ByEmail(c.ctx, base.DB, email.Folded)
+		if err != nil {
+			return err
+		}
+		return f(base, p)
+	})
+}
+
+type userRow struct {
+	UUID  string `json:"uuid"`
+	Name  string `json:"name"`
+	Email string `json:"email"`
+}
+
+func (c *console) done(p identity.Person, what string) error {
+	return c.answer(userRow{p.UUID, p.Name, p.Email}, func(w io.Writer) { _, _ = fmt.Fprintln(w, what) })
+}
+
+type userResetPassword struct {
+	someone
+
+	PasswordStdin bool `help:"Read the new password from standard input."                                   required:""`
+	DropCodes     bool `help:"Turn the code at sign-in off too, for somebody who lost app and recovery codes."`
+}
+
+// Run sets the password.
+func (u *userResetPassword) Run(c *console) error {
+	password, err := readLine(c.stdin)
+	if err != nil {
+		return err
+	}
+	return u.person(c, func(base *app.Base, p identity.Person) error {
+		if err := base.People.SetPassword(c.ctx, p.ID, password, u.DropCodes); err != nil {
+			return err
+		}
+		return c.done(p, "The password of "+p.Email+" was set, and all sessions have ended.")
+	})
+}
+
+type userRevokeSessions struct{ someone }
+
+// Run ends the sessions.
+func (u *userRevokeSessions) Run(c *console) error {
+	return u.person(c, func(base *app.Base, p identity.Person) error {
+		if err := base.People.EndOthers(c.ctx, p.ID, 0); err != nil {
+			return err
+		}
+		return c.done(p, "All sessions of "+p.Email+" have ended.")
+	})
+}

@@ -1,0 +1,95 @@
+package cert
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// Moment is one thing that happened to a certificate.
+type Moment struct {
+	At time.Time
+	// Event is the event that told of it, empty for a deed that no server is told
+	// of; Action is the deed, empty for what the vault did by itself.
+	Event  webhook.Name
+	Action audit.Action
+	// By is who did it; the zero value is the vault.
+	By audit.Actor
+	// Failure is why processing failed, Reason what the public is told of a
+	// revocation.
+	Failure *Failure
+	Reason  string
+	// Detail is what the audit log says beside.
+	Detail     audit.Detail
+	Deliveries []webhook.Delivery
+}
+
+// deeds are the deeds that have an event of their own.
+var deeds = map[webhook.Name]audit.Action{
+	webhook.Created: audit.CertificateUploaded, webhook.Retried: audit.CertificateRetried, webhook.Revoked: audit.CertificateRevoked,
+}
+
+// History tells what happened to a certificate, oldest first: its events with
+// their deliveries, and the deeds of the audit log. Of a record that came without
+// its events, what the record itself knows is told.
+func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
+	events, err := s.hooks.Told(ctx, c.InstitutionID, c.ID)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := audit.New(s.db).Of(ctx, c.InstitutionID, c.UUID)
+	if err != nil {
+		return nil, err
+	}
+	var list []Moment
+	for _, e := range events {
+		m := Moment{At: e.OccurredAt, Event: e.Name, Reason: e.Reason, Deliveries: e.Deliveries}
+		if e.FailureCode != "" {
+			m.Failure = &Failure{Code: e.FailureCode, Message: e.FailureMessage}
+		}
+		list = append(list, m)
+	}
+	list = c.remembered(list)
+	for _, e := range entries {
+		i := slices.IndexFunc(list, func(m Moment) bool { return deeds[m.Event] == e.Action && m.Action == "" && near(m.At, e.At) })
+		if i < 0 {
+			list = append(list, Moment{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
+			continue
+		}
+		if list[i].Action = e.Action; e.Actor.Type != audit.System || list[i].By.Name == "" {
+			list[i].By = e.Actor
+		}
+	}
+	slices.SortStableFunc(list, func(a, b Moment) int { return a.At.Compare(b.At) })
+	return list, nil
+}
+
+// near tells whether two times are of one transaction.
+func near(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
+
+// remembered adds what the record knows and no event told.
+func (c *Certificate) remembered(list []Moment) []Moment {
+	add := func(name webhook.Name, at *time.Time, m Moment) {
+		if at == nil || slices.ContainsFunc(list, func(m Moment) bool { return m.Event == name }) {
+			return
+		}
+		m.Event, m.At = name, *at
+		list = append(list, m)
+	}
+	add(webhook.Created, &c.CreatedAt, Moment{})
+	add(webhook.Approved, c.ApprovedAt, Moment{})
+	if c.Status == Failed {
+		add(webhook.Failed, &c.UpdatedAt, Moment{Failure: c.Failure})
+	}
+	add(webhook.Revoked, c.RevokedAt, Moment{Reason: c.RevocationReason})
+	for i := range list {
+		if m := &list[i]; m.Event == webhook.Created && m.By.Name == "" {
+			m.By = audit.Actor{Type: audit.ActorType(c.Creator.Type), ID: fmt.Sprint(c.Creator.ID), Name: c.Creator.Name}
+		}
+	}
+	return list
+}

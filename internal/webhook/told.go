@@ -1,0 +1,80 @@
+package webhook
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Told is an event of a certificate as it was told, with its deliveries.
+type Told struct {
+	Event
+
+	Deliveries []Delivery
+}
+
+// maxTold bounds how much of one certificate's history is read.
+const maxTold = 200
+
+// Told gives the events of a certificate of an institution, oldest first, each
+// with those of its deliveries that are still in the log.
+func (s *Service) Told(ctx context.Context, institutionID, certificateID int64) (list []Told, err error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT id, uuid, name, payload, occurred_at FROM webhook_events WHERE certificate_id = $1 AND institution_id = $2 ORDER BY id LIMIT $3`,
+		certificateID, institutionID, maxTold)
+	if err != nil {
+		return nil, fmt.Errorf("reading the events of a certificate: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	at := map[string]int{}
+	for rows.Next() {
+		var t Told
+		var id, occurred int64
+		var uuid string
+		var text []byte
+		if err := rows.Scan(&id, &uuid, &t.Name, &text, &occurred); err != nil {
+			return nil, fmt.Errorf("reading the events of a certificate: %w", err)
+		}
+		var p payload
+		if err := json.Unmarshal(text, &p); err != nil {
+			return nil, fmt.Errorf("reading the events of a certificate: %w", err)
+		}
+		t.InstitutionID, t.CertificateID, t.UUID, t.OccurredAt, t.Status, t.Reason = institutionID, certificateID, p.UUID, db.Time(occurred), p.Status, p.RevocationReason
+		t.TriggerContext = p.TriggerContext
+		if p.Failure != nil {
+			t.FailureCode, t.FailureMessage = p.Failure.Code, p.Failure.Message
+		}
+		at[uuid] = len(list)
+		list = append(list, t)
+	}
+	if err := rows.Err(); err != nil {
+		return nil, fmt.Errorf("reading the events of a certificate: %w", err)
+	}
+	return list, s.delivered(ctx, institutionID, certificateID, func(d Delivery) {
+		if i, ok := at[d.EventID]; ok {
+			list[i].Deliveries = append(list[i].Deliveries, d)
+		}
+	})
+}
+
+// delivered hands the deliveries of a certificate's events to f, oldest first.
+func (s *Service) delivered(ctx context.Context, institutionID, certificateID int64, f func(Delivery)) (err error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT `+deliveryColumns+` FROM `+deliveryTables+`
+		WHERE e.certificate_id = $1 AND e.institution_id = $2 ORDER BY d.id LIMIT $3`, certificateID, institutionID, maxTold)
+	if err != nil {
+		return fmt.Errorf("reading the deliveries of a certificate: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var d Delivery
+		if err := scanDelivery(rows, &d); err != nil {
+			return fmt.Errorf("reading the deliveries of a certificate: %w", err)
+		}
+		f(d)
+	}
+	return rows.Err()
+}

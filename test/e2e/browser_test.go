@@ -1,0 +1,212 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/webauthn"
+	"github.com/chromedp/chromedp"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// seeTime bounds the wait for what a page should show.
+const seeTime = 20 * time.Second
+
+// chromium is the one browser of all tests. It ends with this process.
+var chromium = sync.OnceValues(func() (context.Context, error) {
+	path := os.Getenv("CHROMIUM")
+	if path == "" {
+		var err error
+		if path, err = exec.LookPath("chromium"); err != nil {
+			return nil, err
+		}
+	}
+	options := append(chromedp.DefaultExecAllocatorOptions[:],
+		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.IgnoreCertErrors, chromedp.WindowSize(1280, 900), chromedp.Flag("accept-lang", "en"))
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) //nolint:govet // it lives as long as the process
+	browser, _ := chromedp.NewContext(allocator)                                //nolint:govet // as well
+	return browser, chromedp.Do(browser)
+})
+
+// tab is a person's browser: it shares no cookie with that of another test.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	base string
+}
+
+// browse opens a browser of its own on a vault. Where there is none the test is
+// skipped, but with CI=true it fails.
+func browse(t *testing.T, v *vault.Vault) *tab {
+	t.Helper()
+	browser, err := chromium()
+	if errors.Is(err, exec.ErrNotFound) {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("there is no chromium: run the tests with make test")
+		}
+		t.Skip("there is no chromium on this machine")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(browser, chromedp.WithNewBrowserContext())
+	b := &tab{t: t, ctx: ctx, base: v.URL}
+	t.Cleanup(func() {
+		if t.Failed() {
+			b.photograph("failed")
+		}
+		cancel()
+	})
+	// The first use makes the tab, which must outlive the bound of any other.
+	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// do does steps, within the time that a page may take.
+func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
+	defer cancel()
+	if err := chromedp.Do(ctx, steps...); err != nil {
+		b.t.Fatalf("%s: %v; the page is %s", what, err, b.words())
+	}
+}
+
+// ask gives what a script of the test finds on the page.
+func ask[T any](b *tab, script string) T {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
+	defer cancel()
+	answer, err := chromedp.Run(ctx, chromedp.Evaluate[T](script))
+	if err != nil {
+		b.t.Fatalf("asking %s: %v; the page is %s", script, err, b.words())
+	}
+	return answer
+}
+
+// photograph keeps a picture of the page for a person to look at.
+func (b *tab) photograph(name string) {
+	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
+	defer cancel()
+	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))
+	if err != nil {
+		b.t.Logf("the page could not be photographed: %v", err)
+		return
+	}
+	dir := os.Getenv("CERTVAULT_SCREENSHOTS")
+	if dir == "" {
+		dir = os.TempDir()
+	}
+	file := filepath.Join(dir, strings.ReplaceAll(b.t.Name(), "/", "-")+"-"+name+".png")
+	if err := os.WriteFile(file, png, 0o600); err != nil {
+		b.t.Logf("the page could not be photographed: %v", err)
+		return
+	}
+	b.t.Logf("what the page looks like is in %s", file)
+}
+
+// words is the text that the page shows, and its address.
+func (b *tab) words() string {
+	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
+	defer cancel()
+	text, err := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + ": " + (document.body?.innerText ?? "")`))
+	if err != nil {
+		return err.Error()
+	}
+	return strings.Join(strings.Fields(text), " ")
+}
+
+// open goes to a path of the vault, or to an address in full.
+func (b *tab) open(path string) {
+	b.t.Helper()
+	if strings.HasPrefix(path, "/") {
+		path = b.base + path
+	}
+	b.do("opening "+path, chromedp.Navigate(path))
+}
+
+// at waits until the page is at a path.
+func (b *tab) at(path string) {
+	b.t.Helper()
+	b.until("the page is not at "+path, fmt.Sprintf(`document.readyState == "complete" && location.pathname == %q`, path))
+}
+
+// see waits until the page shows texts.
+func (b *tab) see(texts ...string) {
+	b.t.Helper()
+	for _, text := range texts {
+		b.until("the page does not show "+text, fmt.Sprintf(`document.readyState == "complete" && document.body.innerText.replace(/\s+/g, " ").includes(%q)`, text))
+	}
+}
+
+// until waits for a condition.
+func (b *tab) until(problem, condition string) {
+	b.t.Helper()
+	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
+	defer cancel()
+	// Asked from here again and again: a page that is left forgets what it waited for.
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		if ok, err := chromedp.Run(ctx, chromedp.Evaluate[bool](condition)); err == nil && ok {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			b.t.Fatalf("%s; it is %s", problem, b.words())
+		case <-tick.C:
+		}
+	}
+}
+
+// fill types into the control of a form that has a name.
+func (b *tab) fill(name, text string) {
+	b.t.Helper()
+	control := chromedp.CSS(fmt.Sprintf(`[name=%q]:not([type=hidden])`, name))
+	b.until("there is no control "+name, fmt.Sprintf(`document.readyState == "complete" && (() => {
+		const control = document.querySelector(%q);
+		if (control) control.value = "";
+		return Boolean(control);
+	})()`, control))
+	b.do("filling "+name, chromedp.SendKeys(control, text))
+}
+
+// press presses the first button, link or summary that is seen and shows a text.
+func (b *tab) press(text string) {
+	b.t.Helper()
+	b.until("nothing that can be pressed shows "+text, fmt.Sprintf(`document.readyState == "complete" && (() => {
+		for (const old of document.querySelectorAll("[data-pressed]")) delete old.dataset.pressed;
+		const found = [...document.querySelectorAll("button, a, summary")].find((e) => e.checkVisibility() && e.innerText.includes(%q));
+		if (found) found.dataset.pressed = "";
+		return Boolean(found);
+	})()`, text))
+	b.do("pressing "+text, chromedp.Click(chromedp.CSS("[data-pressed]")))
+}
+
+// authenticator gives the browser one that holds passkeys and verifies its user,
+// as a telephone does.
+func (b *tab) authenticator() {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {
+		b.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(b.ctx, webauthn.AddVirtualAuthenticator, webauthn.AddVirtualAuthenticatorParams{Options: &webauthn.VirtualAuthenticatorOptions{
+		Protocol: webauthn.AuthenticatorProtocolCtap2, Transport: webauthn.AuthenticatorTransportInternal,
+		HasResidentKey: true, HasUserVerification: true, IsUserVerified: true, AutomaticPresenceSimulation: true,
+	}}); err != nil {
+		b.t.Fatal(err)
+	}
+}

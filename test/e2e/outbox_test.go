@@ -1,0 +1,146 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// mailTime bounds the wait for a mail.
+const mailTime = 20 * time.Second
+
+// letter is a mail as a mail program reads it.
+type letter struct {
+	Header mail.Header
+	// To is the one address that it goes to.
+	To, Subject, Text, HTML string
+	// Size is that of the whole, in bytes.
+	Size int
+}
+
+// letters reads the outbox of a vault, the oldest first.
+func letters(t *testing.T, v *vault.Vault) (list []letter) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	age := func(file string) time.Time {
+		info, err := os.Stat(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.ModTime()
+	}
+	slices.SortFunc(files, func(a, b string) int { return age(a).Compare(age(b)) })
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, err := readLetter(string(text))
+		if err != nil {
+			t.Fatalf("%s: %v", file, err)
+		}
+		list = append(list, l)
+	}
+	return list
+}
+
+func readLetter(text string) (letter, error) {
+	m, err := mail.ReadMessage(strings.NewReader(text))
+	if err != nil {
+		return letter{}, err
+	}
+	l := letter{Header: m.Header, Size: len(text)}
+	if l.Subject, err = new(mime.WordDecoder).DecodeHeader(m.Header.Get("Subject")); err != nil {
+		return letter{}, err
+	}
+	to, err := m.Header.AddressList("To")
+	if err != nil || len(to) != 1 {
+		return letter{}, fmt.Errorf("it goes to %v, %w", to, err)
+	}
+	l.To = to[0].Address
+	kind, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil || kind != "multipart/alternative" {
+		return letter{}, fmt.Errorf("it is %s, %w", kind, err)
+	}
+	for parts := multipart.NewReader(m.Body, params["boundary"]); ; {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return l, nil
+		}
+		if err != nil {
+			return letter{}, err
+		}
+		body, err := io.ReadAll(part)
+		if err != nil {
+			return letter{}, err
+		}
+		if strings.HasPrefix(part.Header.Get("Content-Type"), "text/html") {
+			l.HTML = string(body)
+		} else {
+			l.Text = string(body)
+		}
+	}
+}
+
+// awaitLetter waits for the latest mail to an address that holds a text.
+func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
+	t.Helper()
+	end := time.NewTimer(mailTime)
+	defer end.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for _, l := range slices.Backward(letters(t, v)) {
+			if l.To == to && (strings.Contains(l.Text, text) || strings.Contains(l.Subject, text)) {
+				return l
+			}
+		}
+		select {
+		case <-end.C:
+			t.Fatalf("no mail to %s says %s", to, text)
+		case <-tick.C:
+		}
+	}
+}
+
+// awaitLink waits for a mail to an address with a link below a path, other than
+// those that a test had before.
+func awaitLink(t *testing.T, v *vault.Vault, to, path string, had ...string) string {
+	t.Helper()
+	end := time.NewTimer(mailTime)
+	defer end.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		for _, l := range letters(t, v) {
+			_, after, ok := strings.Cut(l.Text, v.URL+path)
+			if !ok || l.To != to {
+				continue
+			}
+			if link := v.URL + path + strings.Fields(after)[0]; !slices.Contains(had, link) {
+				return link
+			}
+		}
+		select {
+		case <-end.C:
+			t.Fatalf("no mail to %s has a link below %s", to, path)
+		case <-tick.C:
+		}
+	}
+}

@@ -1,0 +1,284 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+const newPassword = "correct horse battery"
+
+// signUp makes an account by what a person does for it.
+func signUp(t *testing.T, b *tab, v *vault.Vault, email, name, password string) {
+	t.Helper()
+	b.open("/sign-up")
+	b.fill("email", email)
+	b.press("Send the link")
+	b.at("/sign-up/sent")
+	b.open(awaitLink(t, v, email, "/sign-up/"))
+	b.see("Finish your account", email)
+	b.fill("name", name)
+	if password != "" {
+		b.fill("password", password)
+	}
+	b.press("Create the account")
+	b.at("/account")
+}
+
+func signIn(b *tab, email, password string) {
+	b.t.Helper()
+	b.open("/sign-in")
+	b.fill("email", email)
+	b.fill("password", password)
+	b.press("Sign in")
+}
+
+func TestSignUpInBrowser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		b := browse(t, f.Vault)
+		email := "ada@example.org"
+		signUp(t, b, f.Vault, email, "Ada <b>Obi</b>", newPassword)
+		b.open("/account/security")
+		b.see("Sign-in and security", "Ada <b>Obi</b>", email, "this one")
+		b.photograph("security")
+
+		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
+		if l.Header.Get("Auto-Submitted") != "auto-generated" || l.Size > 30<<10 || strings.Contains(l.HTML, "<img") || !strings.Contains(l.HTML, f.URL+"/sign-up/") {
+			t.Errorf("the mail is %+v", l)
+		}
+
+		// Signed out, then by password, then by a link that a scanner saw first.
+		b.press("Ada")
+		b.press("Sign out")
+		b.see("You are signed out.")
+		signIn(b, email, "wrong horse battery")
+		b.see("Please check what you entered", "The address or the password is not right.")
+		b.fill("password", newPassword)
+		b.press("Sign in")
+		b.at("/account")
+		other := browse(t, f.Vault)
+		other.open("/sign-in?next=/account/security")
+		other.fill("email", email)
+		other.press("Mail me a link")
+		other.at("/sign-in/sent")
+		link := awaitLink(t, f.Vault, email, "/sign-in/link/")
+		scanner := f.as(t, "")
+		for range 3 {
+			a, err := scanner.Get(t.Context(), strings.TrimPrefix(link, f.URL))
+			if err != nil || a.Status != http.StatusOK || a.Header.Get("Set-Cookie") != "" {
+				t.Fatalf("a scanner got %d %v, %v", a.Status, a.Header, err)
+			}
+		}
+		other.open(link)
+		other.press("Sign in")
+		other.at("/account/security")
+		awaitLetter(t, f.Vault, email, "A new sign-in to your account")
+
+		// The one session ends the other.
+		other.press("Sign out everywhere else")
+		other.see("All other sessions were ended.")
+		b.open("/account/security")
+		b.at("/sign-in")
+		if log := f.Log(); strings.Contains(log, link[len(link)-40:]) || strings.Contains(log, email) {
+			t.Error("the log holds a link or an address")
+		}
+	})
+}
+
+func TestPasskeyInBrowser(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	b := browse(t, f.Vault)
+	b.authenticator()
+	signUp(t, b, f.Vault, "ada@example.org", "Ada", "")
+	b.open("/account/security")
+	b.fill("passkey_name", "Telephone")
+	b.press("Add a passkey")
+	b.see("The passkey was added.", "Telephone")
+	b.press("Ada")
+	b.press("Sign out")
+	b.see("You are signed out.")
+	b.open("/sign-in?next=/account/security")
+	b.press("Use a passkey")
+	b.at("/account/security")
+	b.see("last used")
+	awaitLetter(t, f.Vault, "ada@example.org", "A passkey was added")
+	// No style or module was refused by the policy, and nothing asks another host.
+	if n := ask[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
+		t.Errorf("the page asks %d times another host", n)
+	}
+	b.press("Remove")
+	b.see("The passkey was removed.")
+	b.press("Ada")
+	b.press("Sign out")
+	b.see("You are signed out.")
+	b.open("/sign-in")
+	b.press("Use a passkey")
+	b.see("The passkey could not be used.")
+}
+
+func TestSecondFactorInBrowser(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	b := browse(t, f.Vault)
+	email := "ada@example.org"
+	signUp(t, b, f.Vault, email, "Ada", newPassword)
+	b.open("/account/security")
+	b.press("Set it up")
+	b.see("Scan this with your authenticator app.")
+	b.photograph("codes")
+	secret := ask[string](b, `document.querySelector("main details code").textContent`)
+	code := func(at time.Time) string {
+		t.Helper()
+		code, err := totp.GenerateCode(secret, at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return code
+	}
+	b.fill("code", code(time.Now()))
+	b.press("Turn it on")
+	b.see("Your recovery codes")
+	b.photograph("recovery")
+	recovery := ask[[]string](b, `[...document.querySelectorAll(".recovery code")].map((c) => c.textContent)`)
+	b.press("I have kept them")
+	b.see("Unused recovery codes: 10.")
+
+	other := browse(t, f.Vault)
+	signIn(other, email, newPassword)
+	other.at("/sign-in/code")
+	other.photograph("code")
+	other.fill("code", "000000")
+	other.press("Sign in")
+	other.see("The code is not right")
+	// One step ahead is taken for a fast clock; the present one was used above.
+	used := code(time.Now().Add(30 * time.Second))
+	other.fill("code", used)
+	other.press("Sign in")
+	other.at("/account")
+	again := browse(t, f.Vault)
+	signIn(again, email, newPassword)
+	again.fill("code", used)
+	again.press("Sign in")
+	again.see("The code is not right")
+	again.fill("code", recovery[0])
+	again.press("Sign in")
+	again.at("/account")
+	again.open("/account/security")
+	again.see("Unused recovery codes: 9.")
+}
+
+func TestResetInBrowser(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	b := browse(t, f.Vault)
+	email := "ada@example.org"
+	signUp(t, b, f.Vault, email, "Ada", newPassword)
+	other := browse(t, f.Vault)
+	other.open("/reset")
+	other.fill("email", email)
+	other.press("Send the link")
+	other.at("/reset/sent")
+	link := awaitLink(t, f.Vault, email, "/reset/")
+	other.open(link)
+	other.see("Choose a new password")
+	other.fill("password", "another horse battery")
+	other.press("Set the password")
+	other.see("The password was set.")
+	other.fill("password", "another horse battery")
+	other.press("Sign in")
+	other.at("/account")
+	b.open("/account/security")
+	b.at("/sign-in")
+	other.open(link)
+	other.see("This link does not work any more")
+}
+
+// The operator lets somebody in who gets no mail.
+func TestUserCommands(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	b := browse(t, f.Vault)
+	signUp(t, b, f.Vault, "ada@example.org", "Ada", newPassword)
+	run := func(code int, stdin string, args ...string) {
+		t.Helper()
+		res, err := vault.Run(t.Context(), f.Options, stdin, append([]string{"user"}, args...)...)
+		if err != nil || res.Code != code {
+			t.Fatalf("user %s: %d, %s %s, %v", args[0], res.Code, res.Stdout, res.Stderr, err)
+		}
+	}
+	run(0, "another horse battery\n", "reset-password", "--email", "ADA@example.org", "--password-stdin")
+	b.open("/account/security")
+	b.at("/sign-in")
+	signIn(b, "ada@example.org", "another horse battery")
+	b.at("/account")
+	run(0, "", "revoke-sessions", "--email", "ada@example.org")
+	b.open("/account/security")
+	b.at("/sign-in")
+	run(1, "another horse battery\n", "reset-password", "--email", "nobody@example.org", "--password-stdin")
+	run(1, "short\n", "reset-password", "--email", "ada@example.org", "--password-stdin")
+}
+
+// Guessing is slowed down, in the same way for addresses that have an account and
+// for those that have none, and the browser of its person is not.
+func TestGuessingIsSlowedDown(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	b := browse(t, f.Vault)
+	signUp(t, b, f.Vault, "known@example.org", "Ada", newPassword)
+	public := f.as(t, "")
+	type answer struct {
+		status  int
+		body    string
+		headers string
+	}
+	guess := func(email string) answer {
+		t.Helper()
+		form := url.Values{"email": {email}, "password": {"wrong horse"}}
+		r, err := public.Request(t.Context(), http.MethodPost, "/sign-in", strings.NewReader(form.Encode()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		a, err := public.Send(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a.Header.Del("X-Request-Id")
+		a.Header.Del("Date")
+		a.Header.Del("Retry-After") // whole seconds of a clock that runs on
+		var headers strings.Builder
+		if err := a.Header.Write(&headers); err != nil {
+			t.Fatal(err)
+		}
+		return answer{a.Status, strings.ReplaceAll(string(a.Body), email, "SOMEBODY"), headers.String()}
+	}
+	for i := range 7 {
+		known, unknown := guess("known@example.org"), guess("other@example.org")
+		if known.status != unknown.status || known.body != unknown.body || known.headers != unknown.headers {
+			t.Fatalf("guess %d tells them apart: %+v, %+v", i+1, known, unknown)
+		}
+		if i == 0 && known.status != http.StatusUnprocessableEntity {
+			t.Errorf("a guess is answered with %d", known.status)
+		}
+	}
+	if a := guess("known@example.org"); a.status != http.StatusTooManyRequests {
+		t.Errorf("the last guess is answered with %d", a.status)
+	}
+	b.open("/account/security")
+	b.press("Ada")
+	b.press("Sign out")
+	b.see("You are signed out.")
+	signIn(b, "known@example.org", newPassword)
+	b.at("/account")
+}
