@@ -17,6 +17,7 @@ import (
 type tokenCommand struct {
 	Create tokenCreate `cmd:"" help:"Make a token and show it, once."`
 	List   tokenList   `cmd:"" help:"List an institution's tokens."`
+	Rotate tokenRotate `cmd:"" help:"Make a token that follows another, and show it, once."`
 	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
 }
 
@@ -77,6 +78,32 @@ func parseEnd(s string, now time.Time) (*time.Time, error) {
 	return nil, fmt.Errorf("--expires: %q is neither a time such as 90d, 24h or 30s nor a date as YYYY-MM-DD", s)
 }
 
+type tokenRotate struct {
+	config.Storage
+
+	Institution string        `help:"Slug of the institution."                                     required:""`
+	ID          int64         `arg:""                                                              help:"The token, as list shows it."`
+	Overlap     time.Duration `default:"24h" help:"How long the old token works on; 0s ends it at once." placeholder:"24h"`
+}
+
+// Run rotates the token.
+func (t *tokenRotate) Run(c *console) error {
+	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
+		made, secret, old, err := base.Tokens.Rotate(c.ctx, inst.ID, t.ID, t.Overlap)
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID        int64      `json:"id"`
+			Token     string     `json:"token"`
+			OldEndsAt *time.Time `json:"old_ends_at"`
+		}{made.ID, secret, old.ExpiresAt}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "%s\n", secret)
+			_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now. The old one ends %s.\n", made.ID, shown(old.ExpiresAt))
+		})
+	})
+}
+
 type tokenList struct {
 	config.Storage
 
@@ -88,6 +115,7 @@ type tokenRow struct {
 	Name        string             `json:"name"`
 	Hint        string             `json:"hint"`
 	Permissions []token.Permission `json:"permissions"`
+	Creator     string             `json:"creator"`
 	CreatedAt   time.Time          `json:"created_at"`
 	ExpiresAt   *time.Time         `json:"expires_at"`
 	LastUsedAt  *time.Time         `json:"last_used_at"`
@@ -103,13 +131,14 @@ func (t *tokenList) Run(c *console) error {
 		}
 		rows := make([]tokenRow, len(list))
 		for i, k := range list {
-			rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
+			rows[i] = tokenRow{k.ID, k.Name, k.Hint, k.Permissions, k.Creator, k.CreatedAt, k.ExpiresAt, k.LastUsedAt, k.RevokedAt}
 		}
 		return c.answer(rows, func(w io.Writer) {
 			table := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tLAST USED\tENDS\tSTATE")
+			_, _ = fmt.Fprintln(table, "ID\tNAME\tTOKEN\tCREATED\tBY\tLAST USED\tENDS\tSTATE")
 			for _, k := range rows {
-				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\n", k.ID, k.Name, k.Hint, shown(&k.CreatedAt), shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
+				_, _ = fmt.Fprintf(table, "%d\t%s\t%s…\t%s\t%s\t%s\t%s\t%s\n",
+					k.ID, k.Name, k.Hint, shown(&k.CreatedAt), k.Creator, shown(k.LastUsedAt), shown(k.ExpiresAt), k.state())
 			}
 			_ = table.Flush()
 		})

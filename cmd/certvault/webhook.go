@@ -3,7 +3,6 @@ package main
 import (
 	"fmt"
 	"io"
-	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 type webhookCommand struct {
 	Create    webhookCreate    `cmd:"" help:"Make an endpoint and show its signing secret, once."`
 	List      webhookList      `cmd:"" help:"List an institution's endpoints and how they do."`
+	Update    webhookUpdate    `cmd:"" help:"Change an endpoint's URL, events or headers."`
+	Delete    webhookDelete    `cmd:"" help:"End an endpoint for good, with what waits for it and its log."`
 	Test      webhookTest      `cmd:"" help:"Send an endpoint an example of an event, and wait for how it went."`
 	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint; its events wait, for 14 days."`
 	Resume    webhookResume    `cmd:"" help:"Send again to an endpoint that was paused or switched off."`
@@ -50,16 +51,7 @@ type webhookCreate struct {
 // Run makes the endpoint.
 func (h *webhookCreate) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
-		events := make([]webhook.Name, len(h.Event))
-		for i, e := range h.Event {
-			events[i] = webhook.Name(e)
-		}
-		headers := make([]webhook.Header, len(h.Header))
-		for i, text := range h.Header {
-			name, value, _ := strings.Cut(text, ":")
-			headers[i] = webhook.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
-		}
-		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, events, headers...)
+		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, eventNames(h.Event), headersOf(h.Header)...)
 		if err != nil {
 			return err
 		}

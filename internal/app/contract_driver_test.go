@@ -44,9 +44,13 @@ type driver struct {
 	titles int
 }
 
-func newDriver(t *testing.T) *driver {
+// newDriver starts a vault on a database, the embedded one where the URL is
+// empty.
+func newDriver(t *testing.T, database string) *driver {
 	t.Helper()
-	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{}, func(c *config.Serve) { c.WebhookAllow = []string{"127.0.0.0/8", "::1"} })}
+	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{}, func(c *config.Serve) {
+		c.Database, c.WebhookAllow = database, []string{"127.0.0.0/8", "::1"}
+	})}
 	d.deliveries = make(chan delivery, 1000)
 	receiver := httptest.NewServer(http.HandlerFunc(d.receive))
 	t.Cleanup(receiver.Close)

@@ -16,6 +16,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
 	"github.com/certvault/certvault/test/contract"
@@ -39,10 +40,20 @@ var forPeople = []string{
 func served(id string) bool { return !slices.Contains(unserved, id) }
 
 // TestDocumentIsWhatIsServed drives every operation of the OpenAPI document
-// against the whole stack.
+// against the whole stack, on both databases.
 func TestDocumentIsWhatIsServed(t *testing.T) {
 	t.Parallel()
-	d := newDriver(t)
+	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			newDriver(t, database(t)).drive()
+		})
+	}
+}
+
+// drive asks for everything there is.
+func (d *driver) drive() {
+	d.Helper()
 	d.answersAreClosed()
 	d.routes()
 	d.driveCertificates()
@@ -53,7 +64,7 @@ func TestDocumentIsWhatIsServed(t *testing.T) {
 	driven := d.checker.Driven()
 	for _, o := range d.checker.Operations() {
 		if isDriven := slices.Contains(driven, o.ID); isDriven != served(o.ID) {
-			t.Errorf("operation %s: driven is %v, listed as unserved is %v", o.ID, isDriven, !served(o.ID))
+			d.Errorf("operation %s: driven is %v, listed as unserved is %v", o.ID, isDriven, !served(o.ID))
 		}
 	}
 	d.driveRanges()

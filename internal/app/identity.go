@@ -37,7 +37,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	}
 	office := &panel.Panel{
 		Access: a.access(site, entrance),
-		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks,
+		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.certs,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 	}
 	officeHandler, err := office.Handler()

@@ -22,6 +22,8 @@ const (
 	TokenRevoked Action = "token.revoked"
 
 	WebhookCreated     Action = "webhook.created"
+	WebhookChanged     Action = "webhook.changed"
+	WebhookDeleted     Action = "webhook.deleted"
 	WebhookTested      Action = "webhook.tested"
 	WebhookPaused      Action = "webhook.paused"
 	WebhookResumed     Action = "webhook.resumed"
@@ -78,6 +80,8 @@ var Actions = []struct {
 	{TokenRotated, "rotated an API token"},
 	{TokenRevoked, "revoked an API token"},
 	{WebhookCreated, "made a webhook endpoint"},
+	{WebhookChanged, "changed a webhook endpoint"},
+	{WebhookDeleted, "deleted a webhook endpoint"},
 	{WebhookTested, "tested a webhook endpoint"},
 	{WebhookPaused, "paused a webhook endpoint"},
 	{WebhookResumed, "resumed a webhook endpoint"},

@@ -8,6 +8,7 @@ package db
 import (
 	"context"
 	"database/sql"
+	"database/sql/driver"
 	"errors"
 	"fmt"
 	"time"
@@ -118,8 +119,17 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 // Tx runs f in a transaction: committed when f returns nil, rolled back
 // otherwise. f must use the Tx alone: on SQLite the pool has one connection,
 // which the transaction holds, and a second request would wait for itself.
-func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error {
-	after, err := d.tx(ctx, f)
+func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
+
+// TxVolatile is Tx for what nobody misses after a loss of power, since it says
+// only what a process is doing: it does not wait for the disk. A durable
+// transaction that is committed after it makes it durable too.
+func (d *DB) TxVolatile(ctx context.Context, f func(tx *Tx) error) error {
+	return d.run(ctx, volatile, f)
+}
+
+func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) error {
+	after, err := d.tx(ctx, lasts, f)
 	if err != nil {
 		return err
 	}
@@ -129,8 +139,35 @@ func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error {
 	return nil
 }
 
+// durability is what a commit waits for.
+type durability bool
+
+const (
+	durable  durability = true
+	volatile durability = false
+)
+
+// hasten lets the next transaction of a connection of SQLite be volatile, and
+// gives what ends that.
+func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
+	// With a write-ahead log NORMAL differs from FULL in that a commit does not
+	// wait (sqlite.org/pragma.html, synchronous).
+	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
+		return nil, fmt.Errorf("preparing a volatile transaction: %w", err)
+	}
+	return func() error {
+		_, err := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`)
+		if err == nil {
+			return nil
+		}
+		// No other transaction must have this connection.
+		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
+		return fmt.Errorf("ending a volatile transaction: %w", err)
+	}, nil
+}
+
 // tx runs a transaction and gives what is to be called after its commit.
-func (d *DB) tx(ctx context.Context, f func(tx *Tx) error) (after []func(), err error) {
+func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("taking a connection: %w", err)
@@ -140,6 +177,13 @@ func (d *DB) tx(ctx context.Context, f func(tx *Tx) error) (after []func(), err 
 			err = fmt.Errorf("giving back a connection: %w", e)
 		}
 	}()
+	if lasts == volatile && d.Dialect == SQLite {
+		end, e := hasten(ctx, conn)
+		if e != nil {
+			return nil, e
+		}
+		defer func() { err = errors.Join(err, end()) }()
+	}
 	sqlTx, err := conn.BeginTx(ctx, nil)
 	if err != nil {
 		return nil, fmt.Errorf("beginning a transaction: %w", err)
@@ -151,7 +195,12 @@ func (d *DB) tx(ctx context.Context, f func(tx *Tx) error) (after []func(), err 
 		}
 	}()
 	tx := &Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}
-	err = f(tx)
+	if lasts == volatile && d.Dialect == PostgreSQL {
+		_, err = tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`)
+	}
+	if err == nil {
+		err = f(tx)
+	}
 	ended = true
 	if err != nil {
 		if e := sqlTx.Rollback(); e != nil && !errors.Is(e, sql.ErrTxDone) {

@@ -57,6 +57,67 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 	})
 }
 
+// A volatile transaction is one like others, and leaves the next one durable,
+// however it ended.
+func TestVolatileTransactionsAreAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		setting, fast, safe := `PRAGMA synchronous`, "1", "2"
+		if d.Dialect == db.PostgreSQL {
+			setting, fast = `SHOW synchronous_commit`, "off"
+			// That of tests may be off by itself.
+			if err := d.QueryRowContext(ctx, setting).Scan(&safe); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sees := func(want string, then error) func(tx *db.Tx) error {
+			return func(tx *db.Tx) error {
+				var got string
+				if err := tx.QueryRowContext(ctx, setting).Scan(&got); err != nil || got != want {
+					t.Errorf("%s is %s, want %s: %v", setting, got, want, err)
+				}
+				return then
+			}
+		}
+		boom := errors.New("boom")
+		canceled, cancel := context.WithCancel(ctx)
+		for name, volatile := range map[string]func() error{
+			"committed":   func() error { return d.TxVolatile(ctx, sees(fast, nil)) },
+			"rolled back": func() error { return d.TxVolatile(ctx, sees(fast, boom)) },
+			"canceled": func() error {
+				return d.TxVolatile(canceled, func(*db.Tx) error {
+					cancel()
+					return boom
+				})
+			},
+			"panicked": func() (err error) {
+				defer func() {
+					if recover() != nil {
+						err = boom
+					}
+				}()
+				return d.TxVolatile(ctx, func(*db.Tx) error { panic("a fault") })
+			},
+		} {
+			if err := volatile(); (err == nil) != (name == "committed") {
+				t.Errorf("%s: %v", name, err)
+			}
+			for range 3 {
+				if err := d.Tx(ctx, sees(safe, nil)); err != nil {
+					t.Error(err)
+				}
+			}
+		}
+		if err := d.TxVolatile(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
+			t.Fatal(err)
+		}
+		if n := countInstitutions(t, d); n != 1 {
+			t.Errorf("%d rows after a commit", n)
+		}
+	})
+}
+
 // What is told after the commit can be seen by whoever is told.
 func TestAfterCommitComesAfterTheCommitAlone(t *testing.T) {
 	t.Parallel()

@@ -101,7 +101,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	q := &Queue{db: d, nodeID: cfg.NodeID, workers: workers}
 	switch d.Dialect {
 	case db.PostgreSQL:
-		c, err := river.NewClient(riverpgxv5.New(d.Pool()), rc)
+		c, err := river.NewClient(steadyPostgres{riverpgxv5.New(d.Pool())}, rc)
 		if err != nil {
 			return nil, fmt.Errorf("making the queue: %w", err)
 		}

@@ -162,3 +162,60 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 		}
 	})
 }
+
+// A node that was taken for dead, and lives, ends its job at the moment at which
+// another makes it available: nobody panics, and the job is worked once more.
+func TestRescueWhileTheJobEnds(t *testing.T) {
+	t.Parallel()
+	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
+	ctx := t.Context()
+	working, end, ended := make(chan int, 3), make(chan struct{}), make(chan struct{})
+	silent := open(t, d, "silent", func(_ context.Context, _ string, attempt int) error {
+		working <- attempt
+		<-end
+		return nil
+	})
+	id := insert(t, d, silent, "twice")
+	if err := silent.Start(ctx); err != nil {
+		t.Fatal(err)
+	}
+	<-working
+	other := open(t, d, "other", func(context.Context, string, int) error { return nil })
+	if err := other.Rescue(ctx, time.Now(), func(ctx context.Context, _ *db.Tx, dead job.Rescued) error {
+		if dead.ID != id {
+			t.Errorf("rescued %+v", dead)
+		}
+		close(end)
+		return await(ctx, d, `SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%river_job%'`)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		defer close(ended)
+		if err := await(ctx, d, `SELECT count(*) FROM river_job WHERE state = 'completed'`); err != nil {
+			t.Error(err)
+		}
+	}()
+	if attempt := <-working; attempt != 1 {
+		t.Errorf("the rescue has counted an attempt: %d", attempt)
+	}
+	<-ended
+	if err := silent.Stop(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// await waits until a query counts something.
+func await(ctx context.Context, d *db.DB, query string) error {
+	ctx, cancel := context.WithTimeout(ctx, time.Minute)
+	defer cancel()
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		var n int
+		if err := d.QueryRowContext(ctx, query).Scan(&n); err != nil || n > 0 {
+			return err
+		}
+		<-tick.C
+	}
+}

@@ -144,7 +144,9 @@ func (k *Keys) kept(ctx context.Context, id []byte, institutionID int64) (*Kept,
 // died. A process does not take its own claims for dead.
 func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	now := k.now()
-	err = k.db.Tx(ctx, func(tx *db.Tx) error {
+	// Volatile: who claims is gone with the power, or finds, when it is to keep its
+	// answer, that its claim is.
+	err = k.db.TxVolatile(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO idempotency_keys (id, institution_id, node_id, claim, expires_at) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (id) DO UPDATE SET

@@ -45,10 +45,13 @@ type Token struct {
 	// Hint is the beginning of the secret, by which its owner recognises it.
 	Hint        string
 	Permissions []Permission
-	CreatedAt   time.Time
-	ExpiresAt   *time.Time
-	LastUsedAt  *time.Time
-	RevokedAt   *time.Time
+	// Creator is who made it, as people know them; empty for one that was made
+	// before that was kept.
+	Creator    string
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	LastUsedAt *time.Time
+	RevokedAt  *time.Time
 }
 
 // Has tells whether the token carries any of the permissions.
@@ -93,31 +96,34 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 	if err := bad.Err(); err != nil {
 		return nil, "", err
 	}
-	secret, err := generate()
-	if err != nil {
-		return nil, "", err
+	t := &Token{
+		InstitutionID: institutionID, Name: name, Permissions: slices.Compact(slices.Sorted(slices.Values(permissions))), CreatedAt: now, ExpiresAt: expires,
 	}
-	permissions = slices.Compact(slices.Sorted(slices.Values(permissions)))
-	t := &Token{InstitutionID: institutionID, Name: name, Hint: secret[:hintLen], Permissions: permissions, CreatedAt: now, ExpiresAt: expires}
-	hash := sha256.Sum256([]byte(secret))
-	var end *int64
-	if expires != nil {
-		m := db.Micros(*expires)
-		end = &m
-	}
-	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		if err := tx.QueryRowContext(ctx, `
-			INSERT INTO tokens (institution_id, name, hash, hint, permissions, created_at, expires_at)
-			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
-			institutionID, name, hash[:], t.Hint, join(permissions), db.Micros(now), end).Scan(&t.ID); err != nil {
+	var secret string
+	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		if secret, err = insertTx(ctx, tx, t); err != nil {
 			return err
 		}
-		return s.recordTx(ctx, tx, audit.TokenCreated, t, audit.Detail{"permissions": permissions, "expires_at": expires})
+		return s.recordTx(ctx, tx, audit.TokenCreated, t, audit.Detail{"permissions": t.Permissions, "expires_at": expires})
 	})
 	if err != nil {
 		return nil, "", fmt.Errorf("making the token: %w", err)
 	}
 	return t, secret, nil
+}
+
+// insertTx gives a token its secret and writes it down, made by who acts in the
+// context.
+func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err error) {
+	if secret, err = generate(); err != nil {
+		return "", err
+	}
+	t.Hint, t.Creator = secret[:hintLen], audit.By(ctx).Name
+	hash := sha256.Sum256([]byte(secret))
+	return secret, tx.QueryRowContext(ctx, `
+		INSERT INTO tokens (institution_id, name, hash, hint, permissions, creator, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
+		t.InstitutionID, t.Name, hash[:], t.Hint, join(t.Permissions), t.Creator, db.Micros(t.CreatedAt), micros(t.ExpiresAt)).Scan(&t.ID)
 }
 
 // generate makes a secret of 178 random bits with its checksum, so that a
@@ -156,7 +162,7 @@ func wellFormed(secret string) bool {
 	return subtle.ConstantTimeCompare([]byte(checksum(random[:secretLen])), []byte(random[secretLen:])) == 1
 }
 
-const columns = `id, institution_id, name, hint, permissions, created_at, expires_at, last_used_at, revoked_at`
+const columns = `id, institution_id, name, hint, permissions, creator, created_at, expires_at, last_used_at, revoked_at`
 
 // scan reads a row of columns, and into more what follows them.
 func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error) {
@@ -164,7 +170,7 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 	var permissions string
 	var created int64
 	var expires, used, revoked sql.NullInt64
-	dest := append([]any{&t.ID, &t.InstitutionID, &t.Name, &t.Hint, &permissions, &created, &expires, &used, &revoked}, more...)
+	dest := append([]any{&t.ID, &t.InstitutionID, &t.Name, &t.Hint, &permissions, &t.Creator, &created, &expires, &used, &revoked}, more...)
 	if err := row.Scan(dest...); err != nil {
 		return nil, err
 	}
@@ -187,7 +193,7 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	var inst account.Institution
 	var created int64
 	t, err := scan(s.db.QueryRowContext(ctx, `
-		SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
+		SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.creator, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
 			i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at
 		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, hash[:]),
 		&inst.ID, &inst.UUID, &inst.Slug, &inst.Name, &inst.Prefix, &created)
@@ -203,6 +209,8 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	inst.CreatedAt = db.Time(created)
 	return t, &inst, nil
 }
+
+var errNoToken = fault.New(fault.NotFound, "This institution has no such token.")
 
 var errUnauthorized = fault.New(fault.Unauthorized, "Unauthorized - Invalid API token")
 
@@ -248,6 +256,22 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []*Token,
 	return list, rows.Err()
 }
 
+// Get gives an institution's token.
+func (s *Service) Get(ctx context.Context, institutionID, id int64) (*Token, error) {
+	return getTx(ctx, s.db, institutionID, id)
+}
+
+func getTx(ctx context.Context, q db.Queryer, institutionID, id int64) (*Token, error) {
+	t, err := scan(q.QueryRowContext(ctx, `SELECT `+columns+` FROM tokens WHERE institution_id = $1 AND id = $2`, institutionID, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoToken
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a token: %w", err)
+	}
+	return t, nil
+}
+
 // Revoke ends a token at once; one already ended stays as it is.
 func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -261,7 +285,7 @@ func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
 			err = tx.QueryRowContext(ctx, `SELECT id FROM tokens WHERE id = $1 AND institution_id = $2`, id, institutionID).Scan(&id)
 		}
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.New(fault.NotFound, "This institution has no such token.")
+			return errNoToken
 		}
 		return err
 	})

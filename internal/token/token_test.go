@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -153,4 +154,79 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 			t.Fatalf("last used %v, %v", list[0].LastUsedAt, err)
 		}
 	})
+}
+
+// A rotated token is followed by one of the same rights; the old one works for
+// the overlap, and never longer than it would have.
+func TestRotation(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: "Jane Doe"})
+		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+		s := token.New(d, func() time.Time { return now })
+		mine, other := institution(t, d, "AAA"), institution(t, d, "BBB")
+		end := now.AddDate(0, 0, 90)
+		old, oldSecret, err := s.Create(ctx, mine, "CI", []token.Permission{token.VaultList}, &end)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now = now.AddDate(0, 0, 30)
+		if _, _, _, err := s.Rotate(ctx, other, old.ID, time.Hour); !fault.Is(err, fault.NotFound) {
+			t.Fatalf("another institution rotated it: %v", err)
+		}
+		if _, _, _, err := s.Rotate(ctx, mine, old.ID, token.MaxOverlap+1); !fault.Is(err, fault.Invalid) {
+			t.Errorf("an overlap without end: %v", err)
+		}
+		made, secret, before, err := s.Rotate(ctx, mine, old.ID, 24*time.Hour)
+		if err != nil || made.Name != "CI" || !slices.Equal(made.Permissions, old.Permissions) || made.Creator != "Jane Doe" ||
+			!made.ExpiresAt.Equal(now.AddDate(0, 0, 90)) || !before.ExpiresAt.Equal(now.Add(24*time.Hour)) {
+			t.Fatalf("%+v, %+v, %v", made, before, err)
+		}
+		works := func(secret string) bool {
+			_, _, err := s.Authenticate(ctx, secret)
+			return err == nil
+		}
+		if !works(secret) || !works(oldSecret) {
+			t.Error("one of the two does not work in the overlap")
+		}
+		now = now.Add(24 * time.Hour)
+		if !works(secret) || works(oldSecret) {
+			t.Error("the old token works after the overlap")
+		}
+		if _, _, _, err := s.Rotate(ctx, mine, old.ID, 0); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("a token that ended is rotated: %v", err)
+		}
+		_, third, before, err := s.Rotate(ctx, mine, made.ID, 0)
+		if err != nil || before.RevokedAt == nil || works(secret) || !works(third) {
+			t.Errorf("%+v, %v", before, err)
+		}
+		now = now.AddDate(0, 0, 89).Add(12 * time.Hour)
+		list, err := s.List(ctx, mine)
+		if err != nil || len(list) != 3 || list[0].Creator != "Jane Doe" {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		_, _, before, err = s.Rotate(ctx, mine, list[0].ID, 24*time.Hour)
+		if err != nil || !before.ExpiresAt.Equal(*list[0].ExpiresAt) {
+			t.Errorf("the overlap made the old token live longer: %v, %v", before.ExpiresAt, err)
+		}
+	})
+}
+
+// Every permission has its place in the groups, and presets hold nothing else.
+func TestGroupsHaveEveryPermission(t *testing.T) {
+	t.Parallel()
+	var grouped []token.Permission
+	for _, g := range token.Groups {
+		for _, p := range g.Permissions {
+			grouped = append(grouped, p.Permission)
+		}
+	}
+	if slices.Compare(slices.Sorted(slices.Values(grouped)), slices.Sorted(slices.Values(token.All))) != 0 {
+		t.Errorf("the groups have %v", grouped)
+	}
+	for _, p := range token.Presets {
+		if slices.ContainsFunc(p.Permissions, func(one token.Permission) bool { return !one.Valid() }) || len(p.Permissions) == 0 {
+			t.Errorf("%s: %v", p.Name, p.Permissions)
+		}
+	}
 }

@@ -29,11 +29,7 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q; there are: %s.", string(name), joinNames(Names)))
 	}
 	now := s.now()
-	p := payload{
-		Event: name, WebhookID: endpoint, Timestamp: now.UTC().Format(time.RFC3339Nano), UUID: uuid.Nil.String(), CertificateTitle: "Example certificate",
-		ApplicantEmail: "recipient@example.org", Source: "vault", TriggerContext: "test", EventID: uuid.Must(uuid.NewV7()).String(),
-		ReferenceID: "EXAMPLE-0000000000000000", Status: "approved", FullName: "Example Recipient", IssueDate: now.UTC().Format(time.DateOnly), Test: true,
-	}
+	p := example(name, endpoint, uuid.Must(uuid.NewV7()).String(), now)
 	body, err := json.Marshal(p)
 	if err != nil {
 		return 0, fmt.Errorf("writing the test: %w", err)

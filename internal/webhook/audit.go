@@ -16,11 +16,16 @@ func (s *Service) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, 
 }
 
 func recordTx(ctx context.Context, tx *db.Tx, at time.Time, action audit.Action, institutionID int64, uuid, rawURL string, detail audit.Detail) error {
-	name := ""
-	if u, err := url.Parse(rawURL); err == nil {
-		name = u.Scheme + "://" + u.Host
-	}
 	return audit.RecordTx(ctx, tx, audit.Entry{
-		InstitutionID: institutionID, At: at, Action: action, Detail: detail, Subject: audit.Subject{Type: "webhook", ID: uuid, Name: name},
+		InstitutionID: institutionID, At: at, Action: action, Detail: detail, Subject: audit.Subject{Type: "webhook", ID: uuid, Name: origin(rawURL)},
 	})
+}
+
+// origin is scheme and host of a URL.
+func origin(rawURL string) string {
+	u, err := url.Parse(rawURL)
+	if err != nil {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host
 }

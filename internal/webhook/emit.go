@@ -135,7 +135,7 @@ func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at tim
 
 func subscribersTx(ctx context.Context, tx *db.Tx, institutionID int64, name Name) (list []Endpoint, err error) {
 	rows, err := tx.QueryContext(ctx,
-		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 ORDER BY id`, institutionID)
+		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 AND status <> 'deleted' ORDER BY id`, institutionID)
 	if err != nil {
 		return nil, fmt.Errorf("looking for endpoints: %w", err)
 	}

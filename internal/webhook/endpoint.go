@@ -30,6 +30,8 @@ const (
 	Paused Status = "paused"
 	// SwitchedOff endpoints were stopped by the vault; their events wait.
 	SwitchedOff Status = "switched_off"
+	// In the database "deleted" is one more: such endpoints are there for nobody,
+	// and what is left of them is removed bit by bit.
 )
 
 // Endpoint is where an institution wants its events.
@@ -67,20 +69,12 @@ type Endpoint struct {
 // judged at each delivery by the node that sends it. The headers are added to
 // each delivery.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
-	var bad fault.Fields
 	rawURL = strings.TrimSpace(rawURL)
-	if err := checkURL(rawURL); err != nil {
-		bad.Add("url", err.Error())
-	}
-	for _, e := range events {
-		if !slices.Contains(Names, e) {
-			bad.Add("events", fmt.Sprintf("There is no event %q; there are: %s.", string(e), joinNames(Names)))
-		}
-	}
+	var bad fault.Fields
+	checkURL(&bad, rawURL)
+	checkEvents(&bad, events)
+	checkHeaders(&bad, headers)
 	if err := bad.Err(); err != nil {
-		return nil, "", err
-	}
-	if err := checkHeaders(headers); err != nil {
 		return nil, "", err
 	}
 	secret, err := newSecret()
@@ -89,15 +83,15 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 	}
 	e := &Endpoint{
 		UUID: uuid.NewString(), InstitutionID: institutionID, URL: rawURL,
-		Events: slices.Compact(slices.Sorted(slices.Values(events))), Status: Active, CreatedAt: s.now().UTC(),
+		Events: sortedNames(events), Status: Active, CreatedAt: s.now().UTC(),
 	}
 	sealed, err := s.ring.Seal(keyring.WebhookSecret, []byte(secret), []byte(e.UUID))
 	if err != nil {
 		return nil, "", err
 	}
-	list, err := json.Marshal(append([]Name{}, e.Events...))
+	list, err := storedNames(e.Events)
 	if err != nil {
-		return nil, "", fmt.Errorf("writing the events: %w", err)
+		return nil, "", err
 	}
 	custom, err := s.sealHeaders(e.UUID, headers)
 	if err != nil {
@@ -107,7 +101,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO webhook_endpoints (uuid, institution_id, url, events, secret, headers, status, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-			e.UUID, institutionID, rawURL, string(list), sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID); err != nil {
+			e.UUID, institutionID, rawURL, list, sealed, custom, string(Active), db.Micros(e.CreatedAt)).Scan(&e.ID); err != nil {
 			return err
 		}
 		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"events": append([]Name{}, e.Events...)})
@@ -131,18 +125,36 @@ func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error)
 	return s.ring.Seal(keyring.WebhookHeaders, text, []byte(endpoint))
 }
 
-func checkURL(raw string) error {
-	if len(raw) > maxURL || !utf8.ValidString(raw) {
-		return fmt.Errorf("the URL must not have more than %d characters", maxURL)
+// storedNames writes events as they are stored; none is all.
+func storedNames(events []Name) (string, error) {
+	text, err := json.Marshal(append([]Name{}, events...))
+	if err != nil {
+		return "", fmt.Errorf("writing the events: %w", err)
 	}
+	return string(text), nil
+}
+
+// sortedNames sorts events, each once.
+func sortedNames(events []Name) []Name { return slices.Compact(slices.Sorted(slices.Values(events))) }
+
+func checkURL(bad *fault.Fields, raw string) {
 	u, err := url.Parse(raw)
-	if err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "" {
-		return fmt.Errorf("the URL must begin with https:// and name a host")
+	switch {
+	case len(raw) > maxURL || !utf8.ValidString(raw):
+		bad.Add("url", fmt.Sprintf("The URL must not have more than %d characters.", maxURL))
+	case err != nil || u.Scheme != "http" && u.Scheme != "https" || u.Hostname() == "":
+		bad.Add("url", "The URL must begin with https:// and name a host.")
+	case u.User != nil:
+		bad.Add("url", "The URL must not hold a user name or password.")
 	}
-	if u.User != nil {
-		return fmt.Errorf("the URL must not hold a user name or password")
+}
+
+func checkEvents(bad *fault.Fields, events []Name) {
+	for _, e := range events {
+		if !slices.Contains(Names, e) {
+			bad.Add("events", fmt.Sprintf("There is no event %q; there are: %s.", string(e), joinNames(Names)))
+		}
 	}
-	return nil
 }
 
 func joinNames(names []Name) string {

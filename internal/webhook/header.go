@@ -36,8 +36,7 @@ var reserved = map[string]bool{
 }
 
 // checkHeaders refuses what would shadow what we sign or how we talk.
-func checkHeaders(list []Header) error {
-	var bad fault.Fields
+func checkHeaders(bad *fault.Fields, list []Header) {
 	if len(list) > maxCustom {
 		bad.Add("headers", fmt.Sprintf("There must not be more than %d headers.", maxCustom))
 	}
@@ -56,7 +55,6 @@ func checkHeaders(list []Header) error {
 		}
 		seen[folded] = true
 	}
-	return bad.Err()
 }
 
 // maxLogged bounds what the log keeps of an answer's headers, and of its body.

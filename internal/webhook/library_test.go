@@ -149,7 +149,7 @@ func TestNodeLibrariesOfReceivers(t *testing.T) {
 	}
 }
 
-// drivers call the functions of docs/webhooks.md for one delivery on standard
+// drivers call the functions of the samples for one delivery on standard
 // input, and print what each says.
 var drivers = map[string]struct{ program, file, before, after string }{
 	"js": {program: "node", file: "sample.mjs", after: `
@@ -162,6 +162,11 @@ d = json.load(sys.stdin)
 args = d["secret"], d["headers"], base64.b64decode(d["body"])
 print(str(verify_plain(*args)).lower(), str(verify_standard(*args)).lower())
 `},
+	"php": {program: "php", file: "sample.php", before: "<?php\n", after: `
+$d = json_decode(file_get_contents('php://stdin'), true);
+$args = [$d['secret'], $d['headers'], base64_decode($d['body'])];
+echo var_export(verify_plain(...$args), true), ' ', var_export(verify_standard(...$args), true), "\n";
+`},
 	"go": {program: "go", file: "sample.go", before: "package main\n", after: `
 func main() {
 	var d struct { Secret string; Headers map[string]string; Body []byte }
@@ -173,23 +178,27 @@ func main() {
 `},
 }
 
-// What the documentation tells receivers to do is done, with real deliveries.
-func TestSamplesOfTheDocumentation(t *testing.T) {
+// What receivers are told to do is done, with real deliveries; and the
+// documentation tells them the same.
+func TestSamples(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "webhooks.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	list := letters(t)
-	for language, d := range drivers {
+	if len(webhook.Samples) != len(drivers) {
+		t.Errorf("%d samples are tried of %d", len(drivers), len(webhook.Samples))
+	}
+	for _, s := range webhook.Samples {
+		language := s.Name
+		d, sample := drivers[language], s.Code
 		t.Run(language, func(t *testing.T) {
 			t.Parallel()
-			program := program(t, d.program)
-			_, rest, found := strings.Cut(string(text), "```"+language+"\n")
-			sample, _, _ := strings.Cut(rest, "```")
-			if !found {
-				t.Fatal("there is no sample")
+			if !strings.Contains(string(text), "```"+language+"\n"+sample+"```\n") {
+				t.Error("the documentation says something else")
 			}
+			program := program(t, d.program)
 			if language == "go" {
 				sample = strings.Replace(sample, "import (", "import (\n\"encoding/json\"\n\"fmt\"\n\"os\"\n", 1)
 			}

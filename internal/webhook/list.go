@@ -46,7 +46,7 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 // endpointTx reads an institution's endpoint within a transaction.
 func endpointTx(ctx context.Context, q db.Queryer, institutionID int64, uuid string) (*Endpoint, error) {
 	return scanEndpoint(q.QueryRowContext(ctx,
-		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2`, institutionID, uuid))
+		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2 AND status <> 'deleted'`, institutionID, uuid))
 }
 
 // Endpoint gives an institution's endpoint.
@@ -60,7 +60,7 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []Endpoin
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+endpointColumns+`,
 			(SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' LIMIT 10000) AS waiting)
-		FROM webhook_endpoints e WHERE institution_id = $1 ORDER BY id DESC`, institutionID)
+		FROM webhook_endpoints e WHERE institution_id = $1 AND status <> 'deleted' ORDER BY id DESC`, institutionID)
 	if err != nil {
 		return nil, fmt.Errorf("listing endpoints: %w", err)
 	}

@@ -72,6 +72,10 @@ type LogQuery struct {
 	Before int64
 	// Limit is 1 to 100.
 	Limit int
+	// EventID gives those of one event, by its UUID; CertificateID those of all
+	// events of a certificate.
+	EventID       string
+	CertificateID int64
 }
 
 const deliveryColumns = `d.id, p.uuid, e.uuid, e.name, e.certificate_id IS NULL, d.status, d.attempts, d.tries, d.replay, d.created_at, d.due_at, d.finished_at`
@@ -112,6 +116,13 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 	if err != nil {
 		return nil, err
 	}
+	if len(endpoints) > 0 && (q.EventID != "" || q.CertificateID != 0) {
+		list, err := s.logOfEvents(ctx, institutionID, endpoints, statuses, q)
+		if err != nil {
+			return nil, fmt.Errorf("searching the log: %w", err)
+		}
+		return list, nil
+	}
 	// A page of each endpoint and status, and the newest of them all: the index
 	// has them so, and none of it is read in vain.
 	var list []Delivery
@@ -138,7 +149,7 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 		}
 		return []int64{e.ID}, nil
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1`, institutionID)
+	rows, err := s.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1 AND status <> 'deleted'`, institutionID)
 	if err != nil {
 		return nil, fmt.Errorf("listing endpoints: %w", err)
 	}
@@ -153,11 +164,58 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 	return ids, rows.Err()
 }
 
-func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStatus, q LogQuery) (list []Delivery, err error) {
-	rows, err := s.db.QueryContext(ctx, `
-		SELECT `+deliveryColumns+` FROM `+deliveryTables+`
-		WHERE d.endpoint_id = $1 AND d.status = $2 AND (d.id < $3 OR $3 = 0) ORDER BY d.id DESC LIMIT $4`,
+// logOfEvents gives the deliveries of one event or of one certificate's events:
+// they are few, and found from the event.
+func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoints []int64, statuses []DeliveryStatus, q LogQuery) ([]Delivery, error) {
+	events, arg := `e.uuid = $2`, any(q.EventID)
+	if q.EventID == "" {
+		events, arg = `e.certificate_id = $2`, q.CertificateID
+	}
+	args := []any{institutionID, arg, q.Before, q.Limit}
+	for _, id := range endpoints {
+		args = append(args, id)
+	}
+	for _, status := range statuses {
+		args = append(args, string(status))
+	}
+	return s.deliveries(ctx, `
+		WHERE e.institution_id = $1 AND `+events+` AND (d.id < $3 OR $3 = 0) AND d.endpoint_id IN (`+places(5, len(endpoints))+`)
+			AND d.status IN (`+places(5+len(endpoints), len(statuses))+`) ORDER BY d.id DESC LIMIT $4`, args...)
+}
+
+// maxCount bounds what is counted.
+const maxCount = 10_000
+
+// Counts tells how many deliveries of an institution's endpoint are in each
+// status, each counted up to 10,000.
+func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) (map[DeliveryStatus]int, error) {
+	endpoints, err := s.endpoints(ctx, institutionID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	counts := map[DeliveryStatus]int{}
+	for _, endpoint := range endpoints {
+		for _, status := range DeliveryStatuses {
+			var n int
+			if err := s.db.QueryRowContext(ctx, `
+				SELECT count(*) FROM (SELECT 1 FROM webhook_deliveries WHERE endpoint_id = $1 AND status = $2 LIMIT $3) AS counted`,
+				endpoint, string(status), maxCount).Scan(&n); err != nil {
+				return nil, fmt.Errorf("counting deliveries: %w", err)
+			}
+			counts[status] = min(counts[status]+n, maxCount)
+		}
+	}
+	return counts, nil
+}
+
+func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStatus, q LogQuery) ([]Delivery, error) {
+	return s.deliveries(ctx, `WHERE d.endpoint_id = $1 AND d.status = $2 AND (d.id < $3 OR $3 = 0) ORDER BY d.id DESC LIMIT $4`,
 		endpoint, string(status), q.Before, q.Limit)
+}
+
+// deliveries reads those that a condition chooses.
+func (s *Service) deliveries(ctx context.Context, where string, args ...any) (list []Delivery, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+deliveryColumns+` FROM `+deliveryTables+` `+where, args...)
 	if err != nil {
 		return nil, err
 	}
@@ -176,7 +234,7 @@ func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStat
 func (s *Service) Delivery(ctx context.Context, institutionID, id int64) (*DeliveryDetail, error) {
 	var d DeliveryDetail
 	err := scanDelivery(s.db.QueryRowContext(ctx, `
-		SELECT `+deliveryColumns+`, d.body FROM `+deliveryTables+` WHERE d.id = $1 AND p.institution_id = $2`, id, institutionID), &d.Delivery, &d.Body)
+		SELECT `+deliveryColumns+`, d.body FROM `+deliveryTables+` WHERE d.id = $1 AND p.institution_id = $2 AND p.status <> 'deleted'`, id, institutionID), &d.Delivery, &d.Body)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoDelivery
 	}

@@ -28,11 +28,11 @@ const (
 
 // Sweep does what happens by the clock: it tells owners of endpoints that fail,
 // switches those off that fail for days, gives up what waited too long for a
-// stopped one, and forgets old entries of the log and old secrets. It is harmless
+// stopped one, removes what is left of deleted ones, and forgets old entries of the log and old secrets. It is harmless
 // to run on several nodes at once.
 func (d *Deliverer) Sweep(ctx context.Context) error {
 	now := d.hooks.now()
-	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.forgetLog, d.hooks.forgetSecrets} {
+	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.bury, d.forgetLog, d.hooks.forgetSecrets} {
 		if err := step(ctx, now); err != nil {
 			return fmt.Errorf("sweeping webhooks: %w", err)
 		}
@@ -122,7 +122,7 @@ func (d *Deliverer) ids(ctx context.Context, query string, args ...any) (ids []i
 // oldest alone: what is younger has its time still.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-keepStopped))
-	stopped, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status <> 'active' AND stopped_at < $1 ORDER BY id`, before)
+	stopped, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status NOT IN ('active', 'deleted') AND stopped_at < $1 ORDER BY id`, before)
 	if err != nil {
 		return err
 	}

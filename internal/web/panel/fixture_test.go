@@ -16,8 +16,10 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
@@ -70,6 +72,27 @@ func (g *people) IsOperator(_ context.Context, userID int64) (bool, error) {
 	return g.operators[userID], nil
 }
 
+// finder finds no certificate, but one by its reference id.
+type finder map[string]*cert.Certificate
+
+var errNoCertificate = fault.New(fault.NotFound, "No such certificate.")
+
+func (f finder) ByUUID(_ context.Context, institutionID int64, id string) (*cert.Certificate, error) {
+	for _, c := range f {
+		if c.UUID == id && c.InstitutionID == institutionID {
+			return c, nil
+		}
+	}
+	return nil, errNoCertificate
+}
+
+func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate, error) {
+	if c, ok := f[typed]; ok {
+		return c, nil
+	}
+	return nil, errNoCertificate
+}
+
 // office is the panel in the middleware it runs in, with two institutions.
 type office struct {
 	tb      testing.TB
@@ -105,7 +128,7 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	now := func() time.Time { return o.at }
 	o.panel = &Panel{
 		Access: o.access(now),
-		Site:   site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Limit: limit.NewCounter(0, now),
+		Site:   site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Find: finder{}, Limit: limit.NewCounter(0, now),
 		BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler),
 	}
 	inner, err := o.panel.Handler()

@@ -33,6 +33,9 @@ var entries = [][]entry{
 	},
 }
 
+// elsewhere are pages of an entry that are not below its path.
+var elsewhere = map[string]string{"webhooks": "deliveries"}
+
 // operatorEntries are the navigation of the installation.
 var operatorEntries = [][]entry{{
 	{"/operator", "Installation", "dashboard", ""},
@@ -45,6 +48,18 @@ var operatorEntries = [][]entry{{
 type item struct {
 	Path, Label, Icon string
 	Current           bool
+	// also is what else is below it.
+	also string
+}
+
+// leads tells whether a page is below the entry, and how near.
+func (i *item) leads(path string) int {
+	for _, below := range []string{i.Path, i.also} {
+		if below != "" && (path == below || strings.HasPrefix(path, below+"/")) {
+			return len(i.Path)
+		}
+	}
+	return 0
 }
 
 // frame is what the layout knows of a visit.
@@ -84,7 +99,11 @@ func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path
 			path, pattern, may := resolve(e)
 			there := slices.ContainsFunc(p.table, func(one route) bool { return one.pattern == pattern && !one.hidden })
 			if may && there {
-				items = append(items, item{Path: path, Label: e.label, Icon: e.icon})
+				one := item{Path: path, Label: e.label, Icon: e.icon}
+				if also := elsewhere[e.path]; also != "" {
+					one.also = strings.TrimSuffix(path, e.path) + also
+				}
+				items = append(items, one)
 			}
 		}
 		if len(items) > 0 {
@@ -101,7 +120,7 @@ func mark(groups [][]item, path string) {
 	for _, group := range groups {
 		for i := range group {
 			one := &group[i]
-			if (path == one.Path || strings.HasPrefix(path, one.Path+"/")) && (best == nil || len(one.Path) > len(best.Path)) {
+			if near := one.leads(path); near > 0 && (best == nil || near > best.leads(path)) {
 				best = one
 			}
 		}

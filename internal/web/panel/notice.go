@@ -9,6 +9,16 @@ import (
 
 // notices are what pages tell of a deed that was done.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
+	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
+	"webhook_promoted": "The new secret alone keys X-Webhook-Signature from now on.",
+	"webhook_changed":  "The endpoint was changed.",
+	"webhook_deleted":  "The endpoint was deleted.",
+	"webhook_tested":   "A test is on its way. This page looks again by itself until it has arrived.",
+	"webhook_replayed": "What had failed is sent again, behind what happens now.",
+	"webhook_nothing":  "Nothing has failed since then.",
+	"delivery_again":   "The delivery is sent again.",
+
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
 
 	"member_changed":     "The member was changed.",

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -74,6 +75,12 @@ type Members interface {
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 
+// Finder finds certificates by what people have of them.
+type Finder interface {
+	ByUUID(ctx context.Context, institutionID int64, uuid string) (*cert.Certificate, error)
+	ByReference(ctx context.Context, typed string) (*cert.Certificate, error)
+}
+
 // Panel serves the panel's pages.
 type Panel struct {
 	Access
@@ -83,6 +90,7 @@ type Panel struct {
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
+	Find    Finder
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// BaseURL is the address of the vault.

@@ -14,12 +14,21 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/webhook"
 )
 
 // samples makes a record for each {name} in the paths of routes.
 func (o *office) samples(t *testing.T, inst account.Institution) map[string]string {
 	t.Helper()
 	made, _, err := o.panel.Tokens.Create(t.Context(), inst.ID, "Sample", token.All, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hook, _, err := o.panel.Hooks.Create(t.Context(), inst.ID, "https://hooks.example.org/path", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	delivery, err := o.panel.Hooks.Test(t.Context(), inst.ID, hook.UUID, webhook.Approved)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -44,7 +53,8 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 		t.Fatal(err)
 	}
 	return map[string]string{
-		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
+		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
+		"member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
 	}
 }
 

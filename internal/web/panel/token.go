@@ -20,6 +20,7 @@ type tokenRow struct {
 	State string
 }
 
+// endsSoon is from when on a token is marked.
 const endsSoon = 7 * 24 * time.Hour
 
 func (p *Panel) tokenRow(t *token.Token) tokenRow {
@@ -35,8 +36,8 @@ func (p *Panel) tokenRow(t *token.Token) tokenRow {
 	return row
 }
 
-// Works tells whether the token opens anything.
-func (t tokenRow) Works() bool { return t.State == "active" || t.State == "ends" }
+// Open tells whether the token opens anything.
+func (t tokenRow) Open() bool { return t.State == "active" || t.State == "ends" }
 
 type tokenList struct {
 	Visit *Visit
@@ -56,12 +57,12 @@ func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list := tokenList{Visit: v, Ended: r.URL.Query().Get("show") == "ended"}
 	for _, t := range all {
 		row := p.tokenRow(t)
-		if row.Works() {
+		if row.Open() {
 			list.Active++
 		} else {
 			list.Over++
 		}
-		if row.Works() != list.Ended {
+		if row.Open() != list.Ended {
 			list.Rows = append(list.Rows, row)
 		}
 	}
@@ -75,20 +76,63 @@ func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 	if err != nil {
 		return tokenRow{}, errNoToken
 	}
-	all, err := p.Tokens.List(r.Context(), v.Institution().ID)
+	t, err := p.Tokens.Get(r.Context(), v.Institution().ID, id)
 	if err != nil {
 		return tokenRow{}, err
 	}
-	i := slices.IndexFunc(all, func(t *token.Token) bool { return t.ID == id })
-	if i < 0 {
-		return tokenRow{}, errNoToken
-	}
-	return p.tokenRow(all[i]), nil
+	return p.tokenRow(t), nil
 }
 
+// tokenAsk is a token that something is to be done to.
 type tokenAsk struct {
 	Visit *Visit
 	Token tokenRow
+	// Overlap is what is chosen of overlaps.
+	Overlap string
+}
+
+// overlap is for how long the old token of a rotation may work on.
+type overlap struct {
+	Value, Label string
+	Time         time.Duration
+}
+
+var overlaps = []overlap{
+	{"0", "It ends at once", 0}, {"1h", "One hour", time.Hour}, {"24h", "One day", 24 * time.Hour}, {"7d", "One week", 7 * 24 * time.Hour},
+}
+
+// usualOverlap is what is chosen for who chooses nothing.
+const usualOverlap = "24h"
+
+// Overlaps gives how long the old token may work on.
+func (tokenAsk) Overlaps() []overlap { return overlaps }
+
+// askRotateToken asks how a token is to be followed by another.
+func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	t, err := p.tokenOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "token_rotate.html", tokenAsk{v, t, usualOverlap})
+}
+
+// rotateToken makes a token that follows another, and shows it this once.
+func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	t, err := p.tokenOf(r, v)
+	if err != nil {
+		return err
+	}
+	ask := tokenAsk{v, t, r.PostForm.Get("overlap")}
+	i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == ask.Overlap })
+	if i < 0 {
+		return p.again(w, r, "token_rotate.html", ask, fault.OfField("overlap", "Choose how long the old token works on."))
+	}
+	made, secret, old, err := p.Tokens.Rotate(r.Context(), v.Institution().ID, t.ID, overlaps[i].Time)
+	if err != nil {
+		return p.again(w, r, "token_rotate.html", ask, err)
+	}
+	before := p.tokenRow(old)
+	return p.draw(w, r, "token_made.html", madeToken{Visit: v, Token: p.tokenRow(made), Secret: secret, Try: p.tryLine(made, secret), Old: &before})
 }
 
 // askRevokeToken asks whether a token is to end.
@@ -97,7 +141,7 @@ func (p *Panel) askRevokeToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "token_revoke.html", tokenAsk{v, t})
+	return p.draw(w, r, "token_revoke.html", tokenAsk{Visit: v, Token: t})
 }
 
 // revokeToken ends a token.

@@ -11,3 +11,10 @@ for (const menu of document.querySelectorAll("details.menu")) {
     menu.querySelector("summary").focus();
   });
 }
+
+// Who ticks one of some means only these.
+for (const picker of document.querySelectorAll("[data-picks]")) {
+  picker.addEventListener("change", () => {
+    document.getElementById(picker.dataset.picks).checked = true;
+  });
+}

@@ -1,0 +1,98 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+type webhookUpdate struct {
+	endpointCommand
+
+	URL       *string  `help:"Where events are sent from now on."                                        name:"url"`
+	Event     []string `help:"An event to send; may be repeated. These become all that are sent."        placeholder:"E"`
+	AllEvents bool     `help:"Send every event."`
+	Header    []string `help:"A header to add to each delivery; may be repeated. These become all of them." placeholder:"NAME:VALUE" sep:"none"`
+	NoHeaders bool     `help:"Add no header any more."`
+}
+
+// Run changes the endpoint.
+func (h *webhookUpdate) Run(c *console) error {
+	if len(h.Event) > 0 && h.AllEvents || len(h.Header) > 0 && h.NoHeaders {
+		return &usageError{errors.New("--event and --all-events, and --header and --no-headers, exclude each other")}
+	}
+	change := webhook.Change{URL: h.URL}
+	if len(h.Event) > 0 || h.AllEvents {
+		events := eventNames(h.Event)
+		change.Events = &events
+	}
+	if len(h.Header) > 0 || h.NoHeaders {
+		headers := headersOf(h.Header)
+		change.Headers = &headers
+	}
+	if change == (webhook.Change{}) {
+		return &usageError{errors.New("say what to change: --url, --event, --all-events, --header or --no-headers")}
+	}
+	return h.run(c, func(hooks *webhook.Service, institution int64) error {
+		if err := hooks.Update(c.ctx, institution, h.ID, change); err != nil {
+			return err
+		}
+		e, err := hooks.Endpoint(c.ctx, institution, h.ID)
+		if err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID     string         `json:"id"`
+			URL    string         `json:"url"`
+			Events []webhook.Name `json:"events"`
+		}{e.UUID, e.URL, append([]webhook.Name{}, e.Events...)}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Endpoint %s is changed.\n", e.UUID)
+		})
+	})
+}
+
+type webhookDelete struct {
+	endpointCommand
+
+	Yes bool `help:"Delete it: what waits for it and its log are gone. This cannot be undone."`
+}
+
+// Run deletes the endpoint.
+func (h *webhookDelete) Run(c *console) error {
+	return h.run(c, func(hooks *webhook.Service, institution int64) error {
+		e, err := hooks.Endpoint(c.ctx, institution, h.ID)
+		if err != nil {
+			return err
+		}
+		if !h.Yes {
+			return &usageError{fmt.Errorf("endpoint %s sends to %s; what waits for it and its log would be gone: add --yes to delete it", e.UUID, e.URL)}
+		}
+		if err := hooks.Delete(c.ctx, institution, h.ID); err != nil {
+			return err
+		}
+		return c.answer(struct {
+			ID      string `json:"id"`
+			Deleted bool   `json:"deleted"`
+		}{h.ID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Endpoint %s is deleted.\n", h.ID) })
+	})
+}
+
+func eventNames(given []string) []webhook.Name {
+	events := make([]webhook.Name, len(given))
+	for i, e := range given {
+		events[i] = webhook.Name(e)
+	}
+	return events
+}
+
+func headersOf(given []string) []webhook.Header {
+	headers := make([]webhook.Header, len(given))
+	for i, text := range given {
+		name, value, _ := strings.Cut(text, ":")
+		headers[i] = webhook.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)}
+	}
+	return headers
+}

@@ -1,0 +1,72 @@
+package token
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// MaxOverlap is how long the old token of a rotation may work on at most.
+const MaxOverlap = 30 * 24 * time.Hour
+
+// Works tells whether the token opens anything at a time.
+func (t *Token) Works(now time.Time) bool {
+	return t.RevokedAt == nil && (t.ExpiresAt == nil || t.ExpiresAt.After(now))
+}
+
+// Rotate makes a token that follows another: with its name and permissions, good
+// for as long as that one was from its beginning. The old one works on for the
+// overlap, so that nothing stops while programs change over, and never longer
+// than it would have; without an overlap it ends at once. Both are given as they
+// are then.
+func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap time.Duration) (made *Token, secret string, old *Token, err error) {
+	if overlap < 0 || overlap > MaxOverlap {
+		return nil, "", nil, fault.OfField("overlap", fmt.Sprintf("The old token can work on for %d days at most.", MaxOverlap/(24*time.Hour)))
+	}
+	now := s.now().UTC()
+	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		if old, err = getTx(ctx, tx, institutionID, id); err != nil {
+			return err
+		}
+		if !old.Works(now) {
+			return fault.New(fault.BadRequest, "This token does not work any more: make a new one instead.")
+		}
+		made = &Token{InstitutionID: institutionID, Name: old.Name, Permissions: old.Permissions, CreatedAt: now}
+		if old.ExpiresAt != nil {
+			end := now.Add(old.ExpiresAt.Sub(old.CreatedAt))
+			made.ExpiresAt = &end
+		}
+		end := now.Add(overlap)
+		if old.ExpiresAt == nil || end.Before(*old.ExpiresAt) {
+			old.ExpiresAt = &end
+		}
+		if overlap == 0 {
+			old.RevokedAt = &now
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE tokens SET expires_at = $2, revoked_at = $3 WHERE id = $1`,
+			old.ID, db.Micros(*old.ExpiresAt), micros(old.RevokedAt)); err != nil {
+			return err
+		}
+		if secret, err = insertTx(ctx, tx, made); err != nil {
+			return err
+		}
+		return s.recordTx(ctx, tx, audit.TokenRotated, made, audit.Detail{"old": old.ID, "old_ends_at": old.ExpiresAt, "expires_at": made.ExpiresAt})
+	})
+	if err != nil {
+		return nil, "", nil, fmt.Errorf("rotating a token: %w", err)
+	}
+	return made, secret, old, nil
+}
+
+// micros is a time as it is stored where none is null.
+func micros(t *time.Time) *int64 {
+	if t == nil {
+		return nil
+	}
+	m := db.Micros(*t)
+	return &m
+}

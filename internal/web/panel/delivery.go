@@ -1,0 +1,274 @@
+package panel
+
+import (
+	"bytes"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
+
+// deliveryRow is a delivery as pages show it.
+type deliveryRow struct{ *webhook.Delivery }
+
+// ShortEvent is the event's name without what all have in common.
+func (d deliveryRow) ShortEvent() string {
+	_, after, found := strings.Cut(string(d.Event), ".")
+	if !found {
+		return string(d.Event)
+	}
+	return after
+}
+
+// Pending tells whether an attempt is to come.
+func (d deliveryRow) Pending() bool { return d.Status == webhook.DeliveryPending }
+
+func deliveryRows(list []webhook.Delivery) []deliveryRow {
+	rows := make([]deliveryRow, len(list))
+	for i := range list {
+		rows[i] = deliveryRow{&list[i]}
+	}
+	return rows
+}
+
+// deliveriesPage is the log of deliveries: of the institution, or of one of its
+// endpoints.
+type deliveriesPage struct {
+	Visit *Visit
+	// Endpoint is its UUID, empty for all; Status is one, empty for all.
+	Endpoint, Status string
+	// Search is what was typed, NotFound that nothing has it.
+	Search string
+	// Hosts name the endpoints by their UUID.
+	Hosts     map[string]string
+	Endpoints []webhookRow
+	Tabs      []tab
+	Rows      []deliveryRow
+
+	Newer, Older string
+}
+
+// tab is a view of a list, as its address chooses it.
+type tab struct {
+	Label, Path, Count string
+	Current            bool
+}
+
+// deliveriesOnAPage is how many deliveries a page shows.
+const deliveriesOnAPage = 25
+
+var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Waiting"}, {"delivered", "Delivered"}, {"exhausted", "Failed"}}
+
+// deliveries is the log of what was sent and is to be.
+func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	asked := r.URL.Query()
+	page := &deliveriesPage{Visit: v, Endpoint: asked.Get("endpoint"), Status: asked.Get("status"), Search: strings.TrimSpace(asked.Get("q")), Hosts: map[string]string{}}
+	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
+	if err != nil {
+		return err
+	}
+	for i := range list {
+		row := webhookRow{&list[i], p.Now()}
+		page.Endpoints = append(page.Endpoints, row)
+		page.Hosts[row.UUID] = row.Host()
+	}
+	if page.Status != "" && !slices.Contains(webhook.DeliveryStatuses, webhook.DeliveryStatus(page.Status)) {
+		page.Status = ""
+	}
+	if id, err := strconv.ParseInt(page.Search, 10, 64); err == nil {
+		if _, err := p.Hooks.Delivery(r.Context(), v.Institution().ID, id); err == nil {
+			return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "")
+		} else if !fault.Is(err, fault.NotFound) {
+			return err
+		}
+	}
+	if err := p.fillDeliveries(r, v, page, asked.Get("before")); err != nil {
+		return err
+	}
+	return p.draw(w, r, "deliveries.html", page)
+}
+
+// fillDeliveries looks up what a page of the log shows. An endpoint that there is
+// not is not found.
+func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, before string) error {
+	q := webhook.LogQuery{Status: webhook.DeliveryStatus(page.Status), Limit: deliveriesOnAPage + 1}
+	if before != "" {
+		q.Before, _ = strconv.ParseInt(before, 10, 64) // what is none begins with the newest
+	}
+	counts, err := p.Hooks.Counts(r.Context(), v.Institution().ID, page.Endpoint)
+	if err != nil {
+		return err
+	}
+	for _, one := range deliveryTabs {
+		t := tab{Label: one.label, Path: page.at(one.status, 0), Current: one.status == page.Status}
+		if one.status != "" && page.Search == "" {
+			t.Count = upTo(counts[webhook.DeliveryStatus(one.status)])
+		}
+		page.Tabs = append(page.Tabs, t)
+	}
+	if page.Search != "" {
+		if found, err := p.searched(r, v, page.Search, &q); err != nil || !found {
+			return err
+		}
+	}
+	log, err := p.Hooks.Log(r.Context(), v.Institution().ID, page.Endpoint, q)
+	if err != nil {
+		return err
+	}
+	if len(log) > deliveriesOnAPage {
+		log = log[:deliveriesOnAPage]
+		page.Older = page.at(page.Status, log[deliveriesOnAPage-1].ID)
+	}
+	if q.Before != 0 {
+		page.Newer = page.at(page.Status, 0)
+	}
+	page.Rows = deliveryRows(log)
+	return nil
+}
+
+// searched finds out what was typed: the id of an event, or the UUID or reference
+// id of a certificate of this institution.
+func (p *Panel) searched(r *http.Request, v *Visit, typed string, q *webhook.LogQuery) (found bool, err error) {
+	id, parseErr := uuid.Parse(typed)
+	if parseErr != nil {
+		c, err := p.Find.ByReference(r.Context(), typed)
+		if fault.Is(err, fault.NotFound) || err == nil && c.InstitutionID != v.Institution().ID {
+			return false, nil
+		}
+		if err != nil {
+			return false, err
+		}
+		q.CertificateID = c.ID
+		return true, nil
+	}
+	c, err := p.Find.ByUUID(r.Context(), v.Institution().ID, id.String())
+	switch {
+	case err == nil:
+		q.CertificateID = c.ID
+	case fault.Is(err, fault.NotFound):
+		q.EventID = id.String()
+	default:
+		return false, err
+	}
+	return true, nil
+}
+
+// at is the address of the log in a status, from a delivery on.
+func (g *deliveriesPage) at(status string, before int64) string {
+	q := url.Values{}
+	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "q": g.Search} {
+		if value != "" {
+			q.Set(name, value)
+		}
+	}
+	if before != 0 {
+		q.Set("before", strconv.FormatInt(before, 10))
+	}
+	if len(q) == 0 {
+		return g.Visit.Path("deliveries")
+	}
+	return g.Visit.Path("deliveries") + "?" + q.Encode()
+}
+
+// deliveryPage is one delivery with all that was sent and answered.
+type deliveryPage struct {
+	Visit    *Visit
+	Delivery deliveryRow
+	Endpoint webhookRow
+	Body     string
+	Attempts []attemptView
+}
+
+// attemptView is an attempt as pages show it.
+type attemptView struct {
+	webhook.Attempt
+
+	Sent, Received []headerLine
+}
+
+type headerLine struct{ Name, Value string }
+
+// Good tells whether it arrived.
+func (a attemptView) Good() bool { return a.Outcome == webhook.Delivered }
+
+// Took is how long it took.
+func (a attemptView) Took() string { return strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms" }
+
+// Reason is the words of the status.
+func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
+
+// outcomes are how attempts end, in words.
+var outcomes = map[webhook.Outcome]string{
+	webhook.Delivered: "Delivered", webhook.Answered: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
+	webhook.Untrusted: "TLS failed", webhook.Unresolved: "Host not found", webhook.Blocked: "Address not allowed", webhook.Broken: "Connection broke",
+}
+
+// Says is how it ended, in words.
+func (a attemptView) Says() string { return outcomes[a.Outcome] }
+
+// refreshEvery is after how many seconds the page of a delivery that is due looks
+// again by itself.
+const refreshEvery = "3"
+
+// delivery is one delivery with its attempts.
+func (p *Panel) delivery(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	id, err := strconv.ParseInt(r.PathValue("delivery"), 10, 64)
+	if err != nil {
+		return errNoDelivery
+	}
+	d, err := p.Hooks.Delivery(r.Context(), v.Institution().ID, id)
+	if err != nil {
+		return err
+	}
+	e, err := p.Hooks.Endpoint(r.Context(), v.Institution().ID, d.Endpoint)
+	if err != nil {
+		return err
+	}
+	page := deliveryPage{Visit: v, Delivery: deliveryRow{&d.Delivery}, Endpoint: webhookRow{e, p.Now()}, Body: indented(d.Body)}
+	for _, a := range slices.Backward(d.Log) {
+		page.Attempts = append(page.Attempts, attemptView{a, headerLines(a.RequestHeaders), headerLines(a.ResponseHeaders)})
+	}
+	if d.DueAt != nil && !d.DueAt.After(p.Now()) && !page.Endpoint.Stopped() {
+		w.Header().Set("Refresh", refreshEvery)
+	}
+	return p.draw(w, r, "delivery.html", page)
+}
+
+func headerLines(h http.Header) []headerLine {
+	var list []headerLine
+	for name, values := range h {
+		list = append(list, headerLine{name, strings.Join(values, ", ")})
+	}
+	slices.SortFunc(list, func(a, b headerLine) int { return strings.Compare(strings.ToLower(a.Name), strings.ToLower(b.Name)) })
+	return list
+}
+
+// indented writes JSON for people; what is none stays as it is.
+func indented(body string) string {
+	var b bytes.Buffer
+	if err := json.Indent(&b, []byte(body), "", "  "); err != nil {
+		return body
+	}
+	return b.String()
+}
+
+// redeliver sends a delivery again.
+func (p *Panel) redeliver(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	id, err := strconv.ParseInt(r.PathValue("delivery"), 10, 64)
+	if err != nil {
+		return errNoDelivery
+	}
+	if err := p.Hooks.Redeliver(r.Context(), v.Institution().ID, id); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "delivery_again")
+}

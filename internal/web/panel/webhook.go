@@ -1,0 +1,232 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// webhookRow is an endpoint as pages show it.
+type webhookRow struct {
+	*webhook.Endpoint
+
+	now time.Time
+}
+
+// Host is what people know it by: the path may hold a key.
+func (e webhookRow) Host() string {
+	u, err := url.Parse(e.URL)
+	if err != nil {
+		return e.URL
+	}
+	return u.Host
+}
+
+// State is how it does, in a word: active, failing, held, paused, off.
+func (e webhookRow) State() string {
+	switch {
+	case e.Status == webhook.Paused:
+		return "paused"
+	case e.Status == webhook.SwitchedOff:
+		return "off"
+	case e.BreakerOpen:
+		return "held"
+	case e.FailingSince != nil:
+		return "failing"
+	}
+	return "active"
+}
+
+// Stopped tells whether nothing is sent to it.
+func (e webhookRow) Stopped() bool { return e.Status != webhook.Active }
+
+// Rotating tells whether two secrets sign.
+func (e webhookRow) Rotating() bool { return e.OverlapUntil != nil && e.now.Before(*e.OverlapUntil) }
+
+// Gone tells whether it was switched off since its server wants no more.
+func (e webhookRow) Gone() bool { return e.StopReason == webhook.ReasonGone }
+
+// WaitingShown is how many deliveries wait, as they are counted.
+func (e webhookRow) WaitingShown() string { return upTo(e.Waiting) }
+
+// mostCounted is how far deliveries are counted.
+const mostCounted = 10_000
+
+func upTo(n int) string {
+	if n >= mostCounted {
+		return "10,000 or more"
+	}
+	return strconv.Itoa(n)
+}
+
+type webhookList struct {
+	Visit *Visit
+	Rows  []webhookRow
+}
+
+// webhooks lists the endpoints of the institution, and how they do.
+func (p *Panel) webhooks(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
+	if err != nil {
+		return err
+	}
+	page := webhookList{Visit: v}
+	for i := range list {
+		page.Rows = append(page.Rows, webhookRow{&list[i], p.Now()})
+	}
+	return p.draw(w, r, "webhooks.html", page)
+}
+
+// webhookOf gives the endpoint that the path names. One of another institution
+// is not found.
+func (p *Panel) webhookOf(r *http.Request, v *Visit) (webhookRow, error) {
+	e, err := p.Hooks.Endpoint(r.Context(), v.Institution().ID, r.PathValue("webhook"))
+	return webhookRow{e, p.Now()}, err
+}
+
+// webhookPage is the page of one endpoint.
+type webhookPage struct {
+	Visit    *Visit
+	Endpoint webhookRow
+	Counts   map[webhook.DeliveryStatus]int
+	Recent   []deliveryRow
+	Names    []webhook.Name
+	// Since is what was typed for a replay.
+	Since string
+}
+
+// Count is how many deliveries are in a status.
+func (g webhookPage) Count(status string) string {
+	return upTo(g.Counts[webhook.DeliveryStatus(status)])
+}
+
+// recentDeliveries is how many the page of an endpoint shows.
+const recentDeliveries = 10
+
+// webhook is the page of one endpoint.
+func (p *Panel) webhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.webhookPage(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "webhook.html", page)
+}
+
+func (p *Panel) webhookPage(r *http.Request, v *Visit) (*webhookPage, error) {
+	e, err := p.webhookOf(r, v)
+	if err != nil {
+		return nil, err
+	}
+	page := &webhookPage{Visit: v, Endpoint: e, Names: webhook.Names, Since: p.Now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)}
+	if page.Counts, err = p.Hooks.Counts(r.Context(), v.Institution().ID, e.UUID); err != nil {
+		return nil, err
+	}
+	log, err := p.Hooks.Log(r.Context(), v.Institution().ID, e.UUID, webhook.LogQuery{Limit: recentDeliveries})
+	if err != nil {
+		return nil, err
+	}
+	page.Recent = deliveryRows(log)
+	return page, nil
+}
+
+// act does something to the endpoint that the path names, and leads back to its
+// page with a notice.
+func (p *Panel) act(w http.ResponseWriter, r *http.Request, v *Visit, notice string, do func(id string) error) error {
+	id := r.PathValue("webhook")
+	if err := do(id); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "webhooks/"+id, notice)
+}
+
+// pauseWebhook stops sending.
+func (p *Panel) pauseWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.act(w, r, v, "webhook_paused", func(id string) error { return p.Hooks.Pause(r.Context(), v.Institution().ID, id) })
+}
+
+// resumeWebhook sends again.
+func (p *Panel) resumeWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.act(w, r, v, "webhook_resumed", func(id string) error { return p.Hooks.Resume(r.Context(), v.Institution().ID, id) })
+}
+
+// promoteWebhook has the new secret of a rotation sign alone where one can.
+func (p *Panel) promoteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.act(w, r, v, "webhook_promoted", func(id string) error { return p.Hooks.Promote(r.Context(), v.Institution().ID, id) })
+}
+
+// testWebhook sends an example, and leads to how it goes.
+func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	id, err := p.Hooks.Test(r.Context(), v.Institution().ID, r.PathValue("webhook"), webhook.Name(r.PostForm.Get("event")))
+	if err != nil {
+		return p.atWebhook(w, r, v, err)
+	}
+	return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
+}
+
+// replayWebhook sends again what failed since a day.
+func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
+	if err != nil {
+		return p.atWebhook(w, r, v, fault.OfField("since", "Give the first day as YYYY-MM-DD."))
+	}
+	n, err := p.Hooks.Replay(r.Context(), v.Institution().ID, r.PathValue("webhook"), since)
+	if err != nil {
+		return p.atWebhook(w, r, v, err)
+	}
+	notice := "webhook_replayed"
+	if n == 0 {
+		notice = "webhook_nothing"
+	}
+	return p.lead(w, r, v, "webhooks/"+r.PathValue("webhook"), notice)
+}
+
+// atWebhook shows the page of an endpoint with what is wrong with a form on it.
+func (p *Panel) atWebhook(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
+	page, missing := p.webhookPage(r, v)
+	if missing != nil {
+		return missing
+	}
+	if since := r.PostForm.Get("since"); since != "" {
+		page.Since = since
+	}
+	return p.again(w, r, "webhook.html", page, err)
+}
+
+// askDeleteWebhook asks whether an endpoint is to go.
+func (p *Panel) askDeleteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.webhookPage(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "webhook_delete.html", page)
+}
+
+// deleteWebhook ends an endpoint for good.
+func (p *Panel) deleteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if err := p.Hooks.Delete(r.Context(), v.Institution().ID, r.PathValue("webhook")); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "webhooks", "webhook_deleted")
+}
+
+type signaturesPage struct {
+	Visit   *Visit
+	Samples []webhook.Sample
+	Shown   webhook.Sample
+}
+
+// signatures shows how a receiver checks what is sent, in a language.
+func (p *Panel) signatures(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page := signaturesPage{Visit: v, Samples: webhook.Samples, Shown: webhook.Samples[0]}
+	i := slices.IndexFunc(webhook.Samples, func(s webhook.Sample) bool { return s.Name == r.URL.Query().Get("language") })
+	if i >= 0 {
+		page.Shown = webhook.Samples[i]
+	}
+	return p.draw(w, r, "webhook_signatures.html", page)
+}

@@ -1,0 +1,268 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+var signingRule = regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`)
+
+// exec changes what no operation can bring about.
+func (o *office) exec(query string, args ...any) {
+	o.tb.Helper()
+	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(o.tb.Context(), query, args...)
+		return err
+	}); err != nil {
+		o.tb.Fatal(err)
+	}
+}
+
+func (o *office) hook(t *testing.T) *webhook.Endpoint {
+	t.Helper()
+	e, _, err := o.panel.Hooks.Create(t.Context(), o.mine.ID, "https://hooks.example.org/in?key=k", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return e
+}
+
+func TestEndpointIsMadeAndChanged(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	says(t, "empty", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
+	form := o.get("developer", "/panel/nwu/webhooks/new")
+	says(t, "form", form, http.StatusOK, "A certificate was revoked; the reason is with it.", `"revocation_reason": "An example of a reason."`)
+	w := o.post("developer", "/panel/nwu/webhooks", url.Values{
+		"url": {"https://hooks.example.org/in?key=k"}, "which": {"some"}, "events": {string(webhook.Approved), string(webhook.Revoked)}, "headers": {"X-Api-Key: s3cret\r\n\r\n"},
+	})
+	says(t, "made", w, http.StatusOK, "not shown again", "hooks.example.org")
+	secret := signingRule.FindString(w.Body.String())
+	list, err := o.panel.Hooks.List(t.Context(), o.mine.ID)
+	if err != nil || len(list) != 1 || secret == "" || !slices.Equal(list[0].Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
+		t.Fatalf("%+v, %v", list, err)
+	}
+	at := "/panel/nwu/webhooks/" + list[0].UUID
+	says(t, "list", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org", "2 events", "Active", "never")
+	for _, target := range []string{"/panel/nwu/webhooks", at, at + "/edit", at + "/rotate", at + "/delete"} {
+		if body := o.get("developer", target).Body.String(); strings.Contains(body, secret) || strings.Contains(body, "s3cret") {
+			t.Errorf("%s shows a secret", target)
+		}
+	}
+	if body := o.get("developer", at+"/edit").Body.String(); !strings.Contains(body, `value="certificate_application.revoked" checked`) || !strings.Contains(body, `value="some" checked`) ||
+		strings.Contains(body, `value="certificate_application.created" checked`) {
+		t.Errorf("the form is not as the endpoint is: %s", body)
+	}
+	says(t, "changed", o.leads(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
+		"The endpoint was changed", "https://b.example.org/", "every event")
+	says(t, "question", o.get("developer", at+"/delete"), http.StatusOK, "Delete b.example.org?", "cannot be undone")
+	says(t, "deleted", o.leads(t, "developer", o.post("developer", at+"/delete", nil), "/panel/nwu/webhooks"), http.StatusOK, "The endpoint was deleted", "No endpoints yet")
+	if w := o.get("developer", at); w.Code != http.StatusNotFound {
+		t.Errorf("a deleted endpoint has a page: %d", w.Code)
+	}
+}
+
+func TestProblemsOfAnEndpointForm(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	e := o.hook(t)
+	for _, target := range []string{"/panel/nwu/webhooks", "/panel/nwu/webhooks/" + e.UUID + "/edit"} {
+		w := o.post("owner", target, url.Values{
+			"url": {"ftp://<x>"}, "which": {"some"}, "events": {string(webhook.Failed), "no.such"}, "headers": {"Host: x"}, "replace_headers": {"yes"},
+		})
+		says(t, target, w, http.StatusUnprocessableEntity, "The URL must begin with https://", "There is no event", "The header Host is set by the vault")
+		for _, want := range []string{`<a href="#url">`, `<a href="#events">`, `<a href="#headers">`, `value="ftp://&lt;x&gt;"`, `value="certificate_application.failed" checked`, `>Host: x</textarea>`} {
+			if !strings.Contains(w.Body.String(), want) {
+				t.Errorf("%s lacks %s", target, want)
+			}
+		}
+		says(t, "none", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"some"}}), http.StatusUnprocessableEntity, "at least one event")
+		says(t, "both", o.post("owner", target, url.Values{"url": {"https://x.example"}, "which": {"all"}, "events": {string(webhook.Failed)}}), http.StatusUnprocessableEntity, "Only these")
+	}
+	got, err := o.panel.Hooks.Endpoint(t.Context(), o.mine.ID, e.UUID)
+	if err != nil || got.URL != e.URL {
+		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	e := o.hook(t)
+	at := "/panel/nwu/webhooks/" + e.UUID
+	says(t, "paused", o.leads(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
+	says(t, "twice", o.post("owner", at+"/pause", nil), http.StatusBadRequest, "This endpoint is stopped already")
+	says(t, "a test", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "resume it first")
+	says(t, "resumed", o.leads(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
+	w := o.post("owner", at+"/rotate", nil)
+	says(t, "rotated", w, http.StatusOK, "new signing secret", "the old secret signs too")
+	if signingRule.FindString(w.Body.String()) == "" {
+		t.Error("there is no secret")
+	}
+	says(t, "in between", o.get("owner", at), http.StatusOK, "still keyed with the old one", "Promote the new secret")
+	says(t, "too early", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
+	says(t, "promoted", o.leads(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "The new secret alone keys")
+	for status, want := range map[string]string{
+		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "It answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "took nothing for five days",
+		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "It does not answer", "status = 'active', openings = 0, failing_since = 1": "Nothing was taken",
+	} {
+		o.exec(`UPDATE webhook_endpoints SET ` + status)
+		says(t, status, o.get("owner", at), http.StatusOK, want)
+		says(t, status, o.get("owner", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org")
+	}
+}
+
+// deliveriesOf makes n deliveries of an endpoint that failed, and gives their ids,
+// newest first.
+func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
+	t.Helper()
+	var ids []int64
+	for range n {
+		id, err := o.panel.Hooks.Test(t.Context(), o.mine.ID, e.UUID, webhook.Approved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids = slices.Insert(ids, 0, id)
+	}
+	o.exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 1, finished_at = $1`, db.Micros(o.at))
+	return ids
+}
+
+func TestLogOfDeliveries(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newOffice(t, d)
+		says(t, "empty", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Nothing was sent yet", "Add an endpoint")
+		e, quiet := o.hook(t), o.hook(t)
+		ids := o.deliveriesOf(t, e, deliveriesOnAPage+1)
+		o.exec(`UPDATE webhook_deliveries SET status = 'pending', due_at = $1 WHERE id = $2`, db.Micros(o.at)+3600e6, ids[0])
+		w := o.get("owner", "/panel/nwu/deliveries")
+		says(t, "first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next in 1 hour", "Older")
+		older := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(w.Body.String())
+		if len(older) != 2 || strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesOnAPage], 10)+`"`) {
+			t.Fatalf("%v %s", older, w.Body)
+		}
+		w = o.get("owner", strings.ReplaceAll(older[1], "&amp;", "&"))
+		says(t, "second page", w, http.StatusOK, "Newer")
+		if !strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesOnAPage], 10)+`"`) || strings.Contains(w.Body.String(), `rel="next"`) {
+			t.Errorf("second page: %s", w.Body)
+		}
+		says(t, "none in a state", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "None in this state")
+		says(t, "no such state", o.get("owner", "/panel/nwu/deliveries?status=x&before=y"), http.StatusOK, "Failed 25")
+		says(t, "an endpoint", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "Nothing was sent yet")
+		if w := o.get("owner", "/panel/nwu/deliveries?endpoint=x"); w.Code != http.StatusNotFound {
+			t.Errorf("no such endpoint: %d", w.Code)
+		}
+		one, err := o.panel.Hooks.Delivery(t.Context(), o.mine.ID, ids[3])
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = o.get("owner", "/panel/nwu/deliveries?q="+one.EventID)
+		if n := strings.Count(w.Body.String(), "/panel/nwu/deliveries/"); n != 1 {
+			t.Errorf("%d deliveries of an event: %s", n, w.Body)
+		}
+		if w := o.get("owner", "/panel/nwu/deliveries?q="+strconv.FormatInt(ids[3], 10)); w.Header().Get("Location") != "/panel/nwu/deliveries/"+strconv.FormatInt(ids[3], 10) {
+			t.Errorf("a number leads to %s", w.Header().Get("Location"))
+		}
+		o.panel.Find = finder{
+			"NWU-1": {ID: 77, UUID: "00000000-0000-4000-8000-000000000001", InstitutionID: o.mine.ID}, "SEC-1": {ID: 78, InstitutionID: o.other.ID},
+		}
+		for typed, want := range map[string]string{
+			"NWU-1": "Nothing found", "SEC-1": "Nothing found", "<b>": "Nothing found", "99999999999999": "Nothing found",
+			"00000000-0000-4000-8000-000000000001": "Nothing found",
+		} {
+			says(t, typed, o.get("owner", "/panel/nwu/deliveries?q="+url.QueryEscape(typed)), http.StatusOK, want)
+		}
+	})
+}
+
+// A search by reference id shows what was sent of that certificate.
+func TestDeliveriesOfACertificate(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	o.hook(t)
+	var id int64
+	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
+		if err := tx.QueryRowContext(t.Context(), `
+			INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
+				search_text, source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256,
+				sha256_state, original_key, created_at, updated_at)
+			VALUES ('u', $1, 'r', 'r', 't', 'n', 'e', 'e', '2026-07-01', '', 'vault', 'c', 'c', 'processing', 'token', 'x', 'f', 'm', 1, $2, $2, 'k', 1, 1)
+			RETURNING id`, o.mine.ID, []byte{1}).Scan(&id); err != nil {
+			return err
+		}
+		return o.panel.Hooks.EmitTx(t.Context(), tx, webhook.Event{Name: webhook.Created, InstitutionID: o.mine.ID, CertificateID: id, OccurredAt: o.at, ReferenceID: "NWU-1"})
+	}); err != nil {
+		t.Fatal(err)
+	}
+	o.panel.Find = finder{"NWU-1": &cert.Certificate{ID: id, InstitutionID: o.mine.ID}}
+	w := o.get("owner", "/panel/nwu/deliveries?q=NWU-1")
+	says(t, "found", w, http.StatusOK, "created", "Waiting")
+	if n := strings.Count(w.Body.String(), "/panel/nwu/deliveries/"); n != 1 {
+		t.Errorf("%d deliveries: %s", n, w.Body)
+	}
+}
+
+func TestDeliveryAndItsAttempts(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	e := o.hook(t)
+	w := o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {string(webhook.Failed)}})
+	at := w.Header().Get("Location")
+	next := o.leads(t, "owner", w, at)
+	says(t, "on its way", next, http.StatusOK, "A test is on its way", "No attempt yet", "certificate_application.failed test", `"test": true`)
+	if next.Header().Get("Refresh") == "" {
+		t.Error("the page does not look again by itself")
+	}
+	says(t, "no such event", o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {"x"}}), http.StatusUnprocessableEntity, "There is no event")
+	o.exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 2, finished_at = $1`, db.Micros(o.at))
+	for i, answer := range []string{
+		`'answered', NULL, 500, '{"Server": ["<b>nginx"]}', '<script>alert(1)</script>'`, `'timeout', 'There was no complete answer within 15 s.', NULL, NULL, ''`,
+	} {
+		o.exec(`INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, status_code, response_headers, response_body, url, request_headers, truncated)
+			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+answer+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.at))
+	}
+	w = o.get("owner", at)
+	says(t, "attempts", w, http.StatusOK, "Failed", "Refused: 500 Internal Server Error", "Attempt 1, 123 ms", "No answer in time", "There was no complete answer within 15 s.",
+		"webhook-id the-event", "<b>nginx", "<script>alert(1)</script>", "POST https://hooks.example.org/in")
+	if strings.Contains(w.Body.String(), "<script>alert") || strings.Contains(w.Body.String(), "<b>nginx") || w.Header().Get("Refresh") != "" {
+		t.Error("an answer became markup, or the page looks again in vain")
+	}
+	says(t, "again", o.leads(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is sent again", "Waiting")
+	for _, target := range []string{"/panel/nwu/deliveries/x", "/panel/nwu/deliveries/999", "/panel/sec" + strings.TrimPrefix(at, "/panel/nwu")} {
+		if w := o.get("stranger", target); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", target, w.Code)
+		}
+	}
+}
+
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	e := o.hook(t)
+	at := "/panel/nwu/webhooks/" + e.UUID
+	says(t, "no day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
+	says(t, "nothing", o.leads(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
+}
+
+// A signature is shown how to be checked in each language.
+func TestSamplesAreShown(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	for _, s := range webhook.Samples {
+		w := o.get("owner", "/panel/nwu/webhooks/signatures?language="+s.Name)
+		lines := strings.Split(strings.TrimSpace(s.Code), "\n")
+		says(t, s.Name, w, http.StatusOK, strings.Join(strings.Fields(lines[len(lines)-2]), " "), s.Label)
+	}
+	says(t, "no such language", o.get("owner", "/panel/nwu/webhooks/signatures?language=x"), http.StatusOK, "func verifyPlain")
+}

@@ -1,0 +1,203 @@
+package panel
+
+import (
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+var (
+	errNoEvents = fault.OfField("events", "Choose at least one event, or every event.")
+	errBoth     = fault.OfField("events", "Choose “Only these” for the events that are ticked, or untick them to have every event.")
+)
+
+// webhookForm is what an endpoint is made from, or changed to, as it was typed.
+type webhookForm struct {
+	Visit *Visit
+	// Endpoint is the one that is changed; nil for a new one.
+	Endpoint *webhookRow
+	URL      string
+	// All is set for every event, else Chosen are those that are ticked.
+	All    bool
+	Chosen map[webhook.Name]bool
+	// Headers are lines of name, colon and value; Replace says that they take the
+	// place of those there are.
+	Headers string
+	Replace bool
+	Events  []eventChoice
+}
+
+// eventChoice is an event with what it tells, and a delivery of it.
+type eventChoice struct {
+	Name          webhook.Name
+	Says, Example string
+}
+
+// eventSays is what each event tells.
+var eventSays = map[webhook.Name]string{
+	webhook.Created:    "A certificate was uploaded.",
+	webhook.Processing: "An application was approved, and its certificate is being made.",
+	webhook.Approved:   "A certificate is signed and can be verified.",
+	webhook.Rejected:   "An application was refused.",
+	webhook.Failed:     "A certificate could not be made; the reason is with it.",
+	webhook.Retried:    "A failed certificate is tried again.",
+	webhook.Revoked:    "A certificate was revoked; the reason is with it.",
+}
+
+func eventChoices() ([]eventChoice, error) {
+	list := make([]eventChoice, len(webhook.Names))
+	for i, name := range webhook.Names {
+		example, err := webhook.Example(name)
+		if err != nil {
+			return nil, err
+		}
+		list[i] = eventChoice{name, eventSays[name], example}
+	}
+	return list, nil
+}
+
+// typedWebhook reads the form as it was sent.
+func typedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
+	form := &webhookForm{
+		Visit: v, URL: strings.TrimSpace(r.PostForm.Get("url")), All: r.PostForm.Get("which") != "some", Chosen: map[webhook.Name]bool{},
+		Headers: r.PostForm.Get("headers"), Replace: r.PostForm.Get("replace_headers") != "",
+	}
+	for _, name := range r.PostForm["events"] {
+		form.Chosen[webhook.Name(name)] = true
+	}
+	var err error
+	form.Events, err = eventChoices()
+	return form, err
+}
+
+// events gives what is to be subscribed to; none is all.
+func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
+	switch ticked := len(r.PostForm["events"]); {
+	case f.All && ticked > 0:
+		return nil, errBoth
+	case f.All:
+		return nil, nil
+	case ticked == 0:
+		return nil, errNoEvents
+	}
+	var names []webhook.Name
+	for _, name := range r.PostForm["events"] {
+		names = append(names, webhook.Name(name))
+	}
+	return names, nil
+}
+
+// headers reads lines of name, colon and value.
+func (f *webhookForm) headers() []webhook.Header {
+	list := []webhook.Header{}
+	for line := range strings.Lines(f.Headers) {
+		if line = strings.TrimSpace(line); line != "" {
+			name, value, _ := strings.Cut(line, ":")
+			list = append(list, webhook.Header{Name: strings.TrimSpace(name), Value: strings.TrimSpace(value)})
+		}
+	}
+	return list
+}
+
+// newWebhook is the form of an endpoint.
+func (p *Panel) newWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	events, err := eventChoices()
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "webhook_form.html", &webhookForm{Visit: v, All: true, Chosen: map[webhook.Name]bool{}, Events: events})
+}
+
+// madeSecret is an endpoint with a secret that is shown once.
+type madeSecret struct {
+	Visit    *Visit
+	Endpoint webhookRow
+	Secret   string
+	// Until is when the secret before ends; nil for a new endpoint.
+	Until *time.Time
+}
+
+// createWebhook makes an endpoint, and shows its secret this once.
+func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	form, err := typedWebhook(r, v)
+	if err != nil {
+		return err
+	}
+	names, err := form.events(r)
+	var made *webhook.Endpoint
+	var secret string
+	if err == nil {
+		made, secret, err = p.Hooks.Create(r.Context(), v.Institution().ID, form.URL, names, form.headers()...)
+	}
+	if err != nil {
+		return p.again(w, r, "webhook_form.html", form, err)
+	}
+	return p.draw(w, r, "webhook_secret.html", madeSecret{v, webhookRow{made, p.Now()}, secret, nil})
+}
+
+// editWebhook is the form of an endpoint there is.
+func (p *Panel) editWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	e, err := p.webhookOf(r, v)
+	if err != nil {
+		return err
+	}
+	form := &webhookForm{Visit: v, Endpoint: &e, URL: e.URL, All: len(e.Events) == 0, Chosen: map[webhook.Name]bool{}}
+	for _, name := range e.Events {
+		form.Chosen[name] = true
+	}
+	if form.Events, err = eventChoices(); err != nil {
+		return err
+	}
+	return p.draw(w, r, "webhook_form.html", form)
+}
+
+// updateWebhook changes an endpoint.
+func (p *Panel) updateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	e, err := p.webhookOf(r, v)
+	if err != nil {
+		return err
+	}
+	form, err := typedWebhook(r, v)
+	if err != nil {
+		return err
+	}
+	form.Endpoint = &e
+	names, err := form.events(r)
+	if err == nil {
+		change := webhook.Change{URL: &form.URL, Events: &names}
+		if form.Replace {
+			headers := form.headers()
+			change.Headers = &headers
+		}
+		err = p.Hooks.Update(r.Context(), v.Institution().ID, e.UUID, change)
+	}
+	if err != nil {
+		return p.again(w, r, "webhook_form.html", form, err)
+	}
+	return p.lead(w, r, v, "webhooks/"+e.UUID, "webhook_changed")
+}
+
+// askRotateWebhook asks whether an endpoint is to have a new secret.
+func (p *Panel) askRotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	e, err := p.webhookOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e})
+}
+
+// rotateWebhook gives an endpoint a new secret, and shows it this once.
+func (p *Panel) rotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	e, err := p.webhookOf(r, v)
+	if err != nil {
+		return err
+	}
+	secret, until, err := p.Hooks.Rotate(r.Context(), v.Institution().ID, e.UUID)
+	if err != nil {
+		return p.again(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e}, err)
+	}
+	return p.draw(w, r, "webhook_secret.html", madeSecret{v, e, secret, &until})
+}

@@ -1,0 +1,157 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Change is what is to be different about an endpoint; nil stays as it is.
+type Change struct {
+	URL *string
+	// Events are all that it subscribes to; an empty list means every event.
+	Events *[]Name
+	// Headers are all that are added to its deliveries.
+	Headers *[]Header
+}
+
+func (c *Change) check() error {
+	var bad fault.Fields
+	if c.URL != nil {
+		trimmed := strings.TrimSpace(*c.URL)
+		c.URL = &trimmed
+		checkURL(&bad, trimmed)
+	}
+	if c.Events != nil {
+		checkEvents(&bad, *c.Events)
+	}
+	if c.Headers != nil {
+		checkHeaders(&bad, *c.Headers)
+	}
+	return bad.Err()
+}
+
+// Update changes where an endpoint's events are sent, which, and with what
+// headers. What waits goes to the new address; events that it did not subscribe
+// to before are not made up. A new address has a clean record.
+func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, c Change) error {
+	if err := c.check(); err != nil {
+		return err
+	}
+	var headers []byte
+	var err error
+	if c.Headers != nil {
+		if headers, err = s.sealHeaders(uuid, *c.Headers); err != nil {
+			return err
+		}
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		e, err := endpointTx(ctx, tx, institutionID, uuid)
+		if err != nil {
+			return err
+		}
+		before := *e
+		if c.Events != nil {
+			e.Events = sortedNames(*c.Events)
+		}
+		list, err := storedNames(e.Events)
+		if err != nil {
+			return err
+		}
+		if c.URL != nil && *c.URL != e.URL {
+			e.URL = *c.URL
+			if _, err := tx.ExecContext(ctx, `
+				UPDATE webhook_endpoints SET failures = 0, openings = 0, held_until = 0, failing_since = NULL, failed_at = NULL, warned = 0 WHERE id = $1`,
+				e.ID); err != nil {
+				return err
+			}
+		}
+		if c.Headers != nil {
+			if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET headers = $2 WHERE id = $1`, e.ID, headers); err != nil {
+				return err
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET url = $2, events = $3 WHERE id = $1`, e.ID, e.URL, list); err != nil {
+			return err
+		}
+		s.tellTx(tx)
+		return s.recordTx(ctx, tx, audit.WebhookChanged, institutionID, uuid, e.URL, audit.Detail{
+			"url": map[string]string{"from": origin(before.URL), "to": origin(e.URL)}, "address_changed": before.URL != e.URL,
+			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil,
+		})
+	})
+	if err != nil {
+		return fmt.Errorf("changing the endpoint: %w", err)
+	}
+	return nil
+}
+
+// Delete ends an endpoint for good: nothing is sent to it any more, what waited
+// for it and its log are gone, and its secrets are forgotten at once. The events
+// themselves are their certificates' history, and stay.
+func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		e, err := endpointTx(ctx, tx, institutionID, uuid)
+		if err != nil {
+			return err
+		}
+		// A deliverer that sends to it now finds that its lease is another's.
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE webhook_endpoints SET status = 'deleted', stopped_at = $2, stop_reason = NULL, secret = $3, previous_secret = NULL, previous_until = NULL,
+				promoted = false, headers = NULL, lease = lease + 1, leased_until = 0
+			WHERE id = $1`, e.ID, db.Micros(s.now()), []byte{}); err != nil {
+			return err
+		}
+		return s.recordTx(ctx, tx, audit.WebhookDeleted, institutionID, uuid, e.URL, nil)
+	})
+	if err != nil {
+		return fmt.Errorf("deleting the endpoint: %w", err)
+	}
+	return nil
+}
+
+// bury removes what is left of endpoints that were deleted, a part in each
+// transaction: a log may be long.
+func (d *Deliverer) bury(ctx context.Context, _ time.Time) error {
+	dead, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`)
+	if err != nil {
+		return err
+	}
+	for _, id := range dead {
+		for more := true; more; {
+			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
+				more, err = burySomeTx(ctx, tx, id)
+				return err
+			}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func burySomeTx(ctx context.Context, tx *db.Tx, id int64) (more bool, err error) {
+	const some = `(SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 ORDER BY status, id LIMIT $2)`
+	var one int64
+	err = tx.QueryRowContext(ctx, `SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 LIMIT 1`, id).Scan(&one)
+	if errors.Is(err, sql.ErrNoRows) {
+		_, err = tx.ExecContext(ctx, `DELETE FROM webhook_endpoints WHERE id = $1 AND status = 'deleted'`, id)
+		return false, err
+	}
+	if err != nil {
+		return false, err
+	}
+	for _, from := range []string{`webhook_attempts WHERE delivery_id IN `, `webhook_deliveries WHERE id IN `} {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+some, id, sweepBatch); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}

@@ -1,0 +1,234 @@
+package webhook_test
+
+import (
+	"encoding/json"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// A changed endpoint gets what waited, at its new address, with its new headers.
+func TestChangedEndpoint(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
+		certificate := f.certificate(t, mine)
+		moved := receive(t, nil)
+		e, secret := f.at(t, mine, "https://old.example.org/hook?key=secret", webhook.Header{Name: "X-Gateway", Value: "old"})
+		f.emit(t, mine, certificate, 1)
+		address := moved.URL + "/new?key=secret"
+		change := webhook.Change{URL: &address, Events: &[]webhook.Name{webhook.Revoked, webhook.Approved, webhook.Approved}, Headers: &[]webhook.Header{{Name: "X-Gateway", Value: "new"}}}
+		if err := f.Update(t.Context(), other, e.UUID, change); !fault.Is(err, fault.NotFound) {
+			t.Fatalf("another institution changed it: %v", err)
+		}
+		if err := f.Update(t.Context(), mine, e.UUID, change); err != nil {
+			t.Fatal(err)
+		}
+		got, err := f.Endpoint(t.Context(), mine, e.UUID)
+		if err != nil || got.URL != address || !slices.Equal(got.Events, []webhook.Name{webhook.Approved, webhook.Revoked}) {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		f.deliver(t, webhook.DelivererConfig{})
+		if req := moved.next(t); req.header.Get("X-Gateway") != "new" || !strings.Contains(string(req.body), e.UUID) {
+			t.Errorf("%v", req.header)
+		}
+		// What is left out stays.
+		if err := f.Update(t.Context(), mine, e.UUID, webhook.Change{Events: &[]webhook.Name{}}); err != nil {
+			t.Fatal(err)
+		}
+		if got, err = f.Endpoint(t.Context(), mine, e.UUID); err != nil || got.URL != address || len(got.Events) != 0 {
+			t.Errorf("%+v, %v", got, err)
+		}
+		f.emit(t, mine, certificate, 1)
+		if req := moved.next(t); req.header.Get("X-Gateway") != "new" {
+			t.Error("a change of events changed the headers")
+		}
+		var detail string
+		if err := d.QueryRowContext(t.Context(), `SELECT detail FROM audit_entries WHERE action = 'webhook.changed' ORDER BY id LIMIT 1`).Scan(&detail); err != nil ||
+			strings.Contains(detail, "key") || strings.Contains(detail, secret) || !strings.Contains(detail, "https://old.example.org") {
+			t.Errorf("the log of deeds says %s, %v", detail, err)
+		}
+	})
+}
+
+func TestChangeRefusesNonsense(t *testing.T) {
+	t.Parallel()
+	f := open(t, dbtest.Open(t, t.TempDir(), ""))
+	mine := f.institution(t, "AAA")
+	e := f.endpoint(t, mine)
+	bad := "ftp://x"
+	err := f.Update(t.Context(), mine, e.UUID, webhook.Change{URL: &bad, Events: &[]webhook.Name{"x"}, Headers: &[]webhook.Header{{Name: "Host", Value: "x"}}})
+	fields := []string{}
+	if failed, ok := err.(*fault.Error); ok { //nolint:errorlint // it is what the operation gives
+		for _, f := range failed.Fields {
+			fields = append(fields, f.Name)
+		}
+	}
+	if !slices.Equal(fields, []string{"url", "events", "headers"}) {
+		t.Errorf("%v: %v", fields, err)
+	}
+}
+
+// A deleted endpoint is there for nobody, is sent nothing, and leaves nothing but
+// the history of certificates.
+func TestDeletedEndpoint(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
+		certificate := f.certificate(t, mine)
+		r := receive(t, nil)
+		e, _ := f.at(t, mine, r.URL)
+		stays, _ := f.at(t, mine, r.URL)
+		deliverer := f.deliver(t, webhook.DelivererConfig{})
+		f.emit(t, mine, certificate, 3)
+		for range 6 {
+			r.next(t)
+		}
+		f.until(t, "all is recorded", func() bool { return f.pending(t, 0) == 0 })
+		log, err := f.Log(t.Context(), mine, e.UUID, webhook.LogQuery{Limit: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := f.Delete(t.Context(), other, e.UUID); !fault.Is(err, fault.NotFound) {
+			t.Fatalf("another institution deleted it: %v", err)
+		}
+		if err := f.Delete(t.Context(), mine, e.UUID); err != nil {
+			t.Fatal(err)
+		}
+		list, err := f.List(t.Context(), mine)
+		if err != nil || len(list) != 1 || list[0].UUID != stays.UUID {
+			t.Errorf("%+v, %v", list, err)
+		}
+		f.emit(t, mine, certificate, 1)
+		if got := r.next(t); got.header.Get("X-Webhook-ID") != stays.UUID {
+			t.Error("it was sent an event")
+		}
+		for what, err := range map[string]error{
+			"delete":    f.Delete(t.Context(), mine, e.UUID),
+			"resume":    f.Resume(t.Context(), mine, e.UUID),
+			"pause":     f.Pause(t.Context(), mine, e.UUID),
+			"promote":   f.Promote(t.Context(), mine, e.UUID),
+			"redeliver": f.Redeliver(t.Context(), mine, log[0].ID),
+			"update":    f.Update(t.Context(), mine, e.UUID, webhook.Change{}),
+			"rotate":    second(f.Rotate(t.Context(), mine, e.UUID)),
+			"log":       last(f.Log(t.Context(), mine, e.UUID, webhook.LogQuery{Limit: 1})),
+			"delivery":  last(f.Delivery(t.Context(), mine, log[0].ID)),
+			"replay":    last(f.Replay(t.Context(), mine, e.UUID, time.Now().Add(-time.Hour))),
+		} {
+			if !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		if err := deliverer.Sweep(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var left int
+		if err := d.QueryRowContext(t.Context(), `SELECT (SELECT count(*) FROM webhook_endpoints WHERE id = $1) + (SELECT count(*) FROM webhook_deliveries WHERE endpoint_id = $1)`, e.ID).Scan(&left); err != nil || left != 0 {
+			t.Errorf("%d rows are left, %v", left, err)
+		}
+		if n := f.count(t, "webhook_events"); n != 4 {
+			t.Errorf("%d events are left of 4", n)
+		}
+	})
+}
+
+func last[T any](_ T, err error) error { return err }
+
+func second(_ string, _ time.Time, err error) error { return err }
+
+// The log is searched by event and by certificate, and counted.
+func TestSearchOfTheLog(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		f := open(t, d).live()
+		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
+		certificate := f.certificate(t, mine)
+		one, two := f.endpoint(t, mine), f.endpoint(t, mine)
+		f.endpoint(t, other)
+		f.exhaust(t, mine, certificate, 2)
+		if _, err := f.Test(t.Context(), mine, one.UUID, webhook.Created); err != nil {
+			t.Fatal(err)
+		}
+		all, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Limit: 100})
+		if err != nil || len(all) != 5 {
+			t.Fatalf("%d deliveries, %v", len(all), err)
+		}
+		event := all[1].EventID
+		for name, tc := range map[string]struct {
+			institution int64
+			endpoint    string
+			q           webhook.LogQuery
+			want        int
+		}{
+			"an event":             {mine, "", webhook.LogQuery{EventID: event}, 2},
+			"an event, one":        {mine, two.UUID, webhook.LogQuery{EventID: event}, 1},
+			"an event, other":      {other, "", webhook.LogQuery{EventID: event}, 0},
+			"a certificate":        {mine, "", webhook.LogQuery{CertificateID: certificate}, 4},
+			"a certificate, other": {other, "", webhook.LogQuery{CertificateID: certificate}, 0},
+			"pending":              {mine, "", webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryPending}, 0},
+			"exhausted":            {mine, one.UUID, webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryExhausted}, 2},
+			"older":                {mine, "", webhook.LogQuery{CertificateID: certificate, Before: all[3].ID}, 1},
+			"none":                 {mine, "", webhook.LogQuery{EventID: "no such"}, 0},
+		} {
+			tc.q.Limit = 100
+			got, err := f.Log(t.Context(), tc.institution, tc.endpoint, tc.q)
+			if err != nil || len(got) != tc.want {
+				t.Errorf("%s: %d, %v", name, len(got), err)
+			}
+		}
+		counts, err := f.Counts(t.Context(), mine, one.UUID)
+		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {
+			t.Errorf("%v, %v", counts, err)
+		}
+	})
+}
+
+// What is shown as an example of an event is what a test of it sends.
+func TestExamplesAreWhatTestsSend(t *testing.T) {
+	t.Parallel()
+	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
+	mine := f.institution(t, "AAA")
+	r := receive(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	e, _ := f.at(t, mine, r.URL)
+	f.deliver(t, webhook.DelivererConfig{})
+	for _, name := range webhook.Names {
+		if _, err := f.Test(t.Context(), mine, e.UUID, name); err != nil {
+			t.Fatal(err)
+		}
+		text, err := webhook.Example(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var shown, sent map[string]any
+		if err := json.Unmarshal([]byte(text), &shown); err != nil {
+			t.Fatal(err)
+		}
+		if err := json.Unmarshal(r.next(t).body, &sent); err != nil {
+			t.Fatal(err)
+		}
+		for key, value := range shown {
+			switch key {
+			case "webhook_id", "event_id", "timestamp", "issue_date", "failure":
+				if _, ok := sent[key]; !ok {
+					t.Errorf("%s: a test sends no %s", name, key)
+				}
+			default:
+				if sent[key] != value {
+					t.Errorf("%s: %s is %v in a test and %v in the example", name, key, sent[key], value)
+				}
+			}
+		}
+		if len(sent) != len(shown) {
+			t.Errorf("%s: %v is sent, %v shown", name, sent, shown)
+		}
+	}
+}

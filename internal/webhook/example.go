@@ -1,0 +1,41 @@
+package webhook
+
+import (
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// standings are what a certificate's status is when an event of it is told.
+var standings = map[Name]string{
+	Created: "processing", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing", Revoked: "revoked",
+}
+
+// example gives the body of an event about nobody's certificate.
+func example(name Name, endpoint, event string, at time.Time) *payload {
+	p := &payload{
+		Event: name, WebhookID: endpoint, Timestamp: at.UTC().Format(time.RFC3339Nano), UUID: uuid.Nil.String(), CertificateTitle: "Example certificate",
+		ApplicantEmail: "recipient@example.org", Source: "vault", TriggerContext: "test", EventID: event,
+		ReferenceID: "EXAMPLE-0000000000000000", Status: standings[name], FullName: "Example Recipient", IssueDate: at.UTC().Format(time.DateOnly), Test: true,
+	}
+	switch name {
+	case Failed:
+		p.Failure = &failure{Code: "storage_full", Message: "The vault's storage had no room for the verified PDF. Make room, then retry."}
+	case Revoked:
+		p.RevocationReason = "An example of a reason."
+	default:
+	}
+	return p
+}
+
+// Example shows what a delivery of an event holds, as a test sends it.
+func Example(name Name) (string, error) {
+	at := time.Date(2026, 7, 1, 8, 30, 0, 0, time.UTC)
+	body, err := json.MarshalIndent(example(name, "3f0e4f7a-5d0f-4c8e-9a68-0c9a4b1f7d21", "01980a2b-7c3d-7e4f-8a5b-6c7d8e9f0a1b", at), "", "  ")
+	if err != nil {
+		return "", fmt.Errorf("writing an example: %w", err)
+	}
+	return string(body), nil
+}
