@@ -71,6 +71,7 @@ func open(t *testing.T, d *db.DB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.Wait)
 	return b
 }
 

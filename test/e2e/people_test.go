@@ -174,7 +174,7 @@ func TestPeople(t *testing.T) {
 
 		// Whoever is taken out is out at their next click.
 		owner.open("/panel/northwind-university/members")
-		owner.press("Change =Bo+Member()")
+		owner.press("=Bo+Member()")
 		owner.press("Remove…")
 		owner.press("Remove “=Bo+Member()”")
 		owner.see("The member was removed")
