@@ -1,28 +1,45 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
+	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
-// prepareIdentity puts together who somebody is.
+// prepareIdentity puts together who somebody is, and what becomes of certificates
+// when that changes.
 func (a *App) prepareIdentity() error {
 	languages, err := locale.Load()
 	if err != nil {
 		return fmt.Errorf("reading the languages of mail: %w", err)
 	}
+	a.recipients = recipient.New(recipient.Config{
+		DB: a.DB, Certs: a.certs, Accounts: a.Accounts, Mailer: a.mailer, Queue: a.queue, Catalog: languages, To: a.links.To, Now: time.Now, Log: a.log,
+	})
 	a.People, err = identity.New(identity.Config{
-		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: languages, BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
+		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: languages, BaseURL: a.cfg.BaseURL,
+		OnProved: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return a.recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
+		},
+		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return a.recipients.ForgetTx(ctx, tx, p.ID)
+		},
+		Now: time.Now, Log: a.log,
 	})
 	return err
 }
@@ -38,9 +55,18 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	office := &panel.Panel{
 		Access: a.access(site, entrance),
 		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.certs,
+		Certs: a.certs, Batches: a.batches, Intake: a.intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 	}
 	officeHandler, err := office.Handler()
+	if err != nil {
+		return nil, err
+	}
+	wallet := &recipientpages.Pages{
+		Site: site, Gate: entrance, Recipients: a.recipients, People: a.People, Accounts: a.Accounts, Certs: a.certs, Mailer: a.mailer, Links: a.links,
+		Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
+	}
+	walletHandler, err := wallet.Handler()
 	if err != nil {
 		return nil, err
 	}
@@ -53,10 +79,24 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 			entranceHandler.ServeHTTP(w, r)
 		case below(panel.Prefixes, r.URL.Path):
 			officeHandler.ServeHTTP(w, r)
+		case below(recipientpages.Prefixes, r.URL.Path):
+			walletHandler.ServeHTTP(w, r)
 		default:
 			public.ServeHTTP(w, r)
 		}
 	})), nil
+}
+
+// rotateKey makes an institution's next signing key.
+func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
+	if err := a.Keys.Rotate(inst.UUID, inst.Name); err != nil {
+		return err
+	}
+	e := audit.Entry{InstitutionID: inst.ID, Action: audit.KeyRotated, Subject: audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}}
+	if err := a.DB.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
+		return fmt.Errorf("the key was made, but that could not be recorded: %w", err)
+	}
+	return nil
 }
 
 // gate is the entrance as the panel knows it.
