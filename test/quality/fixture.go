@@ -216,7 +216,7 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
-	return nil
+	return f.recipients(ctx, second.URL, second.Data, made)
 }
 
 // public lets the public see what it can be let see.
