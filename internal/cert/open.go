@@ -36,15 +36,6 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 	return &Content{SectionReader: io.NewSectionReader(both, 0, head.Size()+tail.Size()), closers: []io.Closer{head, tail}}, nil
 }
 
-// OpenOriginal opens the file that was uploaded, as it came.
-func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, error) {
-	o, err := s.blobs.Open(ctx, c.File.Key)
-	if err != nil {
-		return nil, fmt.Errorf("opening the original: %w", err)
-	}
-	return &Content{SectionReader: io.NewSectionReader(o, 0, o.Size()), closers: []io.Closer{o}}, nil
-}
-
 // joined reads two files as one: the verified PDF is its original and a tail.
 type joined struct {
 	head, tail io.ReaderAt

@@ -30,6 +30,11 @@ type page struct {
 	Status int    `json:"status"`
 	// Scored pages are given to Lighthouse, in CI as elsewhere.
 	Scored bool `json:"scored"`
+	// Session is what the cookie of who sees the page holds, empty for nobody.
+	Session string `json:"session,omitempty"`
+	// Heavy pages are none that the public comes to: they may weigh as much as the
+	// panel's.
+	Heavy bool `json:"heavy,omitempty"`
 	// Indexed pages must be such that search engines find them.
 	Indexed bool `json:"indexed"`
 }
@@ -185,6 +190,9 @@ func (f *fixture) fill(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := f.owned(ctx); err != nil {
+		return err
+	}
 	a, err := f.client.PostJSON(ctx, vault.CertificatesPath+"/"+made["revoked"].UUID+"/revoke",
 		`{"reason": "The thesis was withdrawn after an inquiry found that its data had been made up.\nSee the university's notice of 3 July 2026."}`)
 	if err != nil || a.Status != http.StatusOK {
@@ -216,7 +224,13 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
-	return f.recipients(ctx, second.URL, second.Data, made)
+	if err := f.recipients(ctx, second.URL, second.Data, made); err != nil {
+		return err
+	}
+	if err := f.wallet(ctx, second); err != nil {
+		return err
+	}
+	return f.people(ctx, second)
 }
 
 // public lets the public see what it can be let see.

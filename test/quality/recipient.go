@@ -9,6 +9,7 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/mail"
+	"net/url"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -18,8 +19,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// mailTime bounds the wait for mail.
-const mailTime = 30 * time.Second
+// owner is the address of the institution's owner, whose wallet is shown.
+const owner = "owner@nwu.example"
 
 var (
 	mailLink        = regexp.MustCompile(`/c/[A-Z2-7]{26}`)
@@ -48,6 +49,55 @@ func (f *fixture) recipients(ctx context.Context, base, data string, made map[st
 	}
 	f.add("link-nothing", base+"/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ", http.StatusNotFound)
 	f.add("account-deleted", base+"/account/deleted", http.StatusOK)
+	return nil
+}
+
+// owned makes certificates of the institution's owner.
+func (f *fixture) owned(ctx context.Context) error {
+	for _, title := range []string{"Bachelor of Laws", "Certificate of Completion of the Advanced Professional Training Programme"} {
+		a, err := f.client.Upload(ctx, vault.NewForm(title, "Olga Owner", owner, "diploma.pdf", f.sample))
+		if err != nil || a.Status != http.StatusCreated {
+			return fmt.Errorf("uploading: %+v, %w", a, err)
+		}
+		made, err := a.Certificate()
+		if err != nil {
+			return err
+		}
+		if _, err := f.client.Await(ctx, made.UUID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wallet names the pages of an account: without certificates, then with some.
+func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
+	session, err := v.SignIn(ctx, owner, vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	// A link that was mailed proves the address, which claims them.
+	client, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	if a, err := client.PostForm(ctx, "/sign-in/link", url.Values{"email": {owner}}); err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("asking for a link: %+v, %w", a, err)
+	}
+	text, err := awaitMail(ctx, v.Data, v.URL+"/sign-in/link/")
+	if err != nil {
+		return err
+	}
+	_, link, _ := strings.Cut(text, v.URL+"/sign-in/link/")
+	if a, err := client.PostForm(ctx, "/sign-in/link/"+strings.Fields(link)[0], url.Values{}); err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("using a link: %+v, %w", a, err)
+	}
+	for name, path := range map[string]string{
+		"wallet": "/account", "wallet-none": "/account?search=none", "export": "/account/export", "delete": "/account/delete",
+	} {
+		p := f.add(name, v.URL+path, http.StatusOK)
+		p.Session, p.Heavy = session, true
+	}
 	return nil
 }
 

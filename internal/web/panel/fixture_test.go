@@ -16,10 +16,12 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
@@ -101,6 +103,12 @@ type office struct {
 	panel   *Panel
 	handler http.Handler
 	log     *bytes.Buffer
+	queue   *job.Queue
+	keys    *authority.Authority
+	// made counts samples of certificates.
+	made int
+	// maker is who makes bulk uploads of samples, which only they see.
+	maker int64
 	// mine is the institution of the test, other one of somebody else.
 	mine, other account.Institution
 	at          time.Time
@@ -131,6 +139,7 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 		Site:   site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Find: finder{}, Limit: limit.NewCounter(0, now),
 		BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler),
 	}
+	o.work(ring, now)
 	inner, err := o.panel.Handler()
 	if err != nil {
 		tb.Fatal(err)

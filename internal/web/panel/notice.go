@@ -9,6 +9,17 @@ import (
 
 // notices are what pages tell of a deed that was done.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
+	"retried":          "Processing began again.",
+	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
+	"list_taken":       "The list was read.",
+	"files_taken":      "The files were taken.",
+	"columns_saved":    "Saved, and remembered for the next list with these columns.",
+	"row_saved":        "The row was saved.",
+	"rows_skipped":     "The rows were skipped.",
+	"draft_discarded":  "The bulk upload was discarded.",
+	"submitted":        "The bulk upload was submitted.",
+	"begun_again":      "Here are the rows that became no certificate, with their files. Correct them and submit again.",
+	"revoked":          "The certificate was revoked. The public sees it from now on.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
 	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
 	"webhook_promoted": "The new secret alone keys X-Webhook-Signature from now on.",
@@ -20,6 +31,11 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"delivery_again":   "The delivery is sent again.",
 
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
+
+	"settings_kept": "The settings were kept. They hold from now on.",
+	"logo_kept":     "The logo was changed.",
+	"logo_gone":     "The logo was taken away.",
+	"key_rotated":   "The new signing key is in use. Certificates that were signed before stay valid.",
 
 	"member_changed":     "The member was changed.",
 	"member_removed":     "The member was removed.",
@@ -65,13 +81,16 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 // span writes a duration as people say it, past or, when negative, to come.
 func span(d time.Duration) string {
 	form := "%s ago"
-	if d < 0 {
-		d, form = -d, "in %s"
-	}
 	const day = 24 * time.Hour
+	if d < 0 {
+		// What is a second short of a day ahead is a day ahead.
+		d, form = -d+30*time.Second, "in %s"
+	}
 	switch {
 	case d < 10*time.Second && form == "%s ago":
 		return "just now"
+	case d < time.Minute && form == "in %s":
+		return "in less than a minute"
 	case d < time.Minute:
 		return fmt.Sprintf(form, plural(int(d/time.Second), "second", "seconds"))
 	case d < time.Hour:

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
@@ -52,9 +53,14 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 	if err != nil {
 		t.Fatal(err)
 	}
+	deed, err := o.panel.Certs.Begin(t.Context(), inst.ID, cert.NewDeed{Kind: cert.RetryMany})
+	if err != nil {
+		t.Fatal(err)
+	}
 	return map[string]string{
+		"upload": o.staged(inst), "draft": o.draft(inst).UUID, "row": "2",
 		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
-		"member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
+		"certificate": o.approved(inst).UUID, "task": deed.UUID, "member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
 	}
 }
 
@@ -82,6 +88,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 	for _, one := range o.panel.table {
 		for _, s := range account.Roles {
 			who := string(s.Role)
+			o.maker = o.people.persons[who].ID
 			// A deed may end what it was done to: each has samples of its own.
 			mine, others := o.samples(t, o.mine), o.samples(t, o.other)
 			method, target := path(t, one.pattern, mine)

@@ -1,0 +1,263 @@
+package panel
+
+import (
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"log/slog"
+
+	"mime"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// filePolicy keeps a file that is opened in a browser from doing anything in our
+// origin's name.
+const filePolicy = "default-src 'none'; sandbox"
+
+// status is a certificate's status as people read it.
+type status struct{ Text, Tone string }
+
+var statuses = map[cert.Status]status{
+	cert.Processing: {"Processing", "wait"}, cert.Approved: {"Approved", "good"}, cert.Failed: {"Failed", "bad"}, cert.Revoked: {"Revoked", "bad"},
+}
+
+func statusOf(s cert.Status) status {
+	if known, ok := statuses[s]; ok {
+		return known
+	}
+	return status{Text: string(s)}
+}
+
+// size writes a number of bytes as people do.
+func size(n int64) string {
+	switch {
+	case n < 1000:
+		return plural(int(n), "byte", "bytes")
+	case n < 1_000_000:
+		return fmt.Sprintf("%d kB", (n+500)/1000)
+	default:
+		return fmt.Sprintf("%.1f MB", float64(n)/1e6)
+	}
+}
+
+// modes are places of stamps as people name them.
+var modes = map[seal.Mode]string{
+	seal.Auto: "A blank place on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
+	seal.Exact: "The place you chose", seal.Strip: "A strip below the page", seal.Appended: "A page of its own at the end",
+	seal.Annotation: "An annotation, since the file is signed", seal.Cover: "A cover page that carries the original",
+}
+
+// sources say how a certificate came in.
+var sources = map[cert.TriggerContext]string{
+	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel", cert.PanelBulkUpload: "in a bulk upload in the panel",
+}
+
+// checkNames are the checks as people name them.
+var checkNames = map[string]string{
+	cert.CheckRecord: "The record stands", cert.CheckFile: "The stored file is unchanged", cert.CheckSignature: "The digital signature is valid",
+}
+
+// certificatePage is one certificate with all that is known of it.
+type certificatePage struct {
+	Visit  *Visit
+	C      *cert.Certificate
+	Face   *account.Face
+	Checks []cert.Check
+	Story  []cert.Moment
+	// Batch is the name of its batch, Verify its public page.
+	Batch, Verify string
+	Reason, Note  string
+}
+
+// CheckName names a check.
+func (*certificatePage) CheckName(name string) string { return checkNames[name] }
+
+// Original and Verified are the digests of both files.
+func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
+
+// Verified is the digest of the verified PDF.
+func (c *certificatePage) Verified() string {
+	if c.C.Verified == nil {
+		return ""
+	}
+	return hex.EncodeToString(c.C.Verified.SHA256[:])
+}
+
+// Place says where the stamp stands.
+func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
+
+// Source says how it came in.
+func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
+
+// happenings are the events as people name them.
+var happenings = map[webhook.Name]status{
+	webhook.Created: {"Uploaded; processing began", ""}, webhook.Approved: {"Approved: the verified PDF was made, signed and checked", "good"},
+	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
+}
+
+// Happening names what happened.
+func (*certificatePage) Happening(m cert.Moment) status {
+	if known, ok := happenings[m.Event]; ok {
+		return known
+	}
+	return status{Text: m.Action.Says()}
+}
+
+// certificateOf gives the certificate that the path names. Another institution's is
+// not found.
+func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, error) {
+	id, err := uuid.Parse(r.PathValue("certificate"))
+	if err != nil {
+		return nil, fault.New(fault.NotFound, "This institution has no such certificate.")
+	}
+	return p.Certs.ByUUID(r.Context(), v.Institution().ID, id.String())
+}
+
+// certificate shows one certificate.
+func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.certificatePage(r, v)
+	if err != nil {
+		return err
+	}
+	if page.C.Status == cert.Processing {
+		w.Header().Set("Refresh", "5")
+	}
+	return p.draw(w, r, "certificate.html", page)
+}
+
+func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, error) {
+	ctx := r.Context()
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return nil, err
+	}
+	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID)}
+	if page.Checks, err = p.Certs.Checks(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.Face, err = p.Accounts.Face(ctx, v.Institution().ID); err != nil {
+		return nil, err
+	}
+	if c.BatchID != "" {
+		names, err := p.Batches.Names(ctx, v.Institution().ID, []string{c.BatchID})
+		if err != nil {
+			return nil, err
+		}
+		page.Batch = names[c.BatchID]
+	}
+	if page.Story, err = p.Certs.History(ctx, c); err != nil {
+		return nil, err
+	}
+	slices.Reverse(page.Story)
+	return page, nil
+}
+
+// retryCertificate has a failed certificate processed again.
+func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Certs.Retry(r.Context(), v.Institution().ID, c.UUID, nil); err != nil {
+		if fault.Is(err, fault.BadRequest) {
+			err = fault.New(fault.BadRequest, "Only a certificate that failed can be retried, and this one is not failed any more.")
+		}
+		return err
+	}
+	return p.lead(w, r, v, "certificates/"+c.UUID, "retried")
+}
+
+// askRevokeCertificate asks for the reason, and shows what the public will see.
+func (p *Panel) askRevokeCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.certificatePage(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "certificate_revoke.html", page)
+}
+
+// revokeCertificate takes a certificate back, once what the public will see was
+// looked at.
+func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.certificatePage(r, v)
+	if err != nil {
+		return err
+	}
+	page.Reason, page.Note = r.PostForm.Get("reason"), r.PostForm.Get("note")
+	if r.PostForm.Get("look") != "" {
+		return p.draw(w, r, "certificate_revoke.html", page)
+	}
+	if _, err := p.Certs.Revoke(r.Context(), v.Institution().ID, page.C.UUID, cert.Revocation{Reason: page.Reason, Note: page.Note}); err != nil {
+		return p.again(w, r, "certificate_revoke.html", page, err)
+	}
+	return p.lead(w, r, v, "certificates/"+page.C.UUID, "revoked")
+}
+
+// certificateImage gives the picture of a certificate's first page.
+func (p *Panel) certificateImage(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	content, err := p.Certs.OpenImage(r.Context(), c)
+	return p.sendFile(w, r, content, err, file{mediaType: "image/png", tag: c.UUID + "-image"})
+}
+
+// verifiedFile gives a certificate's verified PDF.
+func (p *Panel) verifiedFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	content, err := p.Certs.OpenVerified(r.Context(), c)
+	return p.sendFile(w, r, content, err, file{mediaType: "application/pdf", tag: c.UUID + "-verified", name: c.ReferenceID + ".pdf"})
+}
+
+// originalFile gives the file that was uploaded.
+func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	content, err := p.Certs.OpenOriginal(r.Context(), c)
+	return p.sendFile(w, r, content, err, file{mediaType: string(c.File.Type), tag: c.UUID + "-original", name: c.File.Name})
+}
+
+// file says what is sent: one with a name is saved and not shown.
+type file struct{ mediaType, tag, name string }
+
+func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {
+	if err != nil {
+		return err
+	}
+	defer func() { _ = content.Close() }()
+	h := w.Header()
+	h.Set("Content-Type", f.mediaType)
+	h.Set("Content-Security-Policy", filePolicy)
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Referrer-Policy", "no-referrer")
+	if f.name != "" {
+		h.Set("Content-Disposition", mime.FormatMediaType("attachment", map[string]string{"filename": f.name}))
+	}
+	return web.ServeContent(w, r, content, f.tag)
+}
+
+// whole ends the connection when an answer that has begun cannot be completed, so
+// that nobody takes a part for the whole.
+func (p *Panel) whole(r *http.Request, err error) error {
+	if err == nil || errors.Is(err, r.Context().Err()) {
+		return nil
+	}
+	p.Log.WarnContext(r.Context(), "an export broke off", slog.Any("error", err))
+	panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
+}

@@ -1,0 +1,339 @@
+package panel
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+// listPage is how many certificates a page of the list has.
+const listPage = 25
+
+// sorts are the orders that people can choose.
+var sorts = []struct {
+	Value, Label string
+	sort         cert.Sort
+	ascending    bool
+}{
+	{"", "Newest first", cert.ByCreated, false},
+	{"oldest", "Oldest first", cert.ByCreated, true},
+	{"name", "Name", cert.ByName, true},
+	{"email", "E-mail", cert.ByEmail, true},
+	{"issued", "Issue date, latest first", cert.ByIssueDate, false},
+	{"changed", "Last changed", cert.ByUpdated, false},
+}
+
+// choiceFields are what of an address says which certificates are meant.
+var choiceFields = []string{"status", "q", "from", "to", "batch", "sort"}
+
+// certificateList is the list of certificates as it is asked for.
+type certificateList struct {
+	Visit  *Visit
+	Query  url.Values
+	Filter cert.Filter
+	List   *cert.List
+	Counts map[cert.Status]int
+	// Counted says that Counts are all there are, and All is their sum.
+	Counted bool
+	All     int
+	// BatchName is of the batch that the list is narrowed to.
+	BatchName string
+}
+
+// Sorts gives the orders that can be chosen.
+func (*certificateList) Sorts() any { return sorts }
+
+// Narrowed says that the list is by more than a status.
+func (l *certificateList) Narrowed() bool {
+	return l.Query.Get("q") != "" || l.Query.Get("from") != "" || l.Query.Get("to") != "" || l.Query.Get("batch") != ""
+}
+
+// With gives the address of the list with one thing changed.
+func (l *certificateList) With(key, value string) string {
+	q := url.Values{}
+	for _, name := range choiceFields {
+		if v := l.Query.Get(name); v != "" {
+			q.Set(name, v)
+		}
+	}
+	if q.Del(key); value != "" {
+		q.Set(key, value)
+	}
+	if len(q) == 0 {
+		return l.Visit.Path("certificates")
+	}
+	return l.Visit.Path("certificates") + "?" + q.Encode()
+}
+
+// Statuses gives the tabs.
+func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
+
+// Newer and Older give the addresses of the pages around this one.
+func (l *certificateList) Newer() string {
+	if l.Query.Get("cursor") == "" {
+		return ""
+	}
+	return l.With("cursor", "")
+}
+
+// Older gives the address of the next page.
+func (l *certificateList) Older() string {
+	if l.List == nil || l.List.Next == "" {
+		return ""
+	}
+	return l.With("cursor", l.List.Next)
+}
+
+// Fields gives what the forms below the list carry along, so that they mean what it
+// shows.
+func (l *certificateList) Fields() [][2]string {
+	var list [][2]string
+	for _, name := range choiceFields {
+		if v := l.Query.Get(name); v != "" {
+			list = append(list, [2]string{name, v})
+		}
+	}
+	return list
+}
+
+// filterOf reads which certificates an address or a form means.
+func filterOf(q url.Values) (cert.Filter, error) {
+	f := cert.Filter{Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch")}
+	if s := cert.Status(q.Get("status")); s != "" {
+		if !slices.Contains(cert.Statuses, s) {
+			return f, fault.OfField("status", "There is no such status.")
+		}
+		f.Statuses = []cert.Status{s}
+	}
+	for _, one := range sorts {
+		if one.Value == q.Get("sort") {
+			f.Sort, f.Ascending = one.sort, one.ascending
+		}
+	}
+	return f, nil
+}
+
+// certificates lists certificates.
+func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	l := &certificateList{Visit: v, Query: r.URL.Query()}
+	err := p.fill(r, v, l)
+	if fault.Is(err, fault.Invalid) {
+		l.List = &cert.List{}
+		return p.again(w, r, "certificates.html", l, err)
+	}
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "certificates.html", l)
+}
+
+func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
+	var err error
+	if l.Filter, err = filterOf(l.Query); err != nil {
+		return controls(err)
+	}
+	cursor := l.Query.Get("cursor")
+	f := l.Filter
+	f.Range = listing.Range{PerPage: listPage, Cursor: &cursor}
+	if l.List, err = p.Certs.List(r.Context(), v.Institution().ID, f); err != nil {
+		return controls(err)
+	}
+	if l.Counts, l.Counted, err = p.Certs.ByStatuses(r.Context(), v.Institution().ID, l.Filter); err != nil {
+		return err
+	}
+	for _, n := range l.Counts {
+		l.All += n
+	}
+	if l.Filter.BatchID != "" {
+		names, err := p.Batches.Names(r.Context(), v.Institution().ID, []string{l.Filter.BatchID})
+		if err != nil {
+			return err
+		}
+		l.BatchName = names[l.Filter.BatchID]
+	}
+	return nil
+}
+
+// controls renames the fields of an error to the controls of the list.
+func controls(err error) error {
+	names := map[string]string{"search": "q", "issue_date_from": "from", "issue_date_to": "to", "batch_id": "batch"}
+	return renamed(err, names)
+}
+
+// renamed gives an error whose fields have the names of a page's controls.
+func renamed(err error, names map[string]string) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok || e.Kind != fault.Invalid {
+		return err
+	}
+	other := *e
+	other.Fields = slices.Clone(e.Fields)
+	for i := range other.Fields {
+		if name, ok := names[other.Fields[i].Name]; ok {
+			other.Fields[i].Name = name
+		}
+	}
+	return &other
+}
+
+var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the list first, or choose all that it shows.")
+
+// choiceOf reads which certificates a form below the list means: those selected, or
+// all that the list shows.
+func choiceOf(form url.Values) (cert.Choice, error) {
+	var c cert.Choice
+	f, err := filterOf(form)
+	if err != nil {
+		return c, err
+	}
+	c.Filter = f
+	if form.Get("which") == "all" {
+		return c, nil
+	}
+	if c.Selected = form["selected"]; len(c.Selected) == 0 {
+		return c, errNothingSelected
+	}
+	return c, nil
+}
+
+// listAgain shows the list once more, with what is wrong with a form below it.
+func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
+	l := &certificateList{Visit: v, Query: r.PostForm}
+	if e := p.fill(r, v, l); e != nil {
+		return e
+	}
+	return p.again(w, r, "certificates.html", l, err)
+}
+
+// retryMany begins the retrying of many certificates.
+func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := choiceOf(r.PostForm)
+	var deed *cert.Deed
+	if err == nil {
+		deed, err = p.Certs.Begin(r.Context(), v.Institution().ID, cert.NewDeed{Kind: cert.RetryMany, Choice: c})
+	}
+	if err != nil {
+		return p.listAgain(w, r, v, err)
+	}
+	return p.lead(w, r, v, "tasks/"+deed.UUID, "")
+}
+
+// manyRevoked is what is asked before many certificates are revoked.
+type manyRevoked struct {
+	List     *certificateList
+	Selected []string
+	All      bool
+	// N is how many are concerned, "" where they are too many to count.
+	N            string
+	Reason, Note string
+}
+
+// Visit is for the template.
+func (m *manyRevoked) Visit() *Visit { return m.List.Visit }
+
+// revokeMany asks for the reason first, and then begins the revoking of many
+// certificates.
+func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := choiceOf(r.PostForm)
+	if err != nil {
+		return p.listAgain(w, r, v, err)
+	}
+	m := &manyRevoked{
+		List: &certificateList{Visit: v, Query: r.PostForm}, Selected: c.Selected, All: len(c.Selected) == 0, N: strconv.Itoa(len(c.Selected)),
+		Reason: r.PostForm.Get("reason"), Note: r.PostForm.Get("note"),
+	}
+	if m.All {
+		if m.N, err = p.countRevocable(r, v, c.Filter); err != nil {
+			return p.listAgain(w, r, v, controls(err))
+		}
+	}
+	if r.PostForm.Get("sure") == "" {
+		return p.draw(w, r, "revoke_many.html", m)
+	}
+	deed, err := p.Certs.Begin(r.Context(), v.Institution().ID, cert.NewDeed{Kind: cert.RevokeMany, Choice: c, Reason: m.Reason, Note: m.Note})
+	if err != nil {
+		return p.again(w, r, "revoke_many.html", m, err)
+	}
+	return p.lead(w, r, v, "tasks/"+deed.UUID, "")
+}
+
+func (p *Panel) countRevocable(r *http.Request, v *Visit, f cert.Filter) (string, error) {
+	counts, exact, err := p.Certs.ByStatuses(r.Context(), v.Institution().ID, f)
+	if err != nil || !exact {
+		return "", err
+	}
+	n := 0
+	for status, count := range counts {
+		if status != cert.Revoked && (len(f.Statuses) == 0 || slices.Contains(f.Statuses, status)) {
+			n += count
+		}
+	}
+	return strconv.Itoa(n), nil
+}
+
+// task shows how far something is that is done to many certificates.
+func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	deed, err := p.Certs.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
+	if err != nil {
+		return err
+	}
+	if deed.FinishedAt == nil {
+		w.Header().Set("Refresh", "2")
+	}
+	return p.draw(w, r, "task.html", struct {
+		Visit *Visit
+		Deed  *cert.Deed
+	}{v, deed})
+}
+
+// download sets the headers of a file that is made while it leaves.
+func download(w http.ResponseWriter, mediaType, name string) error {
+	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("bounding the download's time: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", mediaType)
+	h.Set("Content-Disposition", `attachment; filename="`+name+`"`)
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Content-Security-Policy", filePolicy)
+	return nil
+}
+
+// exportCSV writes certificates as CSV. What goes wrong after the first byte ends
+// the connection, so that nobody takes a part for the whole.
+func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := choiceOf(r.PostForm)
+	if err != nil {
+		return p.listAgain(w, r, v, err)
+	}
+	if err := download(w, "text/csv; charset=utf-8", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".csv"); err != nil {
+		return err
+	}
+	return p.whole(r, p.Certs.WriteCSV(r.Context(), v.Institution().ID, c, w))
+}
+
+// exportZIP writes the verified PDFs of certificates as a ZIP.
+func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := choiceOf(r.PostForm)
+	var pack *cert.Pack
+	if err == nil {
+		pack, err = p.Certs.Pack(r.Context(), v.Institution().ID, c)
+	}
+	if err != nil {
+		return p.listAgain(w, r, v, err)
+	}
+	if err := download(w, "application/zip", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".zip"); err != nil {
+		return err
+	}
+	return p.whole(r, pack.Write(r.Context(), w))
+}

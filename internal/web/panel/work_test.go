@@ -1,0 +1,181 @@
+package panel
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// sealer adds a tail to files, and refuses those with "refuse" in their name.
+type sealer struct{}
+
+const tail = "\n% a tail that makes it verified\n"
+
+// onePixel is a picture.
+const onePixel = "\x89PNG\r\n\x1a\n"
+
+func (sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+	if strings.Contains(o.Name, "refuse") {
+		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+	}
+	hash := sha256.New()
+	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
+		return nil, err
+	}
+	hash.Write([]byte(tail))
+	return &seal.Verified{
+		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
+		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1},
+	}, nil
+}
+
+func (sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte(onePixel), nil }
+
+func (sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
+	box := seal.Box{0.7, 0.8, 0.9, 0.9}
+	return &seal.Preview{
+		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box},
+		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, Missing: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
+	}, nil
+}
+
+func (sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
+	return []byte(onePixel), nil
+}
+
+// work gives the panel the vault at work.
+func (o *office) work(ring *keyring.Ring, now func() time.Time) {
+	o.tb.Helper()
+	fail := func(err error) {
+		o.tb.Helper()
+		if err != nil {
+			o.tb.Fatal(err)
+		}
+	}
+	folder, err := blob.NewFolder(o.tb.TempDir())
+	fail(err)
+	log := slog.New(slog.DiscardHandler)
+	o.queue, err = job.New(o.d, job.Config{
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, cert.DeedQueue: 1, batch.Queue: 1, intake.Queue: 1},
+		MaxAttempts: 3, Timeout: time.Minute, Logger: log,
+	})
+	fail(err)
+	o.keys = authority.New(o.tb.TempDir(), authority.Options{Now: now})
+	fail(o.keys.MakeRoot())
+	p := o.panel
+	p.Keys = o.keys
+	p.RotateKey = func(_ context.Context, inst *account.Institution) error { return o.keys.Rotate(inst.UUID, inst.Name) }
+	p.Links = web.NewLinks(p.BaseURL, ring, now)
+	p.Certs = cert.New(cert.Config{
+		DB: o.d, Ring: ring, Blobs: folder, Queue: o.queue, Hooks: webhook.New(o.d, ring, now), Sealer: sealer{}, Keys: o.keys,
+		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
+			return &pades.Report{Verdict: pades.Valid}, nil
+		},
+		VerifyURL: p.Links.Verify, Attempts: 3, BulkWorkers: 2, Now: now, Log: log,
+	})
+	p.Batches = batch.New(batch.Config{DB: o.d, Ring: ring, Certs: p.Certs, Queue: o.queue, Quota: 1 << 30, Now: now, Log: log})
+	p.Intake = intake.New(intake.Config{DB: o.d, Certs: p.Certs, Batches: p.Batches, Blobs: folder, Queue: o.queue, Now: now, Log: log})
+}
+
+// process lets the queue work until a condition holds, and stops it.
+func (o *office) process(what string, holds func() bool) {
+	o.tb.Helper()
+	if err := o.queue.Start(o.tb.Context()); err != nil {
+		o.tb.Fatal(err)
+	}
+	deadline := time.After(time.Minute)
+	tick := time.NewTicker(5 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			o.tb.Fatalf("after a minute still not: %s", what)
+		}
+	}
+	if err := o.queue.Stop(o.tb.Context()); err != nil {
+		o.tb.Fatal(err)
+	}
+}
+
+// upload makes a certificate of an institution; one whose file is named so fails.
+func (o *office) upload(inst account.Institution, name, fileName string) *cert.Certificate {
+	o.tb.Helper()
+	f, err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, fileName, bytes.NewReader(samplePDF()))
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	c, err := o.panel.Certs.Upload(o.tb.Context(), cert.Upload{
+		Institution: &inst, Creator: cert.Actor{Type: "user", ID: 1, Name: "Regina Registrar"}, Context: cert.PanelUpload,
+		Title: "BSc Physics", FullName: name, Email: strings.NewReplacer(" ", ".", `"`, "").Replace(strings.ToLower(name)) + "@example.org", IssueDate: "2026-06-30", File: f,
+	})
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	return c
+}
+
+// settle lets all certificates come to their end.
+func (o *office) settle() {
+	o.tb.Helper()
+	for _, inst := range []account.Institution{o.mine, o.other} {
+		if _, err := o.keys.Anchors(inst.UUID); err != nil {
+			if err := o.keys.Create(inst.UUID, inst.Name); err != nil {
+				o.tb.Fatal(err)
+			}
+		}
+	}
+	o.process("all certificates are done", func() bool {
+		n, err := o.panel.Certs.Waiting(o.tb.Context())
+		return err == nil && n == 0
+	})
+}
+
+// samplePDF is a PDF of one page.
+func samplePDF() []byte {
+	var b bytes.Buffer
+	var at []int
+	b.WriteString("%PDF-1.7\n")
+	for _, body := range []string{
+		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
+	} {
+		at = append(at, b.Len())
+		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
+	}
+	start := b.Len()
+	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
+	for _, offset := range at {
+		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
+	}
+	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
+	return b.Bytes()
+}
+
+// pathOf gives the address of a page of the test's institution.
+func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
+
+// settleInto gives the institutions keys and lets the queue work until a condition
+// holds.
+func (o *office) settleInto(what string, holds func() bool) {
+	o.tb.Helper()
+	o.settle()
+	o.process(what, holds)
+}

@@ -1,0 +1,190 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/json"
+	"net/http"
+	"os/exec"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// enter signs in as the owner of the fixture's institution.
+func (f *fixture) enter(t *testing.T) *tab {
+	t.Helper()
+	b := browse(t, f.Vault)
+	signIn(b, "owner@nwu.example", "correct horse battery staple")
+	b.see("API tokens")
+	return b
+}
+
+// scriptless has the browser run no script of a page.
+func (b *tab) scriptless() {
+	b.t.Helper()
+	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+var shownToken = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
+
+// works tells whether a token opens the list of certificates.
+func (f *fixture) works(t *testing.T, token string) bool {
+	t.Helper()
+	a, err := f.as(t, token).Get(t.Context(), vault.CertificatesPath)
+	if err != nil || a.Status != http.StatusOK && a.Status != http.StatusUnauthorized {
+		t.Fatalf("%+v, %v", a, err)
+	}
+	return a.Status == http.StatusOK
+}
+
+// A token is made, tried by the very line that the page shows, rotated and
+// revoked; all of it without a script.
+func TestTokensInBrowser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		b := f.enter(t)
+		b.scriptless()
+		b.open("/panel/" + f.institution.Slug + "/tokens")
+		b.press("Make a token")
+		b.see("What it may do")
+		b.press("Make the token")
+		b.until("the browser lets a form without a name pass", `document.querySelector("#name").matches(":invalid")`)
+		b.press("Issuing")
+		b.until("the preset ticks no box", `document.querySelectorAll("[name=permissions]:checked").length > 3`)
+		b.fill("name", "Student system")
+		b.press("Make the token")
+		b.see("Your new token", "It is not shown again", "Student system")
+		if ask[bool](b, `[...document.querySelectorAll("[data-copy]")].some((e) => e.checkVisibility())`) {
+			t.Error("a button is seen that does nothing without a script")
+		}
+		token := shownToken.FindString(b.words())
+		line := ask[string](b, `document.querySelector("pre code").textContent`)
+		out, err := exec.CommandContext(t.Context(), "sh", "-c", line+" -ksS").Output()
+		var answer struct {
+			Data []json.RawMessage `json:"data"`
+		}
+		if err != nil || json.Unmarshal(out, &answer) != nil || answer.Data == nil {
+			t.Errorf("%s gives %s, %v", line, out, err)
+		}
+		b.press("I have kept it")
+		b.see("In use", "Student system", "by Owner")
+		if strings.Contains(b.words(), token) || strings.Contains(f.Log(), token) {
+			t.Error("the token is seen a second time")
+		}
+		b.press("Rotate")
+		b.see("Rotate “Student system”", "One week")
+		b.press("Make the new token")
+		b.see("Your new token", "still works and ends in 24 hours")
+		second := shownToken.FindString(b.words())
+		if token == second || !f.works(t, token) || !f.works(t, second) {
+			t.Error("in the overlap both tokens must work")
+		}
+		b.press("I have kept it")
+		b.see("Ends soon")
+		b.press("Revoke")
+		b.see("Revoke “Student system”?", "cannot be undone")
+		b.press("Revoke “Student system”")
+		b.see("The token was revoked.")
+		if !f.works(t, token) || f.works(t, second) {
+			t.Error("the token that was asked about must end, and no other")
+		}
+		b.press("Ended")
+		b.see("Revoked", "Student system")
+	})
+}
+
+// secret reads the signing secret that the page shows.
+func (f *fixture) secret(t *testing.T, b *tab) string {
+	t.Helper()
+	b.see("It is not shown again")
+	return regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`).FindString(b.words())
+}
+
+func TestWebhooksInBrowser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database, "--webhook-allow", "127.0.0.1", "--webhook-retry", "100ms")
+		r := receive(t, nil)
+		b := f.enter(t)
+		b.open("/panel/" + f.institution.Slug + "/webhooks")
+		b.press("Add the first endpoint")
+		b.press("Example")
+		b.see(`"certificate_title": "Example certificate"`)
+		b.fill("url", "https://127.0.0.1:1/not-yet")
+		b.press("Add the endpoint")
+		f.secret(t, b)
+		b.press("I have kept it")
+		b.press("Change")
+		b.fill("url", r.URL)
+		b.press("Save")
+		b.see("The endpoint was changed.", r.URL, "every event")
+
+		b.press("Rotate the secret")
+		b.see("both sign")
+		b.press("Make a new secret")
+		secret := f.secret(t, b)
+		b.press("I have kept it")
+		b.press("Promote the new secret")
+		b.see("The new secret alone keys")
+
+		b.press("Send the test")
+		b.see("Delivered: 204 No Content")
+		got := r.Got()
+		if len(got) != 1 || got[0].Signed(secret) != nil {
+			t.Fatalf("%d arrived, %v", len(got), got[0].Signed(secret))
+		}
+		b.press("Request and answer")
+		b.see("X-Webhook-Signature", got[0].Header.Get("X-Webhook-Signature"))
+
+		// A server that refuses, until it is mended.
+		r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) {
+			http.Error(w, "<b>no</b>", http.StatusInternalServerError)
+		})
+		made := f.upload(t, form("Ada Obi"))
+		f.await(t, made.UUID, "approved")
+		b.open("/panel/" + f.institution.Slug + "/deliveries")
+		b.until("nothing has failed", `(document.querySelectorAll("tbody .badge.bad").length == 2) || void location.reload()`)
+		b.press("Failed")
+		b.fill("q", made.ReferenceID)
+		b.press("Search")
+		b.see("created", "approved", "Clear")
+		b.press("approved")
+		b.see("Refused: 500 Internal Server Error", "Attempt 2", "Attempt 1")
+		b.press("Request and answer")
+		b.see("<b>no</b>")
+		r.Answer(nil)
+		b.press("Send it again")
+		b.see("The delivery is sent again.")
+		b.until("it is not delivered", `document.body.innerText.includes("Delivered: 204") || void location.reload()`)
+
+		b.open("/panel/" + f.institution.Slug + "/webhooks")
+		b.press("127.0.0.1")
+		b.press("Replay")
+		b.see("What had failed is sent again")
+		b.until("it is not replayed", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
+		b.photograph("endpoint")
+		b.press("Pause")
+		b.see("The endpoint is paused.")
+		b.press("Resume")
+		b.see("The endpoint is active.")
+		b.press("Delete this endpoint")
+		b.see("cannot be undone")
+		b.press("Delete 127.0.0.1")
+		b.see("The endpoint was deleted.", "No endpoints yet")
+		b.press("Checking signatures")
+		b.press("PHP")
+		b.see("function verify_standard")
+		if n := ask[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
+			t.Errorf("the page asks %d times another host", n)
+		}
+	})
+}
