@@ -210,8 +210,9 @@ func (h *hall) mailed() (view, unsubscribe string) {
 }
 
 // join makes an account with a proved address and signs it in.
-func (h *hall) join(email string) {
+func (h *hall) join() {
 	h.t.Helper()
+	const email = "ada@example.org"
 	p := identity.Person{Name: "Ada", Email: email, EmailFolded: email, Proved: true}
 	h.tx(func(tx *db.Tx) error {
 		if err := tx.QueryRowContext(h.t.Context(), `INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $2, 'Ada', 1, 1) RETURNING id`,
@@ -238,8 +239,8 @@ func (h *hall) send(method, target, body string, header ...string) *httptest.Res
 	return w
 }
 
-func (h *hall) get(target string, header ...string) *httptest.ResponseRecorder {
-	return h.send(http.MethodGet, target, "", header...)
+func (h *hall) get(target string) *httptest.ResponseRecorder {
+	return h.send(http.MethodGet, target, "")
 }
 
 func (h *hall) post(target string, fields ...string) *httptest.ResponseRecorder {
@@ -326,7 +327,7 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	h := newHall(t, 0)
 	c := h.approved("ada@example.org", "BSc")
 	view, unsubscribe := h.mailed()
-	h.join("ada@example.org")
+	h.join()
 	h.recent = true
 	state := func() string {
 		var b strings.Builder
@@ -372,7 +373,7 @@ func TestSharing(t *testing.T) {
 	h := newHall(t, 0)
 	c := h.approved("ada@example.org", "BSc")
 	theirs := h.approved("eve@example.org", "Other")
-	h.join("ada@example.org")
+	h.join()
 	mine := "/account/certificates/" + c.UUID
 	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
 	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
@@ -415,7 +416,7 @@ func TestSharing(t *testing.T) {
 func TestWalletPage(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
-	h.join("ada@example.org")
+	h.join()
 	h.says("empty", h.get("/account"), http.StatusOK, "No certificates yet", "ada@example.org")
 	h.approved("ada@example.org", "BSc")
 	for i := range recipient.WalletPage {
@@ -435,7 +436,7 @@ func TestEndOfAnAccount(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
 	h.approved("ada@example.org", "BSc")
-	h.join("ada@example.org")
+	h.join()
 	for target, form := range map[string]string{"/account/delete": "confirm=ada@example.org", "/account/export": ""} {
 		if w := h.send(http.MethodPost, target, form, "Sec-Fetch-Site", "same-origin"); w.Header().Get("Location") != "/account/confirm" {
 			t.Errorf("%s long after the sign-in: %d", target, w.Code)
