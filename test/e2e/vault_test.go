@@ -27,7 +27,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 		b.at(at + "/certificates")
 		b.fill("q", c.ReferenceID)
 		b.press("Show")
-		b.see("All 1", c.ReferenceID)
+		b.see("Clear", "All 1", c.ReferenceID)
 		b.open(at + "/certificates/" + c.UUID)
 		b.see("What the public sees now", "This certificate is valid", "Mail")
 		b.photograph("certificate")
