@@ -226,6 +226,9 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 		e, err = s.enterTx(ctx, tx, pending.Person, pending.Method, false, from)
 		return err
 	})
+	if errors.Is(err, ErrCode) {
+		s.refused(ctx, pending.Person.ID, "code")
+	}
 	if err != nil {
 		return nil, err
 	}

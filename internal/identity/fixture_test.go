@@ -70,6 +70,7 @@ func open(t testing.TB, d *db.DB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(b.Wait)
 	return b
 }
 

@@ -60,6 +60,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 		return nil, err
 	}
 	if !ok {
+		s.refused(ctx, id, string(ByPassword))
 		return nil, ErrWrong
 	}
 	var e *Entry

@@ -40,6 +40,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -104,6 +105,8 @@ type Panel struct {
 	// institution, and records it.
 	Keys      *authority.Authority
 	RotateKey func(ctx context.Context, inst *account.Institution) error
+	// Mail is what people are sent about their certificates.
+	Mail *recipient.Service
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// BaseURL is the address of the vault.
@@ -154,5 +157,24 @@ func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data 
 
 // lead leads to a page of the visit's institution, which tells a notice.
 func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string) error {
+	if r.Header.Get(scriptHeader) != "" {
+		w = scripted{w}
+	}
 	return p.view.Redirect(w, r, v.Path(path), notice)
+}
+
+// scriptHeader is sent by the script that shows how far an upload is. What it is
+// led to it has the browser open itself: were it to follow, it would use up the
+// notice.
+const scriptHeader = "Upload-Script"
+
+// scripted answers with the address alone.
+type scripted struct{ http.ResponseWriter }
+
+// WriteHeader keeps the script from being led on.
+func (s scripted) WriteHeader(status int) {
+	if status == http.StatusSeeOther {
+		status = http.StatusOK
+	}
+	s.ResponseWriter.WriteHeader(status)
 }
