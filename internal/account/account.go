@@ -145,6 +145,35 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
+// SetName gives an institution another name, which pages and mail show from then
+// on. Certificates keep the texts that they were made with, and signatures the
+// name in the key's certificate until the next key.
+func (s *Service) SetName(ctx context.Context, id int64, name string) error {
+	name = strings.TrimSpace(name)
+	if !validName(name) {
+		return fault.OfField("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		var was string
+		err := tx.QueryRowContext(ctx, `SELECT name FROM institutions WHERE id = $1`, id).Scan(&was)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoInstitution
+		}
+		if err != nil || was == name {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET name = $1 WHERE id = $2`, name, id); err != nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: audit.Detail{"name": map[string]string{"from": was, "to": name}},
+		})
+	}); err != nil {
+		return fmt.Errorf("renaming an institution: %w", err)
+	}
+	return nil
+}
+
 func validName(s string) bool {
 	n := len([]rune(s))
 	return n >= 1 && n <= maxName && CleanText(s)

@@ -1,12 +1,16 @@
 package app
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/locale"
@@ -38,7 +42,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	office := &panel.Panel{
 		Access: a.access(site, entrance),
 		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.certs,
-		Certs: a.certs, Batches: a.batches, Intake: a.intake, Links: a.links,
+		Certs: a.certs, Batches: a.batches, Intake: a.intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 	}
 	officeHandler, err := office.Handler()
@@ -58,6 +62,18 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 			public.ServeHTTP(w, r)
 		}
 	})), nil
+}
+
+// rotateKey makes an institution's next signing key.
+func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
+	if err := a.Keys.Rotate(inst.UUID, inst.Name); err != nil {
+		return err
+	}
+	e := audit.Entry{InstitutionID: inst.ID, Action: audit.KeyRotated, Subject: audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}}
+	if err := a.DB.Tx(ctx, func(tx *db.Tx) error { return audit.RecordTx(ctx, tx, e) }); err != nil {
+		return fmt.Errorf("the key was made, but that could not be recorded: %w", err)
+	}
+	return nil
 }
 
 // gate is the entrance as the panel knows it.

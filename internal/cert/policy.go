@@ -104,6 +104,16 @@ func (p *Policy) forLog() any {
 	}{p.Placement, p.Page, p.Box, p.RefuseActive}
 }
 
+// Policy gives an institution's policy.
+func (s *Service) Policy(ctx context.Context, institutionID int64) (*Policy, error) {
+	return ReadPolicy(ctx, s.db, institutionID)
+}
+
+// SetPolicy changes an institution's policy.
+func (s *Service) SetPolicy(ctx context.Context, institutionID int64, p *Policy) error {
+	return SetPolicy(ctx, s.db, institutionID, p)
+}
+
 func (p *Policy) check() error {
 	var bad fault.Fields
 	if !slices.Contains(Placements, p.Placement) {

@@ -29,7 +29,7 @@ const (
 type bench struct {
 	*Service
 
-	t  *testing.T
+	t  testing.TB
 	d  *db.DB
 	mu sync.Mutex
 	at time.Time
@@ -40,7 +40,7 @@ type bench struct {
 	worked          int64
 }
 
-func open(t *testing.T, d *db.DB) *bench {
+func open(t testing.TB, d *db.DB) *bench {
 	t.Helper()
 	b := &bench{t: t, d: d, at: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
 	log := slog.New(slog.DiscardHandler)

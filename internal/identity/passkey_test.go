@@ -22,7 +22,7 @@ import (
 // token is an authenticator with one passkey, which does what WebAuthn, 6.3 says,
 // and what it should not where a test wants it.
 type token struct {
-	t      *testing.T
+	t      testing.TB
 	key    *ecdsa.PrivateKey
 	id     []byte
 	handle []byte
@@ -39,7 +39,7 @@ const (
 	hasKey       = 1 << 6
 )
 
-func newToken(t *testing.T, p Person) *token {
+func newToken(t testing.TB, p Person) *token {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

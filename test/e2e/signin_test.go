@@ -244,13 +244,7 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 	}
 	guess := func(email string) answer {
 		t.Helper()
-		form := url.Values{"email": {email}, "password": {"wrong horse"}}
-		r, err := public.Request(t.Context(), http.MethodPost, "/sign-in", strings.NewReader(form.Encode()))
-		if err != nil {
-			t.Fatal(err)
-		}
-		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		a, err := public.Send(r)
+		a, err := public.PostForm(t.Context(), "/sign-in", url.Values{"email": {email}, "password": {"wrong horse"}})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -30,6 +30,15 @@ export async function newPage(browser, options) {
   return { context, page, complaints, hosts };
 }
 
+// visit goes to a page as whom it is for.
+export async function visit(page, one, url) {
+  await page.context().clearCookies();
+  if (one.session) {
+    await page.context().addCookies([{ name: "__Host-session", value: one.session, domain: new URL(url).hostname, path: "/", secure: true, httpOnly: true, sameSite: "Lax" }]);
+  }
+  return page.goto(url, { waitUntil: "load" });
+}
+
 export function inLanguage(url, lang) {
   const address = new URL(url);
   address.searchParams.set("lang", lang);

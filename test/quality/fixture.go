@@ -30,6 +30,11 @@ type page struct {
 	Status int    `json:"status"`
 	// Scored pages are given to Lighthouse, in CI as elsewhere.
 	Scored bool `json:"scored"`
+	// Session is what the cookie of who sees the page holds, empty for nobody.
+	Session string `json:"session,omitempty"`
+	// Heavy pages are none that the public comes to: they may weigh as much as the
+	// panel's.
+	Heavy bool `json:"heavy,omitempty"`
 	// Indexed pages must be such that search engines find them.
 	Indexed bool `json:"indexed"`
 }
@@ -216,7 +221,7 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
-	return nil
+	return f.people(ctx, second)
 }
 
 // public lets the public see what it can be let see.

@@ -5,7 +5,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import vnu from "vnu-jar";
-import { inLanguage, newPage } from "./browser.mjs";
+import { inLanguage, newPage, visit } from "./browser.mjs";
 
 const rules = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa"];
 
@@ -26,7 +26,7 @@ export async function judgePages(browser, plan) {
     for (const one of plan.pages) {
       const name = `${one.name} (${lang}, ${colorScheme}, ${width})`;
       const url = inLanguage(one.url, lang);
-      const answer = await page.goto(url, { waitUntil: "load" });
+      const answer = await visit(page, one, url);
       if (answer.status() !== one.status) faults.push(`${name}: answered ${answer.status()}, not ${one.status}`);
       if (!markup.has(`${one.name}-${lang}`)) markup.set(`${one.name}-${lang}`, await answer.text());
       for (const details of await page.locator("details").all()) await details.evaluate((d) => { d.open = true; });

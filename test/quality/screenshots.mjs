@@ -1,5 +1,5 @@
 import { fileURLToPath } from "node:url";
-import { inLanguage, newPage } from "./browser.mjs";
+import { inLanguage, newPage, visit } from "./browser.mjs";
 
 const looks = [
   { name: "wide", viewport: { width: 1280, height: 900 }, colorScheme: "light", lang: "en" },
@@ -13,7 +13,7 @@ export async function takeScreenshots(browser, plan, folder) {
   for (const { name, lang, ...options } of looks) {
     const { context, page } = await newPage(browser, options);
     for (const one of plan.pages) {
-      await page.goto(inLanguage(one.url, lang), { waitUntil: "load" });
+      await visit(page, one, inLanguage(one.url, lang));
       await page.screenshot({ path: fileURLToPath(new URL(`${one.name}-${name}.png`, folder)), fullPage: true });
     }
     await context.close();

@@ -112,7 +112,9 @@ func (a *Answer) Problem() (*Problem, error) {
 type Client struct {
 	URL   string
 	Token string
-	HTTP  *http.Client
+	// Session is what the cookie of a session holds, for pages.
+	Session string
+	HTTP    *http.Client
 }
 
 // Client gives a client of the vault, on HTTP/1.1. It takes no redirect.
@@ -154,6 +156,9 @@ func (c *Client) Request(ctx context.Context, method, target string, body io.Rea
 	req.Header.Set("Accept", "application/json")
 	if c.Token != "" {
 		req.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	if c.Session != "" {
+		req.Header.Set("Cookie", SessionCookie+"="+c.Session)
 	}
 	return req, nil
 }

@@ -87,7 +87,7 @@ type Institution struct {
 // its prefix.
 func (v *Vault) CreateInstitution(ctx context.Context, name, prefix string) (*Institution, error) {
 	i := &Institution{}
-	return i, answer(ctx, v.Options, i, "correct horse battery staple\n", "institution", "create", "--name", name, "--prefix", prefix,
+	return i, answer(ctx, v.Options, i, OwnerPassword+"\n", "institution", "create", "--name", name, "--prefix", prefix,
 		"--owner-email", "owner@"+strings.ToLower(prefix)+".example", "--owner-name", "Owner", "--owner-password-stdin")
 }
 

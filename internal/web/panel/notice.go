@@ -23,6 +23,11 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
 
+	"settings_kept": "The settings were kept. They hold from now on.",
+	"logo_kept":     "The logo was changed.",
+	"logo_gone":     "The logo was taken away.",
+	"key_rotated":   "The new signing key is in use. Certificates that were signed before stay valid.",
+
 	"member_changed":     "The member was changed.",
 	"member_removed":     "The member was removed.",
 	"member_left":        "You have left the institution.",

@@ -35,6 +35,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/intake"
@@ -99,6 +100,10 @@ type Panel struct {
 	// Links gives the addresses that the public has.
 	Links *web.Links
 	Find  Finder
+	// Keys has the institutions' signing keys; RotateKey makes the next one of an
+	// institution, and records it.
+	Keys      *authority.Authority
+	RotateKey func(ctx context.Context, inst *account.Institution) error
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// BaseURL is the address of the vault.
@@ -116,11 +121,11 @@ var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
 // Handler gives the routes.
 func (p *Panel) Handler() (http.Handler, error) {
-	p.table = slices.Concat(p.routes(), p.accessRoutes())
+	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes())
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
-		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "size": size, "status": statusOf},
+		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf},
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err

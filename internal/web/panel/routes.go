@@ -43,7 +43,6 @@ type route struct {
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},
-		{pattern: "GET /panel/{institution}", handler: p.first, hidden: true},
 
 		{pattern: "GET /panel/{institution}/certificates", may: account.MayView, handler: p.certificates},
 		{pattern: "POST /panel/{institution}/certificates/retry", may: account.MayRetry, handler: p.retryMany},

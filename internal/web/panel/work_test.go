@@ -81,6 +81,8 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 	o.keys = authority.New(o.tb.TempDir(), authority.Options{Now: now})
 	fail(o.keys.MakeRoot())
 	p := o.panel
+	p.Keys = o.keys
+	p.RotateKey = func(_ context.Context, inst *account.Institution) error { return o.keys.Rotate(inst.UUID, inst.Name) }
 	p.Links = web.NewLinks(p.BaseURL, ring, now)
 	p.Certs = cert.New(cert.Config{
 		DB: o.d, Ring: ring, Blobs: folder, Queue: o.queue, Hooks: webhook.New(o.d, ring, now), Sealer: sealer{}, Keys: o.keys,

@@ -1,0 +1,178 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+const (
+	// recentBatches is among how many of the newest batches those under way are
+	// looked for.
+	recentBatches = 20
+	// shownBatches is how many of them are shown.
+	shownBatches = 5
+)
+
+// periods are how far back the dashboard looks, in days.
+var periods = []int{30, 90, 365}
+
+// dashboard is the first page of an institution: how much was made, what is under
+// way, and what needs somebody.
+type dashboard struct {
+	Visit  *Visit
+	Counts map[cert.Status]int
+	All    int
+	Chart  *chart
+	// Failures are why certificates are failed; MoreFailures says that there are
+	// others.
+	Failures     []cert.FailureCount
+	MoreFailures bool
+	Batches      []*batch.Batch
+	Endpoints    []webhook.Endpoint
+	Steps        []step
+}
+
+// step is something that a new institution does next.
+type step struct {
+	Path, Text, Says string
+	Done             bool
+}
+
+// Periods gives the choices of how far back to look.
+func (*dashboard) Periods() []int { return periods }
+
+// Of gives how many certificates have a status.
+func (d *dashboard) Of(status string) int { return d.Counts[cert.Status(status)] }
+
+// Failed gives the address of the certificates that are failed for a reason.
+func (d *dashboard) Failed(code string) string {
+	return d.Visit.Path("certificates") + "?" + url.Values{"status": {"failed"}, "failure": {code}}.Encode()
+}
+
+// Sick tells whether an endpoint needs somebody.
+func (*dashboard) Sick(e *webhook.Endpoint) bool {
+	return e.Status == webhook.SwitchedOff || e.FailingSince != nil && e.Status == webhook.Active
+}
+
+// Quiet says that nothing needs anybody.
+func (d *dashboard) Quiet() bool {
+	return len(d.Failures) == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
+}
+
+// Todo counts the steps that are left.
+func (d *dashboard) Todo() (n int) {
+	for _, s := range d.Steps {
+		if !s.Done {
+			n++
+		}
+	}
+	return n
+}
+
+func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if !v.Can(account.MayView) {
+		return p.first(w, r, v)
+	}
+	days, err := strconv.Atoi(r.URL.Query().Get("days"))
+	if err != nil || !slices.Contains(periods, days) {
+		days = periods[0]
+	}
+	d := &dashboard{Visit: v}
+	if err := p.look(r, v, d, days); err != nil {
+		return err
+	}
+	return p.draw(w, r, "dashboard.html", d)
+}
+
+// look reads what the dashboard shows. Each question has an index, or totals that
+// the database keeps, whatever the institution's size.
+func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
+	ctx, id := r.Context(), v.Institution().ID
+	var err error
+	if d.Counts, _, err = p.Certs.ByStatuses(ctx, id, cert.Filter{}); err != nil {
+		return err
+	}
+	for _, n := range d.Counts {
+		d.All += n
+	}
+	made, err := p.Certs.Days(ctx, id, days)
+	if err != nil {
+		return err
+	}
+	d.Chart = newChart(made)
+	if d.Counts[cert.Failed] > 0 {
+		if d.Failures, d.MoreFailures, err = p.Certs.Failures(ctx, id); err != nil {
+			return err
+		}
+	}
+	list, err := p.Batches.List(ctx, id, batch.Filter{Range: listing.Range{Page: 1, PerPage: recentBatches}})
+	if err != nil {
+		return err
+	}
+	for _, b := range list.Items {
+		if b.Status() == batch.Processing && len(d.Batches) < shownBatches {
+			d.Batches = append(d.Batches, b)
+		}
+	}
+	if d.Endpoints, err = p.Hooks.List(ctx, id); err != nil {
+		return err
+	}
+	return p.steps(r, v, d)
+}
+
+// steps finds out what is left to do for a new institution.
+func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
+	add := func(may account.Permission, path, text, says string, done bool) {
+		if v.Can(may) {
+			d.Steps = append(d.Steps, step{v.Path(path), text, says, done})
+		}
+	}
+	add(account.MayUpload, "upload", "Upload the first certificate", "The vault signs it and gives it a QR code that anybody can check.", d.All > 0)
+	if v.Can(account.MayManageSettings) {
+		face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
+		if err != nil {
+			return err
+		}
+		add(account.MayManageSettings, "settings", "Add your logo", "It stands on the page that opens when somebody scans the QR code.", face.Logo != "")
+	}
+	if v.Can(account.MayManageTokens) {
+		tokens, err := p.Tokens.List(r.Context(), v.Institution().ID)
+		if err != nil {
+			return err
+		}
+		add(account.MayManageTokens, "tokens/new", "Make an API token", "With it your student system uploads by itself.", len(tokens) > 0)
+	}
+	add(account.MayManageWebhooks, "webhooks", "Add a webhook", "Your systems are told at once what became of each certificate.", len(d.Endpoints) > 0)
+	return nil
+}
+
+// host gives what of an endpoint's address tells people which one it is.
+func host(address string) string {
+	u, err := url.Parse(address)
+	if err != nil {
+		return address
+	}
+	return u.Host
+}
+
+// number writes a number with its thousands apart.
+func number(n int) string {
+	text := strconv.Itoa(n)
+	var b strings.Builder
+	for i, c := range text {
+		if i > 0 && (len(text)-i)%3 == 0 && text[i-1] != '-' {
+			b.WriteByte(',')
+		}
+		b.WriteRune(c)
+	}
+	return b.String()
+}

@@ -1,0 +1,350 @@
+package panel
+
+import (
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+const (
+	// maxLogoForm bounds the form with a logo, which is at most 1 MB itself.
+	maxLogoForm = 2 << 20
+	// endsInTime is from how long before its end a key's certificate is warned of.
+	endsInTime = 60 * 24 * time.Hour
+)
+
+// settingsTab is one of the pages of settings.
+type settingsTab struct{ Path, Label string }
+
+var settingsTabs = []settingsTab{
+	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/stamps", "QR code and files"}, {"settings/keys", "Signing key"},
+}
+
+// settingsPage is what all of them show.
+type settingsPage struct {
+	Visit *Visit
+	// Current is the path of the page.
+	Current string
+}
+
+// Tabs gives all pages of settings.
+func (*settingsPage) Tabs() []settingsTab { return settingsTabs }
+
+type institutionSettings struct {
+	settingsPage
+
+	Face *account.Face
+	Name string
+}
+
+func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
+	face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
+	if err != nil {
+		return nil, err
+	}
+	return &institutionSettings{settingsPage{v, "settings"}, face, face.Name}, nil
+}
+
+// settings shows name and logo.
+func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	s, err := p.institutionPage(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "settings.html", s)
+}
+
+// setName keeps another name.
+func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	err := p.Accounts.SetName(r.Context(), v.Institution().ID, r.PostForm.Get("name"))
+	if err == nil {
+		return p.lead(w, r, v, "settings", "settings_kept")
+	}
+	s, e := p.institutionPage(r, v)
+	if e != nil {
+		return e
+	}
+	s.Name = r.PostForm.Get("name")
+	return p.again(w, r, "settings.html", s, err)
+}
+
+var errNoLogoFile = fault.OfField("logo", "Choose a PNG or JPEG file first.")
+
+// setLogo keeps a logo, or takes it away.
+func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	file, remove, err := logoOf(r)
+	if err == nil && !remove && len(file) == 0 {
+		err = errNoLogoFile
+	}
+	if err == nil {
+		notice := "logo_kept"
+		if remove {
+			file, notice = nil, "logo_gone"
+		}
+		if err = p.Accounts.SetLogo(r.Context(), v.Institution().ID, file); err == nil {
+			return p.lead(w, r, v, "settings", notice)
+		}
+	}
+	s, e := p.institutionPage(r, v)
+	if e != nil {
+		return e
+	}
+	return p.again(w, r, "settings.html", s, err)
+}
+
+// logoOf reads the form with a logo.
+func logoOf(r *http.Request) (file []byte, remove bool, err error) {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return nil, false, errForm
+	}
+	for range 4 {
+		part, err := parts.NextPart()
+		if errors.Is(err, io.EOF) {
+			return file, remove, nil
+		}
+		if err != nil {
+			return nil, false, tooLargeOr(err, errForm)
+		}
+		content, err := io.ReadAll(part)
+		if err != nil {
+			return nil, false, tooLargeOr(err, errForm)
+		}
+		switch part.FormName() {
+		case "logo":
+			file = content
+		case "remove":
+			remove = true
+		default:
+		}
+	}
+	return nil, false, errForm
+}
+
+// tooLargeOr tells a body that was cut off from one that cannot be read.
+func tooLargeOr(err, other error) error {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+		return fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB.")
+	}
+	return other
+}
+
+type publicSettings struct {
+	settingsPage
+
+	Face   *account.Face
+	Public account.Public
+}
+
+// publicSettings shows what the public sees.
+func (p *Panel) publicSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, face.Public})
+}
+
+// setPublic changes it.
+func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f := r.PostForm
+	public := account.Public{
+		HideName: f.Get("hide_name") != "", AllowImage: f.Get("image") != "", AllowDownload: f.Get("download") != "", Contact: f.Get("contact"),
+	}
+	err := p.Accounts.SetPublic(r.Context(), v.Institution().ID, public)
+	if err == nil {
+		return p.lead(w, r, v, "settings/public", "settings_kept")
+	}
+	face, e := p.Accounts.Face(r.Context(), v.Institution().ID)
+	if e != nil {
+		return e
+	}
+	return p.again(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, public}, err)
+}
+
+type stampSettings struct {
+	settingsPage
+
+	Placement seal.Mode
+	// Page and Box are as they were typed: the edges of the box in percent of the
+	// page, from its top left.
+	Page         string
+	Box          [4]string
+	RefuseActive bool
+}
+
+// boxFields are the names of the box's edges, in the order of seal.Box.
+var boxFields = [4]string{"left", "top", "right", "bottom"}
+
+// Edges gives the edges of the box for the form.
+func (s *stampSettings) Edges() [][3]string {
+	var list [][3]string
+	for i, name := range boxFields {
+		list = append(list, [3]string{name, strings.ToUpper(name[:1]) + name[1:], s.Box[i]})
+	}
+	return list
+}
+
+// placements are the modes that can be chosen, as people read them.
+var placements = []struct {
+	Mode        seal.Mode
+	Label, Says string
+}{
+	{seal.Auto, "Find a blank place", "The vault looks for room that nothing is printed on, and remembers where it was on files of the same size."},
+	{seal.BottomRight, "Bottom right", "A strip below the page where the corner is not blank."},
+	{seal.BottomLeft, "Bottom left", ""},
+	{seal.TopRight, "Top right", ""},
+	{seal.TopLeft, "Top left", ""},
+	{seal.Exact, "A place of your own", "Give its edges below. Whatever is printed there is covered."},
+	{seal.Strip, "A strip below the page", "The page grows by a strip, and nothing is ever covered."},
+	{seal.Appended, "A page of its own at the end", "The pages of your file stay as they are."},
+}
+
+// Placements gives the choices.
+func (*stampSettings) Placements() any { return placements }
+
+// stampSettings shows where QR codes go and what files are taken.
+func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
+	if err != nil {
+		return err
+	}
+	s := &stampSettings{settingsPage: settingsPage{v, "settings/stamps"}, Placement: policy.Placement, Page: strconv.Itoa(policy.Page), RefuseActive: policy.RefuseActive}
+	if policy.Box != nil {
+		for i, edge := range policy.Box {
+			s.Box[i] = strconv.FormatFloat(edge*100, 'f', -1, 64)
+		}
+	}
+	return p.draw(w, r, "settings_stamps.html", s)
+}
+
+// setStamps changes it.
+func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f := r.PostForm
+	s := &stampSettings{settingsPage: settingsPage{v, "settings/stamps"}, Placement: seal.Mode(f.Get("placement")), Page: f.Get("placement_page"), RefuseActive: f.Get("refuse_active") != ""}
+	policy := &cert.Policy{Placement: s.Placement, RefuseActive: s.RefuseActive}
+	var bad fault.Fields
+	var err error
+	if policy.Page, err = strconv.Atoi(strings.TrimSpace(s.Page)); err != nil {
+		bad.Add("placement_page", "The page must be a number from 1.")
+	}
+	for i, name := range boxFields {
+		s.Box[i] = f.Get(name)
+	}
+	if s.Placement == seal.Exact {
+		policy.Box = new(seal.Box)
+		for i, name := range boxFields {
+			edge, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(s.Box[i], ",", ".")), "%"), 64)
+			if err != nil {
+				bad.Add("placement_box", fmt.Sprintf("The %s edge must be a number of percent from 0 to 100.", name))
+			}
+			policy.Box[i] = edge / 100
+		}
+	}
+	if err = bad.Err(); err == nil {
+		err = p.Certs.SetPolicy(r.Context(), v.Institution().ID, policy)
+	}
+	if err != nil {
+		return p.again(w, r, "settings_stamps.html", s, err)
+	}
+	return p.lead(w, r, v, "settings/stamps", "settings_kept")
+}
+
+// keyRow is a certificate of a key as the page shows it.
+type keyRow struct {
+	Kind, Name, Issuer, Fingerprint string
+	From, Until                     time.Time
+	// Soon says that it ends within two months, Over that it has ended.
+	Soon, Over bool
+}
+
+var keyKinds = map[authority.Kind]string{
+	authority.Issued: "Made by this vault", authority.Brought: "Brought along", authority.Program: "Held by a program",
+}
+
+func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {
+	now := p.Now()
+	return keyRow{
+		Kind: kind, Name: c.Subject.CommonName, Issuer: c.Issuer.CommonName, Fingerprint: authority.Fingerprint(c), From: c.NotBefore.UTC(), Until: c.NotAfter.UTC(),
+		Soon: c.NotAfter.Before(now.Add(endsInTime)), Over: c.NotAfter.Before(now),
+	}
+}
+
+type keySettings struct {
+	settingsPage
+
+	// Current is the key that signs now, nil where there is none that can be read;
+	// Why says why.
+	Key   *keyRow
+	Why   string
+	Past  []keyRow
+	Roots []keyRow
+}
+
+// keySettings shows the signing key and the root that vouches for it.
+func (p *Panel) keySettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	s, err := p.keyPage(v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "settings_keys.html", s)
+}
+
+func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
+	s := &keySettings{settingsPage: settingsPage{v, "settings/keys"}}
+	roots, err := p.Keys.Roots()
+	if err != nil {
+		return nil, fmt.Errorf("reading the roots: %w", err)
+	}
+	for _, c := range roots {
+		s.Roots = append(s.Roots, p.keyRow("", c))
+	}
+	list, err := p.Keys.Certificates(v.Institution().UUID)
+	if f, ok := errors.AsType[*authority.Fault](err); ok {
+		s.Why = f.Message()
+		return s, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the signing keys: %w", err)
+	}
+	for i, c := range list {
+		row := p.keyRow(keyKinds[c.Kind], c.Chain[0])
+		if i == 0 {
+			s.Key = &row
+			continue
+		}
+		s.Past = append(s.Past, row)
+	}
+	return s, nil
+}
+
+// askRotateKey asks whether a new key is to be made.
+func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	s, err := p.keyPage(v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "key_rotate.html", s)
+}
+
+// rotateKey makes it.
+func (p *Panel) rotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if err := p.RotateKey(r.Context(), v.Institution()); err != nil {
+		if f, ok := errors.AsType[*authority.Fault](err); ok {
+			return fault.Wrap(fault.Conflict, f.Message(), err)
+		}
+		return err
+	}
+	return p.lead(w, r, v, "settings/keys", "key_rotated")
+}

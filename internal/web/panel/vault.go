@@ -1,0 +1,22 @@
+package panel
+
+import "github.com/certvault/certvault/internal/account"
+
+// vaultRoutes are the routes of the first page of an institution and of its
+// settings.
+func (p *Panel) vaultRoutes() []route {
+	return []route{
+		{pattern: "GET /panel/{institution}", handler: p.dashboard},
+
+		{pattern: "GET /panel/{institution}/settings", may: account.MayManageSettings, handler: p.settings},
+		{pattern: "POST /panel/{institution}/settings", may: account.MayManageSettings, handler: p.setName},
+		{pattern: "POST /panel/{institution}/settings/logo", may: account.MayManageSettings, handler: p.setLogo, body: maxLogoForm},
+		{pattern: "GET /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.publicSettings},
+		{pattern: "POST /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.setPublic},
+		{pattern: "GET /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.stampSettings},
+		{pattern: "POST /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.setStamps},
+		{pattern: "GET /panel/{institution}/settings/keys", may: account.MayManageSettings, handler: p.keySettings},
+		{pattern: "GET /panel/{institution}/settings/keys/rotate", may: account.MayManageKeys, handler: p.askRotateKey, recent: true},
+		{pattern: "POST /panel/{institution}/settings/keys/rotate", may: account.MayManageKeys, handler: p.rotateKey, recent: true},
+	}
+}

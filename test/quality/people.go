@@ -1,0 +1,88 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// mailTime bounds the wait for a mail.
+const mailTime = 10 * time.Second
+
+// people lists the pages of signing in, and those of who did.
+func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
+	for _, name := range []string{"sign-in", "sign-up", "reset"} {
+		p := f.add(name, v.URL+"/"+name, http.StatusOK)
+		p.Scored, p.Heavy = true, true
+	}
+	f.add("sign-in-sent", v.URL+"/sign-in/sent", http.StatusOK)
+	f.add("sign-in-stale", v.URL+"/sign-in/link/none", http.StatusNotFound)
+	link, err := f.signUpLink(ctx, v)
+	if err != nil {
+		return err
+	}
+	f.add("sign-up-link", link, http.StatusOK)
+	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	client, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	client.Session = session
+	a, err := client.PostForm(ctx, "/account/security/codes/begin", url.Values{})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("setting codes up: %+v, %w", a, err)
+	}
+	for name, path := range map[string]string{"security": "/account/security", "codes": "/account/security/codes", "confirm": "/account/confirm"} {
+		p := f.add(name, v.URL+path, http.StatusOK)
+		p.Session, p.Heavy = session, true
+	}
+	return nil
+}
+
+// signUpLink asks for a link to sign up and reads it in the outbox.
+func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error) {
+	client, err := v.Client("")
+	if err != nil {
+		return "", err
+	}
+	a, err := client.PostForm(ctx, "/sign-up", url.Values{"email": {"new@example.org"}})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return "", fmt.Errorf("asking to sign up: %+v, %w", a, err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, mailTime)
+	defer cancel()
+	tick := time.NewTicker(20 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
+		if err != nil {
+			return "", fmt.Errorf("looking for a mail: %w", err)
+		}
+		for _, file := range files {
+			text, err := os.ReadFile(file)
+			if err != nil {
+				return "", fmt.Errorf("reading a mail: %w", err)
+			}
+			// Quoted-printable breaks long lines by a = at their end (RFC 2045, 6.7).
+			whole := strings.ReplaceAll(string(text), "=\r\n", "")
+			if _, after, ok := strings.Cut(whole, v.URL+"/sign-up/"); ok {
+				return v.URL + "/sign-up/" + strings.Fields(after)[0], nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return "", fmt.Errorf("no mail came: %w", ctx.Err())
+		}
+	}
+}

@@ -1,0 +1,45 @@
+package vault
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+)
+
+// OwnerPassword is that of the owners whom CreateInstitution makes.
+const OwnerPassword = "correct horse battery staple"
+
+// SessionCookie names the cookie by which a browser is known.
+const SessionCookie = "__Host-session"
+
+// SignIn signs somebody in by password, and gives what the session's cookie holds.
+func (v *Vault) SignIn(ctx context.Context, email, password string) (session string, err error) {
+	c, err := v.Client("")
+	if err != nil {
+		return "", err
+	}
+	defer c.HTTP.CloseIdleConnections()
+	a, err := c.PostForm(ctx, "/sign-in", url.Values{"email": {email}, "password": {password}})
+	if err != nil {
+		return "", err
+	}
+	for _, cookie := range (&http.Response{Header: a.Header}).Cookies() {
+		if cookie.Name == SessionCookie && cookie.Value != "" {
+			return cookie.Value, nil
+		}
+	}
+	return "", fmt.Errorf("signing in was answered with %d %s", a.Status, a.Body)
+}
+
+// PostForm sends a form as a page does; nothing is followed.
+func (c *Client) PostForm(ctx context.Context, target string, form url.Values) (*Answer, error) {
+	req, err := c.Request(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	req.Header.Set("Accept", "text/html")
+	return c.Send(req)
+}
