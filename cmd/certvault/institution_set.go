@@ -30,6 +30,8 @@ type institutionSet struct {
 	PublicDownload *bool   `help:"Let the public download the verified PDF."                                        negatable:""`
 	Contact        *string `help:"Where the public can ask: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
 	Logo           *string `help:"PNG or JPEG shown on public pages; an empty name takes it away."                  placeholder:"FILE"`
+
+	MailLanguage *string `help:"Language of mail to recipients who chose none: en, es, fr, de, pt, ar, hi or zh."    name:"mail-language" placeholder:"TAG"`
 }
 
 // Run changes what is given and leaves the rest.
@@ -61,6 +63,15 @@ func (i *institutionSet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
+		if i.MailLanguage != nil {
+			if err := base.Accounts.SetMailLanguage(c.ctx, inst.ID, *i.MailLanguage); err != nil {
+				return err
+			}
+		}
+		language, err := base.Accounts.MailLanguage(c.ctx, inst.ID)
+		if err != nil {
+			return err
+		}
 		return c.answer(struct {
 			Placement     seal.Mode `json:"placement"`
 			PlacementPage int       `json:"placement_page"`
@@ -72,7 +83,9 @@ func (i *institutionSet) Run(c *console) error {
 			PublicDownload bool   `json:"public_download"`
 			Contact        string `json:"contact"`
 			Logo           string `json:"logo_sha256"`
-		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo}, func(w io.Writer) {
+
+			MailLanguage string `json:"mail_language"`
+		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, language}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
 			if p.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
@@ -81,6 +94,7 @@ func (i *institutionSet) Run(c *console) error {
 			says := map[bool]string{true: "yes", false: "no"}
 			_, _ = fmt.Fprintf(w, "The public sees the name: %s; the picture: %s; may download: %s; has a logo: %s; contact: %s.\n",
 				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Contact, "none"))
+			_, _ = fmt.Fprintf(w, "Recipients who chose no language are written to in: %s.\n", language)
 		})
 	})
 }

@@ -34,6 +34,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -108,9 +109,11 @@ type App struct {
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
 	mailer   *mail.Mailer
-	hooks    *webhook.Deliverer
-	links    *web.Links
-	registry *prometheus.Registry
+	// recipients is told by certs and mailer, which are made before it.
+	recipients *recipient.Service
+	hooks      *webhook.Deliverer
+	links      *web.Links
+	registry   *prometheus.Registry
 	// patterns are all routes, which a test holds against the OpenAPI document.
 	patterns []string
 
@@ -156,8 +159,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.queue, err = job.New(a.DB, job.Config{
 		NodeID: node, Queues: map[string]int{
 			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, cert.DeedQueue: 1, mail.QueueName: mailWorkers,
+			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, cert.DeedQueue, mail.QueueName},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, cert.DeedQueue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
@@ -170,6 +174,12 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	a.certs = cert.New(cert.Config{
 		DB: a.DB, Ring: a.Ring, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
 		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
+		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
+			return a.recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
+		},
+		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return a.recipients.MovedTx(ctx, tx, c)
+		},
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})

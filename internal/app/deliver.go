@@ -1,10 +1,12 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -33,12 +35,33 @@ func (a *App) prepareMail() error {
 		if err != nil {
 			return err
 		}
-		sender = mail.NewSMTP(server, host)
+		signer, err := a.signer(from)
+		if err != nil {
+			return err
+		}
+		sender = mail.NewSMTP(server, host, signer)
 	} else if sender, err = mail.NewOutbox(filepath.Join(a.cfg.Data, "outbox")); err != nil {
 		return err
 	}
-	a.mailer = mail.New(mail.Config{DB: a.DB, Queue: a.queue, Sender: sender, From: from, Now: time.Now, Log: a.log})
+	a.mailer = mail.New(mail.Config{
+		DB: a.DB, Queue: a.queue, Sender: sender, From: from, Ring: a.Ring, Bounces: a.cfg.BounceDomain,
+		Ended: func(ctx context.Context, tx *db.Tx, e mail.End) error { return a.recipients.MailEndedTx(ctx, tx, e) },
+		Now:   time.Now, Log: a.log,
+	})
 	return nil
+}
+
+// signer gives what signs mail, nil where nothing does.
+func (a *App) signer(from mail.Address) (*mail.Signer, error) {
+	if a.cfg.DKIMKey == "" {
+		return nil, nil //nolint:nilnil // mail without a signature is a configuration too
+	}
+	domain := cmp.Or(a.cfg.DKIMDomain, from.Email[strings.LastIndexByte(from.Email, '@')+1:])
+	s, err := mail.NewSigner(domain, a.cfg.DKIMSelector, a.cfg.DKIMKey)
+	if err != nil {
+		return nil, fmt.Errorf("--dkim-key: %w", err)
+	}
+	return s, nil
 }
 
 // prepareDelivery puts together what sends events out.

@@ -14,19 +14,32 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
+	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
-// prepareIdentity puts together who somebody is.
+// prepareIdentity puts together who somebody is, and what becomes of certificates
+// when that changes.
 func (a *App) prepareIdentity() error {
 	languages, err := locale.Load()
 	if err != nil {
 		return fmt.Errorf("reading the languages of mail: %w", err)
 	}
+	a.recipients = recipient.New(recipient.Config{
+		DB: a.DB, Certs: a.certs, Accounts: a.Accounts, Mailer: a.mailer, Queue: a.queue, Catalog: languages, To: a.links.To, Now: time.Now, Log: a.log,
+	})
 	a.People, err = identity.New(identity.Config{
-		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: languages, BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
+		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: languages, BaseURL: a.cfg.BaseURL,
+		OnProved: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return a.recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
+		},
+		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return a.recipients.ForgetTx(ctx, tx, p.ID)
+		},
+		Now: time.Now, Log: a.log,
 	})
 	return err
 }
@@ -49,6 +62,14 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	if err != nil {
 		return nil, err
 	}
+	wallet := &recipientpages.Pages{
+		Site: site, Gate: entrance, Recipients: a.recipients, People: a.People, Accounts: a.Accounts, Certs: a.certs, Mailer: a.mailer, Links: a.links,
+		Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
+	}
+	walletHandler, err := wallet.Handler()
+	if err != nil {
+		return nil, err
+	}
 	below := func(prefixes []string, path string) bool {
 		return slices.ContainsFunc(prefixes, func(prefix string) bool { return path == prefix || strings.HasPrefix(path, prefix+"/") })
 	}
@@ -58,6 +79,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 			entranceHandler.ServeHTTP(w, r)
 		case below(panel.Prefixes, r.URL.Path):
 			officeHandler.ServeHTTP(w, r)
+		case below(recipientpages.Prefixes, r.URL.Path):
+			walletHandler.ServeHTTP(w, r)
 		default:
 			public.ServeHTTP(w, r)
 		}

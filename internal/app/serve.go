@@ -26,6 +26,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 	"github.com/certvault/certvault/internal/web/public"
+	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
@@ -94,7 +95,7 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := page.NewSite(public.Assets, signin.Assets, panel.Assets)
+	site, err := page.NewSite(public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
 	if err != nil {
 		return nil, err
 	}

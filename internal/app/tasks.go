@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -39,6 +40,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
 	a.every(ctx, "sweep of sign-ins", identity.SweepEvery, a.People.Sweep)
 	a.every(ctx, "sweep of mail", mail.SweepEvery, a.mailer.Sweep)
+	a.every(ctx, "sweep of notices", recipient.SweepEvery, a.recipients.Sweep)
 	a.every(ctx, "sweep of webhooks", webhook.SweepEvery, a.hooks.Sweep)
 	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.queue.Heartbeat(ctx, time.Now()) })
 	if a.DB.Dialect == db.PostgreSQL {

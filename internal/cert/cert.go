@@ -5,6 +5,7 @@
 package cert
 
 import (
+	"context"
 	"io"
 	"log/slog"
 	"time"
@@ -145,8 +146,14 @@ type Config struct {
 	Attempts int
 	// BulkWorkers is how many certificates of batches a process seals at once.
 	BulkWorkers int
-	Now         func() time.Time
-	Log         *slog.Logger
+	// Recipient gives the number that the person whose address it is has in an
+	// institution, 0 while nobody has proved that it is theirs. It is asked in
+	// the transaction in which a certificate is made; nil knows nobody.
+	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
+	// Moved is told of each change of status, in its transaction. It may be nil.
+	Moved Then
+	Now   func() time.Time
+	Log   *slog.Logger
 }
 
 // Service works on certificates.
@@ -165,6 +172,8 @@ type Service struct {
 	ahead      int
 	listTime   time.Duration
 	bounds     bounds
+	recipient  func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
+	moved      Then
 	now        func() time.Time
 	log        *slog.Logger
 	images     singleflight.Group
@@ -175,7 +184,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, cursors: listing.NewCursors(c.Ring, "certificates"), blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
-		listTime: listTime, bounds: usualBounds, now: c.Now, log: c.Log,
+		listTime: listTime, bounds: usualBounds, recipient: c.Recipient, moved: c.Moved, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	job.Add(c.Queue, &deedWorker{service: s})

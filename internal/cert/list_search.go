@@ -62,9 +62,16 @@ func sought(search string) string {
 
 // like compares a column with what is sought; % and _ are plain characters.
 func like(column string, q *statement, search string) string {
-	escaped := strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(sought(search))
-	return column + ` LIKE ` + q.arg("%"+escaped+"%") + ` ESCAPE '\'`
+	return column + ` LIKE ` + q.arg(pattern(search)) + ` ESCAPE '\'`
 }
+
+func pattern(search string) string {
+	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(sought(search)) + "%"
+}
+
+// Pattern gives what a search for a text compares search_text with, by LIKE with
+// the backslash as ESCAPE: in lists so short that they need no index.
+func Pattern(text string) string { return pattern(foldText(text)) }
 
 // foundPostgres writes FROM and WHERE of what is selected by the trigrams that
 // PostgreSQL takes out of the pattern itself.

@@ -1,11 +1,14 @@
 package cert
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -88,6 +91,33 @@ func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error
 // right, so no institution is asked for.
 func (s *Service) ByCapability(ctx context.Context, uuid string) (*Certificate, error) {
 	return byUUID(ctx, s.db, uuid)
+}
+
+// ByIDs gives certificates of whatever institution, for callers who asked for
+// their right, in the order of the ids.
+func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, err error) {
+	if len(ids) == 0 {
+		return nil, nil
+	}
+	q := &statement{}
+	marks := make([]string, len(ids))
+	for i, id := range ids {
+		marks[i] = q.arg(id)
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificates WHERE id IN (`+strings.Join(marks, ", ")+`)`, q.args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		c, err := scan(rows)
+		if err != nil {
+			return nil, fmt.Errorf("reading certificates: %w", err)
+		}
+		list = append(list, c)
+	}
+	slices.SortFunc(list, func(a, b *Certificate) int { return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID)) })
+	return list, rows.Err()
 }
 
 // ByReference gives the certificate of a reference id as typed.

@@ -137,8 +137,11 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 
 // movedTx writes what follows from a move.
 func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row Transition, c *Certificate) error {
+	if err := s.moved.runTx(ctx, tx, c); err != nil {
+		return err
+	}
 	if row.Recipient {
-		if _, err := s.queue.InsertTx(ctx, tx, recipientArgs{UUID: c.UUID}, recipientOptions); err != nil {
+		if _, err := s.queue.InsertTx(ctx, tx, RecipientArgs{UUID: c.UUID}, recipientOptions); err != nil {
 			return err
 		}
 	}

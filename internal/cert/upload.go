@@ -161,6 +161,11 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	if err != nil {
 		return fmt.Errorf("writing notices: %w", err)
 	}
+	if s.recipient != nil {
+		if c.CustomerID, err = s.recipient(ctx, tx, c.InstitutionID, email.Folded); err != nil {
+			return err
+		}
+	}
 	var jobID any
 	if c.BatchID == "" {
 		if c.jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: c.UUID}, s.sealOptions(SealQueue)); err != nil {
@@ -173,14 +178,15 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
-			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at)
-		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28)
+			file_name, mime_type, size, sha256, sha256_state, original_key, notices, job_id, created_at, updated_at, customer_id)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21, $22, $23, $24, $25, $26, $27, $28, $28, $29)
 		ON CONFLICT (institution_id, email_folded, title, issue_date) WHERE source = 'vault' DO NOTHING
 		RETURNING id`,
 		c.UUID, c.InstitutionID, c.ReferenceID, FoldReference(c.ReferenceID), c.Title, c.FullName, c.Email, email.Folded, c.IssueDate, optional(c.Details),
 		SearchText(c, email), string(c.Source), string(c.TriggerContext), string(c.EventContext), string(c.Status), optional(c.BatchID),
 		c.Creator.Type, c.Creator.ID, c.Creator.Name,
-		c.File.Name, string(c.File.Type), c.File.Size, c.File.SHA256[:], c.File.State, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt)).Scan(&c.ID)
+		c.File.Name, string(c.File.Type), c.File.Size, c.File.SHA256[:], c.File.State, c.File.Key, string(notices), jobID, db.Micros(c.CreatedAt),
+		sql.NullInt64{Int64: c.CustomerID, Valid: c.CustomerID != 0}).Scan(&c.ID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return duplicateTx(ctx, tx, c, email)
 	}

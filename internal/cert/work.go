@@ -53,14 +53,14 @@ func (s *Service) sealOptions(queue string) *river.InsertOpts {
 	return &river.InsertOpts{Queue: queue, MaxAttempts: s.attempts}
 }
 
-// recipientArgs is the job that finds the recipient of an approved
-// certificate, and assigns it or mails a link.
-type recipientArgs struct {
+// RecipientArgs is the job that finds the recipient of an approved
+// certificate, and assigns it or mails a link. Its worker is above.
+type RecipientArgs struct {
 	UUID string `json:"uuid"`
 }
 
 // Kind names the job.
-func (recipientArgs) Kind() string { return "recipient" }
+func (RecipientArgs) Kind() string { return "recipient" }
 
 var recipientOptions = &river.InsertOpts{Queue: RecipientQueue}
 

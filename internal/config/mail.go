@@ -13,6 +13,12 @@ import (
 type Mail struct {
 	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
 	MailFrom string `help:"Sender of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
+
+	DKIMKey      string `help:"Private key that signs mail, PEM: RSA or Ed25519."                                       name:"dkim-key"      placeholder:"FILE" type:"path"`
+	DKIMSelector string `help:"Selector under which DNS has the public key."                                            name:"dkim-selector" placeholder:"NAME"`
+	DKIMDomain   string `help:"Domain that signs. Default: that of the sender."                                         name:"dkim-domain"   placeholder:"DOMAIN"`
+	BounceDomain string `help:"Domain to whose addresses bounce+...@ failed deliveries are reported."                   name:"bounce-domain" placeholder:"DOMAIN"`
+	BounceToken  string `help:"Secret with which such reports are handed to /hooks/bounce, 16 characters or more."      name:"bounce-token"  placeholder:"TEXT"`
 }
 
 // TLSMode is how the connection to a mail server is protected.
@@ -86,7 +92,35 @@ func (m *Mail) MailServer() (MailServer, error) {
 	return s, nil
 }
 
+// minBounceToken is the least that the secret of reports may have.
+const minBounceToken = 16
+
+// checkDelivery looks at what goes with mail beyond a server.
+func (m *Mail) checkDelivery() error {
+	if (m.DKIMKey == "") != (m.DKIMSelector == "") {
+		return errors.New("--dkim-key and --dkim-selector go together")
+	}
+	if m.DKIMDomain != "" && m.DKIMKey == "" {
+		return errors.New("--dkim-domain needs --dkim-key")
+	}
+	if (m.BounceDomain == "") != (m.BounceToken == "") {
+		return errors.New("--bounce-domain and --bounce-token go together")
+	}
+	if m.BounceToken != "" && len(m.BounceToken) < minBounceToken {
+		return fmt.Errorf("--bounce-token must have %d characters or more", minBounceToken)
+	}
+	if m.BounceDomain != "" {
+		if _, err := mail.ParseAddress("bounce@" + m.BounceDomain); err != nil {
+			return fmt.Errorf("--bounce-domain: %q is not a domain", m.BounceDomain)
+		}
+	}
+	return nil
+}
+
 func (c *Serve) checkMail() error {
+	if err := c.checkDelivery(); err != nil {
+		return err
+	}
 	if c.MailFrom != "" {
 		if _, err := mail.ParseAddress(c.MailFrom); err != nil {
 			return fmt.Errorf("--mail-from: %q must look like name@example.org", c.MailFrom)

@@ -34,6 +34,10 @@ const (
 	ListCursor Use = "list cursor"
 	// WebhookHeaders encrypts the headers that an institution adds to deliveries.
 	WebhookHeaders Use = "webhook headers"
+	// MailMessage encrypts messages that wait to be sent.
+	MailMessage Use = "mail message"
+	// BounceAddress signs the addresses to which failed deliveries are reported.
+	BounceAddress Use = "bounce address"
 	// CodeSecret encrypts the secrets of one-time passwords.
 	CodeSecret Use = "one-time password secret"
 	// Check tells one master key from another.

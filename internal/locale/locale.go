@@ -29,6 +29,9 @@ var catalogs embed.FS
 // none of them.
 var tags = []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}
 
+// Speaks tells whether there is a language of a tag.
+func Speaks(tag string) bool { return slices.Contains(tags, tag) }
+
 // monthsOfYear is how many names of months a catalog has.
 const monthsOfYear = 12
 

@@ -1,38 +1,57 @@
 package mail
 
 import (
+	"cmp"
 	"fmt"
 	"html/template"
 	"strings"
+
+	"golang.org/x/text/unicode/bidi"
 )
 
-// Letter is the plain form that all our mail has: a heading, paragraphs, at most
-// one button with its link in full, and a line about why it came. It becomes
-// text and HTML. It has no image and asks no other host for anything.
+// Letter is the plain form that all our mail has: a heading, paragraphs, a list,
+// at most one button with its link in full, and a line about why it came. It
+// becomes text and HTML. It has no image and asks no other host for anything.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
-	Language   string
+	Language string
+	// Direction is "ltr" or "rtl"; empty is "ltr".
+	Direction  string
 	Heading    string
 	Paragraphs []string
-	Button     *Button
-	// Why says why the receiver has it.
-	Why string
+	// List comes behind the first paragraph.
+	List   []string
+	Button *Button
+	// After comes behind the button, Why says why the receiver has it.
+	After, Why string
+	// Unsubscribe is a link for those who want no more of it.
+	Unsubscribe *Button
 }
 
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
+// The colours of the button hold on light and on dark, where mail programs that
+// know of it draw the rest.
 var page = template.Must(template.New("letter").Parse(`<!doctype html>
-<html lang="{{.Language}}">
-<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark"><title>{{.Heading}}</title></head>
-<body style="margin:0;padding:24px;font:16px/1.5 system-ui,sans-serif">
-<div style="max-width:36em;margin:0 auto">
-<h1 style="font-size:22px;line-height:1.3">{{.Heading}}</h1>
-{{range .Paragraphs}}<p style="overflow-wrap:anywhere">{{.}}</p>
-{{end}}{{with .Button}}<p><a href="{{.URL}}" style="display:inline-block;padding:10px 18px;border-radius:6px;
-background:#174ea6;color:#ffffff;text-decoration:none">{{.Label}}</a></p>
-<p style="overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
-{{end}}{{with .Why}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px">{{.}}</p>
+<html lang="{{.Language}}" dir="{{.Direction}}">
+<head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
+<meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
+<style>:root{color-scheme:light dark}@media(prefers-color-scheme:dark){.paper{background:#1b1f24!important;color:#e8eaed!important}.paper a{color:#8ab4f8}
+.paper a.button{color:#fff!important}}</style></head>
+<body class="paper" style="margin:0;padding:24px;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif">
+<div dir="{{.Direction}}" style="max-width:36em;margin:0 auto">
+<h1 style="font-size:22px;line-height:1.3;overflow-wrap:anywhere">{{.Heading}}</h1>
+{{range $i, $p := .Paragraphs}}<p style="overflow-wrap:anywhere">{{$p}}</p>
+{{if and (eq $i 0) $.List}}<ul style="padding-inline-start:20px">
+{{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
+{{end}}</ul>
+{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
+background:#0b5d4b;color:#ffffff;text-decoration:none;font-weight:600">{{.Label}}</a></p>
+<p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
+{{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
+{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
+<a href="{{.URL}}">{{.Label}}</a>{{end}}</p>
 {{end}}</div>
 </body>
 </html>
@@ -40,19 +59,59 @@ background:#174ea6;color:#ffffff;text-decoration:none">{{.Label}}</a></p>
 
 // Message gives the letter as a message.
 func (l Letter) Message(to Address, subject string) (Message, error) {
-	if l.Language == "" {
-		l.Language = "en"
-	}
+	l.Language, l.Direction = cmp.Or(l.Language, "en"), cmp.Or(l.Direction, "ltr")
 	var html strings.Builder
 	if err := page.Execute(&html, l); err != nil {
 		return Message{}, fmt.Errorf("writing a letter: %w", err)
 	}
-	parts := append([]string{l.Heading}, l.Paragraphs...)
+	parts := []string{l.Heading}
+	for i, p := range l.Paragraphs {
+		parts = append(parts, p)
+		if i == 0 && len(l.List) > 0 {
+			parts = append(parts, "* "+strings.Join(l.List, "\n* "))
+		}
+	}
 	if l.Button != nil {
 		parts = append(parts, l.Button.Label+":\n"+l.Button.URL)
 	}
-	if l.Why != "" {
-		parts = append(parts, "-- \n"+l.Why)
+	if l.After != "" {
+		parts = append(parts, l.After)
+	}
+	foot := l.Why
+	if l.Unsubscribe != nil {
+		foot = strings.TrimSpace(foot + "\n" + l.Unsubscribe.Label + ": " + l.Unsubscribe.URL)
+	}
+	if foot != "" {
+		parts = append(parts, "-- \n"+foot)
 	}
 	return Message{To: to, Subject: subject, Text: strings.Join(parts, "\n\n") + "\n", HTML: html.String()}, nil
+}
+
+const (
+	firstStrongIsolate = "\u2068"
+	popIsolate         = "\u2069"
+)
+
+// Quote makes one line of what others wrote, at most limit characters of it,
+// and keeps it from turning the direction of the text around it (UAX 9, 2.4): what
+// turns direction by itself is taken out, and what may run against direction, "ltr"
+// or "rtl", stands isolated.
+func Quote(s string, limit int, direction string) string {
+	s = strings.Map(func(r rune) rune {
+		if strings.ContainsRune("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r) {
+			return -1
+		}
+		return r
+	}, oneLine(s))
+	if r := []rune(s); len(r) > limit {
+		s = strings.TrimSpace(string(r[:limit-1])) + "…"
+	}
+	against := direction == "rtl" || strings.ContainsFunc(s, func(r rune) bool {
+		p, _ := bidi.LookupRune(r)
+		return p.Class() == bidi.R || p.Class() == bidi.AL
+	})
+	if against {
+		return firstStrongIsolate + s + popIsolate
+	}
+	return s
 }

@@ -10,8 +10,10 @@ import (
 	"net/mail"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	gomail "github.com/wneessen/go-mail"
+	"golang.org/x/net/idna"
 )
 
 // Address is a person's mailbox.
@@ -42,8 +44,15 @@ type Message struct {
 	Unsubscribe string `json:"unsubscribe,omitempty"`
 }
 
-// maxMessage bounds text and HTML together: what is longer, some mailboxes cut.
-const maxMessage = 60 << 10
+const (
+	// maxMessage bounds text and HTML together, so that the message on the wire
+	// stays below 30 KB: what is longer, some mailboxes cut.
+	maxMessage = 21 << 10
+	// dense is the part of a text, one in so many bytes, from which on base64 is
+	// shorter than quoted-printable: each byte beyond ASCII is three there, and
+	// four for three here.
+	dense = 6
+)
 
 // check refuses what cannot be sent.
 func (m *Message) check() error {
@@ -67,6 +76,8 @@ type Envelope struct {
 	ID        string
 	From      Address
 	CreatedAt time.Time
+	// Return is where reports of failed delivery go (RFC 5321, 4.4); empty is From.
+	Return string
 }
 
 // Sender hands a message over. SMTP and Outbox do.
@@ -87,9 +98,20 @@ func (e *RefusedError) Unwrap() error { return e.Err }
 // build writes the message as RFC 5322 has it. Date and Message-ID are those of
 // its making, so that a second copy of it is known as one.
 func (e *Envelope) build() (*gomail.Msg, error) {
-	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent())
+	to, err := toASCII(e.To.Email)
+	if err != nil {
+		return nil, &RefusedError{Err: err}
+	}
+	encoding := gomail.EncodingQP
+	if text := e.Text + e.HTML; beyondASCII(text) > len(text)/dense {
+		encoding = gomail.EncodingB64
+	}
+	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(encoding))
 	m.FromMailAddress(&mail.Address{Name: oneLine(e.From.Name), Address: e.From.Email})
-	m.ToMailAddress(&mail.Address{Name: oneLine(e.To.Name), Address: e.To.Email})
+	m.ToMailAddress(&mail.Address{Name: oneLine(e.To.Name), Address: to})
+	if e.Return != "" {
+		m.EnvelopeFromMailAddress(&mail.Address{Address: e.Return})
+	}
 	m.Subject(oneLine(e.Subject))
 	m.SetDateWithValue(e.CreatedAt.UTC())
 	m.SetMessageIDWithValue(e.ID + "@" + e.From.Email[strings.LastIndexByte(e.From.Email, '@')+1:])
@@ -107,5 +129,30 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 	return m, nil
 }
 
-// oneLine makes one line of what goes into a header.
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
+// toASCII gives an address with its domain as mail servers know it (RFC 5891); the
+// part before it stays, and may need a server that takes it (RFC 6531).
+func toASCII(address string) (string, error) {
+	at := strings.LastIndexByte(address, '@')
+	domain, err := idna.Lookup.ToASCII(address[at+1:])
+	if err != nil {
+		return "", errors.New("the domain of the address is none")
+	}
+	return address[:at+1] + domain, nil
+}
+
+// beyondASCII counts the bytes that are not ASCII.
+func beyondASCII(s string) (n int) {
+	for i := range len(s) {
+		if s[i] >= utf8.RuneSelf {
+			n++
+		}
+	}
+	return n
+}
+
+// oneLine makes one line of what goes into a header. What looks encoded already is
+// taken apart: readers would decode it, and with it whatever somebody put there
+// (RFC 2047, 2).
+func oneLine(s string) string {
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
+}

@@ -3,10 +3,12 @@ package mail
 import (
 	"context"
 	"database/sql"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
+	"strings"
 	"time"
 
 	"github.com/google/uuid"
@@ -14,6 +16,7 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
 )
 
 const (
@@ -38,8 +41,11 @@ const (
 	Queued Status = "queued"
 	// Sent messages were handed over.
 	Sent Status = "sent"
-	// Failed messages were refused, or could not be sent for about a day.
+	// Failed messages were refused, could not be sent for about a day, or were
+	// reported as not delivered.
 	Failed Status = "failed"
+	// Cancelled messages were taken back before they left.
+	Cancelled Status = "cancelled"
 )
 
 // Config says what a mailer works with.
@@ -49,24 +55,47 @@ type Config struct {
 	Sender Sender
 	// From is the sender of all messages.
 	From Address
-	Now  func() time.Time
-	Log  *slog.Logger
+	// Ring encrypts messages as long as they are kept: they hold links that are
+	// secrets. Nil keeps them readable.
+	Ring *keyring.Ring
+	// Bounces is the domain to whose addresses failed deliveries are reported; empty
+	// has them reported to From.
+	Bounces string
+	// Ended is told, in its transaction, of a message that left or will not. It may be
+	// nil.
+	Ended func(ctx context.Context, tx *db.Tx, e End) error
+	Now   func() time.Time
+	Log   *slog.Logger
+}
+
+// End is what became of a message.
+type End struct {
+	// UUID is the message's.
+	UUID   string
+	Status Status
+	// Reason is why it failed, a sentence without any address.
+	Reason string
 }
 
 // Mailer keeps messages until they are gone. The rows are the truth and the
 // queue a means: what lost its job gets another.
 type Mailer struct {
-	db     *db.DB
-	queue  *job.Queue
-	sender Sender
-	from   Address
-	now    func() time.Time
-	log    *slog.Logger
+	db      *db.DB
+	queue   *job.Queue
+	sender  Sender
+	from    Address
+	ring    *keyring.Ring
+	bounces string
+	ended   func(ctx context.Context, tx *db.Tx, e End) error
+	now     func() time.Time
+	log     *slog.Logger
 }
 
 // New makes a mailer and registers its worker with the queue.
 func New(c Config) *Mailer {
-	m := &Mailer{db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, now: c.Now, log: c.Log}
+	m := &Mailer{
+		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Ring, bounces: c.Bounces, ended: c.Ended, now: c.Now, log: c.Log,
+	}
 	job.Add(c.Queue, &worker{mailer: m})
 	return m
 }
@@ -87,21 +116,62 @@ func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string,
 	if err := msg.check(); err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
 	}
-	text, err := json.Marshal(msg)
+	id := uuid.Must(uuid.NewV7()).String()
+	text, err := m.close(id, msg)
 	if err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
 	}
-	id := uuid.Must(uuid.NewV7()).String()
 	jobID, err := m.queue.InsertTx(ctx, tx, jobArgs{UUID: id}, jobOptions)
 	if err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
 	}
 	now := db.Micros(m.now())
 	if _, err := tx.ExecContext(ctx, `INSERT INTO mails (uuid, message, status, job_id, created_at, updated_at) VALUES ($1, $2, 'queued', $3, $4, $4)`,
-		id, string(text), jobID, now); err != nil {
+		id, text, jobID, now); err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
 	}
 	return id, nil
+}
+
+// sealed begins a message that is encrypted; none that is not begins so.
+const sealed = "sealed:"
+
+// close gives a message the form in which it is kept.
+func (m *Mailer) close(id string, msg Message) (string, error) {
+	text, err := json.Marshal(msg)
+	if err != nil || m.ring == nil {
+		return string(text), err
+	}
+	box, err := m.ring.Seal(keyring.MailMessage, text, []byte(id))
+	return sealed + base64.StdEncoding.EncodeToString(box), err
+}
+
+// open reads what close made.
+func (m *Mailer) open(id, kept string) (msg Message, err error) {
+	text := []byte(kept)
+	if box, ok := strings.CutPrefix(kept, sealed); ok {
+		if text, err = base64.StdEncoding.DecodeString(box); err != nil {
+			return msg, err
+		}
+		if text, err = m.ring.Open(keyring.MailMessage, text, []byte(id)); err != nil {
+			return msg, err
+		}
+	}
+	err = json.Unmarshal(text, &msg)
+	return msg, err
+}
+
+// CancelTx takes a message back that has not left, in a transaction of the
+// caller's, and tells whether it could. One that is being handed over at this
+// moment may arrive all the same.
+func (m *Mailer) CancelTx(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, message = '', updated_at = $3 WHERE uuid = $1 AND status = 'queued'`,
+		id, string(Cancelled), db.Micros(m.now()))
+	if err != nil {
+		return false, fmt.Errorf("cancelling a message: %w", err)
+	}
+	n, err := r.RowsAffected()
+	return n > 0, err
 }
 
 type worker struct {
@@ -149,7 +219,7 @@ var errNotQueued = errors.New("the message is not queued any more")
 // queued reads a message that is to be sent.
 func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	e := &Envelope{ID: id, From: m.from}
-	var text []byte
+	var text string
 	var created int64
 	err := m.db.QueryRowContext(ctx, `SELECT message, created_at FROM mails WHERE uuid = $1 AND status = 'queued'`, id).Scan(&text, &created)
 	if errors.Is(err, sql.ErrNoRows) {
@@ -158,25 +228,40 @@ func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
-	if err := json.Unmarshal(text, &e.Message); err != nil {
+	if e.Message, err = m.open(id, text); err != nil {
+		return nil, fmt.Errorf("reading a message: %w", err)
+	}
+	if e.Return, err = m.returnPath(id); err != nil {
 		return nil, fmt.Errorf("reading a message: %w", err)
 	}
 	e.CreatedAt = db.Time(created)
 	return e, nil
 }
 
-// end notes what became of a message, whatever happens to the worker meanwhile.
+// end notes what became of a message, whatever happens to the worker meanwhile. Its
+// text is kept no longer.
 func (m *Mailer) end(ctx context.Context, id string, status Status, reason string) error {
 	ctx = context.WithoutCancel(ctx)
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, updated_at = $4 WHERE uuid = $1 AND status = 'queued'`,
-			id, string(status), reason, db.Micros(m.now()))
-		return err
+		return m.endTx(ctx, tx, End{UUID: id, Status: status, Reason: reason}, Queued)
 	})
 	if err != nil {
 		return fmt.Errorf("noting what became of a message: %w", err)
 	}
 	return nil
+}
+
+// endTx ends a message that is in a status, if it is.
+func (m *Mailer) endTx(ctx context.Context, tx *db.Tx, e End, from Status) error {
+	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, message = '', updated_at = $4 WHERE uuid = $1 AND status = $5`,
+		e.UUID, string(e.Status), e.Reason, db.Micros(m.now()), string(from))
+	if err != nil {
+		return err
+	}
+	if n, err := r.RowsAffected(); err != nil || n == 0 || m.ended == nil {
+		return err
+	}
+	return m.ended(ctx, tx, e)
 }
 
 // Sweep gives messages that lost their job a new one, and forgets old ones.
@@ -196,7 +281,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			}
 			m.log.WarnContext(ctx, "a message had lost its job and got a new one", slog.String("message", id))
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed') AND updated_at < $1`, db.Micros(m.now().Add(-keep)))
+		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-keep)))
 		return err
 	})
 	if err != nil {

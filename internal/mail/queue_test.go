@@ -15,15 +15,18 @@ import (
 	"github.com/certvault/certvault/internal/job"
 )
 
+type ctxType = context.Context
+
 // fake is a Sender whose answers the test gives.
 type fake struct {
 	sent []string
+	last *Envelope
 	err  error
 	told chan struct{}
 }
 
 func (f *fake) Send(_ context.Context, e *Envelope) error {
-	f.sent = append(f.sent, e.ID)
+	f.sent, f.last = append(f.sent, e.ID), e
 	select {
 	case f.told <- struct{}{}:
 	default:

@@ -1,40 +1,52 @@
 package mail
 
 import (
-	"bufio"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"fmt"
+	"io"
+	"log/slog"
 	"math/big"
 	"net"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/emersion/go-sasl"
+	"github.com/emersion/go-smtp"
+
 	"github.com/certvault/certvault/internal/config"
 )
 
-// server is a mail server of a few commands.
+// server is a mail server whose behaviour a test says.
 type server struct {
 	config.MailServer
 
-	// What it does: TLS on offer or from the start, sign-in on offer, and replies
-	// that differ from what all is well with.
+	// TLS on offer or from the start, and sign-in on offer.
 	offers, fromTheStart, signIn bool
-	replies                      map[string]string
+	// user and password are what it lets in; both empty let in anybody.
+	user, password string
+	// utf8 says that it takes addresses beyond ASCII.
+	utf8 bool
+	// mail, rcpt and data are its answers, called for each message; nil takes all.
+	mail, rcpt, data func(nth int) error
+	// drop has the connection cut in the middle of the n-th message.
+	drop func(nth int) bool
 
 	roots *x509.CertPool
-	tls   *tls.Config
 
 	mu       sync.Mutex
-	messages []string
-	// commands has each with a mark of whether it came over TLS.
-	commands []string
+	messages []delivered
+	tries    int
+	// greeted, secure and signedIn are of the last connection.
+	greeted          string
+	secure, signedIn bool
 }
+
+// delivered is a message as it came, with its envelope.
+type delivered struct{ from, to, text string }
 
 func (s *server) start(t *testing.T) *server {
 	t.Helper()
@@ -56,112 +68,136 @@ func (s *server) start(t *testing.T) *server {
 	}
 	s.roots = x509.NewCertPool()
 	s.roots.AddCert(leaf)
-	s.tls = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+	secure := &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}, MinVersion: tls.VersionTLS12}
+
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = l.Close() })
 	address, ok := l.Addr().(*net.TCPAddr)
 	if !ok {
 		t.Fatal("no TCP address")
 	}
 	s.Host, s.Port = "127.0.0.1", address.Port
-	go func() {
-		for {
-			conn, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go s.serve(conn)
-		}
-	}()
+	x := smtp.NewServer(s)
+	x.Domain, x.AllowInsecureAuth, x.EnableSMTPUTF8, x.ErrorLog = "receiver.example", true, s.utf8, slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	if s.offers {
+		x.TLSConfig = secure
+	}
+	if s.fromTheStart {
+		l = tls.NewListener(l, secure)
+	}
+	t.Cleanup(func() { _ = x.Close() })
+	go func() { _ = x.Serve(l) }()
 	return s
 }
 
-// serve speaks RFC 5321 as far as a sender needs it.
-func (s *server) serve(conn net.Conn) {
-	defer func() { _ = conn.Close() }()
-	secure := s.fromTheStart
-	if secure {
-		conn = tls.Server(conn, s.tls)
-	}
-	r := bufio.NewReader(conn)
-	say := func(text string) { _, _ = fmt.Fprintf(conn, "%s\r\n", text) }
-	say("220 receiver.example")
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil {
-			return
-		}
-		command, _, _ := strings.Cut(strings.TrimSpace(line), " ")
-		command = strings.ToUpper(command)
-		s.note(secure, strings.TrimSpace(line))
-		if reply, ok := s.replies[command]; ok {
-			say(reply)
-			continue
-		}
-		switch command {
-		case "EHLO":
-			say("250-receiver.example")
-			if s.offers && !secure {
-				say("250-STARTTLS")
-			}
-			if s.signIn {
-				say("250-AUTH PLAIN LOGIN")
-			}
-			say("250 8BITMIME")
-		case "STARTTLS":
-			say("220 go on")
-			conn = tls.Server(conn, s.tls)
-			r, secure = bufio.NewReader(conn), true
-		case "AUTH":
-			say("235 welcome")
-		case "DATA":
-			say("354 go on")
-			s.take(r)
-			say("250 taken")
-		case "QUIT":
-			say("221 bye")
-			return
-		default:
-			say("250 fine")
-		}
-	}
-}
-
-func (s *server) take(r *bufio.Reader) {
-	var b strings.Builder
-	for {
-		line, err := r.ReadString('\n')
-		if err != nil || line == ".\r\n" {
-			break
-		}
-		b.WriteString(line)
-	}
+// NewSession begins a connection.
+func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.messages = append(s.messages, b.String())
-}
-
-func (s *server) note(secure bool, line string) {
-	mark := "plain: "
-	if secure {
-		mark = "TLS: "
+	s.greeted, s.signedIn = c.Hostname(), false
+	_, s.secure = c.TLSConnectionState()
+	x := &session{server: s, conn: c}
+	if s.signIn {
+		return &signInSession{x}, nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.commands = append(s.commands, mark+line)
+	return x, nil
 }
 
-// heard tells whether a command came, and how.
-func (s *server) heard(what string) bool {
+// last tells how the last connection was.
+func (s *server) last() (greeted string, secure, signedIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, c := range s.commands {
-		if strings.HasPrefix(c, what) {
-			return true
+	return s.greeted, s.secure, s.signedIn
+}
+
+func (s *server) got() []delivered {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return append([]delivered(nil), s.messages...)
+}
+
+type session struct {
+	server   *server
+	conn     *smtp.Conn
+	nth      int
+	from, to string
+}
+
+func answer(f func(int) error, nth int) error {
+	if f == nil {
+		return nil
+	}
+	return f(nth)
+}
+
+func (x *session) Mail(from string, _ *smtp.MailOptions) error {
+	x.server.mu.Lock()
+	x.server.tries++
+	x.nth = x.server.tries
+	x.server.mu.Unlock()
+	x.from = from
+	return answer(x.server.mail, x.nth)
+}
+
+func (x *session) Rcpt(to string, _ *smtp.RcptOptions) error {
+	x.to = to
+	return answer(x.server.rcpt, x.nth)
+}
+
+func (x *session) Data(r io.Reader) error {
+	if x.server.drop != nil && x.server.drop(x.nth) {
+		if _, err := io.ReadFull(r, make([]byte, 100)); err != nil {
+			return err
 		}
+		return x.conn.Conn().Close()
 	}
-	return false
+	text, err := io.ReadAll(r)
+	if err != nil {
+		return err
+	}
+	if err := answer(x.server.data, x.nth); err != nil {
+		return err
+	}
+	x.server.mu.Lock()
+	defer x.server.mu.Unlock()
+	x.server.messages = append(x.server.messages, delivered{x.from, x.to, string(text)})
+	return nil
+}
+
+func (x *session) Reset()        {}
+func (x *session) Logout() error { return nil }
+
+// signInSession offers AUTH beside.
+type signInSession struct{ *session }
+
+func (x *signInSession) AuthMechanisms() []string { return []string{sasl.Plain} }
+
+func (x *signInSession) Auth(string) (sasl.Server, error) {
+	s := x.server
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if user != s.user || password != s.password {
+			return smtp.ErrAuthFailed
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.signedIn = true
+		return nil
+	}), nil
+}
+
+// refuse is a reply of a mail server.
+func refuse(code int, text string) func(int) error {
+	return func(int) error { return &smtp.SMTPError{Code: code, Message: text} }
+}
+
+// once gives a reply to the first message and takes the others.
+func once(f func(int) error) func(int) error {
+	return func(nth int) error {
+		if nth > 1 {
+			return nil
+		}
+		return f(nth)
+	}
 }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"strings"
 	"time"
 
 	gomail "github.com/wneessen/go-mail"
@@ -20,12 +21,20 @@ const sendTime = 45 * time.Second
 // SMTP hands messages to a mail server (RFC 5321, RFC 6409).
 type SMTP struct {
 	server config.MailServer
+	signer *Signer
 	roots  *x509.CertPool
 	helo   string
+	time   time.Duration
 }
 
-// NewSMTP makes a sender; helo is the name by which it introduces itself.
-func NewSMTP(server config.MailServer, helo string) *SMTP { return &SMTP{server: server, helo: helo} }
+// NewSMTP makes a sender; helo is the name by which it introduces itself. signer
+// may be nil.
+func NewSMTP(server config.MailServer, helo string, signer *Signer) *SMTP {
+	return &SMTP{server: server, helo: helo, signer: signer, time: sendTime}
+}
+
+// errNoUTF8 is an address that the mail server cannot be told (RFC 6531, 3.1).
+var errNoUTF8 = errors.New("the mail server does not take addresses with letters beyond ASCII (SMTPUTF8)")
 
 // Send hands the message over on a connection of its own.
 func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
@@ -33,21 +42,40 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	if err != nil {
 		return err
 	}
+	if err := s.signer.sign(m); err != nil {
+		return err
+	}
 	c, err := s.client()
 	if err != nil {
 		return fmt.Errorf("preparing for the mail server: %w", err)
 	}
-	ctx, cancel := context.WithTimeout(ctx, sendTime)
+	ctx, cancel := context.WithTimeout(ctx, s.time)
 	defer cancel()
-	if err := c.DialAndSendWithContext(ctx, m); err != nil {
+	conn, err := c.DialToSMTPClientWithContext(ctx)
+	if err != nil {
 		return judge(err)
 	}
+	// Whatever is left when the time is over, or the caller gone, ends with the
+	// connection.
+	defer func() { _ = conn.Text.Close() }()
+	defer context.AfterFunc(ctx, func() { _ = conn.Text.Close() })()
+	beyond := beyondASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
+	if takes, _ := conn.Extension("SMTPUTF8"); beyond && !takes {
+		return &RefusedError{Err: errNoUTF8}
+	}
+	// Asked for without need, it would keep the message from servers without it.
+	conn.SkipSMTPUTF8(!beyond)
+	if err := c.SendWithSMTPClient(conn, m); err != nil && !m.IsDelivered() {
+		return judge(err)
+	}
+	// It was taken, whatever the server makes of the farewell.
+	_ = conn.Quit()
 	return nil
 }
 
 func (s *SMTP) client() (*gomail.Client, error) {
 	options := []gomail.Option{
-		gomail.WithPort(s.server.Port), gomail.WithTimeout(sendTime), gomail.WithHELO(s.helo),
+		gomail.WithPort(s.server.Port), gomail.WithTimeout(s.time), gomail.WithHELO(s.helo),
 		gomail.WithTLSConfig(&tls.Config{ServerName: s.server.Host, MinVersion: tls.VersionTLS12, RootCAs: s.roots}),
 	}
 	switch s.server.TLS {

@@ -107,6 +107,8 @@ type office struct {
 	keys    *authority.Authority
 	// made counts samples of certificates.
 	made int
+	// maker is who makes bulk uploads of samples, which only they see.
+	maker int64
 	// mine is the institution of the test, other one of somebody else.
 	mine, other account.Institution
 	at          time.Time

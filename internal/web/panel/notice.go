@@ -10,6 +10,15 @@ import (
 // notices are what pages tell of a deed that was done.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
 	"retried":          "Processing began again.",
+	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
+	"list_taken":       "The list was read.",
+	"files_taken":      "The files were taken.",
+	"columns_saved":    "Saved, and remembered for the next list with these columns.",
+	"row_saved":        "The row was saved.",
+	"rows_skipped":     "The rows were skipped.",
+	"draft_discarded":  "The bulk upload was discarded.",
+	"submitted":        "The bulk upload was submitted.",
+	"begun_again":      "Here are the rows that became no certificate, with their files. Correct them and submit again.",
 	"revoked":          "The certificate was revoked. The public sees it from now on.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
 	"webhook_resumed":  "The endpoint is active. What waited is sent now.",

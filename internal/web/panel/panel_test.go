@@ -58,6 +58,7 @@ func (o *office) samples(t *testing.T, inst account.Institution) map[string]stri
 		t.Fatal(err)
 	}
 	return map[string]string{
+		"upload": o.staged(inst), "draft": o.draft(inst).UUID, "row": "2",
 		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
 		"certificate": o.approved(inst).UUID, "task": deed.UUID, "member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
 	}
@@ -84,19 +85,15 @@ func TestWhoMayGoWhere(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
 	o.people.operators[o.person("operator").ID] = true
-	kept, others := o.samples(t, o.mine), o.samples(t, o.other)
 	for _, one := range o.panel.table {
 		for _, s := range account.Roles {
 			who := string(s.Role)
-			allowed := one.may == "" || s.Role.Can(one.may)
-			mine := kept
-			if allowed && strings.HasPrefix(one.pattern, http.MethodPost) || strings.Contains(one.pattern, "invitation") {
-				// A deed may end what it was done to: it has samples of its own. The
-				// invitations of others before are over then.
-				mine = o.samples(t, o.mine)
-			}
+			o.maker = o.people.persons[who].ID
+			// A deed may end what it was done to: each has samples of its own.
+			mine, others := o.samples(t, o.mine), o.samples(t, o.other)
 			method, target := path(t, one.pattern, mine)
 			w := o.do(who, method, target, nil)
+			allowed := one.may == "" || s.Role.Can(one.may)
 			switch {
 			case one.scope == ofOperator, strings.Contains(one.pattern, " /setup"): // which only its link opens
 				if w.Code != http.StatusNotFound {
@@ -124,7 +121,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 			}
 		}
 		if one.scope == ofOperator {
-			method, target := path(t, one.pattern, kept)
+			method, target := path(t, one.pattern, o.samples(t, o.mine))
 			if w := o.do("operator", method, target, nil); w.Code == http.StatusNotFound || w.Code == http.StatusForbidden || w.Code >= http.StatusInternalServerError {
 				t.Errorf("%s as an operator: %d", one.pattern, w.Code)
 			}
@@ -132,7 +129,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 		if one.scope == ofAnybody {
 			continue
 		}
-		method, target := path(t, one.pattern, kept)
+		method, target := path(t, one.pattern, o.samples(t, o.mine))
 		if w := o.do("", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in?next=") {
 			t.Errorf("%s as nobody: %d %s", one.pattern, w.Code, w.Header().Get("Location"))
 		}

@@ -171,3 +171,11 @@ func samplePDF() []byte {
 
 // pathOf gives the address of a page of the test's institution.
 func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
+
+// settleInto gives the institutions keys and lets the queue work until a condition
+// holds.
+func (o *office) settleInto(what string, holds func() bool) {
+	o.tb.Helper()
+	o.settle()
+	o.process(what, holds)
+}

@@ -18,3 +18,144 @@ for (const picker of document.querySelectorAll("[data-picks]")) {
     document.getElementById(picker.dataset.picks).checked = true;
   });
 }
+
+// A form with files is sent with its progress shown, and can be stopped. What comes
+// back is the page itself, as without this module.
+for (const form of document.querySelectorAll("form[data-upload]")) {
+  const input = form.querySelector("input[type=file]");
+  const bar = form.querySelector("progress");
+  const says = form.querySelector("[role=status]");
+  const cancel = form.querySelector("[data-cancel]");
+  const hint = form.querySelector("[data-drop-hint]");
+  if (hint) hint.hidden = false;
+  form.addEventListener("dragover", (event) => {
+    if (!event.dataTransfer?.types.includes("Files")) return;
+    event.preventDefault();
+    form.classList.add("over");
+  });
+  form.addEventListener("dragleave", () => form.classList.remove("over"));
+  form.addEventListener("drop", (event) => {
+    if (!event.dataTransfer?.files.length) return;
+    event.preventDefault();
+    form.classList.remove("over");
+    input.files = event.dataTransfer.files;
+    form.requestSubmit();
+  });
+  form.addEventListener("submit", (event) => {
+    event.preventDefault();
+    const request = new XMLHttpRequest();
+    request.open("POST", form.action);
+    request.setRequestHeader("Accept", "text/html");
+    bar.hidden = false;
+    cancel.hidden = false;
+    const stop = (text) => {
+      bar.hidden = true;
+      cancel.hidden = true;
+      says.textContent = text;
+    };
+    request.upload.addEventListener("progress", (step) => {
+      if (!step.lengthComputable) return;
+      bar.value = (100 * step.loaded) / step.total;
+      says.textContent = step.loaded < step.total ? `${Math.floor(bar.value)} % sent` : "The vault looks at what was sent …";
+    });
+    request.addEventListener("load", () => {
+      if (request.status < 400 && request.responseURL !== form.action) {
+        location.assign(request.responseURL);
+        return;
+      }
+      // What is wrong stands in the page that came back.
+      const problem = problemOf(request.responseText);
+      stop(problem || "This did not work. Please try again.");
+    });
+    request.addEventListener("error", () => stop("The connection broke off. Please try again."));
+    request.addEventListener("abort", () => stop("Cancelled. Nothing was kept of what was being sent."));
+    cancel.onclick = () => request.abort();
+    request.send(new FormData(form));
+  });
+}
+
+// problemOf reads what a page says is wrong, as text: no text becomes markup here.
+function problemOf(text) {
+  const list = text.match(/<p class="problem"[^>]*>([^<]*)</)?.[1] ?? text.match(/<div class="problems"[^]*?<li>(?:<a[^>]*>)?([^<]*)</)?.[1] ?? "";
+  return list.replaceAll("&#34;", '"').replaceAll("&#39;", "'").replaceAll("&lt;", "<").replaceAll("&gt;", ">").replaceAll("&amp;", "&");
+}
+
+// The frame on the page follows what is chosen, and can be dragged.
+for (const area of document.querySelectorAll("[data-placing]")) {
+  const svg = area.querySelector("svg");
+  const exact = area.querySelector("#place-exact");
+  const sheet = svg.viewBox.baseVal;
+  const fields = Object.fromEntries(["x", "y", "width", "height"].map((name) => [name, area.querySelector(`[name=${name}]`)]));
+  let spot = svg.querySelector(".spot");
+  if (!spot) {
+    spot = document.createElementNS("http://www.w3.org/2000/svg", "rect");
+    spot.setAttribute("class", "spot");
+    svg.append(spot);
+  }
+  const show = (box) => {
+    spot.toggleAttribute("hidden", !box);
+    spot.style.display = box ? "" : "none";
+    if (box) for (const name of Object.keys(fields)) spot.setAttribute(name, box[name]);
+  };
+  const typed = () => ({
+    x: (fields.x.value * sheet.width) / 100, y: (fields.y.value * sheet.height) / 100,
+    width: (fields.width.value * sheet.width) / 100, height: (fields.height.value * sheet.height) / 100,
+  });
+  const update = () => {
+    const chosen = area.querySelector("[name=placement]:checked");
+    if (chosen && chosen === exact) show(typed());
+    else if (chosen?.dataset.x) show(chosen.dataset);
+    else show(null);
+  };
+  area.addEventListener("input", update);
+  update();
+  if (!exact) continue;
+  area.querySelector("[data-drag-hint]").hidden = false;
+  svg.addEventListener("pointerdown", (event) => {
+    event.preventDefault();
+    svg.setPointerCapture(event.pointerId);
+    const scale = sheet.width / svg.getBoundingClientRect().width;
+    const now = { x: +spot.getAttribute("x"), y: +spot.getAttribute("y"), width: +spot.getAttribute("width") || (22 * sheet.width) / 100, height: +spot.getAttribute("height") || (10 * sheet.height) / 100 };
+    const move = (to) => {
+      const frame = svg.getBoundingClientRect();
+      const x = Math.min(sheet.width - now.width, Math.max(0, (to.clientX - frame.left) * scale - now.width / 2));
+      const y = Math.min(sheet.height - now.height, Math.max(0, (to.clientY - frame.top) * scale - now.height / 2));
+      exact.checked = true;
+      fields.x.value = ((100 * x) / sheet.width).toFixed(1);
+      fields.y.value = ((100 * y) / sheet.height).toFixed(1);
+      fields.width.value = ((100 * now.width) / sheet.width).toFixed(1);
+      fields.height.value = ((100 * now.height) / sheet.height).toFixed(1);
+      update();
+    };
+    move(event);
+    svg.onpointermove = move;
+    svg.onpointerup = () => { svg.onpointermove = null; };
+  });
+}
+
+// How far a bulk upload is comes as it goes; where that does not work, the page is
+// asked for again now and then.
+for (const area of document.querySelectorAll("[data-progress]")) {
+  const source = new EventSource(area.dataset.progress);
+  let failed = 0;
+  source.addEventListener("message", (event) => {
+    failed = 0;
+    const now = JSON.parse(event.data);
+    area.querySelector("progress").value = now.done;
+    for (const name of ["done", "approved", "failed", "rejected", "rest"]) area.querySelector(`[data-${name}]`).textContent = now[name];
+    if (!now.finished) return;
+    source.close();
+    location.reload();
+  });
+  source.addEventListener("error", () => {
+    if (++failed < 4) return;
+    source.close();
+    setTimeout(() => location.reload(), 5000);
+  });
+}
+
+// What the public will read is shown as it is written.
+for (const field of document.querySelectorAll("[data-mirror]")) {
+  const shown = document.getElementById(field.dataset.mirror);
+  field.addEventListener("input", () => { shown.textContent = field.value; });
+}

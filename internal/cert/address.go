@@ -1,0 +1,51 @@
+package cert
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// emailField is the address as the interface knows it.
+var emailField = &Fields[2]
+
+// ReadEmail reads the address of a certificate's recipient; the refusal is of
+// the field of that name.
+func ReadEmail(text string) (account.Email, error) {
+	var bad fault.Fields
+	kept := emailField.read(&bad, text)
+	if err := bad.Err(); err != nil {
+		return account.Email{}, err
+	}
+	return account.ParseEmail(kept)
+}
+
+// SetEmailTx gives a certificate of an institution another address, in a
+// transaction of the caller's, who looks after what the old one meant. A revoked
+// certificate keeps the one it has. One that would double another is refused, and
+// the caller must then give up the transaction.
+func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
+	c, err := one(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
+	if err != nil {
+		return nil, err
+	}
+	c.Email = email.Text
+	c, err = scan(tx.QueryRowContext(ctx, `
+		UPDATE certificates SET email = $1, email_folded = $2, search_text = $3, customer_id = NULL, updated_at = $4
+		WHERE uuid = $5 AND status <> 'revoked' RETURNING `+columns,
+		email.Text, email.Folded, SearchText(c, email), db.Micros(s.now()), uuid))
+	switch {
+	case errors.Is(err, sql.ErrNoRows):
+		return nil, fault.New(fault.BadRequest, "The certificate is revoked: its address stays as it is.")
+	case db.IsUnique(err):
+		return nil, fault.OfField(emailField.Name, "A vault certificate with this email, title, and issue date already exists")
+	case err != nil:
+		return nil, fmt.Errorf("changing the address of a certificate: %w", err)
+	}
+	return c, nil
+}

@@ -1,0 +1,113 @@
+-- What approved certificates mean to the people they belong to. Secrets of links
+-- are kept as SHA-256.
+
+ALTER TABLE institutions ADD COLUMN mail_language TEXT NOT NULL DEFAULT 'en';
+
+-- The people of an institution, numbered from 1. One whose account is gone leaves
+-- the number behind, so that it is never another's.
+CREATE TABLE customers (
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    number         BIGINT NOT NULL,
+    user_id        BIGINT REFERENCES users (id),
+    created_at     BIGINT NOT NULL,
+    PRIMARY KEY (institution_id, number)
+);
+CREATE UNIQUE INDEX customers_user_id_institution_id_key ON customers (user_id, institution_id) WHERE user_id IS NOT NULL;
+-- The last number given; its row is what two that want the next wait for.
+CREATE TABLE customer_numbers (
+    institution_id BIGINT PRIMARY KEY REFERENCES institutions (id),
+    last           BIGINT NOT NULL
+);
+
+-- What the proof of an address claims.
+CREATE INDEX certificates_unclaimed_idx ON certificates (email_folded) WHERE customer_id IS NULL;
+-- What mail about a batch waits for.
+CREATE INDEX certificates_batch_email_idx ON certificates (batch_id, email_folded) WHERE batch_id IS NOT NULL AND status = 'processing';
+
+-- Links that were mailed: each shows the certificates of its notices.
+CREATE TABLE mail_links (
+    id               BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    institution_id   BIGINT NOT NULL REFERENCES institutions (id),
+    hash             BYTEA NOT NULL,
+    unsubscribe_hash BYTEA NOT NULL,
+    email            TEXT NOT NULL,
+    email_folded     TEXT NOT NULL,
+    language         TEXT NOT NULL,
+    created_at       BIGINT NOT NULL,
+    CONSTRAINT mail_links_hash_key UNIQUE (hash),
+    CONSTRAINT mail_links_unsubscribe_hash_key UNIQUE (unsubscribe_hash)
+);
+
+-- One mail for each certificate and occasion, of which approval is the first.
+CREATE TABLE notices (
+    id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    certificate_id BIGINT NOT NULL REFERENCES certificates (id),
+    occasion       BIGINT NOT NULL,
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    reason         TEXT NOT NULL,
+    batch_id       TEXT,
+    email          TEXT NOT NULL,
+    email_folded   TEXT COLLATE "C" NOT NULL,
+    status         TEXT NOT NULL,
+    error          TEXT,
+    mail_uuid      TEXT,
+    link_id        BIGINT REFERENCES mail_links (id),
+    created_at     BIGINT NOT NULL,
+    updated_at     BIGINT NOT NULL,
+    CONSTRAINT notices_certificate_id_occasion_key UNIQUE (certificate_id, occasion)
+);
+CREATE INDEX notices_waiting_idx ON notices (created_at) WHERE status = 'waiting';
+CREATE INDEX notices_group_idx ON notices (batch_id, email_folded) WHERE status = 'waiting' AND batch_id IS NOT NULL;
+CREATE INDEX notices_mail_uuid_idx ON notices (mail_uuid) WHERE mail_uuid IS NOT NULL;
+CREATE INDEX notices_link_id_idx ON notices (link_id) WHERE link_id IS NOT NULL;
+
+-- Addresses that want no mail of an institution as long as nobody has signed up
+-- with them.
+CREATE TABLE unsubscribes (
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    email_folded   TEXT NOT NULL,
+    created_at     BIGINT NOT NULL,
+    PRIMARY KEY (institution_id, email_folded)
+);
+
+-- Links that a certificate's person gave others.
+CREATE TABLE shares (
+    id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid           TEXT NOT NULL,
+    certificate_id BIGINT NOT NULL REFERENCES certificates (id),
+    hash           BYTEA NOT NULL,
+    label          TEXT NOT NULL,
+    listed         BOOLEAN NOT NULL,
+    created_at     BIGINT NOT NULL,
+    expires_at     BIGINT,
+    revoked_at     BIGINT,
+    CONSTRAINT shares_uuid_key UNIQUE (uuid),
+    CONSTRAINT shares_hash_key UNIQUE (hash)
+);
+CREATE INDEX shares_certificate_id_idx ON shares (certificate_id, id);
+
+-- What people say is wrong with their certificates.
+CREATE TABLE corrections (
+    id             BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    uuid           TEXT NOT NULL,
+    certificate_id BIGINT NOT NULL REFERENCES certificates (id),
+    institution_id BIGINT NOT NULL REFERENCES institutions (id),
+    user_id        BIGINT REFERENCES users (id),
+    text           TEXT NOT NULL,
+    created_at     BIGINT NOT NULL,
+    settled_at     BIGINT,
+    CONSTRAINT corrections_uuid_key UNIQUE (uuid)
+);
+CREATE INDEX corrections_institution_id_idx ON corrections (institution_id, id);
+CREATE INDEX corrections_certificate_id_idx ON corrections (certificate_id);
+CREATE INDEX corrections_user_id_idx ON corrections (user_id) WHERE user_id IS NOT NULL;
+
+-- How often somebody did something on a day.
+CREATE TABLE allowances (
+    holder TEXT NOT NULL,
+    deed   TEXT NOT NULL,
+    day    TEXT NOT NULL,
+    n      BIGINT NOT NULL,
+    PRIMARY KEY (holder, deed, day)
+);
+CREATE INDEX allowances_day_idx ON allowances (day);

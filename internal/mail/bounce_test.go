@@ -1,0 +1,186 @@
+package mail
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/keyring"
+)
+
+func withBounces(t *testing.T, b *bench) {
+	t.Helper()
+	ring, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.ring, b.bounces = ring, "bounces.vault.example"
+}
+
+func TestBounce(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		withBounces(t, b)
+		var ended []End
+		b.ended = func(_ ctxType, _ *db.Tx, e End) error {
+			ended = append(ended, e)
+			return nil
+		}
+		id, other := b.enqueue(nil), b.enqueue(nil)
+		if err := errors.Join(b.work(id, 1), b.work(other, 1)); err != nil {
+			t.Fatal(err)
+		}
+		address := b.fake.last.Return
+		local, domain, _ := strings.Cut(address, "@")
+		if len(local) > 64 || domain != "bounces.vault.example" || !strings.HasPrefix(local, "bounce+") {
+			t.Fatalf("failures are reported to %s", address)
+		}
+		for name, r := range map[string]Report{
+			"another domain": {local + "@vault.example", "5.1.1"}, "a changed mac": {local[:len(local)-1] + "x@" + domain, "5.1.1"},
+			"another message's": {"bounce+" + strings.ReplaceAll(id, "-", "") + local[len("bounce+")+32:] + "@" + domain, "5.1.1"},
+			"nobody":            {"postmaster@" + domain, "5.1.1"}, "no status": {address, "550"}, "nothing": {},
+		} {
+			if err := b.Bounced(t.Context(), r); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if err := b.Bounced(t.Context(), Report{address, "4.2.2"}); err != nil || b.status(other) != Sent {
+			t.Errorf("late: %v, %s", err, b.status(other))
+		}
+		for range 2 {
+			if err := b.Bounced(t.Context(), Report{strings.ToUpper(address), "5.1.1"}); err != nil || b.status(other) != Failed || b.status(id) != Sent {
+				t.Fatalf("bounced: %v, %s", err, b.status(other))
+			}
+		}
+		if len(ended) != 3 || ended[2].UUID != other || ended[2].Status != Failed || !strings.Contains(ended[2].Reason, "5.1.1") {
+			t.Errorf("told %+v", ended)
+		}
+	})
+}
+
+func TestMessagesAreKeptEncryptedAndNotForLong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		withBounces(t, b)
+		var id string
+		if err := d.Tx(t.Context(), func(tx *db.Tx) (err error) {
+			id, err = b.EnqueueTx(t.Context(), tx, Message{To: Address{Email: "a@example.org"}, Subject: "s", Text: "https://vault.example/c/SECRET"})
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		text := func() (text string) {
+			if err := d.QueryRowContext(t.Context(), `SELECT message FROM mails WHERE uuid = $1`, id).Scan(&text); err != nil {
+				t.Fatal(err)
+			}
+			return text
+		}
+		if kept := text(); strings.Contains(kept, "SECRET") || strings.Contains(kept, "example.org") || kept == "" {
+			t.Errorf("kept as %q", kept)
+		}
+		if err := b.work(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
+			t.Fatalf("sent %q, %v", b.fake.last.Text, err)
+		}
+		if text() != "" {
+			t.Error("it is kept after it was sent")
+		}
+	})
+}
+
+func TestCancelledMessageDoesNotLeave(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		id, gone := b.enqueue(nil), b.enqueue(nil)
+		if err := b.work(gone, 1); err != nil {
+			t.Fatal(err)
+		}
+		for id, want := range map[string]bool{id: true, gone: false} {
+			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+				ok, err := b.CancelTx(t.Context(), tx, id)
+				if ok != want {
+					t.Errorf("cancelled: %v", ok)
+				}
+				return err
+			}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.work(id, 1); err != nil || len(b.fake.sent) != 1 || b.status(id) != Cancelled {
+			t.Errorf("%d left, %s, %v", len(b.fake.sent), b.status(id), err)
+		}
+	})
+}
+
+// reportOf is a report as Postfix writes it.
+const reportOf = `Return-Path: <>
+Delivered-To: %[1]s
+From: MAILER-DAEMON@mx.example (Mail Delivery System)
+To: %[1]s
+Subject: Undelivered Mail Returned to Sender
+MIME-Version: 1.0
+Content-Type: multipart/report; report-type=delivery-status; boundary="b1"
+
+--b1
+Content-Type: text/plain
+
+The mail system could not deliver it.
+--b1
+Content-Description: Delivery report
+Content-Type: message/delivery-status
+
+Reporting-MTA: dns; mx.example
+Arrival-Date: Wed, 1 Jul 2026 08:30:00 +0000
+
+Final-Recipient: rfc822; zoe@example.org
+Action: failed
+Status: %[2]s
+Diagnostic-Code: smtp; 550 5.1.1 no such user
+
+--b1
+Content-Type: text/rfc822-headers
+
+Subject: Status: 2.0.0
+--b1--
+`
+
+func TestReportsAreRead(t *testing.T) {
+	t.Parallel()
+	const address = "bounce+0197c2a0000070008000000000000001-0123@bounces.vault.example"
+	crlf := func(s string) []byte { return []byte(strings.ReplaceAll(s, "\n", "\r\n")) }
+	for name, tc := range map[string]struct {
+		message []byte
+		want    Report
+	}{
+		"as Postfix writes it":   {crlf(fmt.Sprintf(reportOf, address, "5.1.1")), Report{address, "5.1.1"}},
+		"with a comment":         {crlf(fmt.Sprintf(reportOf, address, "4.4.7 (delayed)")), Report{address, "4.4.7"}},
+		"with bare line feeds":   {[]byte(fmt.Sprintf(reportOf, address, "5.1.1")), Report{address, "5.1.1"}},
+		"to somebody else":       {crlf(fmt.Sprintf(reportOf, "postmaster@vault.example", "5.1.1")), Report{}},
+		"without a status":       {crlf(fmt.Sprintf(reportOf, address, "")), Report{}},
+		"an answer by hand":      {crlf("To: " + address + "\nContent-Type: text/plain\n\nStatus: 5.1.1\n"), Report{}},
+		"the report alone":       {crlf("To: " + address + "\nContent-Type: message/delivery-status\n\nReporting-MTA: dns; mx\n\nStatus: 5.2.1\n"), Report{address, "5.2.1"}},
+		"without an end":         {crlf("To: " + address + "\nContent-Type: multipart/report; boundary=b\n\n--b\n"), Report{}},
+		"nothing":                {nil, Report{}},
+		"only a header too long": {[]byte("To: " + strings.Repeat("x", 1<<16)), Report{}},
+	} {
+		got, err := ParseReport(tc.message)
+		if got != tc.want || (err == nil) != (tc.want != Report{}) {
+			t.Errorf("%s: %+v, %v", name, got, err)
+		}
+	}
+}
+
+func FuzzParseReport(f *testing.F) {
+	f.Add([]byte(fmt.Sprintf(reportOf, "bounce+a-b@c.example", "5.1.1")))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		if r, err := ParseReport(message); err == nil && (r.Status == "" || r.Recipient == "") {
+			t.Errorf("a report without %+v", r)
+		}
+	})
+}

@@ -1,0 +1,115 @@
+package recipient
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Resend mails an approved certificate of an institution anew, on an occasion of
+// its own. then may be nil.
+func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.Then) error {
+	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
+	if err != nil {
+		return err
+	}
+	email, err := account.ParseEmail(c.Email)
+	if err != nil {
+		return fmt.Errorf("reading the address of a certificate: %w", err)
+	}
+	if c.Status != cert.Approved {
+		return fault.New(fault.BadRequest, "Only an approved certificate is mailed.")
+	}
+	refused, err := unsubscribed(ctx, s.db, institutionID, email.Folded)
+	if err != nil {
+		return err
+	}
+	if refused && c.CustomerID == 0 {
+		return fault.New(fault.BadRequest, "This address asked for no more mail of the institution. Give its person the verification link in another way.")
+	}
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.allowTx(ctx, tx, fmt.Sprintf("certificate %d", c.ID), resending); err != nil {
+			return err
+		}
+		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
+			return err
+		}
+		if err := s.tellTx(ctx, tx, c, email, Resent); err != nil {
+			return err
+		}
+		if then == nil {
+			return nil
+		}
+		return then(ctx, tx, c)
+	})
+}
+
+// tellTx writes a mail about a certificate on an occasion of its own; what waited
+// is in it.
+func (s *Service) tellTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
+	if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
+		return err
+	}
+	id, err := s.insertTx(ctx, tx, c, email, reason, "")
+	if err != nil {
+		return err
+	}
+	return s.writeTx(ctx, tx, `id = $1`, id)
+}
+
+// CorrectEmail gives a certificate of an institution the right address: whoever has
+// proved it gets the certificate, it is mailed anew if it was approved, and links
+// that went to the wrong one, or were made by whoever has it, open it no more. then
+// may be nil.
+func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.Then) (*cert.Certificate, error) {
+	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
+	if err != nil {
+		return nil, err
+	}
+	email, err := cert.ReadEmail(address)
+	if err != nil {
+		return nil, err
+	}
+	if email.Text == before.Email {
+		return nil, fault.OfField("applicant_email", "This is the address that the certificate has.")
+	}
+	var c *cert.Certificate
+	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		number, err := s.LookUpTx(ctx, tx, institutionID, email.Folded)
+		if err != nil {
+			return err
+		}
+		if c, err = s.certs.SetEmailTx(ctx, tx, institutionID, uuid, email); err != nil {
+			return err
+		}
+		if number != 0 {
+			if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE id = $2`, number, c.ID); err != nil {
+				return fmt.Errorf("assigning a certificate: %w", err)
+			}
+			c.CustomerID = number
+		}
+		if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE notices SET link_id = NULL WHERE certificate_id = $1`, c.ID); err != nil {
+			return fmt.Errorf("revoking links: %w", err)
+		}
+		if err := s.revokeSharesTx(ctx, tx, c.ID); err != nil {
+			return err
+		}
+		if c.Status == cert.Approved {
+			if err := s.tellTx(ctx, tx, c, email, Corrected); err != nil {
+				return err
+			}
+		}
+		if then == nil {
+			return nil
+		}
+		return then(ctx, tx, c)
+	})
+	return c, err
+}

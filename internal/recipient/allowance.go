@@ -1,0 +1,57 @@
+package recipient
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// deed is something that may be done so often a day.
+type deed string
+
+const (
+	sharing    deed = "share"
+	correcting deed = "correct"
+	exporting  deed = "export"
+	resending  deed = "resend"
+)
+
+// allowed says how often, for each holder, or each certificate of which the mail
+// is sent anew.
+var allowed = map[deed]int{sharing: 50, correcting: 5, exporting: 5, resending: 10}
+
+// allowTx counts a deed, and refuses what is beyond the day's.
+func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d deed) error {
+	now := s.now().UTC()
+	var n int
+	if err := tx.QueryRowContext(ctx, `
+		INSERT INTO allowances (holder, deed, day, n) VALUES ($1, $2, $3, 1)
+		ON CONFLICT (holder, deed, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(d), now.Format(time.DateOnly)).Scan(&n); err != nil {
+		return fmt.Errorf("counting what is done: %w", err)
+	}
+	if n > allowed[d] {
+		tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
+		return &fault.Error{
+			Kind: fault.TooMany, Message: fmt.Sprintf("This can be done %d times a day. Try again tomorrow.", allowed[d]), RetryAfter: tomorrow.Sub(now),
+		}
+	}
+	return nil
+}
+
+// forgetAllowances forgets the counts of days that are over.
+func (s *Service) forgetAllowances(ctx context.Context) error {
+	yesterday := s.now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
+	var old bool
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM allowances WHERE day < $1)`, yesterday).Scan(&old); err != nil || !old {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM allowances WHERE day < $1`, yesterday); err != nil {
+			return fmt.Errorf("forgetting what was counted: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,158 @@
+package recipient
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	// maxCorrection bounds what somebody writes, in characters.
+	maxCorrection = 1000
+	// maxWritten bounds what of it stands in the mail, which has it in one line.
+	maxWritten = maxCorrection
+)
+
+// Correction is what somebody says is wrong with their certificate.
+type Correction struct {
+	UUID string
+	// Certificate is its UUID.
+	Certificate, Title, ReferenceID string
+	Text                            string
+	CreatedAt                       time.Time
+	// SettledAt is nil as long as the institution has not looked into it.
+	SettledAt *time.Time
+}
+
+// RequestCorrection keeps what a holder says is wrong with a certificate they
+// have, and mails it to the institution: its contact, where that is an address,
+// and its owners.
+func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certificate, text string) error {
+	text = strings.TrimSpace(text)
+	if n := len([]rune(text)); n < 1 || n > maxCorrection || !account.CleanText(text) {
+		return fault.OfField("text", fmt.Sprintf("Say in 1 to %d characters what is wrong.", maxCorrection))
+	}
+	face, err := s.accounts.Face(ctx, c.InstitutionID)
+	if err != nil {
+		return err
+	}
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.allowTx(ctx, tx, h.key(), correcting); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO corrections (uuid, certificate_id, institution_id, user_id, text, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
+			uuid.Must(uuid.NewV7()).String(), c.ID, c.InstitutionID, sql.NullInt64{Int64: h.userID, Valid: h.userID != 0}, text, db.Micros(s.now())); err != nil {
+			return fmt.Errorf("keeping a request for correction: %w", err)
+		}
+		return s.mailCorrectionTx(ctx, tx, h, c, face, text)
+	})
+}
+
+func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, face *account.Face, text string) error {
+	owners, err := s.accounts.OwnersTx(ctx, tx, c.InstitutionID)
+	if err != nil {
+		return err
+	}
+	if a, err := account.ParseEmail(face.Contact); err == nil {
+		owners = append(owners, account.Person{Name: face.Name, Email: a.Text})
+	}
+	var tag string
+	if err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&tag); err != nil {
+		return fmt.Errorf("reading the institution: %w", err)
+	}
+	w := &words{language: s.language(tag)}
+	name := h.Name
+	if name == "" {
+		name = c.FullName
+	}
+	subject := w.text("correction_subject", "title", c.Title)
+	letter := mail.Letter{
+		Language: w.language.Tag, Direction: w.language.Direction, Heading: w.text("correction_heading"),
+		Paragraphs: []string{
+			w.text("correction_intro", "name", name, "email", h.Email, "title", c.Title, "reference", c.ReferenceID),
+			"“" + mail.Quote(text, maxWritten, w.language.Direction) + "”", w.text("correction_next"),
+		},
+		Button: &mail.Button{Label: w.text("correction_open"), URL: s.to("/verify/" + c.ReferenceID)},
+		Why:    w.text("correction_why", "institution", face.Name),
+	}
+	if w.err != nil {
+		return fmt.Errorf("writing a mail: %w", w.err)
+	}
+	told := map[string]bool{}
+	for _, o := range owners {
+		if told[strings.ToLower(o.Email)] {
+			continue
+		}
+		told[strings.ToLower(o.Email)] = true
+		m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+		if err != nil {
+			return err
+		}
+		if _, err := s.mailer.EnqueueTx(ctx, tx, m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Corrections gives a page of what people said is wrong with an institution's
+// certificates, the newest first, and how many there are; open ones alone, or all.
+func (s *Service) Corrections(ctx context.Context, institutionID int64, open bool, page, perPage int) (list []*Correction, total int, err error) {
+	where := ` FROM corrections r JOIN certificates c ON c.id = r.certificate_id WHERE r.institution_id = $1`
+	if open {
+		where += ` AND r.settled_at IS NULL`
+	}
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, institutionID).Scan(&total); err != nil {
+		return nil, 0, fmt.Errorf("counting requests for correction: %w", err)
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT r.uuid, c.uuid, c.title, c.reference_id, r.text, r.created_at, r.settled_at`+where+` ORDER BY r.id DESC LIMIT $2 OFFSET $3`,
+		institutionID, perPage, (page-1)*perPage)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading requests for correction: %w", err)
+	}
+	list, err = scanAll(rows, func(rows *sql.Rows) (*Correction, error) {
+		var r Correction
+		var created int64
+		var settled sql.NullInt64
+		if err := rows.Scan(&r.UUID, &r.Certificate, &r.Title, &r.ReferenceID, &r.Text, &created, &settled); err != nil {
+			return nil, err
+		}
+		r.CreatedAt, r.SettledAt = db.Time(created), db.OptionalTime(settled)
+		return &r, nil
+	})
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading requests for correction: %w", err)
+	}
+	return list, total, nil
+}
+
+// SettleCorrection notes that an institution has looked into a request. then may
+// be nil.
+func (s *Service) SettleCorrection(ctx context.Context, institutionID int64, id string, then func(ctx context.Context, tx *db.Tx) error) error {
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = coalesce(settled_at, $1) WHERE uuid = $2 AND institution_id = $3`,
+			db.Micros(s.now()), id, institutionID)
+		if err != nil {
+			return fmt.Errorf("settling a request for correction: %w", err)
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, fault.New(fault.NotFound, "No such request."))
+		}
+		if then == nil {
+			return nil
+		}
+		return then(ctx, tx)
+	})
+}

@@ -1,0 +1,224 @@
+package recipient
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+func TestRecipientIsFoundAtCreationAndAtApproval(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		b.user("ada@example.org", true)
+		b.user("unproved@example.org", false)
+		other := b.institution("KTH")
+		for name, tc := range map[string]struct {
+			changes  []change
+			customer int64
+		}{
+			"known":                  {[]change{to("ada@example.org")}, 1},
+			"known, another form":    {[]change{to("ADA@Example.ORG"), titled("MSc")}, 1},
+			"known, elsewhere":       {[]change{to("ada@example.org"), of(other)}, 1},
+			"an unproved address":    {[]change{to("unproved@example.org")}, 0},
+			"an address of nobody's": {[]change{to("new@example.org")}, 0},
+		} {
+			if c := b.upload(tc.changes...); c.CustomerID != tc.customer || b.get(c.UUID).CustomerID != tc.customer {
+				t.Errorf("%s: customer %d, not %d", name, c.CustomerID, tc.customer)
+			}
+		}
+		// Entries of batches, and people who come later and are numbered on.
+		b.user("eve@example.org", true)
+		if list := b.batch(true, "eve@example.org", "new@example.org"); list[0].CustomerID != 2 || list[1].CustomerID != 0 {
+			t.Errorf("customers of a batch: %d, %d", list[0].CustomerID, list[1].CustomerID)
+		}
+		// Proved between creation and approval, past the claim.
+		late := b.upload(to("late@example.org"))
+		b.user("late@example.org", true)
+		b.approve(late)
+		if got := b.get(late.UUID).CustomerID; got != 3 {
+			t.Errorf("at approval customer %d, not 3", got)
+		}
+	})
+}
+
+func TestClaimTakesAllOfAnAddress(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		other := b.institution("KTH")
+		mine := []*cert.Certificate{
+			b.upload(to("zoe@bücher.example")), b.upload(to("ZOE@xn--bcher-kva.example"), titled("MSc")), b.upload(to("Zoe@BÜCHER.example"), of(other)),
+			b.upload(to("zoe@bücher.example"), titled("failed")), b.upload(to("zoe@bücher.example"), titled("revoked")),
+		}
+		b.move(mine[3], cert.Failed)
+		b.move(mine[4], cert.Revoked)
+		theirs := b.upload(to("zoe@example.org"))
+		taken := b.upload(to("zoe@bücher.example"), titled("taken"))
+		b.exec(`UPDATE certificates SET customer_id = 99 WHERE id = $1`, taken.ID)
+		zoe := b.user("zoe@bücher.example", false)
+		updated := b.get(mine[0].UUID).UpdatedAt
+		counted := b.counts()
+
+		boom := errors.New("boom")
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			return errors.Join(b.ClaimTx(t.Context(), tx, zoe, "zoe@xn--bcher-kva.example"), boom)
+		}); !errors.Is(err, boom) {
+			t.Fatal(err)
+		}
+		if got := b.get(mine[0].UUID).CustomerID; got != 0 {
+			t.Fatalf("a rolled back claim left customer %d", got)
+		}
+		for range 2 { // a second time changes nothing
+			b.prove(zoe, "zoe@bücher.example")
+			for _, c := range mine {
+				if got := b.get(c.UUID); got.CustomerID != 1 {
+					t.Errorf("%s of %d has customer %d", c.Title, c.InstitutionID, got.CustomerID)
+				}
+			}
+		}
+		if got := b.get(theirs.UUID).CustomerID; got != 0 {
+			t.Errorf("another address was claimed, by customer %d", got)
+		}
+		if got := b.get(taken.UUID).CustomerID; got != 99 {
+			t.Errorf("what somebody has was claimed, by customer %d", got)
+		}
+		if got := b.get(mine[0].UUID).UpdatedAt; !got.Equal(updated) {
+			t.Error("a claim moves the record in lists")
+		}
+		if got := b.counts(); got != counted {
+			t.Errorf("a claim changed counts: %s, not %s", got, counted)
+		}
+		l, err := b.certs.List(t.Context(), b.inst.ID, cert.Filter{Search: "zoe", CustomerID: 1, Range: listing.Range{Page: 1, PerPage: 10}})
+		if err != nil || len(l.Items) != 4 {
+			t.Errorf("a search finds %d, %v", len(l.Items), err)
+		}
+		// What comes later is theirs at once.
+		if c := b.upload(to("ZOE@bücher.example"), titled("PhD")); c.CustomerID != 1 {
+			t.Errorf("a later one has customer %d", c.CustomerID)
+		}
+	})
+}
+
+// counts is what lists count by.
+func (b *bench) counts() string {
+	b.t.Helper()
+	rows, err := b.d.QueryContext(b.t.Context(), `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status ORDER BY 1, 2`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	var text string
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var i, n int64
+		var status string
+		if err := rows.Scan(&i, &status, &n); err != nil {
+			b.t.Fatal(err)
+		}
+		text += fmt.Sprintln(i, status, n)
+	}
+	if err := rows.Err(); err != nil {
+		b.t.Fatal(err)
+	}
+	return text
+}
+
+func TestChangedAddressClaimsTheNewAndKeepsTheOld(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		old, next := b.upload(to("old@example.org")), b.upload(to("next@example.org"), titled("MSc"))
+		id := b.user("old@example.org", false)
+		b.prove(id, "old@example.org")
+		b.prove(id, "next@example.org")
+		if b.get(old.UUID).CustomerID != 1 || b.get(next.UUID).CustomerID != 1 {
+			t.Error("one of the two is not theirs")
+		}
+		// The old address is free: another person who proves it gets what comes, and
+		// not what went before.
+		b.prove(b.user("old@example.org", false), "old@example.org")
+		if c := b.upload(to("old@example.org"), titled("PhD")); c.CustomerID != 2 || b.get(old.UUID).CustomerID != 1 {
+			t.Errorf("the new one is %d's, the old one %d's", c.CustomerID, b.get(old.UUID).CustomerID)
+		}
+	})
+}
+
+func TestNumbersOfAnInstitutionAreOneRow(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		const people = 8
+		users := make([]int64, people)
+		for i := range users {
+			email := fmt.Sprintf("p%d@example.org", i)
+			b.upload(to(email))
+			users[i] = b.user(email, true)
+		}
+		var work sync.WaitGroup
+		errs := make([]error, 2*people)
+		for i := range errs {
+			work.Go(func() {
+				errs[i] = d.Tx(t.Context(), func(tx *db.Tx) error {
+					return b.ClaimTx(t.Context(), tx, users[i%people], fmt.Sprintf("p%d@example.org", i%people))
+				})
+			})
+		}
+		work.Wait()
+		if err := errors.Join(errs...); err != nil {
+			t.Fatal(err)
+		}
+		got, err := ids(d.QueryContext(t.Context(), `SELECT number FROM customers WHERE institution_id = $1 ORDER BY number`, b.inst.ID))
+		if err != nil || !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6, 7, 8}) {
+			t.Errorf("numbers %v, %v", got, err)
+		}
+		var nobodys int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates WHERE customer_id IS NULL`).Scan(&nobodys); err != nil || nobodys != 0 {
+			t.Errorf("%d certificates are nobody's, %v", nobodys, err)
+		}
+	})
+}
+
+func TestForgottenAccountLeavesCertificates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		id := b.user("ada@example.org", true)
+		c := b.upload()
+		b.approve(c)
+		secret, _, err := b.CreateShare(t.Context(), Person(id, "Ada", "ada@example.org"), c, NewShare{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := b.RequestCorrection(t.Context(), Person(id, "Ada", "ada@example.org"), c, "My name is Zoë."); err != nil {
+			t.Fatal(err)
+		}
+		b.tx(func(tx *db.Tx) error {
+			if err := b.ForgetTx(t.Context(), tx, id); err != nil {
+				return err
+			}
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM users WHERE id = $1`, id) // as identity does next
+			return err
+		})
+		if got := b.get(c.UUID); got.CustomerID != 0 || got.Status != cert.Approved || got.Email != "ada@example.org" {
+			t.Errorf("the certificate is %s, customer %d", got.Status, got.CustomerID)
+		}
+		if _, _, err := b.Shared(t.Context(), secret); err == nil {
+			t.Error("a link of theirs still opens")
+		}
+		if _, n, err := b.Corrections(t.Context(), b.inst.ID, true, 1, 10); err != nil || n != 1 {
+			t.Errorf("the institution has %d requests, %v", n, err)
+		}
+		// Whoever comes back is somebody new, and the number is never another's.
+		b.prove(b.user("ada@example.org", false), "ada@example.org")
+		if got := b.get(c.UUID).CustomerID; got != 2 {
+			t.Errorf("customer %d, not 2", got)
+		}
+	})
+}

@@ -1,0 +1,217 @@
+package recipient
+
+import (
+	"archive/zip"
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// exportPage is how many certificates are read at once.
+const exportPage = 100
+
+// Export is everything the vault has of a person, ready to be written.
+type Export struct {
+	service *Service
+	userID  int64
+	about   exported
+}
+
+// exported is export.json. Times are RFC 3339 in UTC.
+type exported struct {
+	ExportedAt   time.Time             `json:"exported_at"`
+	Account      exportedAccount       `json:"account"`
+	Certificates []exportedCertificate `json:"certificates"`
+}
+
+type exportedAccount struct {
+	UUID      string     `json:"uuid"`
+	Name      string     `json:"name"`
+	Email     string     `json:"email"`
+	Language  string     `json:"language"`
+	CreatedAt time.Time  `json:"created_at"`
+	ProvedAt  *time.Time `json:"email_proved_at"`
+}
+
+type exportedCertificate struct {
+	UUID             string               `json:"uuid"`
+	ReferenceID      string               `json:"reference_id"`
+	Institution      string               `json:"institution"`
+	CustomerID       int64                `json:"customer_id"`
+	Title            string               `json:"certificate_title"`
+	FullName         string               `json:"full_name"`
+	Email            string               `json:"applicant_email"`
+	IssueDate        string               `json:"issue_date"`
+	Details          string               `json:"details"`
+	Status           string               `json:"status"`
+	ApprovedAt       *time.Time           `json:"approved_at"`
+	RevokedAt        *time.Time           `json:"revoked_at"`
+	RevocationReason string               `json:"revocation_reason"`
+	VerificationURL  string               `json:"verification_url"`
+	VerifiedFile     string               `json:"verified_file"`
+	VerifiedSHA256   string               `json:"verified_sha256"`
+	OriginalFile     string               `json:"original_file"`
+	OriginalSHA256   string               `json:"original_sha256"`
+	Mails            []exportedMail       `json:"mails"`
+	ShareLinks       []exportedShare      `json:"share_links"`
+	Corrections      []exportedCorrection `json:"correction_requests"`
+}
+
+type exportedMail struct {
+	Email  string    `json:"email"`
+	Status string    `json:"status"`
+	At     time.Time `json:"at"`
+}
+
+type exportedShare struct {
+	Label     string     `json:"label"`
+	Public    bool       `json:"public"`
+	CreatedAt time.Time  `json:"created_at"`
+	ExpiresAt *time.Time `json:"expires_at"`
+	RevokedAt *time.Time `json:"revoked_at"`
+}
+
+type exportedCorrection struct {
+	Text      string    `json:"text"`
+	CreatedAt time.Time `json:"created_at"`
+}
+
+// Export reads what the vault has of a person, but for the files, which Write
+// reads as it goes.
+func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
+		return nil, err
+	}
+	e := &Export{service: s, userID: userID, about: exported{ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}}}
+	a := &e.about.Account
+	var created int64
+	var proved sql.NullInt64
+	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name, email, language, created_at, confirmed_at FROM users WHERE id = $1`, userID).
+		Scan(&a.UUID, &a.Name, &a.Email, &a.Language, &created, &proved); err != nil {
+		return nil, fmt.Errorf("reading an account: %w", err)
+	}
+	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
+	return e, nil
+}
+
+// Write writes the export as a ZIP file: export.json, and a folder with the files
+// of each certificate. It holds one page of records at a time, and no file whole.
+func (e *Export) Write(ctx context.Context, w io.Writer) error {
+	s := e.service
+	names := map[int64]string{}
+	issuers, err := s.issuers(ctx, e.userID)
+	if err != nil {
+		return err
+	}
+	for _, i := range issuers {
+		names[i.ID] = i.Name
+	}
+	z := zip.NewWriter(w)
+	for after := int64(0); ; {
+		list, err := ids(s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.id > $2 ORDER BY c.id LIMIT $3`, e.userID, after, exportPage))
+		if err != nil {
+			return fmt.Errorf("reading a person's certificates: %w", err)
+		}
+		if len(list) == 0 {
+			break
+		}
+		after = list[len(list)-1]
+		certificates, err := s.certs.ByIDs(ctx, list)
+		if err != nil {
+			return err
+		}
+		for _, c := range certificates {
+			x, err := e.certificate(ctx, z, c, names[c.InstitutionID])
+			if err != nil {
+				return err
+			}
+			e.about.Certificates = append(e.about.Certificates, *x)
+		}
+	}
+	f, err := z.CreateHeader(&zip.FileHeader{Name: "export.json", Method: zip.Deflate, Modified: e.about.ExportedAt})
+	if err != nil {
+		return fmt.Errorf("writing an export: %w", err)
+	}
+	out := json.NewEncoder(f)
+	out.SetIndent("", "  ")
+	if err := errors.Join(out.Encode(e.about), z.Close()); err != nil {
+		return fmt.Errorf("writing an export: %w", err)
+	}
+	return nil
+}
+
+// certificate writes a certificate's files and gives what export.json says of it.
+func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certificate, institution string) (*exportedCertificate, error) {
+	s := e.service
+	x := &exportedCertificate{
+		UUID: c.UUID, ReferenceID: c.ReferenceID, Institution: institution, CustomerID: c.CustomerID, Title: c.Title, FullName: c.FullName, Email: c.Email,
+		IssueDate: c.IssueDate, Details: c.Details, Status: string(c.Status), ApprovedAt: c.ApprovedAt, RevokedAt: c.RevokedAt,
+		RevocationReason: c.RevocationReason, VerificationURL: s.to("/verify/" + c.ReferenceID), OriginalSHA256: hex.EncodeToString(c.File.SHA256[:]),
+		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
+	}
+	x.OriginalFile = c.ReferenceID + "/original" + path.Ext(c.File.Name)
+	if err := pack(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
+		return nil, err
+	}
+	if c.Verified != nil {
+		x.VerifiedSHA256, x.VerifiedFile = hex.EncodeToString(c.Verified.SHA256[:]), c.ReferenceID+"/"+c.ReferenceID+".pdf"
+		if err := pack(ctx, z, x.VerifiedFile, c, s.certs.OpenVerified); err != nil {
+			return nil, err
+		}
+	}
+	notices, err := s.Notices(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, n := range notices {
+		x.Mails = append(x.Mails, exportedMail{Email: n.Email, Status: string(n.Status), At: n.UpdatedAt})
+	}
+	shares, err := s.Shares(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	for _, h := range shares {
+		x.ShareLinks = append(x.ShareLinks, exportedShare{Label: h.Label, Public: h.Public, CreatedAt: h.CreatedAt, ExpiresAt: h.ExpiresAt, RevokedAt: h.RevokedAt})
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT text, created_at FROM corrections WHERE certificate_id = $1 AND user_id = $2 ORDER BY id`, c.ID, e.userID)
+	if err != nil {
+		return nil, fmt.Errorf("reading requests for correction: %w", err)
+	}
+	asked, err := scanAll(rows, func(rows *sql.Rows) (r exportedCorrection, err error) {
+		var created int64
+		err = rows.Scan(&r.Text, &created)
+		r.CreatedAt = db.Time(created)
+		return r, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading requests for correction: %w", err)
+	}
+	x.Corrections = append(x.Corrections, asked...)
+	return x, nil
+}
+
+// pack writes a stored file; certificates are compressed already.
+func pack(ctx context.Context, z *zip.Writer, name string, c *cert.Certificate, open func(context.Context, *cert.Certificate) (*cert.Content, error)) (err error) {
+	content, err := open(ctx, c)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	f, err := z.CreateHeader(&zip.FileHeader{Name: name, Method: zip.Store, Modified: c.CreatedAt})
+	if err != nil {
+		return fmt.Errorf("writing an export: %w", err)
+	}
+	if _, err := io.Copy(f, content); err != nil {
+		return fmt.Errorf("writing an export: %w", err)
+	}
+	return nil
+}

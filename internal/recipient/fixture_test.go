@@ -1,0 +1,350 @@
+package recipient
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// bench is a service with all that it stands on. Nothing runs by itself: a test
+// approves, notifies and sweeps.
+type bench struct {
+	*Service
+
+	t      *testing.T
+	d      *db.DB
+	mu     sync.Mutex
+	at     time.Time
+	folder *blob.Folder
+	inst   *account.Institution
+}
+
+func open(t *testing.T, d *db.DB) *bench {
+	t.Helper()
+	b := &bench{t: t, d: d, at: time.Date(2026, 7, 1, 8, 0, 0, 0, time.UTC)}
+	log := slog.New(slog.DiscardHandler)
+	var err error
+	if b.folder, err = blob.NewFolder(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	queue, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{cert.RecipientQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	catalog, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	certs := cert.New(cert.Config{
+		DB: d, Blobs: b.folder, Queue: queue, Hooks: webhook.New(d, nil, b.clock), Attempts: 1, Now: b.clock, Log: log,
+		Recipient: func(ctx context.Context, tx *db.Tx, id int64, email string) (int64, error) {
+			return b.LookUpTx(ctx, tx, id, email)
+		},
+		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return b.MovedTx(ctx, tx, c) },
+	})
+	// Without a ring the messages stay readable, for tests to read.
+	mailer := mail.New(mail.Config{
+		DB: d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.clock, Log: log,
+		Ended: func(ctx context.Context, tx *db.Tx, e mail.End) error { return b.MailEndedTx(ctx, tx, e) },
+	})
+	b.Service = New(Config{
+		DB: d, Certs: certs, Accounts: account.New(d, b.clock), Mailer: mailer, Queue: queue, Catalog: catalog,
+		To: func(path string) string { return "https://vault.example" + path }, Now: b.clock, Log: log,
+	})
+	b.inst = b.institution("NWU")
+	return b
+}
+
+func (b *bench) clock() time.Time {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.at
+}
+
+func (b *bench) advance(d time.Duration) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.at = b.at.Add(d)
+}
+
+func (b *bench) tx(f func(tx *db.Tx) error) {
+	b.t.Helper()
+	if err := b.d.Tx(b.t.Context(), f); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) exec(query string, args ...any) {
+	b.t.Helper()
+	b.tx(func(tx *db.Tx) error {
+		_, err := tx.ExecContext(b.t.Context(), query, args...)
+		return err
+	})
+}
+
+func (b *bench) institution(prefix string) *account.Institution {
+	b.t.Helper()
+	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix}
+	b.tx(func(tx *db.Tx) error {
+		return tx.QueryRowContext(b.t.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(b.at)).Scan(&i.ID)
+	})
+	return i
+}
+
+// user makes an account; proved says that its address is.
+func (b *bench) user(email string, proved bool) (id int64) {
+	b.t.Helper()
+	e, err := account.ParseEmail(email)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.tx(func(tx *db.Tx) error {
+		return tx.QueryRowContext(b.t.Context(), `
+			INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $3, 'Ada Account', $4, $5) RETURNING id`,
+			uuid.NewString(), e.Text, e.Folded, db.Micros(b.at), sql.NullInt64{Int64: db.Micros(b.at), Valid: proved}).Scan(&id)
+	})
+	return id
+}
+
+// prove does what identity does when an address is proved.
+func (b *bench) prove(user int64, email string) {
+	b.t.Helper()
+	e, err := account.ParseEmail(email)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	b.tx(func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(b.t.Context(), `UPDATE users SET email = $1, email_folded = $2, confirmed_at = $3 WHERE id = $4`,
+			e.Text, e.Folded, db.Micros(b.clock()), user); err != nil {
+			return err
+		}
+		return b.ClaimTx(b.t.Context(), tx, user, e.Folded)
+	})
+}
+
+type change func(*cert.Upload)
+
+func titled(title string) change { return func(u *cert.Upload) { u.Title = title } }
+func to(email string) change     { return func(u *cert.Upload) { u.Email = email } }
+func of(i *account.Institution) change {
+	return func(u *cert.Upload) { u.Institution = i }
+}
+
+// upload makes a certificate as the API does.
+func (b *bench) upload(changes ...change) *cert.Certificate {
+	b.t.Helper()
+	u := b.input(changes...)
+	c, err := b.certs.Upload(b.t.Context(), u)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+func (b *bench) input(changes ...change) cert.Upload {
+	u := cert.Upload{
+		Institution: b.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
+		Title: "BSc Physics", FullName: "Ada Obi", Email: "ada@example.org", IssueDate: "2026-06-30",
+		File: &cert.File{Name: "diploma.pdf", Type: seal.PDF, Size: 3, State: []byte{}, Key: "key-" + uuid.NewString()},
+	}
+	for _, f := range changes {
+		f(&u)
+	}
+	return u
+}
+
+// move puts a certificate into a status and tells of it, as cert does.
+func (b *bench) move(c *cert.Certificate, s cert.Status) {
+	b.t.Helper()
+	b.tx(func(tx *db.Tx) error {
+		approved := sql.NullInt64{Int64: db.Micros(b.clock()), Valid: s == cert.Approved || c.ApprovedAt != nil}
+		if _, err := tx.ExecContext(b.t.Context(), `UPDATE certificates SET status = $1, approved_at = $2 WHERE id = $3`, string(s), approved, c.ID); err != nil {
+			return err
+		}
+		now := *c
+		now.Status = s
+		return b.MovedTx(b.t.Context(), tx, &now)
+	})
+	*c = *b.get(c.UUID)
+}
+
+// approve approves certificates and works the jobs that follow.
+func (b *bench) approve(list ...*cert.Certificate) {
+	b.t.Helper()
+	for _, c := range list {
+		b.move(c, cert.Approved)
+		b.work(c)
+	}
+}
+
+func (b *bench) work(c *cert.Certificate) {
+	b.t.Helper()
+	if err := b.notify(b.t.Context(), c.UUID); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) sweep() {
+	b.t.Helper()
+	if err := b.Sweep(b.t.Context()); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+func (b *bench) get(uuid string) *cert.Certificate {
+	b.t.Helper()
+	c, err := b.certs.ByCapability(b.t.Context(), uuid)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return c
+}
+
+// kept is a message in the queue.
+type kept struct {
+	mail.Message
+
+	uuid, status string
+}
+
+// mails are all messages that were queued, in their order, those that were
+// cancelled without their text.
+func (b *bench) mails() []kept {
+	b.t.Helper()
+	rows, err := b.d.QueryContext(b.t.Context(), `SELECT uuid, message, status FROM mails ORDER BY id`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	list, err := scanAll(rows, func(rows *sql.Rows) (k kept, err error) {
+		var text string
+		if err := rows.Scan(&k.uuid, &text, &k.status); err != nil || text == "" {
+			return k, err
+		}
+		return k, json.Unmarshal([]byte(text), &k.Message)
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+// sent are the addresses of the messages that were not taken back, sorted.
+func (b *bench) sent() []string {
+	b.t.Helper()
+	list := []string{}
+	for _, m := range b.mails() {
+		if m.status != "cancelled" {
+			list = append(list, m.To.Email)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// wantSent compares the addresses that were mailed.
+func (b *bench) wantSent(want ...string) {
+	b.t.Helper()
+	if got := b.sent(); !slices.Equal(got, want) {
+		b.t.Fatalf("mail went to %v, not to %v", got, want)
+	}
+}
+
+var (
+	mailLink        = regexp.MustCompile(`https://vault\.example/c/([A-Z2-7]+)`)
+	unsubscribeLink = regexp.MustCompile(`https://vault\.example/unsubscribe/([A-Z2-7]+)`)
+)
+
+// link gives the secret of the link in the n-th message.
+func (b *bench) link(n int) string {
+	b.t.Helper()
+	m := mailLink.FindStringSubmatch(b.mails()[n].Text)
+	if m == nil {
+		b.t.Fatalf("no link in %q", b.mails()[n].Text)
+	}
+	return m[1]
+}
+
+// end tells what became of a message, as the mailer does.
+func (b *bench) end(id string, status mail.Status, reason string) {
+	b.t.Helper()
+	b.exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
+	b.tx(func(tx *db.Tx) error {
+		return b.MailEndedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
+	})
+}
+
+// statuses are those of a certificate's notices, the latest first.
+func (b *bench) statuses(c *cert.Certificate) (list []Status) {
+	b.t.Helper()
+	notices, err := b.Notices(b.t.Context(), c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, n := range notices {
+		list = append(list, n.Status)
+	}
+	return list
+}
+
+// batch makes a batch of certificates, one to each address, in processing.
+func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certificate) {
+	b.t.Helper()
+	id := uuid.NewString()
+	b.exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_name, total, expanded, created_at)
+		VALUES ($1, $2, 'n', 'vault', 'bulk_upload', 'token', 'Registry', $3, $4, $5)`, id, b.inst.ID, len(addresses), expanded, db.Micros(b.clock()))
+	for i, a := range addresses {
+		u := b.input(to(a), titled("Course "+string(rune('A'+i))))
+		u.BatchID = id
+		b.tx(func(tx *db.Tx) error {
+			c, err := b.certs.CreateTx(b.t.Context(), tx, u)
+			list = append(list, c)
+			return err
+		})
+	}
+	return list
+}
+
+// store gives a certificate its files.
+func (b *bench) store(c *cert.Certificate, original, tail string) {
+	b.t.Helper()
+	key := b.inst.UUID + "/00/" + uuid.NewString()
+	for suffix, text := range map[string]string{".original": original, ".verified": tail} {
+		if _, err := b.folder.Put(b.t.Context(), key+suffix, strings.NewReader(text)); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+	b.exec(`UPDATE certificates SET original_key = $1, tail_key = $2, verified_sha256 = $3, verified_size = $4 WHERE id = $5`,
+		key+".original", key+".verified", bytes.Repeat([]byte{7}, 32), len(original)+len(tail), c.ID)
+	*c = *b.get(c.UUID)
+}
+
+func readAll(t *testing.T, r io.Reader) string {
+	t.Helper()
+	text, err := io.ReadAll(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}

@@ -1,0 +1,146 @@
+package recipient
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// shown bounds the certificates that one link shows.
+const shown = 500
+
+// MailLink is a link that was mailed to somebody without an account.
+type MailLink struct {
+	InstitutionID int64
+	// Email is the address it was mailed to, Language that of its mail.
+	Email, Language string
+	// Certificates are those it shows, in the order of the mail. Revoked ones are
+	// among them.
+	Certificates []*cert.Certificate
+
+	id int64
+}
+
+// errNoLink is the same for a link that never was and one that was revoked.
+var errNoLink = fault.New(fault.NotFound, "No such link.")
+
+// MailLink gives what a mailed link shows. A certificate whose address was corrected
+// is not there any more, and a link without any is none.
+func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
+	var l MailLink
+	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, hashed(secret)).
+		Scan(&l.id, &l.InstitutionID, &l.Email, &l.Language)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoLink
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a link: %w", err)
+	}
+	list, err := ids(s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, shown))
+	if err != nil {
+		return nil, fmt.Errorf("reading a link: %w", err)
+	}
+	if len(list) == 0 {
+		return nil, errNoLink
+	}
+	l.Certificates, err = s.certs.ByIDs(ctx, list)
+	return &l, err
+}
+
+// Certificate gives one of those that the link shows.
+func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
+	for _, c := range l.Certificates {
+		if c.UUID == uuid {
+			return c, nil
+		}
+	}
+	return nil, errNoLink
+}
+
+// Holder tells who acts through the link.
+func (l *MailLink) Holder() Holder { return Holder{linkID: l.id, Email: l.Email} }
+
+// Holder is who has a certificate: a person with an account, or whoever has the
+// link that was mailed.
+type Holder struct {
+	// Name and Email are the person's; of a link there is the address alone.
+	Name, Email string
+
+	userID, linkID int64
+}
+
+// Person is the holder who has an account.
+func Person(userID int64, name, email string) Holder {
+	return Holder{userID: userID, Name: name, Email: email}
+}
+
+// key names the holder where deeds are counted.
+func (h Holder) key() string {
+	if h.userID != 0 {
+		return fmt.Sprintf("user %d", h.userID)
+	}
+	return fmt.Sprintf("link %d", h.linkID)
+}
+
+// Unsubscribe is what a link to unsubscribe is about.
+type Unsubscribe struct {
+	Institution, Email, Language string
+	// Done says that the address gets no mail any more.
+	Done bool
+
+	institution int64
+	folded      string
+}
+
+// Unsubscribe tells what a link to unsubscribe is about, and changes nothing.
+func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe, error) {
+	var u Unsubscribe
+	err := s.db.QueryRowContext(ctx, `
+		SELECT i.name, l.email, l.language, l.institution_id, l.email_folded FROM mail_links l JOIN institutions i ON i.id = l.institution_id
+		WHERE l.unsubscribe_hash = $1`, hashed(secret)).Scan(&u.Institution, &u.Email, &u.Language, &u.institution, &u.folded)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoLink
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a link: %w", err)
+	}
+	u.Done, err = unsubscribed(ctx, s.db, u.institution, u.folded)
+	return &u, err
+}
+
+// SetUnsubscribed ends mail of the institution to the address, or has it sent
+// again. Doing so twice is no error.
+func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool) (*Unsubscribe, error) {
+	u, err := s.Unsubscribe(ctx, secret)
+	if err != nil {
+		return nil, err
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		var err error
+		if done {
+			_, err = tx.ExecContext(ctx, `INSERT INTO unsubscribes (institution_id, email_folded, created_at) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING`,
+				u.institution, u.folded, db.Micros(s.now()))
+		} else {
+			_, err = tx.ExecContext(ctx, `DELETE FROM unsubscribes WHERE institution_id = $1 AND email_folded = $2`, u.institution, u.folded)
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("noting who wants no mail: %w", err)
+	}
+	u.Done = done
+	return u, nil
+}
+
+func unsubscribed(ctx context.Context, q db.Queryer, institutionID int64, emailFolded string) (is bool, err error) {
+	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM unsubscribes WHERE institution_id = $1 AND email_folded = $2)`,
+		institutionID, emailFolded).Scan(&is); err != nil {
+		return false, fmt.Errorf("looking who wants no mail: %w", err)
+	}
+	return is, nil
+}

@@ -1,0 +1,332 @@
+package recipient
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	// SweepEvery is how often Sweep should run: mail about a batch leaves this much
+	// after its last entry at the latest.
+	SweepEvery = 5 * time.Second
+	// longestWait is for how long the first approved entry of a batch waits for the
+	// others to its address.
+	longestWait = 15 * time.Minute
+	// lostAfter is for how long a notice is left to its job.
+	lostAfter  = 10 * time.Second
+	sweepBatch = 100
+)
+
+// Status is where a notice stands.
+type Status string
+
+const (
+	// Waiting notices have no mail yet: the rest of their batch is not at its end.
+	Waiting Status = "waiting"
+	// Queued notices are in a message that waits to be sent.
+	Queued Status = "queued"
+	// Sent notices were handed over to the mail server.
+	Sent Status = "sent"
+	// Failed notices will never arrive: the address does not take them.
+	Failed Status = "failed"
+	// Dropped notices are of certificates that were revoked, or given another
+	// address, before their mail left.
+	Dropped Status = "dropped"
+	// Unsubscribed notices were not sent since the address wants none.
+	Unsubscribed Status = "unsubscribed"
+)
+
+// Reason is the occasion of a notice.
+type Reason string
+
+const (
+	// Approval is the first notice of every certificate.
+	Approval Reason = "approval"
+	// Resent notices were asked for by the institution.
+	Resent Reason = "resent"
+	// Corrected notices go to an address that the institution corrected.
+	Corrected Reason = "corrected"
+)
+
+// Notice is a mail to a certificate's recipient, on one occasion.
+type Notice struct {
+	// Occasion counts from 1.
+	Occasion int
+	Reason   Reason
+	// Email is where it goes, or went.
+	Email  string
+	Status Status
+	// Error is why it failed, a sentence.
+	Error                string
+	CreatedAt, UpdatedAt time.Time
+}
+
+// MovedTx takes note of a certificate's change of status, in its transaction. It
+// is what cert.Config.Moved is told by.
+func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	switch c.Status {
+	case cert.Approved:
+		return s.approvedTx(ctx, tx, c)
+	case cert.Revoked:
+		return s.withdrawTx(ctx, tx, c.ID)
+	default:
+		return nil
+	}
+}
+
+func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	email, err := account.ParseEmail(c.Email)
+	if err != nil {
+		return fmt.Errorf("reading the address of a certificate: %w", err)
+	}
+	_, err = s.insertTx(ctx, tx, c, email, Approval, c.BatchID)
+	return err
+}
+
+// insertTx notes that a certificate's recipient is to be told: on approval once,
+// on other occasions once more each time.
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
+	occasion := 1
+	if reason != Approval {
+		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(occasion), 1) + 1 FROM notices WHERE certificate_id = $1`, c.ID).Scan(&occasion); err != nil {
+			return 0, fmt.Errorf("counting notices: %w", err)
+		}
+	}
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO notices (certificate_id, occasion, institution_id, reason, batch_id, email, email_folded, status, created_at, updated_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7, 'waiting', $8, $8) ON CONFLICT (certificate_id, occasion) DO NOTHING RETURNING id`,
+		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(s.now())).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return 0, nil
+	}
+	if err != nil {
+		return 0, fmt.Errorf("noting that a recipient is to be told: %w", err)
+	}
+	return id, nil
+}
+
+// withdrawTx takes back what has not left of a certificate's mail. What else was in
+// the same message waits for another one.
+func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+	// All notices of the same messages, in one order, so that two that are taken back
+	// at once do not wait for each other.
+	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
+		AND (certificate_id = $1 OR mail_uuid IN (SELECT mail_uuid FROM notices WHERE certificate_id = $1 AND status = 'queued')) ORDER BY id`
+	if tx.Dialect() == db.PostgreSQL {
+		// Whoever is about to write its mail is waited for.
+		query += ` FOR UPDATE`
+	}
+	rows, err := tx.QueryContext(ctx, query, certificateID)
+	if err != nil {
+		return fmt.Errorf("taking notices back: %w", err)
+	}
+	type notice struct {
+		id, certificate int64
+		status          Status
+		mail            string
+	}
+	list, err := scanAll(rows, func(rows *sql.Rows) (n notice, err error) {
+		err = rows.Scan(&n.id, &n.certificate, &n.status, &n.mail)
+		return n, err
+	})
+	if err != nil {
+		return fmt.Errorf("taking notices back: %w", err)
+	}
+	now := db.Micros(s.now())
+	for _, n := range list {
+		if n.certificate != certificateID {
+			continue
+		}
+		if n.status == Queued {
+			ok, err := s.mailer.CancelTx(ctx, tx, n.mail)
+			if err != nil {
+				return err
+			}
+			if !ok {
+				continue // it is gone
+			}
+			if _, err := tx.ExecContext(ctx, `
+				UPDATE notices SET status = 'waiting', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE mail_uuid = $2 AND id <> $3`,
+				now, n.mail, n.id); err != nil {
+				return fmt.Errorf("taking notices back: %w", err)
+			}
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = 'dropped', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE id = $2`,
+			now, n.id); err != nil {
+			return fmt.Errorf("taking notices back: %w", err)
+		}
+	}
+	return nil
+}
+
+// MailEndedTx takes note of what became of a message; it is what
+// mail.Config.Ended is told by. Messages that carry no notice are none of ours.
+func (s *Service) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
+	status := Sent
+	if e.Status == mail.Failed {
+		status = Failed
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
+		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(s.now()), e.UUID); err != nil {
+		return fmt.Errorf("noting what became of a notice: %w", err)
+	}
+	return nil
+}
+
+// notify does for an approved certificate all that is to be done now: the person
+// it belongs to gets it, and its mail is written if it need not wait.
+func (s *Service) notify(ctx context.Context, uuid string) error {
+	c, err := s.certs.ByCapability(ctx, uuid)
+	if err != nil {
+		return err
+	}
+	email, err := account.ParseEmail(c.Email)
+	if err != nil {
+		return fmt.Errorf("reading the address of a certificate: %w", err)
+	}
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		if c.Status != cert.Approved {
+			return nil // what was to be told was taken back with it
+		}
+		// The number comes before the notice: see numberTx.
+		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
+			return err
+		}
+		// One that was approved by the release before has none.
+		if err := s.approvedTx(ctx, tx, c); err != nil {
+			return err
+		}
+		if c.BatchID != "" {
+			ready, err := s.readyTx(ctx, tx, c.BatchID, email.Folded)
+			if err != nil || !ready {
+				return err
+			}
+			return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, c.BatchID, email.Folded)
+		}
+		return s.writeTx(ctx, tx, `certificate_id = $1`, c.ID)
+	})
+}
+
+// readyTx tells whether mail about a batch to an address need wait no longer: all
+// entries to it are at their end, or the first has waited for long enough.
+func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded string) (ready bool, err error) {
+	err = tx.QueryRowContext(ctx, `
+		SELECT (EXISTS (SELECT 1 FROM batches WHERE uuid = $1 AND expanded)
+				AND NOT EXISTS (SELECT 1 FROM certificates WHERE batch_id = $1 AND email_folded = $2 AND status = 'processing'))
+			OR EXISTS (SELECT 1 FROM notices WHERE batch_id = $1 AND email_folded = $2 AND status = 'waiting' AND created_at <= $3)`,
+		batch, emailFolded, db.Micros(s.now().Add(-longestWait))).Scan(&ready)
+	if err != nil {
+		return false, fmt.Errorf("looking how far a batch is: %w", err)
+	}
+	return ready, nil
+}
+
+// Sweep writes mail whose time has come, finds notices that lost their job, and
+// forgets what is over. The row is the truth: whatever the queue lost comes back by
+// this.
+func (s *Service) Sweep(ctx context.Context) error {
+	now := s.now()
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT n.batch_id, n.email_folded FROM notices n WHERE n.status = 'waiting' AND n.batch_id IS NOT NULL
+		GROUP BY n.batch_id, n.email_folded
+		HAVING min(n.created_at) <= $1 OR EXISTS (SELECT 1 FROM batches b WHERE b.uuid = n.batch_id AND b.expanded)
+			AND NOT EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = n.batch_id AND c.email_folded = n.email_folded AND c.status = 'processing')
+		LIMIT $2`, db.Micros(now.Add(-longestWait)), sweepBatch)
+	if err != nil {
+		return fmt.Errorf("sweeping notices: %w", err)
+	}
+	groups, err := scanAll(rows, func(rows *sql.Rows) (g [2]string, err error) {
+		err = rows.Scan(&g[0], &g[1])
+		return g, err
+	})
+	if err != nil {
+		return fmt.Errorf("sweeping notices: %w", err)
+	}
+	for _, g := range groups {
+		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+			return s.writeTx(ctx, tx, `batch_id = $1 AND email_folded = $2`, g[0], g[1])
+		}); err != nil {
+			return fmt.Errorf("sweeping notices: %w", err)
+		}
+	}
+	if rows, err = s.db.QueryContext(ctx, `
+		SELECT c.uuid FROM notices n JOIN certificates c ON c.id = n.certificate_id
+		WHERE n.status = 'waiting' AND n.batch_id IS NULL AND n.created_at <= $1 ORDER BY n.created_at LIMIT $2`,
+		db.Micros(now.Add(-lostAfter)), sweepBatch); err != nil {
+		return fmt.Errorf("sweeping notices: %w", err)
+	}
+	lost, err := scanAll(rows, func(rows *sql.Rows) (uuid string, err error) {
+		err = rows.Scan(&uuid)
+		return uuid, err
+	})
+	if err != nil {
+		return fmt.Errorf("sweeping notices: %w", err)
+	}
+	for _, uuid := range lost {
+		if err := s.notify(ctx, uuid); err != nil {
+			return fmt.Errorf("sweeping notices: %w", err)
+		}
+	}
+	return s.forgetAllowances(ctx)
+}
+
+const noticeColumns = `occasion, reason, email, status, coalesce(error, ''), created_at, updated_at`
+
+func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notice, error) {
+	var n Notice
+	var created, updated int64
+	if err := row.Scan(append(before, &n.Occasion, &n.Reason, &n.Email, &n.Status, &n.Error, &created, &updated)...); err != nil {
+		return nil, err
+	}
+	n.CreatedAt, n.UpdatedAt = db.Time(created), db.Time(updated)
+	return &n, nil
+}
+
+// Notices gives the notices of a certificate, the latest first. The caller has
+// found it to be the institution's.
+func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE certificate_id = $1 ORDER BY occasion DESC`, c.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading notices: %w", err)
+	}
+	list, err := scanAll(rows, func(rows *sql.Rows) (*Notice, error) { return scanNotice(rows) })
+	if err != nil {
+		return nil, fmt.Errorf("reading notices: %w", err)
+	}
+	return list, nil
+}
+
+// Latest gives the latest notice of each of the certificates, of which there are
+// at most a page's, by their ids.
+func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) (latest map[int64]*Notice, err error) {
+	latest = map[int64]*Notice{}
+	if len(certificates) == 0 {
+		return latest, nil
+	}
+	args := make([]any, len(certificates))
+	for i, c := range certificates {
+		args[i] = c.ID
+	}
+	rows, err := s.db.QueryContext(ctx, `SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+marks(len(args))+`) ORDER BY occasion`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading notices: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id int64
+		n, err := scanNotice(rows, &id)
+		if err != nil {
+			return nil, fmt.Errorf("reading notices: %w", err)
+		}
+		latest[id] = n
+	}
+	return latest, rows.Err()
+}

@@ -1,0 +1,178 @@
+package recipient
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	maxLabel = 100
+	// maxShares bounds the links of one certificate that are open.
+	maxShares = 100
+	// longestShare is how far away the end of a link may be.
+	longestShare = 10 * 366 * 24 * time.Hour
+)
+
+// Share is a link by which a certificate's holder lets others see it.
+type Share struct {
+	UUID string
+	// Label says to its holder what it is for; it may be empty.
+	Label string
+	// Public links may be found by search engines, others only by those who have them.
+	Public    bool
+	CreatedAt time.Time
+	// ExpiresAt is nil for a link without an end.
+	ExpiresAt, RevokedAt *time.Time
+	// Open says that it shows the certificate now.
+	Open bool
+}
+
+// NewShare is what a link is made from.
+type NewShare struct {
+	Label  string
+	Public bool
+	// Expires is the last day of the link, YYYY-MM-DD, "" for no end.
+	Expires string
+}
+
+// CreateShare makes a link to a certificate that the holder has. The secret is
+// given this once, and is not kept.
+func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate, n NewShare) (secret string, share *Share, err error) {
+	now := s.now().UTC().Truncate(time.Microsecond)
+	share = &Share{UUID: uuid.Must(uuid.NewV7()).String(), Label: strings.Join(strings.Fields(n.Label), " "), Public: n.Public, CreatedAt: now, Open: true}
+	var bad fault.Fields
+	if len([]rune(share.Label)) > maxLabel || !account.CleanText(share.Label) {
+		bad.Add("label", fmt.Sprintf("The name must be text of at most %d characters.", maxLabel))
+	}
+	var expires sql.NullInt64
+	if n.Expires != "" {
+		day, err := time.Parse(time.DateOnly, n.Expires)
+		end := day.AddDate(0, 0, 1)
+		if err != nil || !end.After(now) || end.After(now.Add(longestShare)) {
+			bad.Add("expires", "The last day must be a date from today on, within ten years.")
+		}
+		share.ExpiresAt, expires = &end, sql.NullInt64{Int64: db.Micros(end), Valid: true}
+	}
+	if err := bad.Err(); err != nil {
+		return "", nil, err
+	}
+	secret, hash := newSecret()
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.allowTx(ctx, tx, h.key(), sharing); err != nil {
+			return err
+		}
+		var status cert.Status
+		var n int
+		if err := tx.QueryRowContext(ctx, `
+			SELECT status, (SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2))
+			FROM certificates WHERE id = $1`, c.ID, db.Micros(now)).Scan(&status, &n); err != nil {
+			return fmt.Errorf("making a link: %w", err)
+		}
+		switch {
+		case status != cert.Approved:
+			return fault.New(fault.BadRequest, "Only a certificate that stands can be shared.")
+		case n >= maxShares:
+			return fault.New(fault.BadRequest, fmt.Sprintf("A certificate has at most %d open links. Revoke one first.", maxShares))
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
+			share.UUID, c.ID, hash, share.Label, share.Public, db.Micros(now), expires); err != nil {
+			return fmt.Errorf("making a link: %w", err)
+		}
+		return nil
+	})
+	if err != nil {
+		return "", nil, err
+	}
+	return secret, share, nil
+}
+
+const shareColumns = `uuid, label, listed, created_at, expires_at, revoked_at`
+
+func (s *Service) scanShare(row interface{ Scan(dest ...any) error }, before ...any) (*Share, error) {
+	var x Share
+	var created int64
+	var expires, revoked sql.NullInt64
+	if err := row.Scan(append(before, &x.UUID, &x.Label, &x.Public, &created, &expires, &revoked)...); err != nil {
+		return nil, err
+	}
+	x.CreatedAt, x.ExpiresAt, x.RevokedAt = db.Time(created), db.OptionalTime(expires), db.OptionalTime(revoked)
+	x.Open = x.RevokedAt == nil && (x.ExpiresAt == nil || s.now().Before(*x.ExpiresAt))
+	return &x, nil
+}
+
+// Shares lists the links of a certificate that the caller has, the newest first;
+// of those that are over the latest alone.
+func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+shareColumns+` FROM shares WHERE certificate_id = $1
+		ORDER BY CASE WHEN revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) THEN 0 ELSE 1 END, id DESC LIMIT $3`,
+		c.ID, db.Micros(s.now()), 2*maxShares)
+	if err != nil {
+		return nil, fmt.Errorf("reading links: %w", err)
+	}
+	list, err := scanAll(rows, func(rows *sql.Rows) (*Share, error) { return s.scanShare(rows) })
+	if err != nil {
+		return nil, fmt.Errorf("reading links: %w", err)
+	}
+	return list, nil
+}
+
+// RevokeShare ends a link of a certificate that the caller has. Ending it again is
+// no error.
+func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id string) error {
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		r, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = coalesce(revoked_at, $1) WHERE certificate_id = $2 AND uuid = $3`,
+			db.Micros(s.now()), c.ID, id)
+		if err != nil {
+			return fmt.Errorf("revoking a link: %w", err)
+		}
+		if n, err := r.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(err, errNoLink)
+		}
+		return nil
+	})
+}
+
+// revokeSharesTx ends all links of a certificate.
+func (s *Service) revokeSharesTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = $1 WHERE certificate_id = $2 AND revoked_at IS NULL`,
+		db.Micros(s.now()), certificateID); err != nil {
+		return fmt.Errorf("revoking links: %w", err)
+	}
+	return nil
+}
+
+// Shared gives what a link shows that a holder gave others. One that is over is
+// not found, as one that never was.
+func (s *Service) Shared(ctx context.Context, secret string) (*Share, *cert.Certificate, error) {
+	var certificate int64
+	share, err := s.scanShare(s.db.QueryRowContext(ctx, `SELECT certificate_id, `+shareColumns+` FROM shares WHERE hash = $1`, hashed(secret)), &certificate)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, nil, errNoLink
+	}
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading a link: %w", err)
+	}
+	if !share.Open {
+		return nil, nil, errNoLink
+	}
+	list, err := s.certs.ByIDs(ctx, []int64{certificate})
+	if err != nil {
+		return nil, nil, err
+	}
+	if len(list) != 1 {
+		return nil, nil, errNoLink
+	}
+	return share, list[0], nil
+}

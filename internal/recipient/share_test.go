@@ -1,0 +1,271 @@
+package recipient
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+type ctxType = context.Context
+
+func filter(search string) cert.Filter {
+	return cert.Filter{Search: search, Range: listing.Range{Page: 1, PerPage: 10}}
+}
+
+func TestShares(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		ada := Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
+		c, other := b.upload(), b.upload(titled("other"))
+		if _, _, err := b.CreateShare(ctx, ada, c, NewShare{}); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("of one in processing: %v", err)
+		}
+		b.approve(c, other)
+		for name, n := range map[string]NewShare{
+			"a day that is over": {Expires: "2026-06-30"}, "no day": {Expires: "2026-02-30"}, "too far": {Expires: "2099-01-01"},
+			"a long name": {Label: strings.Repeat("x", 101)},
+		} {
+			if _, _, err := b.CreateShare(ctx, ada, c, n); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		secret, share, err := b.CreateShare(ctx, ada, c, NewShare{Label: " for \n the job ", Public: true})
+		if err != nil || len(secret) < 26 || share.Label != "for the job" {
+			t.Fatalf("%q, %+v, %v", secret, share, err)
+		}
+		today, _, err := b.CreateShare(ctx, ada, c, NewShare{Expires: "2026-07-01"})
+		if err != nil || today == secret {
+			t.Fatal(err)
+		}
+		var kept int
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM shares WHERE hash = $1`, hashed(secret)).Scan(&kept); err != nil || kept != 1 {
+			t.Errorf("kept as a digest: %d, %v", kept, err)
+		}
+		got, shown, err := b.Shared(ctx, secret)
+		if err != nil || !got.Public || shown.ID != c.ID {
+			t.Fatalf("%+v, %v", got, err)
+		}
+		b.advance(16 * time.Hour) // 2 July, 0:00
+		if _, _, err := b.Shared(ctx, today); !fault.Is(err, fault.NotFound) {
+			t.Errorf("after its last day: %v", err)
+		}
+		list, err := b.Shares(ctx, c)
+		if err != nil || len(list) != 2 || !list[0].Open || list[1].Open || list[0].UUID != share.UUID {
+			t.Errorf("listed: %+v, %v", list, err)
+		}
+		if err := b.RevokeShare(ctx, other, share.UUID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("by another certificate: %v", err)
+		}
+		for range 2 {
+			if err := b.RevokeShare(ctx, c, share.UUID); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, _, err := b.Shared(ctx, secret); !fault.Is(err, fault.NotFound) {
+			t.Errorf("revoked: %v", err)
+		}
+		n := 0
+		for err = nil; err == nil; n++ {
+			_, _, err = b.CreateShare(ctx, ada, other, NewShare{})
+		}
+		if !fault.Is(err, fault.TooMany) || n-1 != allowed[sharing] {
+			t.Errorf("%d a day, then %v", n-1, err)
+		}
+	})
+}
+
+func TestRevokedCertificateIsShownAsSuch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		c := b.upload()
+		b.approve(c)
+		link, err := b.MailLink(t.Context(), b.link(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		secret, _, err := b.CreateShare(t.Context(), link.Holder(), c, NewShare{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.move(c, cert.Revoked)
+		if _, got, err := b.Shared(t.Context(), secret); err != nil || got.Status != cert.Revoked {
+			t.Errorf("the share shows %+v, %v", got, err)
+		}
+		if _, _, err := b.CreateShare(t.Context(), link.Holder(), c, NewShare{}); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("a new share: %v", err)
+		}
+	})
+}
+
+func TestWallet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		ada, eve := b.user("ada@example.org", true), b.user("eve@example.org", true)
+		kth := b.institution("KTH")
+		bsc, msc, gone := b.upload(titled("BSc 100% Physik")), b.upload(titled("MSc"), of(kth)), b.upload(titled("gone"))
+		b.approve(bsc, msc, gone)
+		b.move(gone, cert.Revoked)
+		b.upload(titled("in processing"))
+		never := b.upload(titled("revoked before it was approved"))
+		b.move(never, cert.Revoked)
+		theirs := b.upload(to("eve@example.org"))
+		b.approve(theirs)
+		for name, tc := range map[string]struct {
+			filter Filter
+			want   []string
+		}{
+			"all": {Filter{}, []string{"gone", "MSc", "BSc 100% Physik"}}, "a text": {Filter{Text: "PHYS"}, []string{"BSc 100% Physik"}},
+			"plain characters": {Filter{Text: "100% p"}, []string{"BSc 100% Physik"}}, "no pattern": {Filter{Text: "B%k"}, nil},
+			"an institution": {Filter{Issuer: "kth"}, []string{"MSc"}}, "a status": {Filter{Status: cert.Revoked}, []string{"gone"}},
+			"both": {Filter{Status: cert.Revoked, Issuer: "kth"}, nil}, "beyond": {Filter{Page: 2}, nil},
+		} {
+			if tc.filter.Page == 0 {
+				tc.filter.Page = 1
+			}
+			w, err := b.Wallet(ctx, ada, tc.filter)
+			if err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			var got []string
+			for _, c := range w.Certificates {
+				got = append(got, c.Title)
+			}
+			if strings.Join(got, ",") != strings.Join(tc.want, ",") || w.All != 3 || len(w.Issuers) != 2 || tc.filter.Page == 1 && w.Total != len(tc.want) {
+				t.Errorf("%s: %q of %d, %d issuers", name, got, w.All, len(w.Issuers))
+			}
+		}
+		if _, err := b.Certificate(ctx, ada, bsc.UUID); err != nil {
+			t.Error(err)
+		}
+		for _, c := range []*cert.Certificate{theirs, never} {
+			if _, err := b.Certificate(ctx, ada, c.UUID); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s of %s: %v", c.Title, c.Email, err)
+			}
+		}
+		if _, err := b.Certificate(ctx, eve, bsc.UUID); !fault.Is(err, fault.NotFound) {
+			t.Error("another's certificate opens")
+		}
+	})
+}
+
+func TestCorrections(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		owner, second := b.user("owner@example.org", true), b.user("second@example.org", true)
+		for _, id := range []int64{owner, second} {
+			b.exec(`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, 'owner', 1)`, b.inst.ID, id)
+		}
+		b.exec(`UPDATE institutions SET contact = 'Second@example.org', mail_language = 'de' WHERE id = $1`, b.inst.ID)
+		c := b.upload()
+		b.approve(c)
+		link, err := b.MailLink(ctx, b.link(0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := b.mails()[0]; !strings.Contains(got.Subject, "Ihr Zertifikat") || !strings.Contains(got.HTML, `lang="de"`) {
+			t.Errorf("the institution writes %q", got.Subject)
+		}
+		for _, text := range []string{"", "  ", strings.Repeat("x", 1001), "a\x00b"} {
+			if err := b.RequestCorrection(ctx, link.Holder(), c, text); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%q: %v", text, err)
+			}
+		}
+		ada := Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
+		for range allowed[correcting] {
+			if err := b.RequestCorrection(ctx, ada, c, "My name is\nZoë."); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := b.RequestCorrection(ctx, ada, c, "Once more."); !fault.Is(err, fault.TooMany) {
+			t.Errorf("beyond the day's: %v", err)
+		}
+		b.wantSent(append([]string{"ada@example.org"}, strings.Split(strings.Repeat("owner@example.org,", 5)+strings.Repeat("second@example.org,", 4)+"second@example.org", ",")...)...)
+		if last := b.mails()[1]; !strings.Contains(last.Text, "My name is Zoë.") || !strings.Contains(last.Text, c.ReferenceID) {
+			t.Errorf("the mail says %q", last.Text)
+		}
+		list, n, err := b.Corrections(ctx, b.inst.ID, true, 1, 2)
+		if err != nil || n != 5 || len(list) != 2 || list[0].Text != "My name is\nZoë." || list[0].Certificate != c.UUID {
+			t.Fatalf("%d, %+v, %v", n, list, err)
+		}
+		if err := b.SettleCorrection(ctx, b.institution("KTH").ID, list[0].UUID, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("by another institution: %v", err)
+		}
+		if err := b.SettleCorrection(ctx, b.inst.ID, list[0].UUID, nil); err != nil {
+			t.Fatal(err)
+		}
+		if _, n, err := b.Corrections(ctx, b.inst.ID, true, 1, 2); err != nil || n != 4 {
+			t.Errorf("%d are open, %v", n, err)
+		}
+	})
+}
+
+func TestExport(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		id := b.user("ada@example.org", true)
+		c, theirs := b.upload(), b.upload(to("eve@example.org"))
+		b.approve(c, theirs)
+		b.store(c, "the original", " and a tail")
+		if _, _, err := b.CreateShare(ctx, Person(id, "Ada", "ada@example.org"), c, NewShare{Label: "for the job"}); err != nil {
+			t.Fatal(err)
+		}
+		e, err := b.Export(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := e.Write(ctx, &out); err != nil {
+			t.Fatal(err)
+		}
+		z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		files := map[string]string{}
+		for _, f := range z.File {
+			r, err := f.Open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			files[f.Name] = readAll(t, r)
+		}
+		if len(files) != 3 || files[c.ReferenceID+"/original.pdf"] != "the original" || files[c.ReferenceID+"/"+c.ReferenceID+".pdf"] != "the original and a tail" {
+			t.Errorf("the files are %v", files)
+		}
+		var about exported
+		if err := json.Unmarshal([]byte(files["export.json"]), &about); err != nil {
+			t.Fatal(err)
+		}
+		if about.Account.Email != "ada@example.org" || len(about.Certificates) != 1 || about.Certificates[0].UUID != c.UUID ||
+			len(about.Certificates[0].ShareLinks) != 1 || len(about.Certificates[0].Mails) != 1 || strings.Contains(files["export.json"], "eve@") {
+			t.Errorf("export.json says %s", files["export.json"])
+		}
+		for range allowed[exporting] - 1 {
+			if _, err := b.Export(ctx, id); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, err := b.Export(ctx, id); !fault.Is(err, fault.TooMany) {
+			t.Errorf("beyond the day's: %v", err)
+		}
+	})
+}

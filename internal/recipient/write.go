@@ -1,0 +1,250 @@
+package recipient
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/url"
+	"strings"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+const (
+	// listed is how many certificates a mail names; the others are counted.
+	listed = 15
+	// titleInList and titleInText bound what of a title stands in a mail.
+	titleInList = 60
+	titleInText = 200
+)
+
+// item is a certificate that a mail is to tell of.
+type item struct {
+	notice, certificate, institution int64
+	status                           cert.Status
+	uuid, title, name                string
+	email, folded                    string
+	// owner is the person it was given to, nil for nobody.
+	owner *person
+}
+
+// writeTx writes the mail of the waiting notices that where selects, one for each
+// person. What was revoked meanwhile is dropped.
+func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
+	items, err := waitingTx(ctx, tx, where, args...)
+	if err != nil {
+		return fmt.Errorf("reading what is to be mailed: %w", err)
+	}
+	// Notices of a batch to one address are one person's, but for some that had it
+	// before.
+	groups := map[int64][]item{}
+	var order []int64
+	for _, i := range items {
+		if i.status != cert.Approved {
+			if err := s.settleTx(ctx, tx, []item{i}, Dropped, "", 0); err != nil {
+				return err
+			}
+			continue
+		}
+		var owner int64
+		if i.owner != nil {
+			owner = i.owner.id
+		}
+		if groups[owner] == nil {
+			order = append(order, owner)
+		}
+		groups[owner] = append(groups[owner], i)
+	}
+	for _, owner := range order {
+		if err := s.writeOneTx(ctx, tx, groups[owner]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]item, error) {
+	query := `SELECT id FROM notices WHERE status = 'waiting' AND ` + where + ` ORDER BY id`
+	if tx.Dialect() == db.PostgreSQL {
+		// Of two that are about to write the same, the second finds it done.
+		query += ` FOR UPDATE`
+	}
+	waiting, err := ids(tx.QueryContext(ctx, query, args...))
+	if err != nil || len(waiting) == 0 {
+		return nil, err
+	}
+	var list []item
+	for _, id := range waiting {
+		var i item
+		var owner sql.NullInt64
+		var p person
+		if err := tx.QueryRowContext(ctx, `
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, n.email, n.email_folded,
+				u.id, coalesce(u.name, ''), coalesce(u.email, ''), coalesce(u.language, '')
+			FROM notices n JOIN certificates c ON c.id = n.certificate_id
+				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
+				LEFT JOIN users u ON u.id = k.user_id
+			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.email, &i.folded,
+			&owner, &p.name, &p.email, &p.language); err != nil {
+			return nil, err
+		}
+		if owner.Valid {
+			p.id = owner.Int64
+			i.owner = &p
+		}
+		list = append(list, i)
+	}
+	return list, nil
+}
+
+// settleTx notes where notices stand.
+func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status Status, mailUUID string, link int64) error {
+	for _, i := range items {
+		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
+			string(status), sql.NullString{String: mailUUID, Valid: mailUUID != ""}, sql.NullInt64{Int64: link, Valid: link != 0},
+			db.Micros(s.now()), i.notice); err != nil {
+			return fmt.Errorf("noting where a notice stands: %w", err)
+		}
+	}
+	return nil
+}
+
+// writeOneTx writes one mail about certificates of one institution to one person.
+func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error {
+	first := items[0]
+	var institution, mailLanguage string
+	if err := tx.QueryRowContext(ctx, `SELECT name, mail_language FROM institutions WHERE id = $1`, first.institution).Scan(&institution, &mailLanguage); err != nil {
+		return fmt.Errorf("reading the institution: %w", err)
+	}
+	d := draft{items: items, institution: institution, owner: first.owner}
+	var link int64
+	if d.owner != nil {
+		d.language = s.language(d.owner.language, mailLanguage)
+		d.url = s.to("/account")
+		if len(items) == 1 {
+			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
+		}
+	} else {
+		refused, err := unsubscribed(ctx, tx, first.institution, first.folded)
+		if err != nil {
+			return err
+		}
+		if refused {
+			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
+		}
+		d.language = s.language(mailLanguage)
+		secret, hash := newSecret()
+		unsubscribe, unsubscribeHash := newSecret()
+		if err := tx.QueryRowContext(ctx, `
+			INSERT INTO mail_links (institution_id, hash, unsubscribe_hash, email, email_folded, language, created_at)
+			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
+			first.institution, hash, unsubscribeHash, first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
+			return fmt.Errorf("making a link: %w", err)
+		}
+		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
+	}
+	message, err := d.message()
+	if err != nil {
+		return err
+	}
+	id, err := s.mailer.EnqueueTx(ctx, tx, message)
+	if err != nil {
+		return err
+	}
+	return s.settleTx(ctx, tx, items, Queued, id, link)
+}
+
+// language gives the first of the languages that there is, else the first of all.
+func (s *Service) language(tags ...string) *locale.Language {
+	for _, tag := range tags {
+		if l, ok := s.catalog.Get(tag); ok {
+			return l
+		}
+	}
+	return s.catalog.Languages()[0]
+}
+
+// draft is what a mail is written from.
+type draft struct {
+	items       []item
+	institution string
+	owner       *person
+	language    *locale.Language
+	url         string
+	unsubscribe string
+}
+
+// words collects messages, and the first that could not be had.
+type words struct {
+	language *locale.Language
+	err      error
+}
+
+// text gives a message of ours. What others wrote stands in it as a quotation.
+func (w *words) text(key string, args ...any) string {
+	for i := 1; i < len(args); i += 2 {
+		if s, ok := args[i].(string); ok {
+			args[i] = mail.Quote(s, titleInText, w.language.Direction)
+		}
+	}
+	t, err := w.language.Text("recipient_mail."+key, args...)
+	w.err = errors.Join(w.err, err)
+	return t
+}
+
+// message writes the mail.
+func (d *draft) message() (mail.Message, error) {
+	w := &words{language: d.language}
+	first := d.items[0]
+	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction}
+	var subject string
+	if len(d.items) == 1 {
+		subject = w.text("subject_one", "title", first.title, "institution", d.institution)
+		letter.Heading = w.text("heading_one")
+		letter.Paragraphs = []string{w.text("issued_one", "institution", d.institution, "title", first.title, "name", first.name)}
+		letter.Button = &mail.Button{Label: w.text("open_one"), URL: d.url}
+	} else {
+		subject = w.text("subject_many", "institution", d.institution, "count", len(d.items))
+		letter.Heading = w.text("heading_many")
+		letter.Paragraphs = []string{w.text("issued_many", "institution", d.institution, "name", first.name)}
+		for _, i := range d.items[:min(len(d.items), listed)] {
+			letter.List = append(letter.List, mail.Quote(i.title, titleInList, d.language.Direction))
+		}
+		if more := len(d.items) - listed; more > 0 {
+			letter.List = append(letter.List, w.text("more", "count", more))
+		}
+		letter.Button = &mail.Button{Label: w.text("open_many"), URL: d.url}
+	}
+	to := mail.Address{Name: first.name, Email: first.email}
+	if d.owner != nil {
+		// The account has an address that was proved; that of the certificate may be an
+		// earlier one.
+		to = mail.Address{Name: d.owner.name, Email: d.owner.email}
+		letter.Paragraphs = append(letter.Paragraphs, w.text("in_account"))
+		letter.Why = w.text("why_account", "email", d.owner.email)
+	} else {
+		letter.Paragraphs = append(letter.Paragraphs, w.text("no_account"))
+		letter.After = w.text("sign_up", "email", first.email)
+		letter.Why = w.text("why", "institution", d.institution, "email", first.email)
+		letter.Unsubscribe = &mail.Button{Label: w.text("unsubscribe"), URL: d.unsubscribe}
+	}
+	if w.err != nil {
+		return mail.Message{}, fmt.Errorf("writing a mail: %w", w.err)
+	}
+	m, err := letter.Message(to, subject)
+	m.Unsubscribe = d.unsubscribe
+	return m, err
+}
+
+// marks gives n placeholders, from $1.
+func marks(n int) string {
+	list := make([]string, n)
+	for i := range list {
+		list[i] = fmt.Sprintf("$%d", i+1)
+	}
+	return strings.Join(list, ", ")
+}

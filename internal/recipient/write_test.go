@@ -1,0 +1,150 @@
+package recipient
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	gomail "github.com/emersion/go-message/mail"
+
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// delivered writes a message to an outbox and reads it with another parser.
+func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[string]string, size int) {
+	t.Helper()
+	dir := t.TempDir()
+	o, err := mail.NewOutbox(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.Send(t.Context(), &mail.Envelope{Message: m, ID: "id", From: mail.Address{Name: "Vault", Email: "no-reply@vault.example"}, CreatedAt: time.Now()}); err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(filepath.Join(dir, "*.eml"))
+	if err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := gomail.CreateReader(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts = map[string]string{}
+	for {
+		part, err := r.NextPart()
+		if errors.Is(err, io.EOF) {
+			return &r.Header, parts, len(text)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		kind, _, _ := strings.Cut(part.Header.Get("Content-Type"), ";")
+		parts[kind] = readAll(t, part.Body)
+	}
+}
+
+// hostile is text that institutions may write, in any script and with any intent.
+var hostile = []string{
+	"BSc Physics", "Zoë\r\nBcc: victim@example.org", "محمد بن سلمان", "\u202egnp.exe\u202c", "李雷", "नमस्ते दुनिया", "<script>alert(1)</script>",
+	`"quoted" <x@example.org>, other@example.org`, "=?utf-8?q?=0ABcc:_x?=", strings.Repeat("ह", 255), strings.Repeat("𐎀", 255), strings.Repeat("<&>", 85),
+}
+
+func TestMailInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	catalog, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range catalog.Languages() {
+		t.Run(l.Tag, func(t *testing.T) {
+			t.Parallel()
+			largest := 0
+			for _, text := range hostile {
+				for _, n := range []int{1, 2, 5000} {
+					for _, owner := range []*person{nil, {id: 1, name: text, email: "ada@example.org"}} {
+						d := draft{institution: text, owner: owner, language: l, url: "https://vault.example/c/SECRET"}
+						if owner == nil {
+							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"
+						}
+						for range n {
+							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org"})
+						}
+						m, err := d.message()
+						if err != nil {
+							t.Fatal(err)
+						}
+						largest = max(largest, judge(t, l, m, owner == nil))
+					}
+				}
+			}
+			if largest > 30<<10 {
+				t.Errorf("the largest has %d bytes", largest)
+			}
+			t.Logf("the largest has %d bytes", largest)
+		})
+	}
+}
+
+// judge looks at a mail as its receiver gets it.
+func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (size int) {
+	t.Helper()
+	header, parts, size := delivered(t, m)
+	allowed := map[string]bool{
+		"Date": true, "Mime-Version": true, "Message-Id": true, "Subject": true, "From": true, "To": true, "Content-Type": true, "Auto-Submitted": true,
+		"List-Unsubscribe": invitation, "List-Unsubscribe-Post": invitation, "Content-Transfer-Encoding": true,
+	}
+	for f := header.Fields(); f.Next(); {
+		if !allowed[f.Key()] {
+			t.Errorf("there is a header %s: %s", f.Key(), f.Value())
+		}
+	}
+	subject, err := header.Subject()
+	if err != nil || strings.ContainsAny(subject, "\r\n\u202e") || subject == "" {
+		t.Errorf("the subject is %q, %v", subject, err)
+	}
+	to, err := header.AddressList("To")
+	if err != nil || len(to) != 1 || to[0].Address != "ada@example.org" {
+		t.Errorf("to %v, %v", to, err)
+	}
+	text, html := parts["text/plain"], parts["text/html"]
+	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", `href="https://vault.example/c/SECRET"`} {
+		if !strings.Contains(html, want) {
+			t.Errorf("the HTML lacks %s", want)
+		}
+	}
+	for _, not := range []string{"<script", "<img", "src=", "url(", "\u202e", "{institution}", "{title}", "<link"} {
+		if strings.Contains(html, not) || strings.Contains(text, "\u202e") {
+			t.Errorf("the mail has %q", not)
+		}
+	}
+	if !strings.Contains(text, "https://vault.example/c/SECRET") || strings.Contains(text, "unsubscribe/OTHER") != invitation {
+		t.Errorf("the text lacks a link: %s", text)
+	}
+	return size
+}
+
+func TestNamesAreIsolated(t *testing.T) {
+	t.Parallel()
+	for in, want := range map[[2]string]string{
+		{"Ada Obi", "ltr"}: "Ada Obi", {"محمد", "ltr"}: "\u2068محمد\u2069", {"Ada Obi", "rtl"}: "\u2068Ada Obi\u2069",
+		{"a\u202eb\u2066c", "ltr"}: "abc", {" two\n lines ", "ltr"}: "two lines",
+	} {
+		if got := mail.Quote(in[0], 100, in[1]); got != want {
+			t.Errorf("%q: %q, not %q", in, got, want)
+		}
+	}
+	if got := mail.Quote(strings.Repeat("é", 30), 10, "ltr"); got != strings.Repeat("é", 9)+"…" {
+		t.Errorf("cut to %q", got)
+	}
+}

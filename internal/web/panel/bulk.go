@@ -1,0 +1,334 @@
+package panel
+
+import (
+	"errors"
+	"io"
+	"mime/multipart"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+const (
+	// maxList and maxFiles bound what is sent at once, in bytes: a list with its
+	// form, and files, an archive among them.
+	maxList  = sheet.MaxFile + 1<<20
+	maxFiles = intake.MaxArchive + 64<<20
+	// filesTime bounds how long files may take to come in.
+	filesTime = time.Hour
+	// maxParts bounds the files of one form.
+	maxParts = 5000
+)
+
+func (v *Visit) actor() cert.Actor {
+	return cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}
+}
+
+// bulk lists the bulk uploads that are being prepared, and those that were
+// submitted.
+func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	list, err := p.Intake.List(r.Context(), v.Institution().ID, v.Person.ID)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "bulk.html", struct {
+		Visit *Visit
+		List  []*intake.Draft
+	}{v, list})
+}
+
+// newBulk begins a bulk upload.
+func (p *Panel) newBulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.Intake.Create(r.Context(), v.Institution(), v.actor())
+	if err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID, "")
+}
+
+// draftPage is a bulk upload as its pages show it.
+type draftPage struct {
+	*intake.Review
+
+	Visit    *Visit
+	Archives []*intake.Archive
+	// Step is the page of the way.
+	Step string
+}
+
+// Path gives the address of a page of it.
+func (d *draftPage) Path(page string) string {
+	address := d.Visit.Path("bulk/" + d.UUID)
+	if page != "" {
+		address += "/" + page
+	}
+	return address
+}
+
+// Unpacking says that an archive is not done.
+func (d *draftPage) Unpacking() bool {
+	return slices.ContainsFunc(d.Archives, func(a *intake.Archive) bool { return !a.Done })
+}
+
+// Shown bounds a list on a page.
+func (*draftPage) Shown(n int) int { return min(n, 50) }
+
+// draftOf gives the bulk upload that the path names.
+func (p *Panel) draftOf(r *http.Request, v *Visit) (*intake.Draft, error) {
+	id, err := uuid.Parse(r.PathValue("draft"))
+	if err != nil {
+		return nil, fault.New(fault.NotFound, "There is no such bulk upload.")
+	}
+	return p.Intake.ByUUID(r.Context(), v.Institution().ID, v.Person.ID, id.String())
+}
+
+func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, error) {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return nil, err
+	}
+	review, err := p.Intake.Review(r.Context(), d)
+	if err != nil {
+		return nil, err
+	}
+	page := &draftPage{Review: review, Visit: v, Step: step}
+	page.Archives, err = p.Intake.Archives(r.Context(), d)
+	return page, err
+}
+
+// draft shows what a bulk upload has, and what it needs; one that was submitted
+// leads to how far it is.
+func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "files")
+	if err != nil {
+		return err
+	}
+	if page.Status != intake.Open {
+		return p.lead(w, r, v, "bulk/"+page.UUID+"/progress", "")
+	}
+	if page.Unpacking() {
+		w.Header().Set("Refresh", "3")
+	}
+	return p.draw(w, r, "bulk_files.html", page)
+}
+
+// filesAgain shows the page of files once more.
+func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
+	page, e := p.draftPage(r, v, "files")
+	if e != nil {
+		return e
+	}
+	return p.again(w, r, "bulk_files.html", page, err)
+}
+
+// takeList reads the list.
+func (p *Panel) takeList(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if err := patient(w, uploadTime); err != nil {
+		return err
+	}
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	err = eachFile(r, "list", "Choose the list first.", func(part *multipart.Part, source *sourceReader) error {
+		err := p.Intake.TakeList(r.Context(), d, part.FileName(), source)
+		if source.err != nil {
+			return uploadError(source.err)
+		}
+		return err
+	})
+	if err != nil {
+		return p.filesAgain(w, r, v, err)
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", "list_taken")
+}
+
+// eachFile calls f for each file of a form under a name; there must be one.
+func eachFile(r *http.Request, field, missing string, f func(part *multipart.Part, source *sourceReader) error) error {
+	parts, err := r.MultipartReader()
+	if err != nil {
+		return errUpload
+	}
+	n := 0
+	for {
+		// Names with folders come as they are; what they may be is their taker's.
+		part, err := parts.NextRawPart()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return uploadError(err)
+		}
+		if part.FormName() != field || part.FileName() == "" {
+			continue
+		}
+		if n++; n > maxParts {
+			return fault.OfField(field, "Send at most 5,000 files at once, or put them into a ZIP.")
+		}
+		if err := f(part, &sourceReader{r: part}); err != nil {
+			return err
+		}
+	}
+	if n == 0 {
+		return fault.OfField(field, missing)
+	}
+	return nil
+}
+
+// takeFiles takes files, and archives of them.
+func (p *Panel) takeFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if err := patient(w, filesTime); err != nil {
+		return err
+	}
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	err = eachFile(r, "files", "Choose files, or a ZIP of them, first.", func(part *multipart.Part, source *sourceReader) error {
+		var err error
+		if strings.HasSuffix(strings.ToLower(part.FileName()), ".zip") {
+			_, err = p.Intake.AddArchive(r.Context(), v.Institution(), d, part.FileName(), source)
+		} else {
+			_, err = p.Intake.AddFile(r.Context(), v.Institution(), d, part.FileName(), source)
+		}
+		if source.err != nil {
+			return uploadError(source.err)
+		}
+		return err
+	})
+	if err != nil {
+		return p.filesAgain(w, r, v, err)
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID, "files_taken")
+}
+
+// removeFile takes a file out.
+func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseInt(r.PostForm.Get("file"), 10, 64)
+	if err != nil {
+		return errForm
+	}
+	if err := p.Intake.RemoveFile(r.Context(), d, id); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID, "")
+}
+
+// columnField is what is asked about one meaning of columns.
+type columnField struct {
+	Column      sheet.Column
+	Label, Hint string
+	At          int
+	Default     string
+	Same        bool
+}
+
+// columnLabels are the meanings as people read them; the second says whether all
+// rows can have the same.
+var columnLabels = []struct {
+	column      sheet.Column
+	label, hint string
+	same        bool
+}{
+	{sheet.Title, "Certificate title", "Such as “Bachelor of Science”.", true},
+	{sheet.Name, "Full name", "", false},
+	{sheet.GivenName, "First name", "Only when the list has no column with the full name.", false},
+	{sheet.FamilyName, "Last name", "Only when the list has no column with the full name.", false},
+	{sheet.Email, "E-mail", "", false},
+	{sheet.File, "File name", "With or without folders and the extension.", false},
+	{sheet.IssueDate, "Issue date", "Without one, it is the day of the upload.", true},
+	{sheet.Details, "Details", "", true},
+}
+
+var fieldLabels = map[sheet.Column]string{
+	sheet.Title: "Title", sheet.Name: "Full name", sheet.Email: "E-mail", sheet.IssueDate: "Issue date", sheet.Details: "Details", sheet.File: "File",
+}
+
+// columnPage asks what the columns mean.
+type columnPage struct {
+	*draftPage
+
+	Meaning intake.Mapping
+}
+
+// Asked gives the meanings with what is chosen.
+func (c *columnPage) Asked() []columnField {
+	var list []columnField
+	for _, one := range columnLabels {
+		f := columnField{Column: one.column, Label: one.label, Hint: one.hint, At: -1, Default: c.Meaning.Defaults[one.column], Same: one.same}
+		if at, ok := c.Meaning.Columns[one.column]; ok {
+			f.At = at
+		}
+		list = append(list, f)
+	}
+	return list
+}
+
+// Sample gives what the first rows have in a column.
+func (c *columnPage) Sample(at int) string {
+	var texts []string
+	for _, row := range c.Rows[:min(3, len(c.Rows))] {
+		if at < len(row.Cells) && row.Cells[at] != "" {
+			texts = append(texts, row.Cells[at])
+		}
+	}
+	return strings.Join(texts, ", ")
+}
+
+// columns asks what the columns mean.
+func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "columns")
+	if err != nil {
+		return err
+	}
+	if len(page.Header) == 0 {
+		return p.lead(w, r, v, "bulk/"+page.UUID, "")
+	}
+	return p.draw(w, r, "bulk_columns.html", &columnPage{page, page.Mapping})
+}
+
+// setColumns says what the columns mean.
+func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "columns")
+	if err != nil {
+		return err
+	}
+	m := intake.Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}, Dates: sheet.Order(r.PostForm.Get("dates"))}
+	for _, one := range columnLabels {
+		if at, err := strconv.Atoi(r.PostForm.Get(string(one.column))); err == nil && at >= 0 {
+			m.Columns[one.column] = at
+		}
+		if text := strings.TrimSpace(r.PostForm.Get("same_" + string(one.column))); text != "" && one.same {
+			m.Defaults[one.column] = text
+		}
+	}
+	if err := p.Intake.SetMapping(r.Context(), page.Draft, m); err != nil {
+		return p.again(w, r, "bulk_columns.html", &columnPage{page, m}, err)
+	}
+	return p.lead(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
+}
+
+// discard ends a bulk upload that was not submitted.
+func (p *Panel) discard(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Intake.Discard(r.Context(), d); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "bulk", "draft_discarded")
+}

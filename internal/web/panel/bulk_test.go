@@ -1,0 +1,210 @@
+package panel
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/csv"
+	"mime/multipart"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/intake"
+)
+
+// staged stages a file of an institution.
+func (o *office) staged(inst account.Institution) string {
+	o.tb.Helper()
+	f, err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(samplePDF()))
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	staged, err := o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	return staged.UUID
+}
+
+// draft makes a bulk upload with one row. Those before it are over, so that they do
+// not use up what may be open.
+func (o *office) draft(inst account.Institution) *intake.Draft {
+	o.tb.Helper()
+	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(o.tb.Context(), `UPDATE intake_drafts SET expires_at = 1 WHERE institution_id = $1`, inst.ID)
+		return err
+	}); err != nil {
+		o.tb.Fatal(err)
+	}
+	d, err := o.panel.Intake.Create(o.tb.Context(), &inst, cert.Actor{Type: "user", ID: o.maker, Name: "Sample"})
+	if err != nil {
+		o.tb.Fatal(err)
+	}
+	if err := o.panel.Intake.TakeList(o.tb.Context(), d, "list.csv", strings.NewReader("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")); err != nil {
+		o.tb.Fatal(err)
+	}
+	return d
+}
+
+// sent is a file of a form.
+type sent struct {
+	name    string
+	content []byte
+}
+
+// sendFiles sends a form with files.
+func (o *office) sendFiles(who, target, field string, files ...sent) *httptest.ResponseRecorder {
+	o.tb.Helper()
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	for _, f := range files {
+		part, err := form.CreateFormFile(field, f.name)
+		if err != nil {
+			o.tb.Fatal(err)
+		}
+		if _, err := part.Write(f.content); err != nil {
+			o.tb.Fatal(err)
+		}
+	}
+	if err := form.Close(); err != nil {
+		o.tb.Fatal(err)
+	}
+	r := o.request(who, http.MethodPost, target, nil)
+	plain := httptest.NewRequestWithContext(r.Context(), http.MethodPost, r.URL.String(), &b)
+	plain.TLS, plain.RemoteAddr, plain.Header = r.TLS, r.RemoteAddr, r.Header
+	plain.Header.Set("Content-Type", form.FormDataContentType())
+	return o.send(plain)
+}
+
+func TestSingleUpload(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newOffice(t, d)
+		says(t, "asked", o.get("issuer", o.pathOf("upload")), http.StatusOK, "Upload a certificate", "PDF, JPG or PNG")
+		says(t, "nothing", o.sendFiles("issuer", o.pathOf("upload"), "file"), http.StatusUnprocessableEntity, "Choose a PDF")
+		says(t, "no PDF", o.sendFiles("issuer", o.pathOf("upload"), "file", sent{"a.pdf", []byte("no PDF")}), http.StatusUnprocessableEntity, "PDF")
+		w := o.sendFiles("issuer", o.pathOf("upload"), "file", sent{"ada.pdf", samplePDF()})
+		page := w.Header().Get("Location")
+		if w.Code != http.StatusSeeOther || !strings.HasPrefix(page, o.pathOf("upload/")) {
+			t.Fatalf("%d %s: %s", w.Code, page, words(t, w))
+		}
+		w = o.get("issuer", page)
+		says(t, "previewed", w, http.StatusOK, "ada.pdf", "Where the QR code goes", "Bottom right", "Top left (no blank room)", "A strip below the page")
+		if !strings.Contains(w.Body.String(), `class="spot"`) {
+			t.Error("the place is not drawn")
+		}
+		if w := o.get("issuer", page+"/page.png"); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox") {
+			t.Errorf("%d %v", w.Code, w.Header())
+		}
+		form := url.Values{"certificate_title": {"BSc"}, "full_name": {""}, "applicant_email": {"nobody"}}
+		says(t, "with faults", o.post("issuer", page, form), http.StatusUnprocessableEntity, "full name field is required", "valid email address")
+		form.Set("full_name", "Ada")
+		form.Set("applicant_email", "ada@example.org")
+		form.Set("placement", "exact")
+		says(t, "a bad place", o.post("issuer", page, form), http.StatusUnprocessableEntity, "four numbers")
+		form.Set("placement", "top-left")
+		w = o.post("issuer", page, form)
+		if w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), o.pathOf("certificates/")) {
+			t.Fatalf("%d %s", w.Code, words(t, w))
+		}
+		if w := o.post("issuer", page, form); w.Code != http.StatusNotFound {
+			t.Errorf("twice clicked: %d %s", w.Code, words(t, w))
+		}
+		var wanted, context string
+		if err := d.QueryRowContext(t.Context(), `SELECT wanted_placement, trigger_context FROM certificates`).Scan(&wanted, &context); err != nil || !strings.Contains(wanted, "top-left") || context != "panel_upload" {
+			t.Errorf("%s, %s, %v", wanted, context, err)
+		}
+		// A second one of the same is told before it is made.
+		page = o.sendFiles("issuer", o.pathOf("upload"), "file", sent{"ada.pdf", append(samplePDF(), "% other"...)}).Header().Get("Location")
+		says(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate is there already", "Look at the certificates below first")
+		form.Set("applicant_email", "ada.b@example.org")
+		says(t, "one alike", o.post("issuer", page, form), http.StatusConflict, "This may be there already", "I looked at what is there")
+		form.Set("sure", "1")
+		if w := o.post("issuer", page, form); w.Code != http.StatusSeeOther {
+			t.Errorf("looked at: %d %s", w.Code, words(t, w))
+		}
+		// A file that nobody made a certificate of is its institution's alone.
+		page = o.sendFiles("issuer", o.pathOf("upload"), "file", sent{"b.pdf", samplePDF()}).Header().Get("Location")
+		if w := o.get("stranger", strings.Replace(page, o.mine.Slug, o.other.Slug, 1)); w.Code != http.StatusNotFound {
+			t.Errorf("a stranger: %d", w.Code)
+		}
+	})
+}
+
+// TestBulkUpload goes the whole way as a registrar does, without JavaScript.
+func TestBulkUpload(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newOffice(t, d)
+		says(t, "none yet", o.get("issuer", o.pathOf("bulk")), http.StatusOK, "No bulk uploads yet")
+		w := o.post("issuer", o.pathOf("bulk"), nil)
+		draft := w.Header().Get("Location")
+		says(t, "begun", o.get("issuer", draft), http.StatusOK, "1. The list", "2. The files")
+		says(t, "no list", o.sendFiles("issuer", draft+"/list", "list"), http.StatusUnprocessableEntity, "Choose the list first")
+		says(t, "a bad list", o.sendFiles("issuer", draft+"/list", "list", sent{"a.csv", []byte("a,b\n")}), http.StatusUnprocessableEntity, "no rows below it")
+		list := "Award,Person,Mail address,Document\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bob,nobody,bob.pdf\nBSc,Cy,cy@example.org,missing.pdf\nBSc,Di,di@example.org,refuse.pdf\n"
+		o.leads(t, "issuer", o.sendFiles("issuer", draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
+		says(t, "columns", o.get("issuer", draft+"/columns"), http.StatusOK, "Award: BSc, BSc, BSc", "How dates are written")
+		says(t, "columns are missing", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "email": {"2"}, "file": {"3"}}), http.StatusUnprocessableEntity, "Choose the column with the full name")
+		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+
+		var archive bytes.Buffer
+		z := zip.NewWriter(&archive)
+		for _, name := range []string{"diplomas/Ada.PDF", "diplomas/bob.pdf"} {
+			part, err := z.Create(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := part.Write(samplePDF()); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := z.Close(); err != nil {
+			t.Fatal(err)
+		}
+		says(t, "a broken ZIP", o.sendFiles("issuer", draft+"/files", "files", sent{"a.zip", archive.Bytes()[:50]}), http.StatusUnprocessableEntity, "damaged")
+		o.leads(t, "issuer", o.sendFiles("issuer", draft+"/files", "files", sent{"a.zip", archive.Bytes()}, sent{"refuse.pdf", samplePDF()}, sent{"other.pdf", samplePDF()}, sent{"bad.pdf", nil}), draft)
+		o.process("the ZIP is unpacked", func() bool { return !strings.Contains(words(t, o.get("issuer", draft)), "is being unpacked") })
+		says(t, "files", o.get("issuer", draft), http.StatusOK, "5 files", "1 cannot be used", "bad.pdf")
+		says(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "valid email address", "No file with the name", "Files that no row names", "other.pdf")
+		w = o.get("issuer", draft+"/errors.csv")
+		if rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll(); err != nil || len(rows) != 3 {
+			t.Errorf("errors.csv: %v, %v", rows, err)
+		}
+		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "2 rows have problems")
+		says(t, "corrected in vain", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still nobody"}}), http.StatusOK, "valid email address")
+		o.leads(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
+		o.leads(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
+		says(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 rows", "2 files are not used")
+		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
+		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
+		o.settleInto("all rows are done", func() bool {
+			return strings.Contains(words(t, o.get("auditor", draft+"/progress")), "All 3 rows are done")
+		})
+		says(t, "done", o.get("issuer", draft+"/progress"), http.StatusOK, "Approved 2", "Failed 1", "Retry 1 failed row")
+		if w := o.get("auditor", draft+"/events"); w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(w.Body.String(), `"approved":2,"failed":1,"rejected":0,"finished":true`) {
+			t.Errorf("events: %v, %s", w.Header(), w.Body)
+		}
+		w = o.get("issuer", draft+"/results.csv")
+		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
+		if err != nil || len(rows) != 5 || rows[1][5] != "approved" || rows[3][5] != "skipped" || rows[4][5] != "failed" {
+			t.Errorf("results.csv: %q, %v", rows, err)
+		}
+		says(t, "batches", o.get("auditor", o.pathOf("batches")), http.StatusOK, "class.csv", "With errors")
+		w = o.post("issuer", draft+"/again", nil)
+		says(t, "again", o.get("issuer", w.Header().Get("Location")), http.StatusOK, "All 1", "Cy")
+		var n int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificates`).Scan(&n); err != nil || n != 3 {
+			t.Errorf("%d certificates, %v", n, err)
+		}
+		if w := o.get("admin", w.Header().Get("Location")); w.Code != http.StatusNotFound {
+			t.Errorf("a colleague sees what is in preparation: %d", w.Code)
+		}
+	})
+}

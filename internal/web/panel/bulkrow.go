@@ -1,0 +1,190 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"strconv"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// rowsPage is how many rows one page shows.
+const rowsPage = 100
+
+// rowsView is the rows of a bulk upload as they are asked for.
+type rowsView struct {
+	*draftPage
+
+	Show  intake.Show
+	Page  int
+	Some  []*intake.Row
+	Found int
+}
+
+// Fields gives the columns that are shown.
+func (*rowsView) Fields() []sheet.Column { return intake.Fields }
+
+// Label names a column.
+func (*rowsView) Label(c sheet.Column) string { return fieldLabels[c] }
+
+// Newer and Older give the pages around this one.
+func (l *rowsView) Newer() string {
+	if l.Page <= 1 {
+		return ""
+	}
+	return l.at(l.Page - 1)
+}
+
+// Older gives the next page.
+func (l *rowsView) Older() string {
+	if l.Page*rowsPage >= l.Found {
+		return ""
+	}
+	return l.at(l.Page + 1)
+}
+
+func (l *rowsView) at(page int) string {
+	q := url.Values{"page": {strconv.Itoa(page)}}
+	if l.Show != "" {
+		q.Set("show", string(l.Show))
+	}
+	return l.Path("rows") + "?" + q.Encode()
+}
+
+// rows shows what each row would become.
+func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "rows")
+	if err != nil {
+		return err
+	}
+	if !page.Mapped {
+		return p.lead(w, r, v, "bulk/"+page.UUID+"/columns", "")
+	}
+	if page.Unpacking() {
+		w.Header().Set("Refresh", "3")
+	}
+	l := &rowsView{draftPage: page, Show: intake.Show(r.URL.Query().Get("show")), Page: 1}
+	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 {
+		l.Page = n
+	}
+	found := page.Of(l.Show)
+	l.Found = len(found)
+	first := min(len(found), (l.Page-1)*rowsPage)
+	l.Some = found[first:min(len(found), first+rowsPage)]
+	return p.draw(w, r, "bulk_rows.html", l)
+}
+
+// rowView is one row with its form.
+type rowView struct {
+	*draftPage
+
+	Row *intake.Row
+	// Next is the next row with a problem, 0 for none.
+	Next int
+}
+
+// Fields gives the fields of a row.
+func (*rowView) Fields() []sheet.Column { return intake.Fields }
+
+// Label names one.
+func (*rowView) Label(c sheet.Column) string { return fieldLabels[c] }
+
+func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
+	page, err := p.draftPage(r, v, "rows")
+	if err != nil {
+		return nil, err
+	}
+	number, err := strconv.Atoi(r.PathValue("row"))
+	if err != nil {
+		return nil, fault.New(fault.NotFound, "There is no such row.")
+	}
+	view := &rowView{draftPage: page}
+	if view.Row, err = page.Row(number); err != nil {
+		return nil, err
+	}
+	for _, row := range page.Of(intake.ShowProblems) {
+		if row.Number > number && view.Next == 0 {
+			view.Next = row.Number
+		}
+	}
+	return view, nil
+}
+
+// row shows one row to be corrected.
+func (p *Panel) row(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	view, err := p.rowView(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "bulk_row.html", view)
+}
+
+// fixRow corrects a row, or skips it, and goes on with the next that has a problem.
+func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	view, err := p.rowView(r, v)
+	if err != nil {
+		return err
+	}
+	number := view.Row.Number
+	switch r.PostForm.Get("do") {
+	case "skip":
+		err = p.Intake.Skip(r.Context(), view.Draft, number, true)
+	case "take":
+		err = p.Intake.Skip(r.Context(), view.Draft, number, false)
+	default:
+		texts := map[sheet.Column]string{}
+		for _, c := range intake.Fields {
+			if r.PostForm.Has(string(c)) {
+				texts[c] = r.PostForm.Get(string(c))
+			}
+		}
+		err = p.Intake.Fix(r.Context(), view.Draft, number, texts)
+	}
+	if err != nil {
+		return p.again(w, r, "bulk_row.html", view, err)
+	}
+	after, err := p.rowView(r, v)
+	if err != nil {
+		return err
+	}
+	if !after.Row.Skipped && len(after.Row.Problems) > 0 {
+		return p.draw(w, r, "bulk_row.html", after)
+	}
+	to := "bulk/" + view.UUID + "/rows?show=problems"
+	if after.Next != 0 {
+		to = "bulk/" + view.UUID + "/rows/" + strconv.Itoa(after.Next)
+	}
+	return p.lead(w, r, v, to, "row_saved")
+}
+
+// skipRows leaves all rows of a kind out.
+func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	to := "bulk/" + d.UUID + "/submit"
+	if r.PostForm.Get("skip") == "existing" {
+		_, err = p.Intake.SkipExisting(r.Context(), d)
+	} else {
+		_, err = p.Intake.SkipAll(r.Context(), d, intake.Show(r.PostForm.Get("skip")))
+	}
+	if err != nil {
+		return err
+	}
+	return p.lead(w, r, v, to, "rows_skipped")
+}
+
+// errorsCSV gives the rows with problems as CSV.
+func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "rows")
+	if err != nil {
+		return err
+	}
+	if err := download(w, "text/csv; charset=utf-8", "errors.csv"); err != nil {
+		return err
+	}
+	return p.whole(r, page.WriteErrors(w))
+}

@@ -1,0 +1,234 @@
+package panel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+const (
+	// eventEvery is how often progress is told, and eventTime for how long one
+	// request is told it; browsers ask again by themselves.
+	eventEvery = time.Second
+	eventTime  = 5 * time.Minute
+	// batchesPage is how many batches a page shows.
+	batchesPage = 25
+)
+
+// dryRun shows what would come of it.
+func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	view, err := p.dryRunView(r, v)
+	if err != nil {
+		return err
+	}
+	if !view.Mapped {
+		return p.lead(w, r, v, "bulk/"+view.UUID+"/columns", "")
+	}
+	if view.Unpacking() {
+		w.Header().Set("Refresh", "3")
+	}
+	return p.draw(w, r, "bulk_submit.html", view)
+}
+
+type dryRunView struct {
+	*draftPage
+
+	Run *intake.DryRun
+}
+
+func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
+	page, err := p.draftPage(r, v, "submit")
+	if err != nil {
+		return nil, err
+	}
+	run, err := p.Intake.DryRun(r.Context(), page.Draft)
+	if err != nil {
+		return nil, err
+	}
+	return &dryRunView{page, run}, nil
+}
+
+// submit hands it over. A second click does nothing more.
+func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Intake.Submit(r.Context(), d, nil); err != nil {
+		view, e := p.dryRunView(r, v)
+		if e != nil {
+			return e
+		}
+		return p.again(w, r, "bulk_submit.html", view, err)
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "submitted")
+}
+
+// progressView is how far a bulk upload is.
+type progressView struct {
+	*draftPage
+
+	P *intake.Progress
+	// Rest says how long it takes, in words.
+	Rest string
+}
+
+// rest writes how fast it goes and how long the rest takes.
+func rest(p *intake.Progress) string {
+	switch {
+	case p.Finished():
+		return ""
+	case p.PerMinute == 0:
+		return "How long the rest takes is not known yet."
+	case p.Remaining < time.Minute:
+		return fmt.Sprintf("%d a minute; less than a minute left.", p.PerMinute)
+	default:
+		return fmt.Sprintf("%d a minute; about %s left.", p.PerMinute, plural(int(p.Remaining.Round(time.Minute)/time.Minute), "minute", "minutes"))
+	}
+}
+
+// progress shows how far it is.
+func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if d.Status == intake.Open {
+		return p.lead(w, r, v, "bulk/"+d.UUID, "")
+	}
+	view := &progressView{draftPage: &draftPage{Review: &intake.Review{Draft: d}, Visit: v, Step: "progress"}}
+	if view.P, err = p.Intake.Progress(r.Context(), d); err != nil {
+		return err
+	}
+	view.Rest = rest(view.P)
+	return p.draw(w, r, "bulk_progress.html", view)
+}
+
+// progressEvents tells how far it is as it goes (HTML, 9.2 Server-sent events).
+func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if d.Status == intake.Open {
+		return fault.New(fault.BadRequest, "This bulk upload was not submitted yet.")
+	}
+	c := http.NewResponseController(w)
+	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+		return fmt.Errorf("giving events time: %w", err)
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/event-stream")
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Accel-Buffering", "no")
+	ctx, cancel := context.WithTimeout(r.Context(), eventTime)
+	defer cancel()
+	tick := time.NewTicker(eventEvery)
+	defer tick.Stop()
+	last := ""
+	for {
+		progress, err := p.Intake.Progress(ctx, d)
+		if err != nil {
+			return p.whole(r, err)
+		}
+		event := fmt.Sprintf(`{"percent":%d,"done":%d,"total":%d,"approved":%d,"failed":%d,"rejected":%d,"finished":%t,"rest":%q}`, progress.Percent(), progress.Done(), progress.Total,
+			progress.Approved, progress.Failed, progress.Rejected+progress.Refused, progress.Finished(), rest(progress))
+		if event == last {
+			event = ""
+		} else {
+			last = event
+			event = "data: " + event + "\n\n"
+		}
+		if event == "" {
+			event = ": \n\n" // keeps what is between from closing the connection
+		}
+		if _, err := w.Write([]byte(event)); err != nil {
+			return nil //nolint:nilerr // nobody listens any more
+		}
+		if err := c.Flush(); err != nil || progress.Finished() {
+			return nil //nolint:nilerr // nobody listens any more
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-tick.C:
+		}
+	}
+}
+
+// resultsCSV gives what came of each row as CSV.
+func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
+		return err
+	}
+	return p.whole(r, p.Intake.WriteResults(r.Context(), d, p.Links.Verify, w))
+}
+
+// retryDraft has what failed processed again, and nothing else.
+func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	if _, err := p.Intake.RetryFailed(r.Context(), v.Institution(), d, nil); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
+}
+
+// draftAgain begins another with the rows that became no certificate.
+func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	again, err := p.Intake.Again(r.Context(), d, v.actor())
+	if err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "bulk/"+again.UUID+"/rows", "begun_again")
+}
+
+// batchList is the batches of an institution, from wherever they came.
+type batchList struct {
+	Visit  *Visit
+	List   *batch.List
+	cursor string
+}
+
+// Newer leads to the first page.
+func (l *batchList) Newer() string {
+	if l.cursor == "" {
+		return ""
+	}
+	return l.Visit.Path("batches")
+}
+
+// Older leads to the next page.
+func (l *batchList) Older() string {
+	if l.List.Next == "" {
+		return ""
+	}
+	return l.Visit.Path("batches") + "?cursor=" + l.List.Next
+}
+
+// batches lists batches with how far they are.
+func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	l := &batchList{Visit: v, cursor: r.URL.Query().Get("cursor")}
+	var err error
+	if l.List, err = p.Batches.List(r.Context(), v.Institution().ID, batch.Filter{Range: listing.Range{PerPage: batchesPage, Cursor: &l.cursor}}); err != nil {
+		return err
+	}
+	return p.draw(w, r, "batches.html", l)
+}

@@ -1,0 +1,139 @@
+package recipient
+
+import (
+	"log/slog"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/recipient"
+)
+
+// exportTime bounds how long an export may take to leave.
+const exportTime = 30 * time.Minute
+
+// walletPage is a page of the wallet with its filter.
+type walletPage struct {
+	*recipient.Wallet
+
+	Filter recipient.Filter
+	// Names are those of the institutions, by their ids.
+	Names map[int64]string
+	// Filtered says that the list is not whole.
+	Filtered bool
+	// Before and After are the addresses of the pages beside, empty for none.
+	Before, After string
+	Email         string
+	// Proved says that the address of the account was proved: until then nothing
+	// comes to it.
+	Proved bool
+}
+
+// wallet lists the certificates of who is signed in.
+func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
+	s, _ := p.Gate.Person(r)
+	q := r.URL.Query()
+	f := recipient.Filter{Text: strings.TrimSpace(q.Get("search")), Issuer: q.Get("institution"), Page: 1}
+	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 0 {
+		f.Page = n
+	}
+	switch status := cert.Status(q.Get("status")); status {
+	case cert.Approved, cert.Revoked:
+		f.Status = status
+	}
+	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
+	if err != nil {
+		data := walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
+		return p.own.Again(w, r, "wallet.html", data, said(err))
+	}
+	data := walletPage{
+		Wallet: list, Filter: f, Names: map[int64]string{}, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
+	}
+	for _, i := range list.Issuers {
+		data.Names[i.ID] = i.Name
+	}
+	if f.Page > 1 {
+		data.Before = pageOf(q, min(f.Page-1, list.Pages()))
+	}
+	if f.Page < list.Pages() {
+		data.After = pageOf(q, f.Page+1)
+	}
+	return p.own.Draw(w, r, http.StatusOK, "wallet.html", data)
+}
+
+// pageOf gives the address of a page of the list that is shown.
+func pageOf(q url.Values, n int) string {
+	q.Set("page", strconv.Itoa(n))
+	return "/account?" + q.Encode()
+}
+
+func (p *Pages) exportPage(w http.ResponseWriter, r *http.Request) error {
+	return p.own.Draw(w, r, http.StatusOK, "export.html", nil)
+}
+
+// export sends all that the vault has of who is signed in.
+func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
+	s, _ := p.Gate.Person(r)
+	e, err := p.Recipients.Export(r.Context(), s.Person.ID)
+	if err != nil {
+		return p.own.Again(w, r, "export.html", nil, said(err))
+	}
+	// A server that cannot bound it keeps its own bound.
+	_ = http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime))
+	h := w.Header()
+	h.Set("Content-Type", "application/zip")
+	h.Set("Content-Disposition", `attachment; filename="certvault-`+p.Now().UTC().Format(time.DateOnly)+`.zip"`)
+	if err := e.Write(r.Context(), w); err != nil {
+		// Half a file must not look like one: the connection breaks off.
+		p.Log.WarnContext(r.Context(), "an export broke off", slog.Any("error", err))
+		panic(http.ErrAbortHandler) //nolint:forbidigo // half an answer must not pass for a whole one
+	}
+	return nil
+}
+
+// deletion is the page that asks before an account is deleted.
+type deletion struct {
+	Email, Confirm string
+	// Count is how many certificates it has.
+	Count int
+	// Member says that they belong to an institution and cannot go yet.
+	Member bool
+}
+
+func (p *Pages) deletion(r *http.Request) (*deletion, error) {
+	s, _ := p.Gate.Person(r)
+	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, recipient.Filter{Page: 1})
+	if err != nil {
+		return nil, err
+	}
+	return &deletion{Email: s.Person.Email, Count: list.All, Member: s.Person.Member}, nil
+}
+
+func (p *Pages) deletePage(w http.ResponseWriter, r *http.Request) error {
+	d, err := p.deletion(r)
+	if err != nil {
+		return err
+	}
+	return p.own.Draw(w, r, http.StatusOK, "delete.html", d)
+}
+
+// delete deletes the account of who is signed in and typed its address.
+func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
+	s, _ := p.Gate.Person(r)
+	d, err := p.deletion(r)
+	if err != nil {
+		return err
+	}
+	d.Confirm = r.PostFormValue("confirm")
+	if !strings.EqualFold(strings.TrimSpace(d.Confirm), s.Person.Email) {
+		return p.own.Again(w, r, "delete.html", d, said(fault.OfField("confirm", "Type the address of the account.")))
+	}
+	if err := p.People.Delete(r.Context(), s.Person.ID); err != nil {
+		return p.own.Again(w, r, "delete.html", d, said(err))
+	}
+	return p.secret.Redirect(w, r, p.secret.Reader(r).Link("/account/deleted"), "")
+}

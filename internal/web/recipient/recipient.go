@@ -1,0 +1,204 @@
+// Package recipient is what those see to whom certificates were issued, and those
+// they share them with: the certificate behind a mailed link, without an account;
+// the wallet of an account; links for others; the export and the end of an account.
+// It owns these pages and the hook to which failed deliveries are reported. What is
+// done, and who may, is decided by the domain of the same name.
+//
+// A GET changes nothing: programs follow the links in a mail before a person does.
+// Whoever has the secret in a path may see its page, so no page tells another host
+// where it was.
+package recipient
+
+import (
+	"embed"
+	"errors"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
+)
+
+//go:embed templates
+var templates embed.FS
+
+// Assets are those of these pages alone.
+//
+//go:embed assets
+var Assets embed.FS
+
+// Gate tells who is signed in, and asks who is not.
+type Gate interface {
+	// Person gives who is signed in, false for nobody.
+	Person(r *http.Request) (*identity.Session, bool)
+	// Require asks for a sign-in before a handler; RequireRecent for one, or a
+	// confirmation of it, that is not long ago.
+	Require(f web.Func) web.Func
+	RequireRecent(f web.Func) web.Func
+}
+
+// Pages serves the pages.
+type Pages struct {
+	Site       *page.Site
+	Gate       Gate
+	Recipients *recipient.Service
+	People     *identity.Service
+	Accounts   *account.Service
+	Certs      *cert.Service
+	Mailer     *mail.Mailer
+	Links      *web.Links
+	// Limit counts the requests of each address.
+	Limit *limit.Counter
+	// BounceToken is the secret with which failed deliveries are reported; empty
+	// takes no reports.
+	BounceToken string
+	Now         func() time.Time
+	Log         *slog.Logger
+
+	// secret pages are behind a link that is a secret, own pages behind a sign-in.
+	secret, own *page.Set
+	patterns    []string
+}
+
+// Prefixes are below what all of these pages are, but for those of signing in.
+var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks"}
+
+const (
+	// maxForm bounds what a form may send, maxReport a report of delivery.
+	maxForm   = 64 << 10
+	maxReport = 256 << 10
+)
+
+var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
+
+// notices are what is told after a deed.
+var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent"}
+
+// Handler gives the routes.
+func (p *Pages) Handler() (http.Handler, error) {
+	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Indexed: []string{"share_public.html"}}
+	var err error
+	if p.secret, err = p.Site.Set(options); err != nil {
+		return nil, err
+	}
+	options.Person = p.reader
+	if p.own, err = p.Site.Set(options); err != nil {
+		return nil, err
+	}
+	mux := http.NewServeMux()
+	route := func(view *page.Set, pattern string, f web.Func) {
+		p.patterns = append(p.patterns, pattern)
+		mux.Handle(pattern, web.Handler(view.Render, p.bound(maxForm, f)))
+	}
+	route(p.secret, "GET /c/{token}", p.link)
+	for base, set := range map[string]struct {
+		view  *page.Set
+		guard func(web.Func) web.Func
+	}{
+		"/c/{token}/{uuid}":            {p.secret, func(f web.Func) web.Func { return f }},
+		"/account/certificates/{uuid}": {p.own, p.Gate.Require},
+	} {
+		route(set.view, "GET "+base, set.guard(p.certificate))
+		route(set.view, "GET "+base+"/{file}", set.guard(p.file))
+		route(set.view, "POST "+base+"/shares", set.guard(p.createShare))
+		route(set.view, "POST "+base+"/shares/{share}/revoke", set.guard(p.revokeShare))
+		route(set.view, "POST "+base+"/correction", set.guard(p.correct))
+	}
+	route(p.secret, "GET /s/{token}", p.share)
+	route(p.secret, "GET /s/{token}/{file}", p.shareFile)
+	route(p.secret, "GET /unsubscribe/{token}", p.unsubscribePage)
+	route(p.secret, "POST /unsubscribe/{token}", p.unsubscribe)
+
+	route(p.own, "GET /account", p.Gate.Require(p.wallet))
+	route(p.own, "GET /account/export", p.Gate.Require(p.exportPage))
+	route(p.own, "POST /account/export", p.Gate.RequireRecent(p.export))
+	route(p.own, "GET /account/delete", p.Gate.RequireRecent(p.deletePage))
+	route(p.own, "POST /account/delete", p.Gate.RequireRecent(p.delete))
+	route(p.secret, "GET /account/deleted", func(w http.ResponseWriter, r *http.Request) error {
+		return p.secret.Draw(w, r, http.StatusOK, "deleted.html", nil)
+	})
+	for _, pattern := range []string{"POST /hooks/bounce", "POST /hooks/bounce/{token}"} {
+		p.patterns = append(p.patterns, pattern)
+		mux.Handle(pattern, web.Handler(web.WriteJSONError, p.bounce))
+	}
+	foreign := http.NewCrossOriginProtection()
+	foreign.SetDenyHandler(web.Handler(p.secret.Render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
+	return p.throttle(foreign.Handler(web.Routes(mux, p.secret.Render))), nil
+}
+
+// Patterns lists the routes that Handler made.
+func (p *Pages) Patterns() []string { return p.patterns }
+
+// throttle counts the requests of an address.
+func (p *Pages) throttle(next http.Handler) http.Handler {
+	return web.Handler(p.secret.Render, func(w http.ResponseWriter, r *http.Request) error {
+		if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
+			web.SetRoute(r, "(throttled)")
+			return err
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}
+
+// bound reads a form of bounded size, whatever is done with it, and keeps all that
+// is answered out of every store.
+func (p *Pages) bound(most int64, f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		w.Header().Set("Cache-Control", "no-store")
+		r.Body = http.MaxBytesReader(w, r.Body, most)
+		if err := r.ParseForm(); err != nil {
+			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+				return fault.Wrap(fault.TooLarge, "The form is too large.", err)
+			}
+			return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
+		}
+		return f(w, r)
+	}
+}
+
+// reader tells pages who reads them.
+func (p *Pages) reader(r *http.Request) *page.Person {
+	s, ok := p.Gate.Person(r)
+	if !ok {
+		return nil
+	}
+	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
+}
+
+// problems are the messages of the catalog for what is wrong with a field.
+var problems = map[string]string{
+	"label": "recipient.problem_label", "expires": "recipient.problem_expires", "text": "recipient.problem_text", "confirm": "recipient.problem_confirm",
+	"search": "recipient.problem_search",
+}
+
+// said puts an error in words of the catalog.
+func said(err error) error {
+	e, ok := errors.AsType[*fault.Error](err)
+	if !ok {
+		return err
+	}
+	told := *e
+	switch {
+	case e.Kind == fault.TooMany:
+		told.Message = "recipient.too_many"
+	case e.Kind == fault.BadRequest:
+		told.Message = "recipient.not_now"
+	}
+	told.Fields = nil
+	for _, f := range e.Fields {
+		if key, ok := problems[f.Name]; ok {
+			f.Messages = []string{key}
+		}
+		told.Fields = append(told.Fields, f)
+	}
+	return &told
+}

@@ -1,0 +1,368 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"archive/zip"
+	"bytes"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/network"
+	"github.com/chromedp/chromedp"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// singleTime is within what a single upload is mailed, counted from its approval.
+const singleTime = 10 * time.Second
+
+// told are the letters that tell of certificates, by their addresses, sorted.
+func told(t *testing.T, v *vault.Vault) (to []string) {
+	t.Helper()
+	for _, l := range letters(t, v) {
+		if strings.Contains(l.Subject, "certificate") {
+			to = append(to, l.To)
+		}
+	}
+	slices.Sort(to)
+	return to
+}
+
+// visit asks for a page as a stranger's program does, without cookies.
+func visit(t *testing.T, f *fixture, method, target, body string) (status int, header http.Header, text []byte) {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+strings.TrimPrefix(target, f.URL), strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if body != "" {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	transport, err := f.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return answer.StatusCode, answer.Header, content
+}
+
+// TestRecipientInBrowser goes the way of a certificate to its person: from the
+// mail to an account, a wallet, a link for others, and its revocation.
+func TestRecipientInBrowser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		const email = "zoe.obi@example.org"
+		first := f.upload(t, form("Zoe Obi"))
+		f.await(t, first.UUID, "approved")
+		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
+			t.Errorf("before anybody signed up it is customer %d's", *c.CustomerID)
+		}
+		link := awaitLink(t, f.Vault, email, "/c/")
+
+		// A scanner that follows all links of the mail, again and again, changes nothing.
+		letter := awaitLetter(t, f.Vault, email, "Your certificate")
+		if letter.Size > 30<<10 || letter.Header.Get("Auto-Submitted") != "auto-generated" || letter.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
+			t.Errorf("the mail has %d bytes and %v", letter.Size, letter.Header)
+		}
+		for _, found := range regexp.MustCompile(`https://\S+`).FindAllString(letter.Text, -1) {
+			for range 2 {
+				status, h, _ := visit(t, f, http.MethodGet, found, "")
+				if status != http.StatusOK || h.Get("Referrer-Policy") != "no-referrer" || h.Get("Cache-Control") != "no-store" || h.Get("Set-Cookie") != "" {
+					t.Errorf("%s: %d, %v", found, status, h)
+				}
+			}
+		}
+
+		b := browse(t, f.Vault)
+		b.open(link)
+		b.see("This certificate is valid", "Zoe Obi", "Northwind University", first.ReferenceID, "Add to LinkedIn", "Keep your certificates in one place")
+		b.until("the picture is not drawn", `(() => { const i = document.querySelector(".picture img"); i.scrollIntoView(); return i.complete && i.naturalWidth > 100; })()`)
+		address, err := url.Parse(ask[string](b, `document.querySelector("a[href*=linkedin]").href`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q := address.Query()
+		today := time.Now().UTC()
+		for name, want := range map[string]string{
+			"startTask": "CERTIFICATION_NAME", "name": "Diploma", "organizationName": "Northwind University", "certId": first.ReferenceID,
+			"certUrl": f.URL + "/verify/" + first.ReferenceID, "issueYear": today.Format("2006"), "issueMonth": today.Format("1"),
+		} {
+			if q.Get(name) != want || len(q) != 7 {
+				t.Errorf("LinkedIn is given %s=%q, not %q, of %v", name, q.Get(name), want, q)
+			}
+		}
+		for _, file := range []string{"certificate.pdf", "image.png", "original"} {
+			status, _, content := visit(t, f, http.MethodGet, link+"/"+first.UUID+"/"+file, "")
+			if status != http.StatusOK || file == "original" && !bytes.Equal(content, sample("Zoe Obi")) {
+				t.Errorf("%s: %d, %d bytes", file, status, len(content))
+			}
+		}
+		b.photograph("mail-link")
+
+		// Sign-up with the same address, which the page fills in, claims what there is
+		// and what comes.
+		b.press("Create an account")
+		b.at("/sign-up")
+		b.press("Send the link")
+		b.at("/sign-up/sent")
+		b.open(awaitLink(t, f.Vault, email, "/sign-up/"))
+		b.fill("name", "Zoe Obi")
+		b.fill("password", newPassword)
+		b.press("Create the account")
+		b.at("/account")
+		b.see("My certificates", "Diploma", "Certificates: 1")
+		if c := f.await(t, first.UUID, "approved"); c.CustomerID == nil || *c.CustomerID != 1 {
+			t.Error("the certificate was not claimed")
+		}
+		second := f.upload(t, vault.NewForm("Master of Law", "Zoë", "ZOE.OBI@EXAMPLE.ORG", "m.pdf", sample("Zoë")))
+		f.await(t, second.UUID, "approved")
+		awaitLink(t, f.Vault, email, "/account/certificates/")
+		b.open("/account?search=law&status=approved")
+		b.see("Master of Law", "Certificates: 1")
+		b.photograph("wallet")
+		b.press("Master of Law")
+		b.at("/account/certificates/" + second.UUID)
+
+		// A link for others, opened in another browser.
+		b.press("Create a link")
+		b.fill("label", "Application to Acme")
+		b.press("Create the link")
+		b.see("Copy it now", "Application to Acme", "Unlisted")
+		share := ask[string](b, `document.querySelector(".made a").href`)
+		b.photograph("shared")
+		other := browse(t, f.Vault)
+		other.open(share)
+		other.see("This certificate is valid", "Master of Law", "Zoë")
+		if robots := ask[bool](other, `Boolean(document.querySelector("meta[name=robots][content=noindex]"))`); !robots {
+			t.Error("search engines may list what is unlisted")
+		}
+		path := strings.TrimPrefix(share, f.URL)
+		for file, want := range map[string]int{"certificate.pdf": http.StatusOK, "image.png": http.StatusOK, "original": http.StatusNotFound} {
+			if status, _, _ := visit(t, f, http.MethodGet, path+"/"+file, ""); status != want {
+				t.Errorf("%s for others: %d", file, status)
+			}
+		}
+		if status, _, _ := visit(t, f, http.MethodPost, link+"/"+second.UUID+"/shares", "label=x"); status != http.StatusNotFound {
+			t.Errorf("a link to one certificate shares another: %d", status)
+		}
+
+		// Asking for a correction.
+		b.press("Ask for a correction")
+		b.fill("text", "My name is Zoë Obi.")
+		b.press("Send to the institution")
+		b.see("Your request was sent to the institution.")
+		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
+
+		// Revoked, it says so, and its files are gone.
+		post(t, f.client, "/business/certificate-vault/"+second.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
+		other.open(share)
+		other.see("Revoked on", "Issued in error")
+		for _, file := range []string{"certificate.pdf", "image.png"} {
+			if status, _, _ := visit(t, f, http.MethodGet, path+"/"+file, ""); status != http.StatusNotFound {
+				t.Errorf("%s after the revocation: %d", file, status)
+			}
+		}
+		b.open("/account?status=revoked")
+		b.see("Master of Law", "Revoked")
+		b.press("Master of Law")
+		b.press("Revoke")
+		b.see("The link was revoked.")
+		other.open(share)
+		other.see("This link shows nothing")
+		if log := f.Log(); strings.Contains(log, path[len("/s/"):]) || strings.Contains(log, email) {
+			t.Error("the log holds a link or an address")
+		}
+		export(t, f, b, second.ReferenceID)
+
+		// The account goes, the certificates stay.
+		b.open("/account/delete")
+		b.fill("confirm", "another@example.org")
+		b.press("Delete my account for good")
+		b.see("This is not the address of the account.")
+		b.fill("confirm", email)
+		b.press("Delete my account for good")
+		b.at("/account/deleted")
+		b.open("/account")
+		b.at("/sign-in")
+		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
+			t.Error("the certificate is still somebody's")
+		}
+	})
+}
+
+// export takes the ZIP file that a person gets of their data.
+func export(t *testing.T, f *fixture, b *tab, reference string) {
+	t.Helper()
+	b.open("/account/export")
+	b.see("Export my data")
+	held, err := chromedp.Call(b.ctx, network.GetCookies, network.GetCookiesParams{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, f.URL+"/account/export", http.NoBody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range held.Cookies {
+		r.AddCookie(&http.Cookie{Name: c.Name, Value: c.Value})
+	}
+	r.Header.Set("Origin", f.URL)
+	transport, err := f.Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer transport.CloseIdleConnections()
+	answer, err := (&http.Client{Transport: transport}).Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	content, err := io.ReadAll(answer.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(content), int64(len(content)))
+	if err != nil {
+		t.Fatalf("%d: %v", answer.StatusCode, err)
+	}
+	var names []string
+	for _, file := range z.File {
+		names = append(names, file.Name)
+	}
+	if !slices.Contains(names, "export.json") || !slices.Contains(names, reference+"/"+reference+".pdf") || len(names) != 5 {
+		t.Errorf("the export has %v", names)
+	}
+}
+
+// TestNoticesSurviveKill kills the vault between approvals and their mail, and
+// while batches are under way. Each certificate is told of, and none twice.
+func TestNoticesSurviveKill(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		var want []string
+		for i := range 3 {
+			names := people("Told"+string(rune('A'+i)), 4)
+			for _, name := range names {
+				f.upload(t, form(name))
+				want = append(want, mailbox(name))
+			}
+			d := f.database(t)
+			// Just approved, its mail not written, or written and not sent.
+			eventually(t, approvalTime, "one is approved", func() bool {
+				return count(t, d, `SELECT count(*) FROM notices`) > 4*i
+			})
+			f.Kill()
+			f.restart(t)
+		}
+		slices.Sort(want)
+		eventually(t, 2*approvalTime, "all are told", func() bool { return len(told(t, f.Vault)) >= len(want) })
+		if got := told(t, f.Vault); !slices.Equal(got, want) {
+			t.Errorf("mail went to %v", got)
+		}
+		if n := count(t, f.database(t), `SELECT count(*) FROM notices WHERE status <> 'sent'`); n != 0 {
+			t.Errorf("%d notices are not at their end", n)
+		}
+	})
+}
+
+// TestBatchIsMailedOncePerAddress sends twelve entries to three addresses.
+func TestBatchIsMailedOncePerAddress(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		file := f.stage(t, "Somebody")
+		var list []client.Entry
+		for i := range 12 {
+			who := []string{"ada", "Eva", "kim"}[i%3]
+			list = append(list, client.Entry{
+				Index: i, CertificateTitle: "Course " + string(rune('A'+i)), FullName: who, ApplicantEmail: who + "@example.org", FileID: file,
+			})
+		}
+		id := f.submit(t, list)
+		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status == "completed" })
+		eventually(t, singleTime, "all are told", func() bool { return len(told(t, f.Vault)) >= 3 })
+		if got := told(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
+			t.Fatalf("mail went to %v", got)
+		}
+		_, _, page := visit(t, f, http.MethodGet, awaitLink(t, f.Vault, "ada@example.org", "/c/"), "")
+		for _, title := range []string{"Course A", "Course D", "Course G", "Course J"} {
+			if !bytes.Contains(page, []byte(title)) {
+				t.Errorf("the page does not list %s", title)
+			}
+		}
+		if bytes.Contains(page, []byte("Course B")) {
+			t.Error("the page lists another's")
+		}
+	})
+}
+
+// TestSingleUploadIsMailedAtOnce measures from the approval to the file in the
+// outbox.
+func TestSingleUploadIsMailedAtOnce(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	c := f.upload(t, form("Early Bird"))
+	f.await(t, c.UUID, "approved")
+	eventually(t, singleTime, "it is mailed", func() bool { return len(told(t, f.Vault)) == 1 })
+}
+
+// TestUnsubscribeAndBounce goes the ways on which mail ends.
+func TestUnsubscribeAndBounce(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		const secret = "0123456789abcdefgh"
+		f := start(t, database, "--bounce-domain", "bounces.example", "--bounce-token", secret)
+		f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
+		link := awaitLink(t, f.Vault, "ada.obi@example.org", "/unsubscribe/")
+		// As a mail program does it, without a page (RFC 8058).
+		if status, _, text := visit(t, f, http.MethodPost, link, "List-Unsubscribe=One-Click"); status != http.StatusOK || !bytes.Contains(text, []byte("You get no more mail")) {
+			t.Errorf("one click: %d", status)
+		}
+		next := f.upload(t, vault.NewForm("Second", "Ada Obi", "ada.obi@example.org", "a.pdf", sample("Ada")))
+		f.await(t, next.UUID, "approved")
+		d := f.database(t)
+		eventually(t, singleTime, "the notice is settled", func() bool {
+			return count(t, d, `SELECT count(*) FROM notices WHERE status = 'unsubscribed'`) == 1
+		})
+		if got := told(t, f.Vault); len(got) != 1 {
+			t.Errorf("mail went to %v", got)
+		}
+		for target, want := range map[string]int{
+			"/hooks/bounce": http.StatusUnauthorized, "/hooks/bounce/wrong": http.StatusUnauthorized,
+			"/hooks/bounce/" + secret: http.StatusUnprocessableEntity, "/unsubscribe/UNKNOWN": http.StatusNotFound,
+		} {
+			if status, _, _ := visit(t, f, http.MethodPost, target, "Status: 5.1.1"); status != want {
+				t.Errorf("%s: %d, not %d", target, status, want)
+			}
+		}
+		kept, err := filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
+		if err != nil || len(kept) == 0 {
+			t.Fatal(err)
+		}
+		text, err := os.ReadFile(kept[0])
+		if err != nil || bytes.Contains(text, []byte("bounce+")) {
+			t.Errorf("the message shows where failures go: %v", err)
+		}
+	})
+}
