@@ -221,7 +221,14 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
-	return f.people(ctx, second)
+	if err := f.people(ctx, second); err != nil {
+		return err
+	}
+	session, err := second.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	return f.work(ctx, second, inst.Slug, session, made)
 }
 
 // public lets the public see what it can be let see.
