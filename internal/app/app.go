@@ -321,6 +321,7 @@ func (a *App) close(ctx context.Context) error {
 		note(a.renderer.Close(context.WithoutCancel(ctx)))
 	}
 	if a.Base != nil {
+		a.People.Wait()
 		note(a.DB.Close())
 	}
 	if a.lock != nil {

@@ -24,7 +24,7 @@ const lateHooks = 5 * time.Minute
 func (a *App) access(site *page.Site, door panel.Door) panel.Access {
 	way := "the mail server of --smtp"
 	if a.cfg.SMTP == "" {
-		way = "the outbox folder, " + filepath.Join(a.cfg.Data, "outbox") + ": there is no --smtp, so that it reaches nobody by itself"
+		way = "the outbox folder " + filepath.Join(a.cfg.Data, "outbox") + ", since no --smtp is set: it reaches nobody by itself"
 	}
 	return panel.Access{
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,

@@ -15,6 +15,7 @@ import (
 	"log/slog"
 	"net/netip"
 	"net/url"
+	"sync"
 	"time"
 
 	"github.com/go-webauthn/webauthn/protocol"
@@ -117,6 +118,8 @@ type Service struct {
 	// nobody looks like a hash, and is of no password. It is checked where there
 	// is no other, so that an unknown address takes as long as a known one.
 	nobody string
+	// beside is what goes on behind an answer.
+	beside sync.WaitGroup
 }
 
 // New makes a service and, with a queue, registers its worker.

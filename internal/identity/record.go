@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
+	"time"
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
@@ -29,6 +31,10 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	if actor.Type != audit.Command {
 		actor.Type, actor.ID, actor.Name = audit.User, p.UUID, p.Name
 	}
+	if action == audit.SignInFailed {
+		// Who it was is not known, or they would not have failed.
+		actor.ID, actor.Name = "", ""
+	}
 	ctx = audit.With(ctx, actor)
 	for _, id := range institutions {
 		if err := audit.RecordTx(ctx, tx, audit.Entry{
@@ -39,6 +45,33 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	}
 	return nil
 }
+
+// refusedTime bounds the writing of a sign-in that failed.
+const refusedTime = 10 * time.Second
+
+// refused writes that somebody failed to sign in as a person, 0 for nobody. It is
+// done behind the answer: how long that takes must not tell whose address it is.
+func (s *Service) refused(ctx context.Context, personID int64, by string) {
+	if personID == 0 {
+		return
+	}
+	s.beside.Go(func() {
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedTime)
+		defer cancel()
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+			p, err := s.Person(ctx, tx, personID)
+			if err != nil {
+				return err
+			}
+			return recordTx(ctx, tx, p, audit.SignInFailed, by)
+		}); err != nil {
+			s.Log.ErrorContext(ctx, "a sign-in that failed could not be recorded", slog.Any("error", err))
+		}
+	})
+}
+
+// Wait waits for what goes on behind answers, before the database is closed.
+func (s *Service) Wait() { s.beside.Wait() }
 
 func institutionsTx(ctx context.Context, tx *db.Tx, personID int64) (list []int64, err error) {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, personID)

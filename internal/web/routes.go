@@ -15,6 +15,8 @@ func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
 		handler, pattern := mux.Handler(r)
 		if pattern != "" && clean {
+			// What a surface put around the request hides the mux's own note of it.
+			SetRoute(r, pattern)
 			mux.ServeHTTP(w, r)
 			return
 		}

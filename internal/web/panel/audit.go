@@ -150,7 +150,7 @@ func auditRowOf(e *audit.Entry, path string) auditRow {
 	if e.Actor.ID != "" {
 		row.ByActor = path + auditForm{Actor: e.Actor.ID}.query()
 	}
-	if e.Subject.ID != "" {
+	if e.Subject.ID != "" && e.Subject.ID != e.Actor.ID {
 		row.BySubject = path + auditForm{Subject: e.Subject.ID}.query()
 	}
 	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {

@@ -1,0 +1,70 @@
+package identity
+
+import (
+	"fmt"
+	"testing"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// Who tries a member's password in vain is in the log of the institution, from
+// where and under no name. Of others nothing is written.
+func TestFailedSignInsAreRecorded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		inst, err := account.New(d, b.now).CreateInstitution(t.Context(), account.NewInstitution{
+			Name: "First", Prefix: "FST", OwnerEmail: address, OwnerName: "Ada", OwnerPassword: password,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
+			email, err := account.ParseEmail("holder@example.org")
+			if err != nil {
+				return err
+			}
+			_, err = b.CreateTx(t.Context(), tx, email, NewPerson{Name: "Holder"}, "")
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		ctx := audit.With(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
+		for _, email := range []string{address, "holder@example.org", "nobody@example.org"} {
+			if _, err := b.SignIn(ctx, email, "wrong", home); err == nil {
+				t.Fatal("a wrong password is taken")
+			}
+		}
+		if _, err := b.SignIn(ctx, address, password, home); err != nil {
+			t.Fatal(err)
+		}
+		b.Wait()
+		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: "session"}, "", 10)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		for _, e := range list {
+			if e.Subject.Name != "Ada" || e.Actor.Address != home.Address || e.Actor.RequestID != "REQUEST1" {
+				t.Errorf("%+v", e)
+			}
+			switch e.Action {
+			case audit.SignInFailed:
+				if e.Actor.Name != "" || e.Actor.ID != "" || e.Actor.Type != audit.User {
+					t.Errorf("a failure is put down to %+v", e.Actor)
+				}
+			case audit.SignedIn:
+				if e.Actor.Name != "Ada" {
+					t.Errorf("%+v", e.Actor)
+				}
+			default:
+				t.Errorf("%s", e.Action)
+			}
+		}
+		if rest, _, err := audit.New(d).List(t.Context(), 0, audit.Filter{Action: "session"}, "", 10); err != nil || len(rest) != 0 {
+			t.Errorf("%s, %v", fmt.Sprint(rest), err)
+		}
+	})
+}

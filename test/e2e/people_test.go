@@ -1,0 +1,216 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"encoding/csv"
+	"io"
+	"mime"
+	"mime/multipart"
+	"mime/quotedprintable"
+	"net/http"
+	"net/mail"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/chromedp/cdproto/browser"
+	"github.com/chromedp/chromedp"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// letterTo waits for a message in the outbox whose subject holds a text, and
+// gives it as the receiver reads it.
+func letterTo(t *testing.T, v *vault.Vault, address, subject string) (text string) {
+	t.Helper()
+	eventually(t, approvalTime, "there is a message to "+address, func() bool {
+		files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range files {
+			f, err := os.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			m, err := mail.ReadMessage(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			said, err := (&mime.WordDecoder{}).DecodeHeader(m.Header.Get("Subject"))
+			if err == nil && strings.Contains(m.Header.Get("To"), address) && strings.Contains(said, subject) {
+				text = plainText(t, m)
+			}
+			if err := f.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		return text != ""
+	})
+	return text
+}
+
+func plainText(t *testing.T, m *mail.Message) string {
+	t.Helper()
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	part, err := multipart.NewReader(m.Body, params["boundary"]).NextRawPart()
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := io.ReadAll(quotedprintable.NewReader(part))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+var invitationLink = regexp.MustCompile(`https://\S+/invitation/\S+`)
+
+// setUp goes from the link that the vault printed to the signed-in panel, as its
+// first owner does.
+func setUp(t *testing.T, v *vault.Vault) *tab {
+	t.Helper()
+	var link []string
+	eventually(t, startTime, "the set-up link is on standard output", func() bool {
+		link = setupLink.FindStringSubmatch(v.Stdout())
+		return link != nil
+	})
+	owner := browse(t, v)
+	owner.open(link[0])
+	owner.see("Set up your vault", v.URL, "the address at which you opened this page")
+	owner.fill("name", "Northwind University")
+	owner.fill("prefix", "nwu")
+	owner.fill("owner_name", "Ada Owner")
+	owner.fill("owner_email", "ada@nwu.example")
+	owner.press("Send a test message there")
+	owner.see("A test message to ada@nwu.example was handed over")
+	if text := letterTo(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
+		t.Errorf("the test message says %s", text)
+	}
+	owner.fill("owner_password", "short pw but long enough")
+	owner.press("Set up the vault")
+	owner.see("Your vault is ready", "Northwind University", "Ada Owner")
+	owner.open(link[0])
+	owner.see("There is no such page")
+	return owner
+}
+
+// TestPeople is the first day of a vault: set up from the printed link, a member
+// invited by mail, what their role lets them see, the owner who cannot leave, and
+// the log that has it all.
+func TestPeople(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		v := serve(t, vault.Options{Data: t.TempDir(), Database: database, Args: unlimited(nil)})
+		owner := setUp(t, v)
+
+		owner.open("/panel/northwind-university/members")
+		owner.press("Invite somebody")
+		owner.fill("email", "Bo@nwu.example")
+		owner.press("Send the invitation")
+		owner.see("The invitation is on its way", "Bo@nwu.example", "Open")
+
+		link := invitationLink.FindString(letterTo(t, v, "Bo@nwu.example", "Northwind University"))
+		guest := browse(t, v)
+		guest.open(link)
+		guest.see("Ada Owner invites Bo@nwu.example", "Issuer", "Make your account")
+		guest.fill("name", "=Bo+Member()")
+		guest.fill("password", "another long sentence")
+		guest.press("Make my account and accept")
+		guest.see("Welcome. You are a member now.", "=Bo+Member()")
+		for _, hidden := range []string{"Members", "Audit log", "API tokens"} {
+			if ask[bool](guest, `[...document.querySelectorAll("nav a")].some((a) => a.innerText.includes("`+hidden+`"))`) {
+				t.Errorf("an issuer is shown %s", hidden)
+			}
+		}
+		for path, says := range map[string]string{
+			"/panel/northwind-university/members": "You may not do this", "/panel/northwind-university/audit": "You may not do this",
+			"/panel/another-university/members": "There is no such page", "/operator": "There is no such page",
+		} {
+			guest.open(path)
+			guest.see(says)
+		}
+		guest.open(link)
+		guest.see("This invitation is over")
+
+		owner.open("/panel/northwind-university/leave")
+		owner.press("Leave “Northwind University”")
+		owner.see("An institution must keep an owner")
+		owner.open("/panel/northwind-university/members")
+		owner.press("Change")
+		owner.press("Remove…")
+		owner.press("Remove “Ada Owner”")
+		owner.see("An institution must keep an owner")
+
+		owner.open("/operator")
+		owner.see("The installation", "1 thing needs attention", "Queue", "schema")
+		owner.open("/operator/institutions")
+		owner.see("Northwind University", "NWU")
+
+		owner.open("/panel/northwind-university/audit")
+		owner.see("Ada Owner (user) invited somebody: Bo@nwu.example", "=Bo+Member() (user) accepted an invitation: Bo@nwu.example",
+			"Ada Owner (user) added a member: Ada Owner")
+		rows := owner.exported(t, "CSV")
+		safe := 0
+		for _, row := range rows[1:] {
+			for _, cell := range row {
+				if cell != "" && strings.ContainsRune("=+-@", rune(cell[0])) {
+					t.Errorf("a spreadsheet would run %q", cell)
+				}
+				if cell == "'=Bo+Member()" {
+					safe++
+				}
+			}
+		}
+		if safe == 0 {
+			t.Errorf("the member is not in the export: %v", rows)
+		}
+
+		// Whoever is taken out is out at their next click.
+		owner.open("/panel/northwind-university/members")
+		owner.press("=Bo+Member()")
+		owner.press("Remove…")
+		owner.press("Remove “=Bo+Member()”")
+		owner.see("The member was removed")
+		guest.open("/panel/northwind-university")
+		guest.see("There is no such page")
+		if got := get(t, (&fixture{Vault: v}).as(t, ""), "/panel/northwind-university/members", http.StatusSeeOther).Header.Get("Location"); !strings.HasPrefix(got, "/sign-in") {
+			t.Errorf("nobody is led to %s", got)
+		}
+	})
+}
+
+// exported presses the button of an export and reads the file that it gives.
+func (b *tab) exported(t *testing.T, button string) [][]string {
+	t.Helper()
+	dir := t.TempDir()
+	if _, err := chromedp.CallBrowser(b.ctx, browser.SetDownloadBehavior, browser.SetDownloadBehaviorParams{
+		Behavior: browser.SetDownloadBehaviorBehaviorAllow, BrowserContextID: chromedp.FromContext(b.ctx).BrowserContextID, DownloadPath: dir,
+	}); err != nil {
+		t.Fatal(err)
+	}
+	b.press(button)
+	var files []string
+	eventually(t, seeTime, "the file is there", func() bool {
+		var err error
+		if files, err = filepath.Glob(filepath.Join(dir, "*.csv")); err != nil {
+			t.Fatal(err)
+		}
+		return len(files) == 1
+	})
+	text, err := os.ReadFile(files[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))).ReadAll()
+	if err != nil || len(rows) < 2 {
+		t.Fatalf("%s: %d rows, %v", files[0], len(rows), err)
+	}
+	return rows
+}
