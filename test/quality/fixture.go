@@ -230,7 +230,14 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.wallet(ctx, second); err != nil {
 		return err
 	}
-	return f.people(ctx, second)
+	if err := f.people(ctx, second); err != nil {
+		return err
+	}
+	session, err := second.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	return f.work(ctx, second, inst.Slug, session, made)
 }
 
 // public lets the public see what it can be let see.
