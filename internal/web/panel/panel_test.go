@@ -18,50 +18,76 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// samples makes a record for each {name} in the paths of routes.
-func (o *office) samples(t *testing.T, inst account.Institution) map[string]string {
+// samples makes a record for each {name} in the path of a route.
+func (o *office) samples(t *testing.T, inst account.Institution, pattern string) map[string]string {
 	t.Helper()
-	made, _, err := o.panel.Tokens.Create(t.Context(), inst.ID, "Sample", token.All, nil)
-	if err != nil {
-		t.Fatal(err)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
-	hook, _, err := o.panel.Hooks.Create(t.Context(), inst.ID, "https://hooks.example.org/path", nil)
-	if err != nil {
-		t.Fatal(err)
+	hook := func() string {
+		made, _, err := o.panel.Hooks.Create(t.Context(), inst.ID, "https://hooks.example.org/path", nil)
+		must(err)
+		return made.UUID
 	}
-	delivery, err := o.panel.Hooks.Test(t.Context(), inst.ID, hook.UUID, webhook.Approved)
-	if err != nil {
-		t.Fatal(err)
+	invite := func() *account.Invitation {
+		// The samples before must not use up what may be open.
+		must(o.d.Tx(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
+			return err
+		}))
+		o.guests++
+		made, err := o.panel.Invitations.Invite(t.Context(), account.Installation, inst.ID, account.NewInvitation{
+			Email: fmt.Sprintf("guest%d@example.org", o.guests), Role: account.Issuer,
+		})
+		must(err)
+		return made
 	}
-	o.guests++
-	member, err := o.panel.Accounts.AddMember(t.Context(), inst.ID, account.NewMember{
-		Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
-	})
-	if err != nil {
-		t.Fatal(err)
+	makers := map[string]func() string{
+		"institution": func() string { return inst.Slug },
+		"upload":      func() string { return o.staged(inst) },
+		"draft":       func() string { return o.draft(inst).UUID },
+		"row":         func() string { return "2" },
+		"certificate": func() string { return o.approved(inst).UUID },
+		"webhook":     hook,
+		"delivery": func() string {
+			id, err := o.panel.Hooks.Test(t.Context(), inst.ID, hook(), webhook.Approved)
+			must(err)
+			return strconv.FormatInt(id, 10)
+		},
+		"token": func() string {
+			made, _, err := o.panel.Tokens.Create(t.Context(), inst.ID, "Sample", token.All, nil)
+			must(err)
+			return strconv.FormatInt(made.ID, 10)
+		},
+		"task": func() string {
+			deed, err := o.panel.Certs.Begin(t.Context(), inst.ID, cert.NewDeed{Kind: cert.RetryMany})
+			must(err)
+			return deed.UUID
+		},
+		"member": func() string {
+			o.guests++
+			m, err := o.panel.Accounts.AddMember(t.Context(), inst.ID, account.NewMember{
+				Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
+			})
+			must(err)
+			return m.UUID
+		},
+		"invitation": func() string { return invite().UUID },
+		"secret": func() string {
+			invite()
+			return o.secret(t)
+		},
 	}
-	// The samples before must not use up what may be open.
-	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
-		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
-		return err
-	}); err != nil {
-		t.Fatal(err)
+	samples := map[string]string{}
+	for _, name := range placeholder.FindAllStringSubmatch(pattern, -1) {
+		if f, ok := makers[name[1]]; ok {
+			samples[name[1]] = f()
+		}
 	}
-	invitation, err := o.panel.Invitations.Invite(t.Context(), account.Installation, inst.ID, account.NewInvitation{
-		Email: fmt.Sprintf("guest%d@example.org", o.guests), Role: account.Issuer,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	deed, err := o.panel.Certs.Begin(t.Context(), inst.ID, cert.NewDeed{Kind: cert.RetryMany})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{
-		"upload": o.staged(inst), "draft": o.draft(inst).UUID, "row": "2",
-		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
-		"certificate": o.approved(inst).UUID, "task": deed.UUID, "member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
-	}
+	return samples
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
@@ -90,7 +116,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 			who := string(s.Role)
 			o.maker = o.people.persons[who].ID
 			// A deed may end what it was done to: each has samples of its own.
-			mine, others := o.samples(t, o.mine), o.samples(t, o.other)
+			mine, others := o.samples(t, o.mine, one.pattern), o.samples(t, o.other, one.pattern)
 			method, target := path(t, one.pattern, mine)
 			w := o.do(who, method, target, nil)
 			allowed := one.may == "" || s.Role.Can(one.may)
@@ -121,7 +147,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 			}
 		}
 		if one.scope == ofOperator {
-			method, target := path(t, one.pattern, o.samples(t, o.mine))
+			method, target := path(t, one.pattern, o.samples(t, o.mine, one.pattern))
 			if w := o.do("operator", method, target, nil); w.Code == http.StatusNotFound || w.Code == http.StatusForbidden || w.Code >= http.StatusInternalServerError {
 				t.Errorf("%s as an operator: %d", one.pattern, w.Code)
 			}
@@ -129,7 +155,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 		if one.scope == ofAnybody {
 			continue
 		}
-		method, target := path(t, one.pattern, o.samples(t, o.mine))
+		method, target := path(t, one.pattern, o.samples(t, o.mine, one.pattern))
 		if w := o.do("", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/sign-in?next=") {
 			t.Errorf("%s as nobody: %d %s", one.pattern, w.Code, w.Header().Get("Location"))
 		}
