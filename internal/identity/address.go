@@ -22,6 +22,9 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 		return err
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := aliveTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
 		owner, err := s.ByEmail(ctx, tx, email.Folded)
 		if err == nil && owner.ID != session.Person.ID {
 			return s.writeTx(ctx, tx, owner, "letter_taken", "")
@@ -34,7 +37,7 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 			return err
 		}
 		to := session.Person
-		to.Email = email.Text
+		to.Email = mailbox(email)
 		return s.writeTx(ctx, tx, to, "letter_address", paths[ToChangeAddress]+secret)
 	})
 }

@@ -98,7 +98,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 // Enrolment gives what BeginCodes made, as long as no code was shown: a secret in
 // use is never shown again.
 func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
-	secret, _, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
+	secret, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && confirmed {
 		return Enrolment{}, ErrNoEnrolment
 	}
@@ -114,14 +114,14 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
 // authenticator reads a person's secret.
-func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int64) (secret string, last int64, confirmed bool, err error) {
+func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int64) (secret string, confirmed bool, err error) {
 	var sealed []byte
-	if err := q.QueryRowContext(ctx, `SELECT secret, last_step, confirmed_at IS NOT NULL FROM authenticators WHERE user_id = $1`, personID).
-		Scan(&sealed, &last, &confirmed); err != nil {
-		return "", 0, false, err
+	if err := q.QueryRowContext(ctx, `SELECT secret, confirmed_at IS NOT NULL FROM authenticators WHERE user_id = $1`, personID).
+		Scan(&sealed, &confirmed); err != nil {
+		return "", false, err
 	}
 	text, err := s.Ring.Open(keyring.CodeSecret, sealed, sealFor(personID))
-	return string(text), last, confirmed, err
+	return string(text), confirmed, err
 }
 
 // ConfirmCodes turns the second factor on for who shows a first code, and gives the
@@ -132,6 +132,9 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := aliveTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
 		ok, err := s.codeTx(ctx, tx, session.Person.ID, code, false)
 		if err != nil {
 			return err
@@ -150,7 +153,8 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 	if err != nil {
 		return nil, err
 	}
-	return recovery, forgive(ctx)
+	forgive(ctx)
+	return recovery, nil
 }
 
 // NewRecoveryCodes replaces a person's recovery codes.
@@ -192,7 +196,7 @@ func (s *Service) EndCodes(ctx context.Context, p Person) error {
 
 func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	for _, table := range []string{"authenticators", "recovery_codes"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE user_id = $1`, personID); err != nil { //nolint:gosec // the tables are ours
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE user_id = $1`, personID); err != nil {
 			return fmt.Errorf("turning the second factor off: %w", err)
 		}
 	}
@@ -228,7 +232,8 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 	if err != nil {
 		return nil, err
 	}
-	return e, forgive(ctx)
+	forgive(ctx)
+	return e, nil
 }
 
 // codeTx tells whether a code is good, and uses it up.
@@ -267,7 +272,7 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 
 // stepTx gives the time step of a code, 0 where it is of none.
 func (s *Service) stepTx(ctx context.Context, tx *db.Tx, personID int64, code string) (int64, error) {
-	secret, _, _, err := s.authenticator(ctx, tx, personID)
+	secret, _, err := s.authenticator(ctx, tx, personID)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}

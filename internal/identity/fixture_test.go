@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"log/slog"
 	"net/netip"
 	"strings"
@@ -96,6 +95,15 @@ var home = from("192.0.2.1")
 // work answers the requests for links that were queued since the last time.
 func (b *bench) work() {
 	b.t.Helper()
+	for _, args := range b.requests() {
+		if err := b.answer(b.t.Context(), args); err != nil {
+			b.t.Fatal(err)
+		}
+	}
+}
+
+func (b *bench) requests() (all []requestArgs) {
+	b.t.Helper()
 	args := `args`
 	if b.d.Dialect == db.SQLite {
 		args = `json(args)`
@@ -104,7 +112,7 @@ func (b *bench) work() {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	var all []requestArgs
+	defer rows.Close()
 	for rows.Next() {
 		var text []byte
 		var args requestArgs
@@ -116,14 +124,10 @@ func (b *bench) work() {
 		}
 		all = append(all, args)
 	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+	if err := rows.Err(); err != nil {
 		b.t.Fatal(err)
 	}
-	for _, args := range all {
-		if err := b.answer(b.t.Context(), args); err != nil {
-			b.t.Fatal(err)
-		}
-	}
+	return all
 }
 
 // mails gives the messages that were queued since the last time.

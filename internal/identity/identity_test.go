@@ -1,12 +1,14 @@
 package identity
 
 import (
+	"database/sql"
 	"errors"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -291,6 +293,83 @@ func TestReset(t *testing.T) {
 			t.Errorf("told by %+v", list)
 		}
 	})
+}
+
+// A request under way must not bring in again what a reset threw out.
+func TestResetBeatsWhatIsUnderWay(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b, ctx := open(t, d), t.Context()
+		e := b.join(address)
+		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
+			t.Fatal(err)
+		}
+		enrolment, err := b.Enrolment(ctx, e.Session.Person)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := b.BeginNewPasskey(ctx, e.Session.Person)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := b.Reset(ctx, b.link(ToReset, address), "another horse"); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.ChangePassword(ctx, &e.Session, "a third horse"); !errors.Is(err, ErrNoSession) {
+			t.Errorf("the password: %v", err)
+		}
+		if _, err := b.ConfirmCodes(ctx, &e.Session, b.code(enrolment.URI), home); !errors.Is(err, ErrNoSession) {
+			t.Errorf("codes: %v", err)
+		}
+		if err := b.AskAddress(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
+			t.Errorf("an address: %v", err)
+		}
+		if err := b.AddPasskey(ctx, e.Session.Person, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
+			t.Errorf("a passkey: %v", err)
+		}
+		// Signing in by the old password while it is changed lets nobody stay in.
+		hash, err := hashed()
+		if err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				if _, err := b.SignIn(ctx, address, "another horse", home); err != nil && !errors.Is(err, ErrWrong) && !fault.Is(err, fault.TooMany) {
+					t.Error(err)
+				}
+			})
+		}
+		wg.Go(func() {
+			if err := d.Tx(ctx, func(tx *db.Tx) error {
+				return b.setPasswordTx(ctx, tx, e.Session.Person, sql.NullString{String: hash, Valid: true}, 0)
+			}); err != nil {
+				t.Error(err)
+			}
+		})
+		wg.Wait()
+		if n := b.count(`SELECT count(*) FROM sessions`); n != 0 {
+			t.Errorf("%d sessions outlive their password", n)
+		}
+	})
+}
+
+// A link goes to the mailbox that the folded form names, however it was typed.
+func TestLinksGoWhereTheFoldedFormSays(t *testing.T) {
+	t.Parallel()
+	for typed, want := range map[string]string{
+		"Ada@Example.ORG": "Ada@example.org", "\u212aevin@example.org": "Kevin@example.org", "x@\ufb01rm.example": "x@firm.example",
+		"x@b\u00fccher.example": "x@xn--bcher-kva.example", "jose\u0301@example.org": "jos\u00e9@example.org",
+	} {
+		e, err := account.ParseEmail(typed)
+		if err != nil {
+			t.Errorf("%q: %v", typed, err)
+			continue
+		}
+		if got := mailbox(e); got != want {
+			t.Errorf("%q: mailed to %q, want %q", typed, got, want)
+		}
+	}
 }
 
 func TestChangePasswordSparesOneSession(t *testing.T) {

@@ -58,16 +58,13 @@ func (k *token) challenge(c *Ceremony) string {
 	if err != nil {
 		k.t.Fatal(err)
 	}
-	var o struct {
-		PublicKey struct {
-			Challenge        string `json:"challenge"`
-			UserVerification string `json:"userVerification"`
-		} `json:"publicKey"`
+	var o map[string]struct {
+		Challenge string `json:"challenge"`
 	}
-	if err := json.Unmarshal(text, &o); err != nil || o.PublicKey.Challenge == "" {
+	if err := json.Unmarshal(text, &o); err != nil || o["publicKey"].Challenge == "" {
 		k.t.Fatalf("%s: %v", text, err)
 	}
-	return o.PublicKey.Challenge
+	return o["publicKey"].Challenge
 }
 
 func (k *token) client(kind string, c *Ceremony) []byte {

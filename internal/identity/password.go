@@ -27,7 +27,7 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 	var p Person
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var err error
-		if p, _, err = s.useOwnTx(ctx, tx, ToReset, secret); err != nil {
+		if p, err = s.useOwnTx(ctx, tx, ToReset, secret); err != nil {
 			return err
 		}
 		if err := s.proveTx(ctx, tx, p.ID); err != nil {
@@ -48,7 +48,12 @@ func (s *Service) ChangePassword(ctx context.Context, session *Session, password
 	if err != nil {
 		return err
 	}
-	return s.DB.Tx(ctx, func(tx *db.Tx) error { return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID) })
+	return s.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := aliveTx(ctx, tx, session.ID); err != nil {
+			return err
+		}
+		return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID)
+	})
 }
 
 // SetPassword is for the operator, who knows of a person by other ways than mail.

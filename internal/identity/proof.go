@@ -90,16 +90,16 @@ func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {
 // useOwnTx uses a link up that was mailed to a person, and gives who it is. One
 // that went to an address they have no more is not good: whoever has that mailbox
 // now is somebody else.
-func (s *Service) useOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, Proof, error) {
+func (s *Service) useOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, error) {
 	proof, err := s.useTx(ctx, tx, purpose, secret)
 	if err != nil {
-		return Person{}, Proof{}, err
+		return Person{}, err
 	}
 	p, err := s.Person(ctx, tx, proof.userID)
 	if errors.Is(err, ErrNoPerson) || err == nil && p.EmailFolded != proof.EmailFolded {
-		return Person{}, Proof{}, ErrLink
+		return Person{}, ErrLink
 	}
-	return p, proof, err
+	return p, err
 }
 
 // voidTx ends all mailed links of a person.

@@ -4,8 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"github.com/riverqueue/river"
+	"golang.org/x/text/unicode/norm"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
@@ -33,6 +35,15 @@ func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, n
 		_, err := s.Queue.InsertTx(ctx, tx, args, &river.InsertOpts{Queue: mail.QueueName, MaxAttempts: requestAttempts})
 		return err
 	})
+}
+
+// mailbox is where a link goes that proves an address: exactly where the folded
+// form says. Composed and decomposed letters, and the many ways to write one domain,
+// are one to us; a mail server could take them for two, and the wrong one would prove
+// the address.
+func mailbox(e account.Email) string {
+	local := e.Text[:strings.LastIndexByte(e.Text, '@')]
+	return norm.NFC.String(local) + e.Folded[strings.LastIndexByte(e.Folded, '@'):]
 }
 
 // requestArgs is the job that answers who asked for a link.
@@ -76,7 +87,7 @@ func (s *Service) answer(ctx context.Context, a requestArgs) error {
 		letter := "letter_" + string(a.Purpose)
 		switch {
 		case a.Purpose == ToSignUp && unknown:
-			p.Email = email.Text
+			p.Email = mailbox(email)
 			proof.Email, proof.EmailFolded = email.Text, email.Folded
 		case a.Purpose == ToSignUp:
 			letter, proof.Purpose = "letter_known", ToSignIn

@@ -227,7 +227,7 @@ func userAgent(from Origin) string {
 }
 
 func endTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
-	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE `+where, args...); err != nil { //nolint:gosec // the text is ours
+	if _, err := tx.ExecContext(ctx, `DELETE FROM sessions WHERE `+where, args...); err != nil {
 		return fmt.Errorf("ending sessions: %w", err)
 	}
 	return nil
@@ -258,6 +258,19 @@ func (s *Service) EndSession(ctx context.Context, personID, sessionID int64) err
 // EndOthers ends all sessions of a person but one; 0 spares none.
 func (s *Service) EndOthers(ctx context.Context, personID, spared int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, spared) })
+}
+
+// aliveTx tells in the transaction of a deed that its session has not ended
+// meanwhile: what a reset throws out must not come in by a request under way.
+func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
+	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
+	if err != nil {
+		return fmt.Errorf("looking up a session: %w", err)
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(ErrNoSession, err)
+	}
+	return nil
 }
 
 // confirmTx notes that the person of a session showed again who they are.

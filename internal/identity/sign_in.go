@@ -65,6 +65,15 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}
 	var e *Entry
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
+		// The password may have been changed while it was hashed here: what it opens must
+		// not outlive it. Written, not read, so that one of the two waits for the other.
+		res, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash.String)
+		if err != nil {
+			return fmt.Errorf("looking for an account: %w", err)
+		}
+		if n, err := res.RowsAffected(); err != nil || n == 0 {
+			return errors.Join(ErrWrong, err)
+		}
 		p, err := s.Person(ctx, tx, id)
 		if err != nil {
 			return err
@@ -74,7 +83,8 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}); err != nil {
 		return nil, err
 	}
-	return e, forgive(ctx)
+	forgive(ctx)
+	return e, nil
 }
 
 // SignInByLink begins a session for who has a mailed link, which proves the
@@ -82,7 +92,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
 	var e *Entry
 	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		p, _, err := s.useOwnTx(ctx, tx, ToSignIn, secret)
+		p, err := s.useOwnTx(ctx, tx, ToSignIn, secret)
 		if err != nil {
 			return err
 		}
@@ -118,7 +128,8 @@ func (s *Service) Confirm(ctx context.Context, session *Session, password string
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return s.confirmTx(ctx, tx, session.ID) }); err != nil {
 		return err
 	}
-	return forgive(ctx)
+	forgive(ctx)
+	return nil
 }
 
 // passwordOf gives the hash of a person's password, empty where there is none.

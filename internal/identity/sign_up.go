@@ -167,7 +167,7 @@ func (s *Service) SetName(ctx context.Context, personID int64, name string) erro
 
 func (s *Service) set(ctx context.Context, column string, personID int64, value string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET `+column+` = $2 WHERE id = $1`, personID, value); err != nil { //nolint:gosec // the columns are ours
+		if _, err := tx.ExecContext(ctx, `UPDATE users SET `+column+` = $2 WHERE id = $1`, personID, value); err != nil {
 			return fmt.Errorf("changing a person's %s: %w", column, err)
 		}
 		return nil

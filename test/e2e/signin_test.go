@@ -3,6 +3,7 @@
 package e2e
 
 import (
+	"fmt"
 	"net/http"
 	"net/url"
 	"strings"
@@ -257,18 +258,26 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 		}
 		return answer{a.Status, strings.ReplaceAll(string(a.Body), email, "SOMEBODY"), headers.String()}
 	}
-	for i := range 7 {
-		known, unknown := guess("known@example.org"), guess("other@example.org")
-		if known.status != unknown.status || known.body != unknown.body || known.headers != unknown.headers {
-			t.Fatalf("guess %d tells them apart: %+v, %+v", i+1, known, unknown)
-		}
-		if i == 0 && known.status != http.StatusUnprocessableEntity {
-			t.Errorf("a guess is answered with %d", known.status)
+	same := func(what string, known, unknown answer, status int) {
+		t.Helper()
+		if known != unknown || known.status != status {
+			t.Errorf("%s tells them apart: %+v, %+v", what, known, unknown)
 		}
 	}
-	if a := guess("known@example.org"); a.status != http.StatusTooManyRequests {
-		t.Errorf("the last guess is answered with %d", a.status)
+	for i := range 5 {
+		same(fmt.Sprintf("guess %d", i+1), guess("known@example.org"), guess("other@example.org"), http.StatusUnprocessableEntity)
 	}
+	// Waits grow, so that one is met however slow the machine is.
+	refused := func(email string) (a answer) {
+		t.Helper()
+		for range 20 {
+			if a = guess(email); a.status == http.StatusTooManyRequests {
+				break
+			}
+		}
+		return a
+	}
+	same("being refused", refused("known@example.org"), refused("other@example.org"), http.StatusTooManyRequests)
 	b.open("/account/security")
 	b.press("Ada")
 	b.press("Sign out")

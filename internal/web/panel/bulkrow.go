@@ -23,12 +23,6 @@ type rowsView struct {
 	Found int
 }
 
-// Fields gives the columns that are shown.
-func (*rowsView) Fields() []sheet.Column { return intake.Fields }
-
-// Label names a column.
-func (*rowsView) Label(c sheet.Column) string { return fieldLabels[c] }
-
 // Newer and Older give the pages around this one.
 func (l *rowsView) Newer() string {
 	if l.Page <= 1 {

@@ -154,5 +154,24 @@ func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data 
 
 // lead leads to a page of the visit's institution, which tells a notice.
 func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string) error {
+	if r.Header.Get(scriptHeader) != "" {
+		w = scripted{w}
+	}
 	return p.view.Redirect(w, r, v.Path(path), notice)
+}
+
+// scriptHeader is sent by the script that shows how far an upload is. What it is
+// led to it has the browser open itself: were it to follow, it would use up the
+// notice.
+const scriptHeader = "Upload-Script"
+
+// scripted answers with the address alone.
+type scripted struct{ http.ResponseWriter }
+
+// WriteHeader keeps the script from being led on.
+func (s scripted) WriteHeader(status int) {
+	if status == http.StatusSeeOther {
+		status = http.StatusOK
+	}
+	s.ResponseWriter.WriteHeader(status)
 }

@@ -47,7 +47,7 @@ func (p *Pages) entered(w http.ResponseWriter, r *http.Request, e *identity.Entr
 }
 
 // ask has a link mailed, and says so whether it was or not.
-func (p *Pages) ask(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form string, sent string) error {
+func (p *Pages) ask(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form, sent string) error {
 	data := p.signInForm(r)
 	err := p.People.Ask(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
 	if err != nil {

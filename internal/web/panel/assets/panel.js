@@ -45,7 +45,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
     event.preventDefault();
     const request = new XMLHttpRequest();
     request.open("POST", form.action);
-    request.setRequestHeader("Accept", "text/html");
+    request.setRequestHeader("Upload-Script", "1");
     bar.hidden = false;
     cancel.hidden = false;
     const stop = (text) => {
@@ -59,8 +59,11 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
       says.textContent = step.loaded < step.total ? `${Math.floor(bar.value)} % sent` : "The vault looks at what was sent …";
     });
     request.addEventListener("load", () => {
-      if (request.status < 400 && request.responseURL !== form.action) {
-        location.assign(request.responseURL);
+      const next = request.getResponseHeader("Location");
+      if (request.status < 400 && next) {
+        // To the page itself, the browser would only scroll.
+        if (new URL(next, location.href).pathname === location.pathname) location.reload();
+        else location.assign(next);
         return;
       }
       // What is wrong stands in the page that came back.

@@ -1,0 +1,232 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+	"github.com/xuri/excelize/v2"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// graduates is how many rows the list of the registrar has.
+const graduates = 300
+
+// faulty are rows of the list that are not in order, by their number, and how each
+// differs from what would be.
+var faulty = map[int]func(row []any){
+	11: func(row []any) { row[2] = "nobody" },                                         // an address that is none
+	12: func(row []any) { row[0] = "" },                                               // no title
+	13: func(row []any) { row[3] = "lost.pdf" },                                       // a file that is not in the ZIP
+	14: func(row []any) { row[3] = "broken.pdf" },                                     // a file that is damaged
+	15: func(row []any) { row[4] = "31.02.2026" },                                     // a day that there is not
+	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a letter that was lost
+	17: func(row []any) { row[1] = "" },                                               // no name
+	18: func(row []any) { row[3] = "letter.docx" },                                    // a file of another kind
+	19: func(row []any) { row[2] = "graduate20@example.org"; row[1] = "Graduate 20" }, // the same person as in row 20
+	21: func(row []any) { row[5] = strings.Repeat("long ", 300) },                     // too much text
+}
+
+// registrarFiles makes the list and the ZIP of its files.
+func registrarFiles(t *testing.T) (list, archive string) {
+	t.Helper()
+	f := excelize.NewFile()
+	var b bytes.Buffer
+	z := zip.NewWriter(&b)
+	add := func(name string, content []byte) {
+		part, err := z.Create(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := part.Write(content); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set := func(n int, row []any) {
+		if err := f.SetSheetRow("Sheet1", fmt.Sprintf("A%d", n), &row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	set(1, []any{"Award", "Student", "E-mail address", "Document", "Date of issue", "Remarks"})
+	for n := 2; n <= graduates+1; n++ {
+		name := fmt.Sprintf("Graduate %d", n)
+		row := []any{"BSc Physics", name, fmt.Sprintf("graduate%d@example.org", n), fmt.Sprintf("DIPLOMA-%d", n), time.Date(2026, 6, 30, 0, 0, 0, 0, time.UTC), "=1+1"}
+		if change, ok := faulty[n]; ok {
+			change(row)
+		}
+		set(n, row)
+		add(fmt.Sprintf("class/diploma-%d.pdf", n), sample(name))
+	}
+	add("class/broken.pdf", []byte("%PDF-1.7 and no more"))
+	add("class/letter.docx", []byte("PK"))
+	add("__MACOSX/._x", []byte{0})
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var sheet bytes.Buffer
+	if err := f.Write(&sheet); err != nil {
+		t.Fatal(err)
+	}
+	return keep(t, "graduates.xlsx", sheet.Bytes()), keep(t, "diplomas.zip", b.Bytes())
+}
+
+// give puts files into a control and sends its form.
+func (b *tab) give(control, button string, files ...string) {
+	b.t.Helper()
+	b.until("there is no control "+control, fmt.Sprintf(`document.readyState == "complete" && Boolean(document.querySelector(%q))`, control))
+	b.do("giving files", chromedp.SetUploadFiles(chromedp.CSS(control), files))
+	b.press(button)
+}
+
+// A registrar takes 300 certificates from a spreadsheet and a ZIP with ten faults
+// in them to the file of results, though the vault dies twice on the way.
+func TestRegistrar(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		b := f.enter(t)
+		list, archive := registrarFiles(t)
+		panel := "/panel/" + f.institution.Slug
+		b.open(panel + "/bulk")
+		b.press("Begin a bulk upload")
+		b.see("The list", "The files")
+		b.give("#list", "Read the list", list)
+		b.see("Say which column of", "Award: BSc Physics")
+		b.do("choosing columns", chromedp.Evaluate[chromedp.Void](`(() => {
+			for (const [name, at] of [["title", 0], ["full_name", 1], ["email", 2], ["file", 3], ["issue_date", 4], ["details", 5]]) document.getElementById(name).value = at;
+		})()`))
+		b.photograph("columns")
+		b.press("Save and go on to the rows")
+		b.see("With problems", "No file with the name")
+		draft := ask[string](b, `location.pathname.replace("/rows", "")`)
+		b.open(draft)
+		b.give("#files", "Add the files", archive)
+		b.see("The files were taken.")
+
+		// It dies while it unpacks, and goes on by itself.
+		f.Kill()
+		f.restart(t)
+		b.base = f.URL
+		eventually(t, time.Minute, "the ZIP is unpacked", func() bool {
+			b.open(draft + "/rows?show=problems")
+			return !strings.Contains(b.words(), "still being unpacked")
+		})
+		b.see("With problems 9", "date that exists", "valid email address", "lost when the list was saved", "No file with the name “lost.pdf”")
+		b.photograph("rows")
+
+		for row, change := range map[int][2]string{
+			11: {"email", "graduate11@example.org"}, 12: {"title", "BSc Physics"}, 15: {"issue_date", "30.06.2026"}, 16: {"full_name", "Günter Lost"}, 17: {"full_name", "Graduate 17"}, 21: {"details", "short"},
+		} {
+			b.open(fmt.Sprintf("%s/rows/%d", draft, row))
+			b.fill(change[0], change[1])
+			b.press("Save")
+			b.see("The row was saved.")
+		}
+		b.open(draft + "/rows?show=problems")
+		b.see("With problems 3")
+		b.press("Skip all 3 rows with problems")
+		b.see("The rows were skipped.", "1 row doubles another of the list", "Certificates that will be made", "Submit 297 rows")
+		b.photograph("submit")
+		b.press("Submit 297 rows")
+		b.see("of 297 rows are done")
+		b.photograph("progress")
+
+		// It dies once more while certificates are made.
+		f.Kill()
+		f.restart(t)
+		b.base = f.URL
+		b.open(draft + "/progress")
+		eventually(t, 4*time.Minute, "all rows are done", func() bool { return strings.Contains(b.words(), "All 297 rows are done") })
+		b.see("Approved 296", "Rejected 1")
+		b.photograph("done")
+
+		session, err := f.SignIn(t.Context(), "owner@nwu.example", vault.OwnerPassword)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := f.as(t, "")
+		c.Session = session
+		a, err := c.Get(t.Context(), draft+"/results.csv")
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(a.Body), "\uFEFF"))).ReadAll()
+		if err != nil || len(rows) != graduates+1 {
+			t.Fatalf("results.csv has %d rows, %v", len(rows), err)
+		}
+		counts := map[string]int{}
+		for _, row := range rows[1:] {
+			counts[row[7]]++
+			if row[5] != "'=1+1" && !strings.HasPrefix(row[5], "long") {
+				t.Errorf("a formula reaches the spreadsheet: %q", row)
+			}
+		}
+		if counts["approved"] != 296 || counts["rejected"] != 1 || counts["skipped"] != 3 {
+			t.Errorf("%v", counts)
+		}
+		if n := count(t, f.database(t), `SELECT count(*) FROM certificates`); n != 296 {
+			t.Errorf("%d certificates", n)
+		}
+
+		// What is made is found, filtered and taken back.
+		b.open(panel + "/certificates")
+		b.see("Approved 296", "Graduate")
+		b.fill("q", "Günter")
+		b.press("Show")
+		b.see("Günter Lost", "All 1")
+		b.photograph("list")
+		b.press("Günter Lost")
+		b.see("What happened", "The digital signature is valid")
+		b.photograph("detail")
+		public := ask[string](b, `[...document.querySelectorAll("main a")].find((a) => a.href.includes("/verify/")).href`)
+		b.press("Revoke…")
+		b.fill("reason", "Awarded in error")
+		b.see("What the public will see")
+		b.photograph("revoke")
+		b.press("Revoke the certificate of")
+		b.see("The certificate was revoked.")
+		if answer := get(t, f.as(t, ""), public[strings.Index(public, "/verify/"):], http.StatusOK); !strings.Contains(string(answer.Body), "Awarded in error") {
+			t.Error("the public does not see why")
+		}
+	})
+}
+
+// One certificate is uploaded with its place shown, with a script and without.
+func TestUploadInBrowser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		b := f.enter(t)
+		for i, script := range []bool{true, false} {
+			if !script {
+				b.scriptless()
+			}
+			b.open("/panel/" + f.institution.Slug + "/upload")
+			b.give("#file", "Go on", keep(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
+			b.see("Where the QR code goes", "Top left")
+			if script {
+				b.do("dragging", chromedp.MouseClickXY(960, 600))
+			}
+			b.photograph(fmt.Sprintf("upload-%t", script))
+			b.do("choosing", chromedp.Click(chromedp.CSS("#place-top-left")))
+			b.fill("certificate_title", "BSc")
+			b.fill("full_name", fmt.Sprintf("Ada %d", i))
+			b.fill("applicant_email", fmt.Sprintf("ada%d@example.org", i))
+			b.press("Make the certificate")
+			b.see("The certificate was uploaded.")
+		}
+		d := f.database(t)
+		eventually(t, time.Minute, "both are approved where they were wanted", func() bool {
+			return count(t, d, `SELECT count(*) FROM certificates WHERE status = 'approved' AND placement = 'top-left'`) == 2
+		})
+	})
+}
