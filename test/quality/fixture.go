@@ -190,6 +190,9 @@ func (f *fixture) fill(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := f.owned(ctx); err != nil {
+		return err
+	}
 	a, err := f.client.PostJSON(ctx, vault.CertificatesPath+"/"+made["revoked"].UUID+"/revoke",
 		`{"reason": "The thesis was withdrawn after an inquiry found that its data had been made up.\nSee the university's notice of 3 July 2026."}`)
 	if err != nil || a.Status != http.StatusOK {
@@ -221,6 +224,12 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
+	if err := f.recipients(ctx, second.URL, second.Data, made); err != nil {
+		return err
+	}
+	if err := f.wallet(ctx, second); err != nil {
+		return err
+	}
 	return f.people(ctx, second)
 }
 

@@ -108,7 +108,7 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 		if !one.recent {
 			continue
 		}
-		method, target := path(t, one.pattern, o.samples(t, o.mine, one.pattern))
+		method, target := path(t, one.pattern, o.samples(t, o.mine))
 		if w := o.do("owner", method, target, nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/account/confirm") {
 			t.Errorf("%s: %d", one.pattern, w.Code)
 		}
