@@ -221,7 +221,10 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
-	return f.people(ctx, second)
+	if err := f.people(ctx, second); err != nil {
+		return err
+	}
+	return f.programs(ctx, second, inst.Slug)
 }
 
 // public lets the public see what it can be let see.
