@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
@@ -30,8 +31,20 @@ func (s *Service) SetMailLanguage(ctx context.Context, id int64, tag string) err
 		return fault.OfField("mail_language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
 	}
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE institutions SET mail_language = $1 WHERE id = $2`, tag, id)
-		return err
+		var was string
+		err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, id).Scan(&was)
+		if errors.Is(err, sql.ErrNoRows) {
+			return errNoInstitution
+		}
+		if err != nil || was == tag {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET mail_language = $1 WHERE id = $2`, tag, id); err != nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: audit.Detail{"mail_language": map[string]string{"from": was, "to": tag}},
+		})
 	}); err != nil {
 		return fmt.Errorf("changing the language of mail: %w", err)
 	}

@@ -15,6 +15,8 @@ const (
 	CertificateRetried  Action = "certificate.retried"
 	CertificateRevoked  Action = "certificate.revoked"
 	CertificateExported Action = "certificate.exported"
+	CertificateMailed   Action = "certificate.mailed"
+	CertificateAddress  Action = "certificate.address"
 	BatchAccepted       Action = "batch.accepted"
 
 	TokenCreated Action = "token.created"
@@ -75,6 +77,8 @@ var Actions = []struct {
 	{CertificateRetried, "had a certificate processed again"},
 	{CertificateRevoked, "revoked a certificate"},
 	{CertificateExported, "exported certificates"},
+	{CertificateMailed, "had a certificate mailed again"},
+	{CertificateAddress, "corrected the address of a certificate"},
 	{BatchAccepted, "uploaded a batch"},
 	{TokenCreated, "made an API token"},
 	{TokenRotated, "rotated an API token"},

@@ -383,7 +383,13 @@ func (v *view) entry(q *statement, by way, table string) []string {
 	case wayBatch:
 		return append(terms, table+".batch_id = "+q.arg(v.BatchID))
 	case wayFailure:
-		return append(terms, table+".status = 'failed'", table+".failure_code = "+q.arg(v.FailureCode))
+		// Its index has the failed alone, and must not be left for one of source and
+		// status.
+		terms = append(terms, table+".status = 'failed'", table+".failure_code = "+q.arg(v.FailureCode), in(q, table+".source || ''", v.ofSources()))
+		if len(v.Statuses) > 0 {
+			terms = append(terms, in(q, table+".status || ''", v.Statuses))
+		}
+		return terms
 	case wayCustomer:
 		return append(terms, table+".customer_id = "+q.arg(v.CustomerID))
 	case wayIssued:

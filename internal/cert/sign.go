@@ -31,13 +31,9 @@ func (s *Service) signature(ctx context.Context, institution string) (*seal.Sign
 // verifySignature judges a verified PDF as it is stored, against the
 // certificates that this vault vouches for. What cannot be told is NotRun.
 func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string) (Result, error) {
-	anchors, err := s.keys.Anchors(institution)
+	report, err := s.report(r, size, institution)
 	if err != nil {
-		return NotRun, fmt.Errorf("reading the certificates of the signing key: %w", err)
-	}
-	report, err := s.verify(r, size, pades.Options{Roots: anchors, TimeStampRoots: stampRoots(), Now: s.now()})
-	if err != nil {
-		return NotRun, fmt.Errorf("verifying the signature: %w", err)
+		return NotRun, err
 	}
 	switch report.Verdict {
 	case pades.Valid:
@@ -48,6 +44,34 @@ func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string)
 		return NotRun, nil
 	}
 	return NotRun, nil
+}
+
+// report judges a verified PDF.
+func (s *Service) report(r io.ReaderAt, size int64, institution string) (*pades.Report, error) {
+	anchors, err := s.keys.Anchors(institution)
+	if err != nil {
+		return nil, fmt.Errorf("reading the certificates of the signing key: %w", err)
+	}
+	report, err := s.verify(r, size, pades.Options{Roots: anchors, TimeStampRoots: stampRoots(), Now: s.now()})
+	if err != nil {
+		return nil, fmt.Errorf("verifying the signature: %w", err)
+	}
+	return report, nil
+}
+
+// Signature judges a certificate's verified PDF as it is stored, now, and tells
+// what is in its signatures.
+func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Report, err error) {
+	var institution string
+	if err := s.db.QueryRowContext(ctx, `SELECT uuid FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&institution); err != nil {
+		return nil, fmt.Errorf("reading the institution: %w", err)
+	}
+	content, err := s.OpenVerified(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	return s.report(content, content.Size(), institution)
 }
 
 // stampRoots are the roots of this machine, which vouch for time-stamp

@@ -41,6 +41,7 @@ func (m *Mailer) Count(ctx context.Context) (c Count, err error) {
 			c.Sent = n
 		case Failed:
 			c.Failed = n
+		case Cancelled: // nobody waits for those
 		}
 	}
 	return c, rows.Err()

@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"slices"
 	"testing"
@@ -57,15 +56,19 @@ func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificat
 	return made
 }
 
-// await waits until a certificate has left processing for a status.
+// await waits until a certificate has left processing for a status. It asks more
+// often than a program would, since tests wait for it all the time.
 func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertificate {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), approvalTime)
-	defer cancel()
-	c, err := f.api(t).Await(ctx, uuid)
-	if err != nil {
-		t.Fatal(err)
-	}
+	api := f.api(t)
+	var c *client.VaultCertificate
+	eventually(t, approvalTime, "certificate "+uuid+" has left processing", func() bool {
+		var err error
+		if c, err = api.VaultCertificate(t.Context(), uuid); err != nil {
+			t.Fatal(err)
+		}
+		return c.Status.Value != client.Processing
+	})
 	if c.Status.Value != client.Status(status) {
 		t.Fatalf("certificate %s is %s (%+v), not %s", uuid, c.Status.Value, c.Failure, status)
 	}

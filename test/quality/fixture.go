@@ -190,6 +190,9 @@ func (f *fixture) fill(ctx context.Context) error {
 			return err
 		}
 	}
+	if err := f.owned(ctx); err != nil {
+		return err
+	}
 	a, err := f.client.PostJSON(ctx, vault.CertificatesPath+"/"+made["revoked"].UUID+"/revoke",
 		`{"reason": "The thesis was withdrawn after an inquiry found that its data had been made up.\nSee the university's notice of 3 July 2026."}`)
 	if err != nil || a.Status != http.StatusOK {
@@ -221,7 +224,20 @@ func (f *fixture) fill(ctx context.Context) error {
 		return err
 	}
 	f.list(second.URL, made, sha256.Sum256(twice))
+	if err := f.recipients(ctx, second.URL, second.Data, made); err != nil {
+		return err
+	}
+	if err := f.wallet(ctx, second); err != nil {
+		return err
+	}
 	if err := f.people(ctx, second); err != nil {
+		return err
+	}
+	session, err := second.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	if err := f.work(ctx, second, inst.Slug, session, made); err != nil {
 		return err
 	}
 	return f.programs(ctx, second, inst.Slug)

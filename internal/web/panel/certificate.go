@@ -9,12 +9,16 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"strings"
+	"time"
 
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
@@ -59,7 +63,8 @@ var modes = map[seal.Mode]string{
 
 // sources say how a certificate came in.
 var sources = map[cert.TriggerContext]string{
-	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel", cert.PanelBulkUpload: "in a bulk upload in the panel",
+	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel",
+	cert.PanelBulkUpload: "in a bulk upload in the panel",
 }
 
 // checkNames are the checks as people name them.
@@ -74,9 +79,78 @@ type certificatePage struct {
 	Face   *account.Face
 	Checks []cert.Check
 	Story  []cert.Moment
+	Mails  []*recipient.Notice
 	// Batch is the name of its batch, Verify its public page.
 	Batch, Verify string
 	Reason, Note  string
+	// Signature is what is in the file's signature, nil unless it was asked for;
+	// Unread says why that could not be told.
+	Signature *pades.Report
+	Unread    string
+	Now       time.Time
+}
+
+// Verdict is what the public page says of it, in that page's own words for it.
+func (c *certificatePage) Verdict() string {
+	switch c.C.Status {
+	case cert.Revoked:
+		return "revoked"
+	case cert.Processing:
+		return "processing"
+	case cert.Approved:
+		verdict := "valid"
+		for _, k := range c.Checks {
+			if k.Result == cert.FailedCheck {
+				return "damaged"
+			}
+			if k.Result == cert.NotRun {
+				verdict = "unchecked"
+			}
+		}
+		return verdict
+	default:
+		return "unknown"
+	}
+}
+
+// RevokedOn is the day of the revocation, or of one that is made now.
+func (c *certificatePage) RevokedOn() *string {
+	at := c.Now
+	if c.C.RevokedAt != nil {
+		at = *c.C.RevokedAt
+	}
+	return web.Timestamp(&at)
+}
+
+// PublicReason is the reason that the public reads, or would.
+func (c *certificatePage) PublicReason() string {
+	if c.C.Status == cert.Revoked {
+		return c.C.RevocationReason
+	}
+	return c.Reason
+}
+
+// Ran tells whether a check ran.
+func (c *certificatePage) Ran(name string) bool {
+	return slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == name && k.Result != cert.NotRun })
+}
+
+// Signed gives the last signature of the file, which covers it.
+func (c *certificatePage) Signed() *pades.Signature {
+	if c.Signature == nil || len(c.Signature.Signatures) == 0 {
+		return nil
+	}
+	return &c.Signature.Signatures[len(c.Signature.Signatures)-1]
+}
+
+// Voucher names who issued the signer's certificate: by the common name, where the
+// whole name is that alone.
+func (c *certificatePage) Voucher() string {
+	issuer := c.Signed().Issuer
+	if name, ok := strings.CutPrefix(issuer, "CN="); ok && !strings.ContainsAny(name, ",+") {
+		return name
+	}
+	return issuer
 }
 
 // CheckName names a check.
@@ -132,6 +206,12 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if page.C.Status == cert.Processing {
 		w.Header().Set("Refresh", "5")
 	}
+	if r.URL.Query().Get("signature") != "" && page.C.Verified != nil {
+		if page.Signature, err = p.Certs.Signature(r.Context(), page.C); err != nil {
+			p.Log.ErrorContext(r.Context(), "the signature of a certificate could not be read", slog.String("certificate", page.C.UUID), slog.Any("error", err))
+			page.Unread = "The file could not be read now. That says nothing about the signature."
+		}
+	}
 	return p.draw(w, r, "certificate.html", page)
 }
 
@@ -141,7 +221,7 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	if err != nil {
 		return nil, err
 	}
-	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID)}
+	page := &certificatePage{Visit: v, C: c, Verify: p.Links.Verify(c.ReferenceID), Now: p.Now().UTC()}
 	if page.Checks, err = p.Certs.Checks(ctx, c); err != nil {
 		return nil, err
 	}
@@ -156,6 +236,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 		page.Batch = names[c.BatchID]
 	}
 	if page.Story, err = p.Certs.History(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.Mails, err = p.Mail.Notices(ctx, c); err != nil {
 		return nil, err
 	}
 	slices.Reverse(page.Story)

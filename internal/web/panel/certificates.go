@@ -18,22 +18,56 @@ import (
 // listPage is how many certificates a page of the list has.
 const listPage = 25
 
-// sorts are the orders that people can choose.
-var sorts = []struct {
+// sorting is an order that people can choose.
+type sorting struct {
 	Value, Label string
 	sort         cert.Sort
 	ascending    bool
-}{
+}
+
+// sorts are the orders that people can choose.
+var sorts = []sorting{
 	{"", "Newest first", cert.ByCreated, false},
 	{"oldest", "Oldest first", cert.ByCreated, true},
-	{"name", "Name", cert.ByName, true},
+	{"name", "Name, A to Z", cert.ByName, true},
+	{"name-desc", "Name, Z to A", cert.ByName, false},
 	{"email", "E-mail", cert.ByEmail, true},
+	{"status", "Status", cert.ByStatus, true},
+	{"status-desc", "Status, the other way round", cert.ByStatus, false},
 	{"issued", "Issue date, latest first", cert.ByIssueDate, false},
+	{"issued-asc", "Issue date, earliest first", cert.ByIssueDate, true},
 	{"changed", "Last changed", cert.ByUpdated, false},
 }
 
+// columns are the headings by which the list can be ordered: the order that one
+// gives first, and the one that it gives when it is used again.
+var columns = map[string]struct{ first, again string }{
+	"Person": {"name", "name-desc"}, "Status": {"status", "status-desc"}, "Issued": {"issued", "issued-asc"}, "Added": {"", "oldest"},
+}
+
+// column is a heading as the page shows it: where it leads, and the way in which
+// the list is ordered by it, empty when it is not.
+type column struct{ Label, Href, Order string }
+
+// Column gives the heading of a column.
+func (l *certificateList) Column(label string) column {
+	c, now := columns[label], l.Query.Get("sort")
+	col := column{Label: label, Href: l.With("sort", c.first)}
+	if now != c.first && now != c.again {
+		return col
+	}
+	if now == c.first {
+		col.Href = l.With("sort", c.again)
+	}
+	col.Order = "descending"
+	if i := slices.IndexFunc(sorts, func(one sorting) bool { return one.Value == now }); sorts[i].ascending {
+		col.Order = "ascending"
+	}
+	return col
+}
+
 // choiceFields are what of an address says which certificates are meant.
-var choiceFields = []string{"status", "q", "from", "to", "batch", "sort"}
+var choiceFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
 
 // certificateList is the list of certificates as it is asked for.
 type certificateList struct {
@@ -54,7 +88,7 @@ func (*certificateList) Sorts() any { return sorts }
 
 // Narrowed says that the list is by more than a status.
 func (l *certificateList) Narrowed() bool {
-	return l.Query.Get("q") != "" || l.Query.Get("from") != "" || l.Query.Get("to") != "" || l.Query.Get("batch") != ""
+	return slices.ContainsFunc([]string{"q", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
 // With gives the address of the list with one thing changed.
@@ -77,16 +111,16 @@ func (l *certificateList) With(key, value string) string {
 // Statuses gives the tabs.
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
 
-// Newer and Older give the addresses of the pages around this one.
-func (l *certificateList) Newer() string {
+// First gives the address of the first page, empty there.
+func (l *certificateList) First() string {
 	if l.Query.Get("cursor") == "" {
 		return ""
 	}
 	return l.With("cursor", "")
 }
 
-// Older gives the address of the next page.
-func (l *certificateList) Older() string {
+// Next gives the address of the next page, empty on the last.
+func (l *certificateList) Next() string {
 	if l.List == nil || l.List.Next == "" {
 		return ""
 	}
@@ -107,7 +141,10 @@ func (l *certificateList) Fields() [][2]string {
 
 // filterOf reads which certificates an address or a form means.
 func filterOf(q url.Values) (cert.Filter, error) {
-	f := cert.Filter{Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch")}
+	f := cert.Filter{
+		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
+		Email: strings.TrimSpace(q.Get("email")), FailureCode: q.Get("failure"),
+	}
 	if s := cert.Status(q.Get("status")); s != "" {
 		if !slices.Contains(cert.Statuses, s) {
 			return f, fault.OfField("status", "There is no such status.")
@@ -165,7 +202,7 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 
 // controls renames the fields of an error to the controls of the list.
 func controls(err error) error {
-	names := map[string]string{"search": "q", "issue_date_from": "from", "issue_date_to": "to", "batch_id": "batch"}
+	names := map[string]string{"search": "q", "failure": "q", "issue_date_from": "from", "issue_date_to": "to", "batch_id": "batch"}
 	return renamed(err, names)
 }
 

@@ -6,11 +6,13 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -20,6 +22,10 @@ const (
 	recentBatches = 20
 	// shownBatches is how many of them are shown.
 	shownBatches = 5
+	// bounceTime is how far back mail that did not arrive is told of, and
+	// shownBounces how many are named.
+	bounceTime   = 30 * 24 * time.Hour
+	shownBounces = 5
 )
 
 // periods are how far back the dashboard looks, in days.
@@ -38,7 +44,11 @@ type dashboard struct {
 	MoreFailures bool
 	Batches      []*batch.Batch
 	Endpoints    []webhook.Endpoint
-	Steps        []step
+	// Undelivered are the latest mails of a month that did not arrive, and Bounces
+	// how many there are.
+	Undelivered []recipient.Undelivered
+	Bounces     int
+	Steps       []step
 }
 
 // step is something that a new institution does next.
@@ -65,7 +75,7 @@ func (*dashboard) Sick(e *webhook.Endpoint) bool {
 
 // Quiet says that nothing needs anybody.
 func (d *dashboard) Quiet() bool {
-	return len(d.Failures) == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
+	return len(d.Failures) == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
 }
 
 // Todo counts the steps that are left.
@@ -124,6 +134,9 @@ func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
 		}
 	}
 	if d.Endpoints, err = p.Hooks.List(ctx, id); err != nil {
+		return err
+	}
+	if d.Undelivered, d.Bounces, err = p.Mail.Undelivered(ctx, id, p.Now().Add(-bounceTime), shownBounces); err != nil {
 		return err
 	}
 	return p.steps(r, v, d)

@@ -32,6 +32,8 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
 
+	"mailed_again":  "The mail is on its way again.",
+	"address_kept":  "The address was corrected. Links that went to the old one open the certificate no more.",
 	"settings_kept": "The settings were kept. They hold from now on.",
 	"logo_kept":     "The logo was changed.",
 	"logo_gone":     "The logo was taken away.",

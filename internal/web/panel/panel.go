@@ -40,6 +40,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -104,6 +105,8 @@ type Panel struct {
 	// institution, and records it.
 	Keys      *authority.Authority
 	RotateKey func(ctx context.Context, inst *account.Institution) error
+	// Mail is what people are sent about their certificates.
+	Mail *recipient.Service
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
 	// BaseURL is the address of the vault.

@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -46,6 +47,9 @@ type institutionSettings struct {
 
 	Face *account.Face
 	Name string
+	// Language is that of mail to people who chose none.
+	Language  string
+	Languages []*locale.Language
 }
 
 func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
@@ -53,7 +57,11 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 	if err != nil {
 		return nil, err
 	}
-	return &institutionSettings{settingsPage{v, "settings"}, face, face.Name}, nil
+	language, err := p.Accounts.MailLanguage(r.Context(), v.Institution().ID)
+	if err != nil {
+		return nil, err
+	}
+	return &institutionSettings{settingsPage{v, "settings"}, face, face.Name, language, p.Site.Catalog().Languages()}, nil
 }
 
 // settings shows name and logo.
@@ -65,9 +73,12 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "settings.html", s)
 }
 
-// setName keeps another name.
+// setName keeps another name, and the language of mail.
 func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	err := p.Accounts.SetName(r.Context(), v.Institution().ID, r.PostForm.Get("name"))
+	if err == nil {
+		err = p.Accounts.SetMailLanguage(r.Context(), v.Institution().ID, r.PostForm.Get("mail_language"))
+	}
 	if err == nil {
 		return p.lead(w, r, v, "settings", "settings_kept")
 	}
@@ -75,7 +86,7 @@ func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if e != nil {
 		return e
 	}
-	s.Name = r.PostForm.Get("name")
+	s.Name, s.Language = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
 	return p.again(w, r, "settings.html", s, err)
 }
 
@@ -245,7 +256,7 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if s.Placement == seal.Exact {
 		policy.Box = new(seal.Box)
 		for i, name := range boxFields {
-			edge, err := strconv.ParseFloat(strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(s.Box[i], ",", ".")), "%"), 64)
+			edge, err := percent(s.Box[i])
 			if err != nil {
 				bad.Add("placement_box", fmt.Sprintf("The %s edge must be a number of percent from 0 to 100.", name))
 			}
@@ -259,6 +270,12 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		return p.again(w, r, "settings_stamps.html", s, err)
 	}
 	return p.lead(w, r, v, "settings/stamps", "settings_kept")
+}
+
+// percent reads a number of percent as people write it.
+func percent(text string) (float64, error) {
+	text = strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(text, ",", ".")), "%")
+	return strconv.ParseFloat(strings.TrimSpace(text), 64)
 }
 
 // keyRow is a certificate of a key as the page shows it.

@@ -2,11 +2,15 @@ package panel
 
 import "github.com/certvault/certvault/internal/account"
 
-// vaultRoutes are the routes of the first page of an institution and of its
-// settings.
+// vaultRoutes are the routes of the first page of an institution, of mail about its
+// certificates, and of its settings.
 func (p *Panel) vaultRoutes() []route {
 	return []route{
 		{pattern: "GET /panel/{institution}", handler: p.dashboard},
+
+		{pattern: "POST /panel/{institution}/certificates/{certificate}/resend", may: account.MayRetry, handler: p.resend},
+		{pattern: "GET /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.addressForm},
+		{pattern: "POST /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.correctAddress},
 
 		{pattern: "GET /panel/{institution}/settings", may: account.MayManageSettings, handler: p.settings},
 		{pattern: "POST /panel/{institution}/settings", may: account.MayManageSettings, handler: p.setName},

@@ -18,7 +18,10 @@ import (
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
@@ -90,6 +93,12 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 			return &pades.Report{Verdict: pades.Valid}, nil
 		},
 		VerifyURL: p.Links.Verify, Attempts: 3, BulkWorkers: 2, Now: now, Log: log,
+	})
+	catalog, err := locale.Load()
+	fail(err)
+	p.Mail = recipient.New(recipient.Config{
+		DB: o.d, Certs: p.Certs, Accounts: p.Accounts, Queue: o.queue, Catalog: catalog, To: p.Links.To, Now: now, Log: log,
+		Mailer: mail.New(mail.Config{DB: o.d, Queue: o.queue, From: mail.Address{Email: "vault@example.org"}, Now: now, Log: log}),
 	})
 	p.Batches = batch.New(batch.Config{DB: o.d, Ring: ring, Certs: p.Certs, Queue: o.queue, Quota: 1 << 30, Now: now, Log: log})
 	p.Intake = intake.New(intake.Config{DB: o.d, Certs: p.Certs, Batches: p.Batches, Blobs: folder, Queue: o.queue, Now: now, Log: log})

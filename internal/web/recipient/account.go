@@ -41,8 +41,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	if n, err := strconv.Atoi(q.Get("page")); err == nil && n > 0 {
 		f.Page = n
 	}
-	switch status := cert.Status(q.Get("status")); status {
-	case cert.Approved, cert.Revoked:
+	if status := cert.Status(q.Get("status")); status == cert.Approved || status == cert.Revoked {
 		f.Status = status
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)

@@ -187,11 +187,12 @@ func said(err error) error {
 		return err
 	}
 	told := *e
-	switch {
-	case e.Kind == fault.TooMany:
+	switch e.Kind {
+	case fault.TooMany:
 		told.Message = "recipient.too_many"
-	case e.Kind == fault.BadRequest:
+	case fault.BadRequest:
 		told.Message = "recipient.not_now"
+	default:
 	}
 	told.Fields = nil
 	for _, f := range e.Fields {

@@ -1,0 +1,52 @@
+package recipient
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Undelivered is a mail that will never arrive, and the certificate it was about.
+type Undelivered struct {
+	Notice
+
+	// Certificate is its UUID.
+	Certificate, FullName string
+}
+
+// maxUndelivered is how far they are counted.
+const maxUndelivered = 1000
+
+// Undelivered gives the latest mails of an institution that failed since a moment,
+// and how many there are, counted up to 1,000.
+func (s *Service) Undelivered(ctx context.Context, institutionID int64, since time.Time, limit int) (list []Undelivered, n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `
+		SELECT count(*) FROM (SELECT 1 FROM notices WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 LIMIT $3) AS counted`,
+		institutionID, db.Micros(since), maxUndelivered).Scan(&n); err != nil {
+		return nil, 0, fmt.Errorf("counting mail that failed: %w", err)
+	}
+	if n == 0 {
+		return nil, 0, nil
+	}
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT c.uuid, c.full_name, n.occasion, n.reason, n.email, n.status, coalesce(n.error, ''), n.created_at, n.updated_at
+		FROM (SELECT certificate_id, occasion, reason, email, status, error, created_at, updated_at FROM notices WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 ORDER BY updated_at DESC LIMIT $3) AS n
+		CROSS JOIN certificates c WHERE c.id = n.certificate_id ORDER BY n.updated_at DESC`, institutionID, db.Micros(since), limit)
+	if err != nil {
+		return nil, 0, fmt.Errorf("reading mail that failed: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var u Undelivered
+		notice, err := scanNotice(rows, &u.Certificate, &u.FullName)
+		if err != nil {
+			return nil, 0, fmt.Errorf("reading mail that failed: %w", err)
+		}
+		u.Notice = *notice
+		list = append(list, u)
+	}
+	return list, n, rows.Err()
+}

@@ -1,0 +1,84 @@
+package panel
+
+import (
+	"context"
+	"errors"
+	"net/http"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/recipient"
+)
+
+// mailStates are the states of mail as people name them.
+var mailStates = map[recipient.Status]status{
+	recipient.Waiting: {"Waits for its batch", "wait"}, recipient.Queued: {"On its way", "wait"}, recipient.Sent: {"Sent", "good"}, recipient.Failed: {"Did not arrive", "bad"},
+	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Not wanted", ""},
+}
+
+// mailReasons say why a mail was written.
+var mailReasons = map[recipient.Reason]string{
+	recipient.Approval: "Told of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
+}
+
+// MailState names the state of a mail.
+func (*certificatePage) MailState(s recipient.Status) status { return mailStates[s] }
+
+// MailReason says why it was written.
+func (*certificatePage) MailReason(r recipient.Reason) string { return mailReasons[r] }
+
+// recorded writes a deed to a certificate into the audit log, in its transaction.
+func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.Then {
+	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+		return audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: c.InstitutionID, At: p.Now(), Action: action, Detail: detail, Subject: audit.Subject{Type: "certificate", ID: c.UUID, Name: c.ReferenceID},
+		})
+	}
+}
+
+// resend mails a certificate again.
+func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.certificatePage(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Mail.Resend(r.Context(), v.Institution().ID, page.C.UUID, p.recorded(audit.CertificateMailed, nil)); err != nil {
+		return p.again(w, r, "certificate.html", page, err)
+	}
+	return p.lead(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
+}
+
+// addressPage is the form with a certificate's address.
+type addressPage struct {
+	Visit *Visit
+	C     *cert.Certificate
+	Email string
+}
+
+// addressForm asks for the right address.
+func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	return p.draw(w, r, "certificate_email.html", &addressPage{v, c, c.Email})
+}
+
+// correctAddress keeps the right address.
+func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	page := &addressPage{v, c, r.PostForm.Get("applicant_email")}
+	_, err = p.Mail.CorrectEmail(r.Context(), v.Institution().ID, c.UUID, page.Email, p.recorded(audit.CertificateAddress, nil))
+	if err == nil {
+		return p.lead(w, r, v, "certificates/"+c.UUID, "address_kept")
+	}
+	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
+		return err
+	}
+	return p.again(w, r, "certificate_email.html", page, err)
+}

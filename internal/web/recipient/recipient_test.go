@@ -1,0 +1,509 @@
+package recipient
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+const base = "https://vault.example"
+
+// hall is the pages in the middleware that they run in.
+type hall struct {
+	t          *testing.T
+	d          *db.DB
+	recipients *recipient.Service
+	certs      *cert.Service
+	handler    http.Handler
+	inst       *account.Institution
+	// person is who is signed in, nil for nobody; recent that they showed it a
+	// moment ago.
+	person *identity.Session
+	recent bool
+	log    bytes.Buffer
+	folder *blob.Folder
+	limit  *limit.Counter
+}
+
+// Person gives who is signed in.
+func (h *hall) Person(*http.Request) (*identity.Session, bool) { return h.person, h.person != nil }
+
+// Require lets through who is signed in.
+func (h *hall) Require(f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if h.person == nil {
+			http.Redirect(w, r, "/sign-in", http.StatusSeeOther)
+			return nil
+		}
+		return f(w, r)
+	}
+}
+
+// RequireRecent lets through who showed a moment ago who they are.
+func (h *hall) RequireRecent(f web.Func) web.Func {
+	return h.Require(func(w http.ResponseWriter, r *http.Request) error {
+		if !h.recent {
+			http.Redirect(w, r, "/account/confirm", http.StatusSeeOther)
+			return nil
+		}
+		return f(w, r)
+	})
+}
+
+func newHall(t *testing.T, perMinute int) *hall {
+	t.Helper()
+	h := &hall{t: t, d: dbtest.Open(t, t.TempDir(), "")}
+	quiet := slog.New(slog.DiscardHandler)
+	ring, err := keyring.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	queue, err := job.New(h.d, job.Config{NodeID: "test", Queues: map[string]int{cert.RecipientQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	languages, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if h.folder, err = blob.NewFolder(t.TempDir()); err != nil {
+		t.Fatal(err)
+	}
+	h.certs = cert.New(cert.Config{
+		DB: h.d, Ring: ring, Blobs: h.folder, Queue: queue, Hooks: webhook.New(h.d, ring, time.Now), Attempts: 1, Now: time.Now, Log: quiet,
+		Recipient: func(ctx context.Context, tx *db.Tx, id int64, email string) (int64, error) {
+			return h.recipients.LookUpTx(ctx, tx, id, email)
+		},
+		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return h.recipients.MovedTx(ctx, tx, c)
+		},
+	})
+	// Without a ring the test can read what is mailed.
+	mailer := mail.New(mail.Config{DB: h.d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: time.Now, Log: quiet})
+	links := web.NewLinks(base, ring, time.Now)
+	accounts := account.New(h.d, time.Now)
+	h.recipients = recipient.New(recipient.Config{
+		DB: h.d, Certs: h.certs, Accounts: accounts, Mailer: mailer, Queue: queue, Catalog: languages, To: links.To, Now: time.Now, Log: quiet,
+	})
+	people, err := identity.New(identity.Config{
+		DB: h.d, Ring: ring, BaseURL: base, Now: time.Now, Log: quiet,
+		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return h.recipients.ForgetTx(ctx, tx, p.ID)
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	site, err := page.NewSite(Assets)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.limit = limit.NewCounter(perMinute, time.Now)
+	log := slog.New(slog.NewJSONHandler(&h.log, nil))
+	pages := &Pages{
+		Site: site, Gate: h, Recipients: h.recipients, People: people, Accounts: accounts, Certs: h.certs, Mailer: mailer, Links: links,
+		Limit: h.limit, BounceToken: "0123456789abcdef", Now: time.Now, Log: log,
+	}
+	inner, err := pages.Handler()
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.handler = web.Wrap(web.Options{Log: log, Now: time.Now}, inner)
+	h.inst = &account.Institution{UUID: uuid.NewString(), Name: "University <b>NWU</b>", Prefix: "NWU"}
+	h.tx(func(tx *db.Tx) error {
+		return tx.QueryRowContext(t.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, 'nwu', $2, 'NWU', 1) RETURNING id`,
+			h.inst.UUID, h.inst.Name).Scan(&h.inst.ID)
+	})
+	return h
+}
+
+func (h *hall) tx(f func(tx *db.Tx) error) {
+	h.t.Helper()
+	if err := h.d.Tx(h.t.Context(), f); err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *hall) exec(query string, args ...any) {
+	h.t.Helper()
+	h.tx(func(tx *db.Tx) error {
+		_, err := tx.ExecContext(h.t.Context(), query, args...)
+		return err
+	})
+}
+
+// approved makes a certificate with files, and mails it.
+func (h *hall) approved(email, title string) *cert.Certificate {
+	h.t.Helper()
+	c, err := h.certs.Upload(h.t.Context(), cert.Upload{
+		Institution: h.inst, Creator: cert.Actor{Type: "token", ID: 1, Name: "Registry"}, Context: cert.SingleUpload,
+		Title: title, FullName: "Ada <i>Obi</i>", Email: email, IssueDate: "2026-06-30",
+		File: &cert.File{Name: "diploma.pdf", Type: seal.PDF, Size: 8, State: []byte{}, Key: h.inst.UUID + "/00/" + uuid.NewString() + ".original"},
+	})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	tail := h.inst.UUID + "/00/" + uuid.NewString() + ".verified"
+	for key, text := range map[string]string{c.File.Key: "original", tail: " and a tail"} {
+		if _, err := h.folder.Put(h.t.Context(), key, strings.NewReader(text)); err != nil {
+			h.t.Fatal(err)
+		}
+	}
+	sum := sha256.Sum256([]byte("original and a tail"))
+	h.exec(`UPDATE certificates SET status = 'approved', approved_at = $1, tail_key = $2, verified_sha256 = $3, verified_size = 19 WHERE id = $4`,
+		db.Micros(time.Now()), tail, sum[:], c.ID)
+	for _, check := range []string{cert.CheckFile, cert.CheckSignature} {
+		h.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 1)`, c.ID, check)
+	}
+	now, err := h.certs.ByCapability(h.t.Context(), c.UUID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.tx(func(tx *db.Tx) error { return h.recipients.MovedTx(h.t.Context(), tx, now) })
+	h.exec(`UPDATE notices SET created_at = 1`)
+	if err := h.recipients.Sweep(h.t.Context()); err != nil {
+		h.t.Fatal(err)
+	}
+	return now
+}
+
+var secret = regexp.MustCompile(base + `/(?:c|unsubscribe)/([A-Z2-7]+)`)
+
+// mailed gives the secrets of the links in the latest mail: to view, and to
+// unsubscribe.
+func (h *hall) mailed() (view, unsubscribe string) {
+	h.t.Helper()
+	var text string
+	if err := h.d.QueryRowContext(h.t.Context(), `SELECT message FROM mails ORDER BY id DESC LIMIT 1`).Scan(&text); err != nil {
+		h.t.Fatal(err)
+	}
+	found := secret.FindAllStringSubmatch(text, -1)
+	return found[0][1], found[len(found)-1][1]
+}
+
+// join makes an account with a proved address and signs it in.
+func (h *hall) join() {
+	h.t.Helper()
+	const email = "ada@example.org"
+	p := identity.Person{Name: "Ada", Email: email, EmailFolded: email, Proved: true}
+	h.tx(func(tx *db.Tx) error {
+		if err := tx.QueryRowContext(h.t.Context(), `INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $2, 'Ada', 1, 1) RETURNING id`,
+			uuid.NewString(), email).Scan(&p.ID); err != nil {
+			return err
+		}
+		return h.recipients.ClaimTx(h.t.Context(), tx, p.ID, email)
+	})
+	h.person = &identity.Session{Person: p}
+}
+
+func (h *hall) send(method, target, body string, header ...string) *httptest.ResponseRecorder {
+	r := httptest.NewRequestWithContext(context.Background(), method, base+target, strings.NewReader(body))
+	r.TLS = &tls.ConnectionState{}
+	r.RemoteAddr = "203.0.113.9:4711"
+	if method == http.MethodPost {
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.handler.ServeHTTP(w, r)
+	return w
+}
+
+func (h *hall) get(target string) *httptest.ResponseRecorder {
+	return h.send(http.MethodGet, target, "")
+}
+
+func (h *hall) post(target string, fields ...string) *httptest.ResponseRecorder {
+	form := url.Values{}
+	for i := 0; i < len(fields); i += 2 {
+		form.Set(fields[i], fields[i+1])
+	}
+	return h.send(http.MethodPost, target, form.Encode(), "Sec-Fetch-Site", "same-origin")
+}
+
+// says checks the status of a page and what it says.
+func (h *hall) says(name string, w *httptest.ResponseRecorder, status int, want ...string) {
+	h.t.Helper()
+	body := w.Body.String()
+	for _, s := range want {
+		if !strings.Contains(body, s) {
+			h.t.Errorf("%s: the page does not say %q", name, s)
+		}
+	}
+	if w.Code != status {
+		h.t.Errorf("%s: %d, not %d: %s", name, w.Code, status, body[:min(len(body), 300)])
+	}
+	if strings.Contains(body, "<b>NWU</b>") || strings.Contains(body, "<i>Obi</i>") {
+		h.t.Errorf("%s: what others wrote became markup", name)
+	}
+}
+
+func TestMailLink(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	c, other := h.approved("ada@example.org", "BSc"), h.approved("eve@example.org", "Other")
+	h.exec(`UPDATE mails SET status = 'sent'`)
+	if err := h.recipients.Resend(t.Context(), h.inst.ID, c.UUID, nil); err != nil {
+		t.Fatal(err)
+	}
+	view, _ := h.mailed()
+	w := h.get("/c/" + view)
+	h.says("the link", w, http.StatusOK, "This certificate is valid", "BSc", "30 June 2026", "/sign-up?email=ada%40example.org&amp;next=%2Faccount", "issueMonth=6", "issueYear=2026")
+	for name, want := range map[string]string{"Referrer-Policy": "no-referrer", "Cache-Control": "no-store", "X-Robots-Tag": "noindex", "Set-Cookie": ""} {
+		if got := w.Header().Get(name); got != want {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+	if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
+		t.Errorf("the policy is %s", policy)
+	}
+	if w.Body.Len() > 15<<10 {
+		t.Errorf("the page has %d bytes", w.Body.Len())
+	}
+	for _, l := range []string{"es", "fr", "de", "pt", "ar", "hi", "zh"} {
+		h.says(l, h.get("/c/"+view+"?lang="+l), http.StatusOK, `lang="`+l+`"`)
+	}
+	h.says("unknown", h.get("/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ"), http.StatusNotFound, "This link shows nothing")
+	h.says("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link shows nothing")
+	for file, want := range map[string]string{"certificate.pdf": "original and a tail", "original": "original"} {
+		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
+		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != sandbox || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %q, %v", file, w.Code, w.Body.String(), w.Header())
+		}
+	}
+	if w := h.get("/c/" + view + "/" + c.UUID + "/tail"); w.Code != http.StatusNotFound {
+		t.Errorf("another file: %d", w.Code)
+	}
+	h.exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
+	h.says("damaged", h.get("/c/"+view), http.StatusOK, "A check did not pass")
+	h.exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
+	h.says("unchecked", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
+	h.exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
+	h.says("revoked", h.get("/c/"+view), http.StatusOK, "Revoked on", "In error")
+	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
+		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
+			t.Errorf("%s after the revocation: %d", file, w.Code)
+		}
+	}
+	if strings.Contains(h.log.String(), view) || strings.Contains(h.log.String(), "example.org") {
+		t.Errorf("the log has a secret: %s", h.log.String())
+	}
+}
+
+// A GET changes nothing, whoever follows it and however often; and what another
+// site sends in somebody's name is refused.
+func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	c := h.approved("ada@example.org", "BSc")
+	view, unsubscribe := h.mailed()
+	h.join()
+	h.recent = true
+	state := func() string {
+		var b strings.Builder
+		for _, table := range []string{"shares", "corrections", "unsubscribes", "allowances", "users", "mails", "mail_links", "notices"} {
+			var n int
+			if err := h.d.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+				t.Fatal(err)
+			}
+			b.WriteString(table + " " + string(rune('0'+n)) + " ")
+		}
+		return b.String()
+	}
+	before := state()
+	for _, target := range []string{
+		"/c/" + view, "/c/" + view + "/" + c.UUID, "/unsubscribe/" + unsubscribe, "/account", "/account/certificates/" + c.UUID, "/account/export", "/account/delete",
+		"/account/deleted",
+	} {
+		for range 2 {
+			if w := h.get(target); w.Code != http.StatusOK {
+				t.Errorf("%s: %d", target, w.Code)
+			}
+		}
+	}
+	forms := map[string]string{
+		"/c/" + view + "/" + c.UUID + "/shares": "label=x", "/c/" + view + "/" + c.UUID + "/correction": "text=x", "/account/certificates/" + c.UUID + "/shares": "label=x",
+		"/account/delete": "confirm=ada@example.org", "/account/export": "",
+	}
+	for target, body := range forms {
+		if w := h.send(http.MethodPost, target, body, "Sec-Fetch-Site", "cross-site"); w.Code != http.StatusForbidden {
+			t.Errorf("%s from another site: %d", target, w.Code)
+		}
+		if w := h.get(target); target != "/account/delete" && target != "/account/export" && w.Code != http.StatusMethodNotAllowed && w.Code != http.StatusNotFound {
+			t.Errorf("GET %s: %d", target, w.Code)
+		}
+	}
+	if got := state(); got != before {
+		t.Errorf("it changed from %s to %s", before, got)
+	}
+}
+
+func TestSharing(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	c := h.approved("ada@example.org", "BSc")
+	theirs := h.approved("eve@example.org", "Other")
+	h.join()
+	mine := "/account/certificates/" + c.UUID
+	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
+	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
+		t.Errorf("another's is shared: %d", w.Code)
+	}
+	h.says("a bad day", h.post(mine+"/shares", "label", "kept", "expires", "2020-01-01"), http.StatusUnprocessableEntity,
+		"The last day must be", `href="#expires"`, `value="kept"`, `aria-invalid="true"`)
+	h.says("in another language", h.post(mine+"/shares?lang=de", "expires", "x"), http.StatusUnprocessableEntity, "Der letzte Tag muss")
+	link := regexp.MustCompile(`href="https://vault\.example(/s/[A-Z2-7]{26})"`)
+	var links []string
+	for _, listed := range []string{"unlisted", "public"} {
+		w := h.post(mine+"/shares", "label", "for <b>them</b>", "listed", listed)
+		h.says("made", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
+		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
+	}
+	h.person = nil // others
+	for i, path := range links {
+		w := h.get(path)
+		h.says("shared", w, http.StatusOK, "This certificate is valid", "BSc")
+		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
+			t.Errorf("link %d: %v", i, w.Header())
+		}
+		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") {
+			t.Errorf("link %d shows the address or the original", i)
+		}
+		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != "original and a tail" {
+			t.Errorf("the file of link %d: %d", i, w.Code)
+		}
+		if w := h.get(path + "/original"); w.Code != http.StatusNotFound {
+			t.Errorf("the original of link %d: %d", i, w.Code)
+		}
+	}
+	for _, target := range []string{"/account", mine, mine + "/certificate.pdf", "/account/export", "/account/delete"} {
+		if w := h.get(target); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
+			t.Errorf("%s for nobody: %d", target, w.Code)
+		}
+	}
+}
+
+func TestWalletPage(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	h.join()
+	h.says("empty", h.get("/account"), http.StatusOK, "No certificates yet", "ada@example.org")
+	h.approved("ada@example.org", "BSc")
+	for i := range recipient.WalletPage {
+		h.approved("ada@example.org", "Course "+string(rune('A'+i)))
+	}
+	h.says("first", h.get("/account"), http.StatusOK, "Certificates: 25", "Page 1 of 2", "page=2")
+	h.says("second", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
+	h.says("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
+	h.says("a filter that finds nothing", h.get("/account?search=zzz"), http.StatusOK, "No certificate fits this filter", "Show all")
+	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {
+		h.says(q, h.get("/account"+q), http.StatusOK, "Certificates: 25")
+	}
+	h.says("too long", h.get("/account?search="+strings.Repeat("x", 300)), http.StatusUnprocessableEntity, "the search is too long")
+}
+
+func TestEndOfAnAccount(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	h.approved("ada@example.org", "BSc")
+	h.join()
+	for target, form := range map[string]string{"/account/delete": "confirm=ada@example.org", "/account/export": ""} {
+		if w := h.send(http.MethodPost, target, form, "Sec-Fetch-Site", "same-origin"); w.Header().Get("Location") != "/account/confirm" {
+			t.Errorf("%s long after the sign-in: %d", target, w.Code)
+		}
+	}
+	h.recent = true
+	w := h.post("/account/export")
+	if w.Code != http.StatusOK || w.Header().Get("Content-Type") != "application/zip" || !strings.HasPrefix(w.Body.String(), "PK") {
+		t.Errorf("export: %d, %v", w.Code, w.Header())
+	}
+	h.says("asked", h.get("/account/delete"), http.StatusOK, "Your certificates (1)", "ada@example.org")
+	h.says("the wrong address", h.post("/account/delete", "confirm", "eve@example.org"), http.StatusUnprocessableEntity, "This is not the address")
+	w = h.post("/account/delete", "confirm", " ADA@example.org ")
+	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/account/deleted" {
+		t.Errorf("deleted: %d %s", w.Code, w.Body.String())
+	}
+	var n int
+	if err := h.d.QueryRowContext(t.Context(), `SELECT count(*) FROM users`).Scan(&n); err != nil || n != 0 {
+		t.Errorf("%d accounts, %v", n, err)
+	}
+}
+
+func TestUnsubscribePage(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	h.approved("ada@example.org", "BSc")
+	_, link := h.mailed()
+	h.says("asked", h.get("/unsubscribe/"+link), http.StatusOK, "No more mail?", "ada@example.org")
+	// A mail program sends neither cookie nor origin (RFC 8058, 3.1).
+	h.says("one click", h.send(http.MethodPost, "/unsubscribe/"+link, "List-Unsubscribe=One-Click"), http.StatusOK, "You get no more mail")
+	h.says("then", h.get("/unsubscribe/"+link), http.StatusOK, "You get no more mail")
+	h.says("again", h.post("/unsubscribe/"+link, "again", "1"), http.StatusOK, "No more mail?")
+	h.says("unknown", h.post("/unsubscribe/X"), http.StatusNotFound, "This link shows nothing")
+}
+
+func TestBounceHook(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	const token = "Bearer 0123456789abcdef"
+	for name, tc := range map[string]struct {
+		path, auth, kind, body string
+		status                 int
+	}{
+		"no token":         {"", "", "application/json", `{}`, http.StatusUnauthorized},
+		"a wrong one":      {"", token + "0", "application/json", `{}`, http.StatusUnauthorized},
+		"nobody's address": {"", token, "application/json", `{"recipient":"x@y.example","status":"5.1.1"}`, http.StatusUnprocessableEntity},
+		"in the path":      {"/0123456789abcdef", "", "application/json", `{"recipient":"x@y.example","status":"5.1.1"}`, http.StatusUnprocessableEntity},
+		"no JSON":          {"", token, "application/json", `{`, http.StatusBadRequest},
+		"no report":        {"", token, "message/rfc822", "To: a@b.example\r\n\r\nhello", http.StatusUnprocessableEntity},
+		"too large":        {"", token, "message/rfc822", strings.Repeat("x", maxReport+1), http.StatusRequestEntityTooLarge},
+	} {
+		if w := h.send(http.MethodPost, "/hooks/bounce"+tc.path, tc.body, "Authorization", tc.auth, "Content-Type", tc.kind); w.Code != tc.status {
+			t.Errorf("%s: %d, not %d: %s", name, w.Code, tc.status, w.Body.String())
+		}
+	}
+	if strings.Contains(h.log.String(), "0123456789abcdef") {
+		t.Error("the log has the token")
+	}
+}
+
+func TestRequestsOfAnAddressAreCounted(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 3)
+	for i := range 5 {
+		w := h.get("/c/GUESS")
+		if want := map[bool]int{true: http.StatusNotFound, false: http.StatusTooManyRequests}[i < 3]; w.Code != want {
+			t.Errorf("request %d: %d", i, w.Code)
+		}
+	}
+}

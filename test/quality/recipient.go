@@ -1,0 +1,169 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+	"net/mail"
+	"net/url"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// owner is the address of the institution's owner, whose wallet is shown.
+const owner = "owner@nwu.example"
+
+var (
+	mailLink        = regexp.MustCompile(`/c/[A-Z2-7]{26}`)
+	unsubscribeLink = regexp.MustCompile(`/unsubscribe/[A-Z2-7]{26}`)
+	shareLink       = regexp.MustCompile(`/s/[A-Z2-7]{26}`)
+)
+
+// recipients names the pages of those who have certificates, which are behind the
+// links that they were mailed.
+func (f *fixture) recipients(ctx context.Context, base, data string, made map[string]*vault.Certificate) error {
+	for page, name := range map[string]string{"mail-link": "valid", "mail-link-revoked": "revoked", "mail-link-long": "long", "mail-link-arabic": "arabic"} {
+		text, err := awaitMail(ctx, data, made[name].CertificateTitle)
+		if err != nil {
+			return err
+		}
+		link := base + mailLink.FindString(text)
+		f.add(page, link, http.StatusOK)
+		if page != "mail-link" {
+			continue
+		}
+		f.Pages[len(f.Pages)-1].Scored = true
+		f.add("unsubscribe", base+unsubscribeLink.FindString(text), http.StatusOK)
+		if err := f.share(ctx, base, link+"/"+made[name].UUID); err != nil {
+			return err
+		}
+	}
+	f.add("link-nothing", base+"/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ", http.StatusNotFound)
+	f.add("account-deleted", base+"/account/deleted", http.StatusOK)
+	return nil
+}
+
+// owned makes certificates of the institution's owner.
+func (f *fixture) owned(ctx context.Context) error {
+	for _, title := range []string{"Bachelor of Laws", "Certificate of Completion of the Advanced Professional Training Programme"} {
+		a, err := f.client.Upload(ctx, vault.NewForm(title, "Olga Owner", owner, "diploma.pdf", f.sample))
+		if err != nil || a.Status != http.StatusCreated {
+			return fmt.Errorf("uploading: %+v, %w", a, err)
+		}
+		made, err := a.Certificate()
+		if err != nil {
+			return err
+		}
+		if _, err := f.client.Await(ctx, made.UUID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// wallet names the pages of an account: without certificates, then with some.
+func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
+	session, err := v.SignIn(ctx, owner, vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	// A link that was mailed proves the address, which claims them.
+	client, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	if a, err := client.PostForm(ctx, "/sign-in/link", url.Values{"email": {owner}}); err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("asking for a link: %+v, %w", a, err)
+	}
+	text, err := awaitMail(ctx, v.Data, v.URL+"/sign-in/link/")
+	if err != nil {
+		return err
+	}
+	_, link, _ := strings.Cut(text, v.URL+"/sign-in/link/")
+	if a, err := client.PostForm(ctx, "/sign-in/link/"+strings.Fields(link)[0], url.Values{}); err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("using a link: %+v, %w", a, err)
+	}
+	for name, path := range map[string]string{
+		"wallet": "/account", "wallet-none": "/account?search=none", "export": "/account/export", "delete": "/account/delete",
+	} {
+		p := f.add(name, v.URL+path, http.StatusOK)
+		p.Session, p.Heavy = session, true
+	}
+	return nil
+}
+
+// share makes a link for others.
+func (f *fixture) share(ctx context.Context, base, page string) error {
+	r, err := f.client.Request(ctx, http.MethodPost, strings.TrimPrefix(page, base)+"/shares", strings.NewReader("label=Application&listed=unlisted"))
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+	a, err := f.client.Send(r)
+	if err != nil || a.Status != http.StatusOK {
+		return fmt.Errorf("making a link: %+v, %w", a, err)
+	}
+	f.add("share", base+shareLink.FindString(string(a.Body)), http.StatusOK).Scored = true
+	return nil
+}
+
+// awaitMail waits for the mail that names a title, and gives its text.
+func awaitMail(ctx context.Context, data, title string) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, mailTime)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		files, err := filepath.Glob(filepath.Join(data, "outbox", "*.eml"))
+		if err != nil {
+			return "", err
+		}
+		for _, file := range files {
+			text, err := mailText(file)
+			if err != nil {
+				return "", err
+			}
+			if strings.Contains(text, title) {
+				return text, nil
+			}
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return "", fmt.Errorf("no mail tells of %s", title)
+		}
+	}
+}
+
+// mailText gives the plain text of a message.
+func mailText(file string) (text string, err error) {
+	content, err := os.Open(file)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, content.Close()) }()
+	m, err := mail.ReadMessage(content)
+	if err != nil {
+		return "", err
+	}
+	_, params, err := mime.ParseMediaType(m.Header.Get("Content-Type"))
+	if err != nil {
+		return "", err
+	}
+	parts := multipart.NewReader(m.Body, params["boundary"])
+	part, err := parts.NextPart()
+	if err != nil {
+		return "", err
+	}
+	body, err := io.ReadAll(part)
+	return string(body), err
+}
