@@ -237,7 +237,10 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return f.work(ctx, second, inst.Slug, session, made)
+	if err := f.work(ctx, second, inst.Slug, session, made); err != nil {
+		return err
+	}
+	return f.programs(ctx, second, inst.Slug)
 }
 
 // public lets the public see what it can be let see.
