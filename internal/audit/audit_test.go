@@ -263,9 +263,9 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%v, %v", d, err)
 	}
 	d, err := audit.Changes(settings{"x", []int{1}}, settings{"y", []int{1}})
-	text, _ := json.Marshal(d)
-	if err != nil || string(text) != `{"A":{"from":"x","to":"y"}}` {
-		t.Errorf("%s, %v", text, err)
+	text, failed := json.Marshal(d)
+	if err != nil || failed != nil || string(text) != `{"A":{"from":"x","to":"y"}}` {
+		t.Errorf("%s, %v, %v", text, err, failed)
 	}
 }
 

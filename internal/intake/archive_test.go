@@ -66,8 +66,8 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		zipFile{FileHeader: link, content: []byte("/etc/passwd")},
 		zipFile{FileHeader: encrypted, content: samplePDF()},
 		entry("nested.zip", packed(t, entry("a.pdf", samplePDF()))),
-		entry("bomb.pdf", bytes.Repeat([]byte{0}, 8<<20)),
-		entry("large.pdf", bytes.Repeat([]byte{0}, 21<<20)),
+		entry("bomb.pdf", make([]byte, 8<<20)),
+		entry("large.pdf", make([]byte, 21<<20)),
 		entry("list.xlsx", []byte("PK")),
 		entry("empty.pdf", nil),
 		entry("__MACOSX/._plain.pdf", []byte{0}),
@@ -172,7 +172,6 @@ func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 		}
 		var rounds int
 		for done := false; !done; rounds++ {
-			k.ok(k.d.Tx(t.Context(), func(tx *db.Tx) error { return nil }))
 			ended := make(chan error, 2)
 			for range 2 {
 				go func() {

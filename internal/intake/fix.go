@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -46,9 +47,7 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 		plain := &Row{Number: row.Number, Cells: row.Cells}
 		plain.read(&d.Mapping, review.Order)
 		fixed := map[sheet.Column]string{}
-		for column, text := range row.Fixed {
-			fixed[column] = text
-		}
+		maps.Copy(fixed, row.Fixed)
 		for column, text := range texts {
 			if text = strings.TrimSpace(text); text == plain.Value(column) {
 				delete(fixed, column)
@@ -128,7 +127,7 @@ func (v *Review) WriteErrors(out io.Writer) error {
 		}
 		cells := make([]string, len(v.Header))
 		copy(cells, row.Cells)
-		if err := w.Write(append(cells, strconv.Itoa(row.Number), strings.Join(wrong, " "))...); err != nil {
+		if err := w.Write(slices.Concat(cells, []string{strconv.Itoa(row.Number), strings.Join(wrong, " ")})...); err != nil {
 			return err
 		}
 	}

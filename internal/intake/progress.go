@@ -217,7 +217,9 @@ func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(ref
 		return err
 	}
 	w := sheet.NewWriter(out)
-	if err := w.Write(append(slices.Clone(d.Header), "Row in the list", "Result", "Reference id", "Verification address", "Certificate", "Error", "Existing certificate")...); err != nil {
+	if err := w.Write(slices.Concat(d.Header, []string{
+		"Row in the list", "Result", "Reference id", "Verification address", "Certificate", "Error", "Existing certificate",
+	})...); err != nil {
 		return err
 	}
 	for _, r := range results {
@@ -227,7 +229,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(ref
 		if r.ReferenceID != "" {
 			address = verifyURL(r.ReferenceID)
 		}
-		if err := w.Write(append(cells, strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, r.Error, r.ExistingUUID)...); err != nil {
+		if err := w.Write(slices.Concat(cells, []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, r.Error, r.ExistingUUID})...); err != nil {
 			return err
 		}
 	}

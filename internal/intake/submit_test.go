@@ -230,7 +230,7 @@ func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
 func TestTenThousandRows(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
-	text := strings.ReplaceAll(rows(sheet.MaxRows), "\n", "\n")
+	text := rows(sheet.MaxRows)
 	draft := k.create()
 	k.file(draft, "one.pdf")
 	k.ok(k.TakeList(t.Context(), draft, "all.csv", strings.NewReader(text)))

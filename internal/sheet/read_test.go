@@ -68,10 +68,10 @@ func TestListsOfAllProgramsReadTheSame(t *testing.T) {
 	}
 }
 
-func workbook(t *testing.T, make func(f *excelize.File)) []byte {
+func workbook(t *testing.T, change func(f *excelize.File)) []byte {
 	t.Helper()
 	f := excelize.NewFile()
-	make(f)
+	change(f)
 	var b bytes.Buffer
 	if err := f.Write(&b); err != nil {
 		t.Fatal(err)

@@ -34,15 +34,15 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	}
 	options := append(chromedp.DefaultExecAllocatorOptions[:],
 		chromedp.ExecPath(path), chromedp.NoSandbox, chromedp.IgnoreCertErrors, chromedp.WindowSize(1280, 900), chromedp.Flag("accept-lang", "en"))
-	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...) //nolint:govet // it lives as long as the process
-	browser, _ := chromedp.NewContext(allocator)                                //nolint:govet // as well
+	allocator, _ := chromedp.NewExecAllocator(context.Background(), options...)
+	browser, _ := chromedp.NewContext(allocator)
 	return browser, chromedp.Do(browser)
 })
 
 // tab is a person's browser: it shares no cookie with that of another test.
 type tab struct {
 	t    *testing.T
-	ctx  context.Context
+	ctx  context.Context //nolint:containedctx // it is what the browser's tab is known by
 	base string
 }
 

@@ -116,7 +116,7 @@ func TestRegistrar(t *testing.T) {
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
-		eventually(t, time.Minute, "the ZIP is unpacked", func() bool {
+		eventually(t, 4*time.Minute, "the ZIP is unpacked", func() bool {
 			b.open(draft + "/rows?show=problems")
 			return !strings.Contains(b.words(), "still being unpacked")
 		})

@@ -233,7 +233,17 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.people(ctx, second); err != nil {
 		return err
 	}
-	return f.office(ctx, second, inst.Slug, made)
+	if err := f.office(ctx, second, inst.Slug, made); err != nil {
+		return err
+	}
+	session, err := second.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	if err := f.work(ctx, second, inst.Slug, session, made); err != nil {
+		return err
+	}
+	return f.programs(ctx, second, inst.Slug)
 }
 
 // public lets the public see what it can be let see.

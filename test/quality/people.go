@@ -46,7 +46,7 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 		p := f.add(name, v.URL+path, http.StatusOK)
 		p.Session, p.Heavy = session, true
 	}
-	return nil
+	return f.access(ctx, v, client)
 }
 
 // signUpLink asks for a link to sign up and reads it in the outbox.
@@ -59,6 +59,12 @@ func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error
 	if err != nil || a.Status != http.StatusSeeOther {
 		return "", fmt.Errorf("asking to sign up: %+v, %w", a, err)
 	}
+	return mailed(ctx, v, "/sign-up/")
+}
+
+// mailed waits for a mail in the outbox that holds a link below a path, and gives
+// the link.
+func mailed(ctx context.Context, v *vault.Vault, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -75,8 +81,8 @@ func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error
 			}
 			// Quoted-printable breaks long lines by a = at their end (RFC 2045, 6.7).
 			whole := strings.ReplaceAll(string(text), "=\r\n", "")
-			if _, after, ok := strings.Cut(whole, v.URL+"/sign-up/"); ok {
-				return v.URL + "/sign-up/" + strings.Fields(after)[0], nil
+			if _, after, ok := strings.Cut(whole, v.URL+path); ok {
+				return v.URL + path + strings.Fields(after)[0], nil
 			}
 		}
 		select {

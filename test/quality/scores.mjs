@@ -16,7 +16,8 @@ export async function judgeScores(plan, { runs, categories }) {
     for (let i = 0; i < runs; i++) {
       // A page that shows a certificate keeps search engines off on purpose.
       const skipAudits = page.indexed ? [] : ["is-crawlable"];
-      const { lhr } = await lighthouse(page.url, { port: chrome.port, onlyCategories: categories, skipAudits, logLevel: "error", output: "json" });
+      const extraHeaders = page.session ? { Cookie: `__Host-session=${page.session}` } : undefined;
+      const { lhr } = await lighthouse(page.url, { port: chrome.port, onlyCategories: categories, skipAudits, extraHeaders, logLevel: "error", output: "json" });
       results.push(lhr);
     }
     const line = [];

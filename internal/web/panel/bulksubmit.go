@@ -138,8 +138,8 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 		if err != nil {
 			return p.whole(r, err)
 		}
-		event := fmt.Sprintf(`{"percent":%d,"done":%d,"total":%d,"approved":%d,"failed":%d,"rejected":%d,"finished":%t,"rest":%q}`, progress.Percent(), progress.Done(), progress.Total,
-			progress.Approved, progress.Failed, progress.Rejected+progress.Refused, progress.Finished(), rest(progress))
+		event := fmt.Sprintf(`{"percent":%d,"done":%d,"total":%d,"approved":%d,"failed":%d,"rejected":%d,"finished":%t,"rest":%q}`,
+			progress.Percent(), progress.Done(), progress.Total, progress.Approved, progress.Failed, progress.Rejected+progress.Refused, progress.Finished(), rest(progress))
 		if event == last {
 			event = ""
 		} else {
@@ -150,10 +150,10 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 			event = ": \n\n" // keeps what is between from closing the connection
 		}
 		if _, err := w.Write([]byte(event)); err != nil {
-			return nil //nolint:nilerr // nobody listens any more
+			return nil // nobody listens any more
 		}
 		if err := c.Flush(); err != nil || progress.Finished() {
-			return nil //nolint:nilerr // nobody listens any more
+			return nil // nobody listens any more
 		}
 		select {
 		case <-ctx.Done():

@@ -63,7 +63,8 @@ var modes = map[seal.Mode]string{
 
 // sources say how a certificate came in.
 var sources = map[cert.TriggerContext]string{
-	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel", cert.PanelBulkUpload: "in a bulk upload in the panel",
+	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel",
+	cert.PanelBulkUpload: "in a bulk upload in the panel",
 }
 
 // checkNames are the checks as people name them.

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"net/http"
@@ -18,64 +19,116 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// samples makes a record for each {name} in the paths of routes.
-func (o *office) samples(t *testing.T, inst account.Institution) map[string]string {
+// samples makes records for the {name}s in the paths of routes, each when it is
+// asked for first.
+type samples struct {
+	t    *testing.T
+	o    *office
+	inst account.Institution
+	made map[string]string
+}
+
+func (o *office) samples(t *testing.T, inst account.Institution) *samples {
 	t.Helper()
-	made, _, err := o.panel.Tokens.Create(t.Context(), inst.ID, "Sample", token.All, nil)
-	if err != nil {
-		t.Fatal(err)
+	return &samples{t, o, inst, map[string]string{"institution": inst.Slug, "row": "2"}}
+}
+
+// under gives the same records under the name of another institution.
+func (s *samples) under(slug string) *samples {
+	made := maps.Clone(s.made)
+	made["institution"] = slug
+	return &samples{s.t, s.o, s.inst, made}
+}
+
+// of gives the record of a name.
+func (s *samples) of(name string) string {
+	if one, ok := s.made[name]; ok {
+		return one
 	}
-	hook, _, err := o.panel.Hooks.Create(t.Context(), inst.ID, "https://hooks.example.org/path", nil)
+	one, err := s.make(name)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatalf("a sample of %s: %v", name, err)
 	}
-	delivery, err := o.panel.Hooks.Test(t.Context(), inst.ID, hook.UUID, webhook.Approved)
-	if err != nil {
-		t.Fatal(err)
+	s.made[name] = one
+	return one
+}
+
+func (s *samples) make(name string) (string, error) {
+	ctx, o, id := s.t.Context(), s.o, s.inst.ID
+	switch name {
+	case "token":
+		made, _, err := o.panel.Tokens.Create(ctx, id, "Sample", token.All, nil)
+		if err != nil {
+			return "", err
+		}
+		return strconv.FormatInt(made.ID, 10), nil
+	case "webhook":
+		hook, _, err := o.panel.Hooks.Create(ctx, id, "https://hooks.example.org/path", nil)
+		if err != nil {
+			return "", err
+		}
+		return hook.UUID, nil
+	case "delivery":
+		delivery, err := o.panel.Hooks.Test(ctx, id, s.of("webhook"), webhook.Approved)
+		return strconv.FormatInt(delivery, 10), err
+	case "member":
+		o.guests++
+		member, err := o.panel.Accounts.AddMember(ctx, id, account.NewMember{
+			Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
+		})
+		if err != nil {
+			return "", err
+		}
+		return member.UUID, nil
+	case "invitation":
+		return o.invitation(s.t, s.inst)
+	case "secret":
+		s.of("invitation")
+		return o.secret(s.t), nil
+	case "task":
+		deed, err := o.panel.Certs.Begin(ctx, id, cert.NewDeed{Kind: cert.RetryMany})
+		if err != nil {
+			return "", err
+		}
+		return deed.UUID, nil
+	case "certificate":
+		return o.approved(s.inst).UUID, nil
+	case "upload":
+		return o.staged(s.inst), nil
+	case "draft":
+		return o.draft(s.inst).UUID, nil
 	}
+	return "", errors.New("nobody knows how to make one")
+}
+
+// invitation makes one that is open.
+func (o *office) invitation(t *testing.T, inst account.Institution) (string, error) {
+	t.Helper()
 	o.guests++
-	member, err := o.panel.Accounts.AddMember(t.Context(), inst.ID, account.NewMember{
-		Email: fmt.Sprintf("member%d@example.org", o.guests), Name: "Sample", Role: account.Issuer,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
 	// The samples before must not use up what may be open.
 	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
 	}); err != nil {
-		t.Fatal(err)
+		return "", err
 	}
 	invitation, err := o.panel.Invitations.Invite(t.Context(), account.Installation, inst.ID, account.NewInvitation{
 		Email: fmt.Sprintf("guest%d@example.org", o.guests), Role: account.Issuer,
 	})
 	if err != nil {
-		t.Fatal(err)
+		return "", err
 	}
-	deed, err := o.panel.Certs.Begin(t.Context(), inst.ID, cert.NewDeed{Kind: cert.RetryMany})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return map[string]string{
-		"upload": o.staged(inst), "draft": o.draft(inst).UUID, "row": "2",
-		"institution": inst.Slug, "token": strconv.FormatInt(made.ID, 10), "webhook": hook.UUID, "delivery": strconv.FormatInt(delivery, 10),
-		"certificate": o.approved(inst).UUID, "task": deed.UUID, "member": member.UUID, "invitation": invitation.UUID, "secret": o.secret(t),
-	}
+	return invitation.UUID, nil
 }
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
 // path fills a route's path.
-func path(t *testing.T, pattern string, samples map[string]string) (method, target string) {
+func path(t *testing.T, pattern string, samples *samples) (method, target string) {
 	t.Helper()
 	method, target, _ = strings.Cut(pattern, " ")
 	return method, placeholder.ReplaceAllStringFunc(target, func(name string) string {
-		sample, ok := samples[strings.Trim(name, "{}")]
-		if !ok {
-			t.Fatalf("%s needs a sample of %s", pattern, name)
-		}
-		return sample
+		return samples.of(strings.Trim(name, "{}"))
 	})
 }
 
@@ -112,9 +165,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 				t.Errorf("%s as %s of another institution: %d %s", one.pattern, who, w.Code, words(t, w))
 			}
 			// The record of another institution under the name of one's own.
-			mixed := maps.Clone(others)
-			mixed["institution"] = o.mine.Slug
-			if method, target = path(t, one.pattern, mixed); allowed && strings.Count(one.pattern, "{") > 1 {
+			if method, target = path(t, one.pattern, others.under(o.mine.Slug)); allowed && strings.Count(one.pattern, "{") > 1 {
 				if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s on another institution's record: %d %s", one.pattern, who, w.Code, words(t, w))
 				}

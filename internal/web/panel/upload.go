@@ -26,8 +26,6 @@ const (
 	maxUpload = 24 << 20
 	// uploadTime bounds how long one file may take to come in.
 	uploadTime = 10 * time.Minute
-	// maxFormField bounds a text field of such a form.
-	maxFormField = 64 << 10
 )
 
 var errUpload = fault.New(fault.BadRequest, "The upload broke off. Please try again.")

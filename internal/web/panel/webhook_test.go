@@ -227,7 +227,7 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 	says(t, "no such event", o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {"x"}}), http.StatusUnprocessableEntity, "There is no event")
 	o.exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 2, finished_at = $1`, db.Micros(o.at))
 	for i, answer := range []string{
-		`'answered', NULL, 500, '{"Server": ["<b>nginx"]}', '<script>alert(1)</script>'`, `'timeout', 'There was no complete answer within 15 s.', NULL, NULL, ''`,
+		`'answered', NULL, 500, '{"Server": ["<b>nginx"]}', '<script>alert(1)</script>'`, `'timeout', 'There was no complete answer within 15 s.', NULL, '{}', NULL`,
 	} {
 		o.exec(`INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, status_code, response_headers, response_body, url, request_headers, truncated)
 			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+answer+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.at))

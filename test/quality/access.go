@@ -1,0 +1,42 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// access lists the pages about members, the audit log and the installation, as
+// their owner sees them, who is an operator too.
+func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
+	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
+	if err != nil || res.Code != 0 {
+		return fmt.Errorf("operator add: %s%s, %w", res.Stdout, res.Stderr, err)
+	}
+	const panel = "/panel/northern-western-university"
+	a, err := owner.PostForm(ctx, panel+"/members/invite", url.Values{"email": {"guest@nwu.example"}, "role": {"issuer"}, "language": {"ar"}})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("inviting: %+v, %w", a, err)
+	}
+	link, err := mailed(ctx, v, "/invitation/")
+	if err != nil {
+		return err
+	}
+	// The header that lets mail programs decline has it too.
+	link, _, _ = strings.Cut(link, "/decline")
+	f.add("invitation", link, http.StatusOK).Heavy = true
+	f.add("invitation-over", v.URL+"/invitation/none", http.StatusNotFound).Heavy = true
+	for _, one := range []struct{ name, path string }{
+		{"members", panel + "/members"}, {"members-invite", panel + "/members/invite"}, {"leave", panel + "/leave"},
+		{"audit", panel + "/audit"}, {"audit-nothing", panel + "/audit?actor=nobody"}, {"operator", "/operator"},
+		{"operator-institutions", "/operator/institutions"}, {"operator-institution-new", "/operator/institutions/new"}, {"operator-audit", "/operator/audit"},
+	} {
+		p := f.add(one.name, v.URL+one.path, http.StatusOK)
+		p.Session, p.Heavy = owner.Session, true
+	}
+	return nil
+}

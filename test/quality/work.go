@@ -1,0 +1,79 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// work lists the pages of the vault at work, as the owner sees them.
+func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string, made map[string]*vault.Certificate) error {
+	c, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	c.Session = session
+	panel := "/panel/" + slug
+	upload, err := f.sendFile(ctx, c, panel+"/upload", "file", "diploma.pdf", f.sample)
+	if err != nil {
+		return err
+	}
+	a, err := c.PostForm(ctx, panel+"/bulk", url.Values{})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("beginning a bulk upload: %+v, %w", a, err)
+	}
+	draft := a.Header.Get("Location")
+	list := "Title,Full name,Email,File,Issue date\nBSc Physics,Amina Okafor,amina@example.org,diploma.pdf,2026-06-30\nBSc Physics,Chen Wei,nobody,chen.pdf,30.06.2026\n"
+	if _, err := f.sendFile(ctx, c, draft+"/list", "list", "class of 2026.csv", []byte(list)); err != nil {
+		return err
+	}
+	if _, err := f.sendFile(ctx, c, draft+"/files", "files", "diploma.pdf", f.sample); err != nil {
+		return err
+	}
+	a, err = c.PostForm(ctx, draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}, "issue_date": {"4"}})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return fmt.Errorf("saving columns: %+v, %w", a, err)
+	}
+	for name, path := range map[string]string{
+		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=nobody+at+all", "certificate": panel + "/certificates/" + made["valid"].UUID,
+		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
+		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
+		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-submit": draft + "/submit", "batches": panel + "/batches",
+	} {
+		p := f.add(name, v.URL+path, http.StatusOK)
+		p.Session, p.Heavy = session, true
+	}
+	return nil
+}
+
+// sendFile sends a form with one file, and gives the address that it leads to.
+func (f *fixture) sendFile(ctx context.Context, c *vault.Client, target, field, name string, content []byte) (string, error) {
+	var b bytes.Buffer
+	form := multipart.NewWriter(&b)
+	part, err := form.CreateFormFile(field, name)
+	if err != nil {
+		return "", fmt.Errorf("writing a form: %w", err)
+	}
+	if _, err := part.Write(content); err != nil {
+		return "", fmt.Errorf("writing a form: %w", err)
+	}
+	if err := form.Close(); err != nil {
+		return "", fmt.Errorf("writing a form: %w", err)
+	}
+	req, err := c.Request(ctx, http.MethodPost, target, &b)
+	if err != nil {
+		return "", err
+	}
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	a, err := c.Send(req)
+	if err != nil || a.Status != http.StatusSeeOther {
+		return "", fmt.Errorf("sending %s: %+v, %w", strings.TrimSpace(name), a, err)
+	}
+	return a.Header.Get("Location"), nil
+}
