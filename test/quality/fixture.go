@@ -233,6 +233,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.people(ctx, second); err != nil {
 		return err
 	}
+	if err := f.office(ctx, second, inst.Slug, made); err != nil {
+		return err
+	}
 	session, err := second.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
 		return err

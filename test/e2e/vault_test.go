@@ -1,0 +1,80 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// A registrar finds a certificate, corrects its address, revokes it having seen
+// what the public will read, and the public reads just that; all of it without a
+// script.
+func TestCertificatesInBrowser(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		c, _ := f.approved(t, "ada")
+		b := f.enter(t)
+		b.scriptless()
+		at := "/panel/" + f.institution.Slug
+		b.open(at)
+		b.see("Dashboard", "1 Approved", "As a table", "Nothing needs you")
+		b.photograph("dashboard")
+		b.press("Certificates")
+		b.at(at + "/certificates")
+		b.fill("q", c.ReferenceID)
+		b.press("Show")
+		b.see("Clear", "All 1", c.ReferenceID)
+		b.open(at + "/certificates/" + c.UUID)
+		b.see("What the public sees now", "This certificate is valid", "Mail")
+		b.photograph("certificate")
+		b.press("Check it now")
+		b.see("Signed by", "Signer is trusted Yes")
+		b.press("Correct the address")
+		b.fill("applicant_email", "corrected@example.net")
+		b.press("Correct the address")
+		b.see("The address was corrected.", "corrected@example.net")
+		b.press("Revoke")
+		b.fill("reason", "The thesis was withdrawn.")
+		b.press("Look at it again")
+		b.see("has taken this certificate back. It is no longer valid.", "The thesis was withdrawn.")
+		b.photograph("revoke")
+		b.press("Revoke the certificate of")
+		b.see("The certificate was revoked.", "By Owner")
+		b.open("/verify/" + c.ReferenceID)
+		b.see("has taken this certificate back. It is no longer valid.", "The thesis was withdrawn.")
+	})
+}
+
+// What is set in the panel holds on public pages, and a new key signs.
+func TestSettingsInBrowser(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	b := f.enter(t)
+	b.scriptless()
+	at := "/panel/" + f.institution.Slug + "/settings"
+	b.open(at)
+	b.fill("name", "Northern Lights University")
+	b.press("Keep these settings")
+	b.see("The settings were kept.")
+	b.press("What the public sees")
+	b.fill("contact", "registry@nwu.example")
+	b.press("Keep these settings")
+	b.see("The settings were kept.")
+	b.press("Signing key")
+	b.see("The key that signs now", "Download root.pem")
+	b.press("Make a new signing key")
+	b.see("This cannot be undone")
+	b.press("Make a new signing key")
+	b.see("The new signing key is in use.", "Keys before")
+	c, _ := f.approved(t, "ada")
+	b.open("/verify/" + c.ReferenceID)
+	b.see("This certificate is valid", "Northern Lights University", "registry@nwu.example")
+	a, err := f.as(t, "").Get(t.Context(), vault.CertificatesPath)
+	if err != nil || a.Status != http.StatusUnauthorized {
+		t.Errorf("%+v, %v", a, err)
+	}
+}

@@ -1,0 +1,36 @@
+package main
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// office lists pages of the panel that show certificates, as the owner of the
+// institution sees them.
+func (f *fixture) office(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
+	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	at := v.URL + "/panel/" + slug
+	certificates := at + "/certificates"
+	for _, p := range []struct {
+		name, address string
+		status        int
+	}{
+		{"dashboard", at, http.StatusOK}, {"dashboard-year", at + "?days=365", http.StatusOK},
+		{"certificates", certificates, http.StatusOK}, {"certificates-none", certificates + "?q=nobody", http.StatusOK},
+		{"certificates-problem", certificates + "?from=2026-13-01", http.StatusUnprocessableEntity},
+		{"certificate", certificates + "/" + made["valid"].UUID + "?signature=1", http.StatusOK}, {"certificate-revoked", certificates + "/" + made["revoked"].UUID, http.StatusOK},
+		{"certificate-damaged", certificates + "/" + made["damaged"].UUID, http.StatusOK}, {"certificate-arabic", certificates + "/" + made["arabic"].UUID, http.StatusOK},
+		{"certificate-revoke", certificates + "/" + made["valid"].UUID + "/revoke", http.StatusOK}, {"certificate-email", certificates + "/" + made["valid"].UUID + "/email", http.StatusOK},
+		{"settings", at + "/settings", http.StatusOK}, {"settings-public", at + "/settings/public", http.StatusOK}, {"settings-stamps", at + "/settings/stamps", http.StatusOK},
+		{"settings-keys", at + "/settings/keys", http.StatusOK}, {"settings-key-rotate", at + "/settings/keys/rotate", http.StatusOK},
+	} {
+		page := f.add(p.name, p.address, p.status)
+		page.Session, page.Heavy = session, true
+	}
+	return nil
+}
