@@ -127,11 +127,11 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	if len(f.Statuses) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates is in a status that allows this.")
 	}
-	text, err := json.Marshal(Choice{Selected: slices.Compact(n.Selected), Filter: f})
+	text, err := json.Marshal(Choice{Selected: slices.Compact(n.Selected), Filter: f}) //nolint:musttag // it is read by this very type, and for as long as the deed takes
 	if err != nil {
 		return nil, fmt.Errorf("writing a deed: %w", err)
 	}
-	actor, err := json.Marshal(audit.By(ctx))
+	actor, err := json.Marshal(audit.By(ctx)) //nolint:musttag // it is read by this very type, and for as long as the deed takes
 	if err != nil {
 		return nil, fmt.Errorf("writing a deed: %w", err)
 	}
@@ -164,7 +164,7 @@ func scanDeed(row interface{ Scan(dest ...any) error }) (*Deed, error) {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
-	if err := errors.Join(json.Unmarshal([]byte(text), &d.about), json.Unmarshal([]byte(actor), &d.actor)); err != nil {
+	if err := errors.Join(json.Unmarshal([]byte(text), &d.about), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // as above
 		return nil, fmt.Errorf("reading a deed: %w", err)
 	}
 	return d, nil

@@ -17,10 +17,10 @@ import (
 )
 
 const (
-	// MaxPack is how many certificates one archive of verified PDFs can have, and
-	// MaxPackSize how many bytes: what a browser fetches in one go, and every
-	// program that opens ZIP files can.
-	MaxPack     = 1000
+	// MaxPack is how many certificates one archive of verified PDFs can have.
+	MaxPack = 1000
+	// MaxPackSize is how many bytes it can have: what a browser fetches in one go,
+	// and every program that opens ZIP files can.
 	MaxPackSize = 2 << 30
 	// maxPackName bounds what of a person's name and title is in a file's name, in
 	// bytes.

@@ -33,7 +33,8 @@ func (s *Service) Undelivered(ctx context.Context, institutionID int64, since ti
 	}
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT c.uuid, c.full_name, n.occasion, n.reason, n.email, n.status, coalesce(n.error, ''), n.created_at, n.updated_at
-		FROM (SELECT certificate_id, occasion, reason, email, status, error, created_at, updated_at FROM notices WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 ORDER BY updated_at DESC LIMIT $3) AS n
+		FROM (SELECT certificate_id, occasion, reason, email, status, error, created_at, updated_at FROM notices
+			WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 ORDER BY updated_at DESC LIMIT $3) AS n
 		CROSS JOIN certificates c WHERE c.id = n.certificate_id ORDER BY n.updated_at DESC`, institutionID, db.Micros(since), limit)
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading mail that failed: %w", err)

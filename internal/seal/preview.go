@@ -62,7 +62,7 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 	if err != nil {
 		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
 		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
-		return p, nil
+		return p, nil //nolint:nilerr // a page that cannot be drawn is told as a notice
 	}
 	if p.Signed {
 		p.Candidates = nil
@@ -143,7 +143,10 @@ func (s *Sealer) lookAt(ctx context.Context, o Original, stamp *Stamp) (*job, er
 		}
 	}
 	j.stamp = *stamp
-	return j, j.open()
+	if err := j.open(); err != nil {
+		return nil, err
+	}
+	return j, nil
 }
 
 // Picture draws a page of an original as it is, without a stamp.

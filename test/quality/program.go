@@ -48,7 +48,7 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 	for name, path := range map[string]string{"tokens": "/tokens", "webhook": "/webhooks/" + hook.ID, "delivery": "/deliveries/" + strconv.FormatInt(tried.ID, 10)} {
 		show("panel-"+name, path, http.StatusOK).Scored = true
 	}
-	for name, path := range map[string]string{
+	for name, path := range map[string]string{ //nolint:gosec // addresses of pages
 		"token-new": "/tokens/new?preset=issuing", "token-rotate": "/tokens/1/rotate", "token-revoke": "/tokens/1/revoke", "tokens-ended": "/tokens?show=ended",
 		"webhooks": "/webhooks", "webhook-new": "/webhooks/new", "webhook-edit": "/webhooks/" + paused.ID + "/edit", "webhook-paused": "/webhooks/" + paused.ID,
 		"webhook-rotate": "/webhooks/" + hook.ID + "/rotate", "webhook-delete": "/webhooks/" + hook.ID + "/delete",

@@ -49,23 +49,6 @@ var columns = map[string]struct{ first, again string }{
 // the list is ordered by it, empty when it is not.
 type column struct{ Label, Href, Order string }
 
-// Column gives the heading of a column.
-func (l *certificateList) Column(label string) column {
-	c, now := columns[label], l.Query.Get("sort")
-	col := column{Label: label, Href: l.With("sort", c.first)}
-	if now != c.first && now != c.again {
-		return col
-	}
-	if now == c.first {
-		col.Href = l.With("sort", c.again)
-	}
-	col.Order = "descending"
-	if i := slices.IndexFunc(sorts, func(one sorting) bool { return one.Value == now }); sorts[i].ascending {
-		col.Order = "ascending"
-	}
-	return col
-}
-
 // choiceFields are what of an address says which certificates are meant.
 var choiceFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
 
@@ -81,6 +64,23 @@ type certificateList struct {
 	All     int
 	// BatchName is of the batch that the list is narrowed to.
 	BatchName string
+}
+
+// Column gives the heading of a column.
+func (l *certificateList) Column(label string) column {
+	c, now := columns[label], l.Query.Get("sort")
+	col := column{Label: label, Href: l.With("sort", c.first)}
+	if now != c.first && now != c.again {
+		return col
+	}
+	if now == c.first {
+		col.Href = l.With("sort", c.again)
+	}
+	col.Order = "descending"
+	if i := slices.IndexFunc(sorts, func(one sorting) bool { return one.Value == now }); sorts[i].ascending {
+		col.Order = "ascending"
+	}
+	return col
 }
 
 // Sorts gives the orders that can be chosen.

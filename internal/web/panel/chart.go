@@ -132,7 +132,8 @@ func (c *chart) when(r *chartRow) string {
 func (c *chart) Draw() template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)
-	b.WriteString(`<defs><pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)"><rect class="failed" width="6" height="6"/><rect class="stripe" width="2.2" height="6"/></pattern></defs>`)
+	b.WriteString(`<defs><pattern id="stripes" width="6" height="6" patternUnits="userSpaceOnUse" patternTransform="rotate(45)">` +
+		`<rect class="failed" width="6" height="6"/><rect class="stripe" width="2.2" height="6"/></pattern></defs>`)
 	for _, y := range []float64{0.5, chartHeight / 2, chartHeight - 0.5} {
 		fmt.Fprintf(&b, `<path class="rule" d="M0 %gH%g"/>`, y, chartWidth)
 	}

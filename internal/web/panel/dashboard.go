@@ -78,8 +78,8 @@ func (d *dashboard) Quiet() bool {
 	return len(d.Failures) == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
 }
 
-// Todo counts the steps that are left.
-func (d *dashboard) Todo() (n int) {
+// Left counts the steps that are left.
+func (d *dashboard) Left() (n int) {
 	for _, s := range d.Steps {
 		if !s.Done {
 			n++

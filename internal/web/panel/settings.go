@@ -243,7 +243,10 @@ func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) 
 // setStamps changes it.
 func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
-	s := &stampSettings{settingsPage: settingsPage{v, "settings/stamps"}, Placement: seal.Mode(f.Get("placement")), Page: f.Get("placement_page"), RefuseActive: f.Get("refuse_active") != ""}
+	s := &stampSettings{
+		settingsPage: settingsPage{v, "settings/stamps"}, Placement: seal.Mode(f.Get("placement")), Page: f.Get("placement_page"),
+		RefuseActive: f.Get("refuse_active") != "",
+	}
 	policy := &cert.Policy{Placement: s.Placement, RefuseActive: s.RefuseActive}
 	var bad fault.Fields
 	var err error
