@@ -82,7 +82,7 @@ test/race: deps ## run the tests under the race detector (-short: heavy corpora 
 # Never from the test cache: it does not see that the binary changed.
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
-	go run ./test/pgcluster -- go test -count=1 -timeout 10m -tags e2e ./test/e2e/...
+	go run ./test/pgcluster -- go test -count=1 -timeout 15m -tags e2e ./test/e2e/...
 
 # The judges of the pages, pinned by their lock file; they are not shipped.
 JUDGES := test/quality/node_modules

@@ -83,7 +83,7 @@ func TestEveryAnswerIsIdentified(t *testing.T) {
 		{"POST", "/healthz", "", "", 405, "GET, HEAD"},
 		{"DELETE", "/readyz", "", "", 405, "GET, HEAD"},
 		{"POST", "/", "", "", 405, "GET, HEAD"},
-		{"PUT", "/setup", "", "", 405, "GET, HEAD"},
+		{"PUT", "/setup", "", "", 405, "GET, HEAD, POST"},
 		{"DELETE", "/files/" + unknownUUID + "/pdf", "", "", 405, "GET, HEAD"},
 	} {
 		a := exchange(t, f, c.method, c.method+" "+c.target+" HTTP/1.1\r\nHost: "+secret+"\r\nConnection: close\r\n"+c.head+"\r\n"+c.body)
