@@ -101,7 +101,7 @@ quality: deps build $(JUDGES) ## judge the pages in a browser: axe, markup, beha
 .PHONY: quality/quick
 quality/quick: deps build $(JUDGES) ## the part of it that CI has time for
 	.ci/tools chromium
-	go run ./test/quality pages
+	go run ./test/quality pages-quick
 	go run ./test/quality behaviour
 	go run ./test/quality scores-quick
 

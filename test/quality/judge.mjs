@@ -1,6 +1,6 @@
 // Judges the pages in the list that the command of this folder writes:
 //
-//   node judge.mjs pages|behaviour|scores|scores-quick|screenshots pages.json
+//   node judge.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { launch } from "./browser.mjs";
 import { judgeBehaviour } from "./behaviour.mjs";
@@ -12,9 +12,10 @@ const [what, file] = process.argv.slice(2);
 const plan = JSON.parse(await readFile(file, "utf8"));
 let faults = [];
 switch (what) {
-  case "pages": {
+  case "pages":
+  case "pages-quick": {
     const browser = await launch();
-    faults = await judgePages(browser, plan);
+    faults = await judgePages(browser, plan, { hurry: what === "pages-quick" });
     await browser.close();
     break;
   }

@@ -2,6 +2,7 @@
 // a vault with a certificate in every state, and the judges in package.json.
 //
 //	go run ./test/quality pages         accessibility and markup, on every page and state
+//	go run ./test/quality pages-quick   the same, in fewer looks where somebody is signed in
 //	go run ./test/quality behaviour     what people do on them: files, camera, keyboard
 //	go run ./test/quality scores        Lighthouse, medians of three, and weights
 //	go run ./test/quality scores-quick  Lighthouse's accessibility alone
@@ -35,7 +36,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) != 1 {
-		return errors.New("say what to do: pages, behaviour, scores, scores-quick, screenshots or serve")
+		return errors.New("say what to do: pages, pages-quick, behaviour, scores, scores-quick, screenshots or serve")
 	}
 	root, err := vault.Root()
 	if err != nil {

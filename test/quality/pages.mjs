@@ -16,14 +16,20 @@ for (const lang of ["en", "ar"]) {
   }
 }
 
+// Two looks that differ in everything.
+const opposite = [looks[0], looks.at(-1)];
+
 // judgePages gives what is wrong with the pages: for axe in every look, for
-// html-validate and vnu in both directions.
-export async function judgePages(browser, plan) {
+// html-validate and vnu in both directions. In a hurry, pages of who is signed in
+// are looked at in two opposite looks alone.
+export async function judgePages(browser, plan, { hurry }) {
   const faults = [];
   const markup = new Map();
-  for (const { lang, colorScheme, width } of looks) {
+  for (const look of looks) {
+    const { lang, colorScheme, width } = look;
     const { context, page, complaints, hosts } = await newPage(browser, { colorScheme, viewport: { width, height: 800 } });
     for (const one of plan.pages) {
+      if (hurry && one.session && !opposite.includes(look)) continue;
       const name = `${one.name} (${lang}, ${colorScheme}, ${width})`;
       const url = inLanguage(one.url, lang);
       const answer = await visit(page, one, url);
@@ -36,12 +42,15 @@ export async function judgePages(browser, plan) {
       if (overflow > 0) faults.push(`${name}: ${overflow} pixels wider than the window`);
       for (const host of hosts) if (host !== new URL(one.url).host) faults.push(`${name}: asks ${host}`);
       hosts.clear();
-      for (const complaint of complaints.splice(0)) faults.push(`${name}: ${complaint}`);
+      for (const complaint of complaints.splice(0)) {
+        // A page that answers 422 is one of the states.
+        if (!complaint.includes(`status of ${one.status} `)) faults.push(`${name}: ${complaint}`);
+      }
     }
     await context.close();
   }
   faults.push(...(await validate(markup)));
-  console.log(`${plan.pages.length} pages and states, ${looks.length} looks each`);
+  console.log(`${plan.pages.length} pages and states, ${looks.length} looks each${hurry ? ", two where somebody is signed in" : ""}`);
   return faults;
 }
 

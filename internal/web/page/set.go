@@ -43,6 +43,7 @@ import (
 	"net/http"
 	"path"
 	"slices"
+	"time"
 
 	"github.com/certvault/certvault/internal/locale"
 )
@@ -67,7 +68,7 @@ type Options struct {
 	// Styles and Modules are assets that every page of the surface has beside the
 	// shared ones.
 	Styles, Modules []string
-	// Funcs are what its templates call beside asset, code and pair.
+	// Funcs are what its templates call beside asset, code, pair and day.
 	Funcs template.FuncMap
 	// Indexed are the pages that search engines may find.
 	Indexed []string
@@ -144,7 +145,7 @@ func (s *Set) load(l *locale.Language) error {
 			files[path.Base(name)] = from
 		}
 	}
-	funcs := template.FuncMap{"asset": s.address, "code": Code, "pair": pair}
+	funcs := template.FuncMap{"asset": s.address, "code": Code, "pair": pair, "day": day}
 	maps.Copy(funcs, s.options.Funcs)
 	frame, err := template.New("layout.html").Funcs(funcs).ParseFS(files["layout.html"], "templates/layout.html")
 	if err != nil {
@@ -176,6 +177,15 @@ func (s *Set) load(l *locale.Language) error {
 		s.pages[l.Tag][name] = t
 	}
 	return nil
+}
+
+// day gives the value of a control for a day, which takes nothing but one (HTML,
+// 4.10.5.1.7): what was typed into an address and is none is told as a problem.
+func day(typed string) string {
+	if _, err := time.Parse(time.DateOnly, typed); err != nil {
+		return ""
+	}
+	return typed
 }
 
 // Draw answers with a page.
