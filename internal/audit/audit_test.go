@@ -181,10 +181,33 @@ func TestFiltersAndPages(t *testing.T) {
 			if len(seen) != tc.want {
 				t.Errorf("%s: %d entries, want %d", name, len(seen), tc.want)
 			}
+			// Back from the last, each is met once more, and what is left is no page.
+			met := 1
+			for last != nil {
+				list, more, err := log.Before(t.Context(), mine, tc.f, last.Mark(), 4)
+				if err != nil {
+					t.Fatal(err)
+				}
+				for i := range list {
+					if met++; !seen[list[i].ID] || list[i].ID == last.ID || i > 0 && list[i].At.After(list[i-1].At) {
+						t.Errorf("%s, back: %+v", name, list[i])
+					}
+				}
+				if !more {
+					break
+				}
+				last = &list[0]
+			}
+			if met != max(1, tc.want) {
+				t.Errorf("%s: %d entries on the way back, want %d", name, met, tc.want)
+			}
 		}
 		for _, after := range []string{"x", "AAAA", strings.Repeat("A", 500)} {
 			if _, _, err := log.List(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
 				t.Errorf("the mark %.10q: %v", after, err)
+			}
+			if _, _, err := log.Before(t.Context(), mine, audit.Filter{}, after, 4); !fault.Is(err, fault.Invalid) {
+				t.Errorf("back, the mark %.10q: %v", after, err)
 			}
 		}
 	})

@@ -66,7 +66,7 @@ func (l *Log) Export(ctx context.Context, w io.Writer, institutionID int64, f Fi
 	write, end := writer(w, format)
 	var after *mark
 	for {
-		list, err := l.page(ctx, institutionID, f, after, exportPage)
+		list, err := l.page(ctx, institutionID, f, after, false, exportPage)
 		if err != nil {
 			return err
 		}

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"time"
 
@@ -68,30 +69,57 @@ func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after str
 		m = &parsed
 	}
 	limit = max(1, min(limit, MaxPage))
-	list, err = l.page(ctx, institutionID, f, m, limit+1)
+	list, err = l.page(ctx, institutionID, f, m, false, limit+1)
 	if err != nil {
 		return nil, "", err
 	}
 	if len(list) > limit {
 		list = list[:limit]
-		next = list[limit-1].mark().String()
+		next = list[limit-1].Mark()
 	}
 	return list, next, nil
 }
 
+// Before gives the entries that stand before one, newest first; mark is that
+// entry's. Where fewer stand there than a page has, they are the newest of all, and
+// all is false.
+func (l *Log) Before(ctx context.Context, institutionID int64, f Filter, mark string, limit int) (list []Entry, more bool, err error) {
+	m, err := parseMark(mark)
+	if err != nil {
+		return nil, false, err
+	}
+	limit = max(1, min(limit, MaxPage))
+	list, err = l.page(ctx, institutionID, f, &m, true, limit+1)
+	if err != nil {
+		return nil, false, err
+	}
+	more = len(list) > limit
+	list = list[:min(len(list), limit)]
+	slices.Reverse(list)
+	return list, more, nil
+}
+
+// Mark is where the entry stands in the log.
+func (e *Entry) Mark() string { return e.mark().String() }
+
 func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
-// page reads entries behind a mark.
-func (l *Log) page(ctx context.Context, institutionID int64, f Filter, after *mark, limit int) (list []Entry, err error) {
+// page reads entries behind a mark, newest first, or back from it, the nearest
+// first.
+func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) (list []Entry, err error) {
 	where, args := f.where(institutionID)
-	if after != nil {
-		args = append(args, after.at, after.id)
-		where += fmt.Sprintf(" AND (at, id) < ($%d, $%d)", len(args)-1, len(args))
+	beyond, direction := "<", "DESC"
+	if back {
+		beyond, direction = ">", "ASC"
+	}
+	if from != nil {
+		args = append(args, from.at, from.id)
+		where += fmt.Sprintf(" AND (at, id) %s ($%d, $%d)", beyond, len(args)-1, len(args))
 	}
 	args = append(args, limit)
 	rows, err := l.db.QueryContext(ctx, `
 		SELECT id, institution_id, at, actor_type, actor_id, actor_name, action, subject_type, subject_id, subject_name, detail, address, request_id
-		FROM audit_entries WHERE `+where+fmt.Sprintf(` ORDER BY at DESC, id DESC LIMIT $%d`, len(args)), args...)
+		FROM audit_entries WHERE `+where+fmt.Sprintf(` ORDER BY at %[1]s, id %[1]s LIMIT $%[2]d`, direction, len(args)), args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}

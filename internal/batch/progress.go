@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/certvault/certvault/internal/cert"
@@ -120,15 +121,19 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 			return nil, fmt.Errorf("counting batches: %w", err)
 		}
 	}
+	beyond, direction := "<", "DESC"
+	if f.Returns() {
+		beyond, direction = ">", "ASC"
+	}
 	if f.Begun() {
 		var after batchPlace
 		if err := s.batchCursors.Open(of, *f.Cursor, &after); err != nil {
 			return nil, err
 		}
-		where += ` AND (created_at, id) < (` + parameters(len(args)+1, 2) + `)`
+		where += ` AND (created_at, id) ` + beyond + ` (` + parameters(len(args)+1, 2) + `)`
 		args = append(args, after.Created, after.ID)
 	}
-	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT `+batchColumns+where+` ORDER BY created_at DESC, id DESC LIMIT $%d OFFSET $%d`, len(args)+1, len(args)+2),
+	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT `+batchColumns+where+` ORDER BY created_at `+direction+`, id `+direction+` LIMIT $%d OFFSET $%d`, len(args)+1, len(args)+2),
 		append(args, f.PerPage+1, f.Offset())...)
 	if err != nil {
 		return nil, fmt.Errorf("listing batches: %w", err)
@@ -136,15 +141,37 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	if list.Items, err = scanBatches(rows); err != nil {
 		return nil, fmt.Errorf("listing batches: %w", err)
 	}
-	if len(list.Items) > f.PerPage {
-		list.Items, list.More = list.Items[:f.PerPage], true
-		last := list.Items[f.PerPage-1]
-		if list.Next, err = s.batchCursors.Make(of, batchPlace{db.Micros(last.CreatedAt), last.id}); err != nil {
-			return nil, err
-		}
+	if f.Returns() && len(list.Items) <= f.PerPage {
+		f.Cursor = new(string)
+		return s.List(ctx, institutionID, f)
+	}
+	if err := s.part(of, f.Range, list); err != nil {
+		return nil, err
 	}
 	return list, s.count(ctx, list.Items)
 }
+
+// part makes a part of a list of what was found, which is a batch more when there
+// is one.
+func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
+	if list.More = len(list.Items) > r.PerPage; list.More {
+		list.Items = list.Items[:r.PerPage]
+	}
+	if r.Returns() {
+		slices.Reverse(list.Items)
+	}
+	if list.More {
+		if list.Next, err = s.batchCursors.Make(of, list.Items[r.PerPage-1].place()); err != nil {
+			return err
+		}
+	}
+	if r.Begun() && len(list.Items) > 0 {
+		list.Prev, err = s.batchCursors.Make(of, list.Items[0].place())
+	}
+	return err
+}
+
+func (b *Batch) place() batchPlace { return batchPlace{db.Micros(b.CreatedAt), b.id} }
 
 func scanBatches(rows *sql.Rows) (list []*Batch, err error) {
 	defer func() { err = errors.Join(err, rows.Close()) }()

@@ -209,6 +209,19 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			v.exec(`DELETE FROM batch_entries WHERE batch_id > $1`, theirs.id)
 			v.exec(`DELETE FROM batches WHERE id > $1`, theirs.id)
 		}
+		// And back: the pages of two, two and one in the other order.
+		last := ""
+		l, _ := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &last})
+		for range 2 {
+			l, _ = list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &l.Next})
+		}
+		for at := 2; at >= 0; at -= 2 {
+			back, ids := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &l.Prev, Back: true})
+			if !slices.Equal(ids, want[at:at+2]) || back.Next == "" || (back.Prev == "") != (at == 0) {
+				t.Errorf("back at %d: %v, want %v; %+v", at, ids, want[at:at+2], back.Part)
+			}
+			l = back
+		}
 		for name, tc := range map[string]struct {
 			inst   int64
 			uuid   string

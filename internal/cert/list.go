@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"time"
 
 	"github.com/google/uuid"
@@ -95,7 +96,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 		return nil, err
 	}
 	if f.Begun() {
-		v.after = &place{}
+		v.after, v.back = &place{}, f.Returns()
 		if err := s.cursors.Open(v, *f.Cursor, v.after); err != nil {
 			return nil, err
 		}
@@ -123,13 +124,16 @@ func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error
 	}
 	l := &List{}
 	var items []item
-	if v.narrowed() {
-		items, size, err = s.narrowed(ctx, v)
+	if asked := v.turned(); v.narrowed() {
+		items, size, err = s.narrowed(ctx, asked)
 	} else {
-		items, err = s.whole(ctx, v)
+		items, err = s.whole(ctx, asked)
 	}
 	if err != nil {
 		return nil, err
+	}
+	if v.back && len(items) <= v.limit {
+		return s.list(ctx, v.begun(), walking)
 	}
 	switch {
 	case walking:
@@ -141,7 +145,17 @@ func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error
 	if len(items) > v.limit {
 		items = items[:v.limit]
 		l.More = true
+	}
+	if v.back {
+		slices.Reverse(items)
+	}
+	if l.More {
 		if l.Next, err = s.cursors.Make(v, items[v.limit-1].at); err != nil {
+			return nil, err
+		}
+	}
+	if v.after != nil && len(items) > 0 {
+		if l.Prev, err = s.cursors.Make(v, items[0].at); err != nil {
 			return nil, err
 		}
 	}

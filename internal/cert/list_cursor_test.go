@@ -143,6 +143,43 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 	}
 }
 
+// What was added to the beginning meanwhile is met on the way back, and the first page
+// is whole, whatever was added.
+func TestBackAfterRecordsWereAdded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		all := crowd(20, v.inst.ID)
+		v.insert(all)
+		f := Filter{Range: listing.Range{Page: 1, PerPage: 5, Cursor: new(string)}}
+		before := model(all, v.inst.ID, &f)
+		first := v.list(f)
+		f.Cursor = &first.Next
+		second := v.list(f)
+		newest := slices.MaxFunc(all, func(a, b *record) int { return int(a.created - b.created) }).created
+		for i := range 3 {
+			fresh := crowd(1, v.inst.ID)[0]
+			fresh.id, fresh.title, fresh.reference, fresh.created = int64(900_000+i), fmt.Sprint("new ", i), fmt.Sprintf("NEW-%016d", i), newest+int64(1+i)
+			v.insert([]*record{fresh})
+			all = append(all, fresh)
+		}
+		f.Cursor, f.Back = &second.Prev, true
+		back := v.list(f)
+		if got := ids(back); !slices.Equal(got, before[:5]) || back.Prev == "" {
+			t.Errorf("back: %v, want %v", got, before[:5])
+		}
+		f.Cursor = &back.Prev
+		want := model(all, v.inst.ID, &f)[:5]
+		if top := v.list(f); !slices.Equal(ids(top), want) || top.Prev != "" || top.Next == "" {
+			t.Errorf("the beginning: %v, want %v; %q", ids(top), want, top.Prev)
+		}
+		v.exec(`DELETE FROM certificates`)
+		if l := v.list(f); len(l.Items) != 0 || l.Prev != "" || l.Next != "" {
+			t.Errorf("of nothing: %+v", l)
+		}
+	})
+}
+
 func TestListThatTakesTooLong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -199,6 +199,31 @@ func (v *vault) byCursor(f Filter) (all []int64) {
 	return all
 }
 
+// backwards walks a list to its end and back, and wants each page to be what it was
+// on the way there.
+func (v *vault) backwards(f Filter, where string, want []int64) {
+	v.tb.Helper()
+	pages := slices.Collect(slices.Chunk(want, f.PerPage))
+	f.Cursor = new(string)
+	l := v.list(f)
+	for l.Next != "" {
+		f.Cursor = &l.Next
+		l = v.list(f)
+	}
+	f.Back = true
+	at := len(pages) - 1
+	for ; l.Prev != "" && at > 0; at-- {
+		f.Cursor = &l.Prev
+		l = v.list(f)
+		if got := ids(l); !slices.Equal(got, pages[at-1]) || l.Next == "" {
+			v.tb.Errorf("%s, back on page %d: %v, want %v", where, at, got, pages[at-1])
+		}
+	}
+	if at > 0 || l.Prev != "" {
+		v.tb.Errorf("%s: the way back ended on page %d of %d", where, at+1, len(pages))
+	}
+}
+
 // Every filter in every order, by pages and by cursor, against a model that
 // sorts in memory: whichever way a part is found, it is the same.
 func TestListAgainstModel(t *testing.T) {
@@ -236,6 +261,7 @@ func TestListAgainstModel(t *testing.T) {
 						if got := v.byCursor(f); !slices.Equal(got, want) {
 							t.Errorf("%s, by cursor: %v, want %v", where, got, want)
 						}
+						v.backwards(f, where, want)
 						if low == (f.Sort == ByCreated || f.Sort == ByName) {
 							if got := v.byPages(f); !slices.Equal(got, want) {
 								t.Errorf("%s, by pages: %v, want %v", where, got, want)

@@ -28,6 +28,8 @@ type view struct {
 
 	limit, offset int
 	after         *place
+	// back says that the part ends before that place in place of beginning behind it.
+	back bool
 	// few says that the institution has no more records of these sources and
 	// statuses than can all be looked at, most that nearly all of all
 	// institutions' records are its.
@@ -118,6 +120,21 @@ func (v *view) direction() string {
 		return " ASC"
 	}
 	return " DESC"
+}
+
+// turned gives the view in the order in which it is asked for: a part that ends
+// before a place is the one behind it in the list turned around.
+func (v *view) turned() *view {
+	other := *v
+	other.Ascending = v.Ascending != v.back
+	return &other
+}
+
+// begun gives the view of the first part.
+func (v *view) begun() *view {
+	other := *v
+	other.after, other.back = nil, false
+	return &other
 }
 
 // beyond compares what stands behind a place in the order of the list.

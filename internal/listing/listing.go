@@ -26,6 +26,9 @@ type Range struct {
 	// Cursor walks the list without a bound: empty it starts, then each part
 	// gives the cursor of the next.
 	Cursor *string
+	// Back walks towards the beginning: the part ends before the cursor's place. Where
+	// fewer records stand there than a part has, it is the first part of the list.
+	Back bool
 }
 
 // Check adds what is wrong with the range.
@@ -48,6 +51,9 @@ func (r Range) Walks() bool { return r.Cursor != nil }
 // Begun says that there is a place behind which the part begins.
 func (r Range) Begun() bool { return r.Cursor != nil && *r.Cursor != "" }
 
+// Returns says that the part ends before a place.
+func (r Range) Returns() bool { return r.Back && r.Begun() }
+
 // Offset is how many records stand before the part, which a cursor does not
 // tell.
 func (r Range) Offset() int {
@@ -66,4 +72,7 @@ type Part struct {
 	// More says that something follows, and Next is its cursor; empty at the end.
 	More bool
 	Next string
+	// Prev is the cursor that, walked back, gives the part before; empty at the
+	// beginning, and where the list is not walked.
+	Prev string
 }

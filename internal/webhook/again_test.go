@@ -266,8 +266,30 @@ func TestLogTurnsItsPages(t *testing.T) {
 					total++
 				}
 			}
-			if want := map[bool]int{true: 20, false: 40}[endpoint != ""]; total != want {
+			want := map[bool]int{true: 20, false: 40}[endpoint != ""]
+			if total != want {
 				t.Errorf("%d deliveries in the pages, not %d", total, want)
+			}
+			// And back from the oldest, which is met but once.
+			total = 1
+			for after := before; ; {
+				list, err := f.Log(t.Context(), inst, endpoint, webhook.LogQuery{After: after, Limit: 7})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if len(list) == 0 {
+					break
+				}
+				for i := range list {
+					if list[i].ID <= after || i > 0 && list[i].ID >= list[i-1].ID {
+						t.Fatalf("%d before %d", list[i].ID, after)
+					}
+				}
+				after = list[0].ID
+				total += len(list)
+			}
+			if total != want {
+				t.Errorf("%d deliveries on the way back, not %d", total, want)
 			}
 		}
 		for _, bad := range []webhook.LogQuery{{Limit: 0}, {Limit: 101}, {Limit: 1, Status: "lost"}} {

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -68,8 +69,9 @@ const maxPage = 100
 type LogQuery struct {
 	// Status limits it to one; empty is all.
 	Status DeliveryStatus
-	// Before gives those older than a delivery; 0 begins with the newest.
-	Before int64
+	// Before gives those older than a delivery, After those right before it in the
+	// log, which are newer; 0 begins with the newest.
+	Before, After int64
 	// Limit is 1 to 100.
 	Limit int
 	// EventID gives those of one event, by its UUID; CertificateID those of all
@@ -121,7 +123,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		if err != nil {
 			return nil, fmt.Errorf("searching the log: %w", err)
 		}
-		return list, nil
+		return q.page(list), nil
 	}
 	// A page of each endpoint and status, and the newest of them all: the index
 	// has them so, and none of it is read in vain.
@@ -135,8 +137,28 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 			list = append(list, page...)
 		}
 	}
+	return q.page(list), nil
+}
+
+// page gives a page of what was found, newest first.
+func (q *LogQuery) page(list []Delivery) []Delivery {
 	slices.SortFunc(list, func(a, b Delivery) int { return cmp.Compare(b.ID, a.ID) })
-	return list[:min(len(list), q.Limit)], nil
+	if q.After != 0 {
+		return list[max(0, len(list)-q.Limit):]
+	}
+	return list[:min(len(list), q.Limit)]
+}
+
+// span writes which deliveries a query is about by their ids, and in which order
+// those that it wants come first.
+func (q *LogQuery) span() (condition, order string, id int64) {
+	if q.After != 0 {
+		return `d.id > `, ` ORDER BY d.id`, q.After
+	}
+	if q.Before == 0 {
+		return `d.id < `, ` ORDER BY d.id DESC`, math.MaxInt64
+	}
+	return `d.id < `, ` ORDER BY d.id DESC`, q.Before
 }
 
 // endpoints gives the id of an institution's endpoint, or without one those of
@@ -171,7 +193,8 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 	if q.EventID == "" {
 		events, arg = `e.certificate_id = $2`, q.CertificateID
 	}
-	args := []any{institutionID, arg, q.Before, q.Limit}
+	span, order, from := q.span()
+	args := []any{institutionID, arg, from, q.Limit}
 	for _, id := range endpoints {
 		args = append(args, id)
 	}
@@ -179,8 +202,8 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 		args = append(args, string(status))
 	}
 	return s.deliveries(ctx, `
-		WHERE e.institution_id = $1 AND `+events+` AND (d.id < $3 OR $3 = 0) AND d.endpoint_id IN (`+places(5, len(endpoints))+`)
-			AND d.status IN (`+places(5+len(endpoints), len(statuses))+`) ORDER BY d.id DESC LIMIT $4`, args...)
+		WHERE e.institution_id = $1 AND `+events+` AND `+span+`$3 AND d.endpoint_id IN (`+places(5, len(endpoints))+`)
+			AND d.status IN (`+places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
 }
 
 // maxCount bounds what is counted.
@@ -209,8 +232,8 @@ func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) 
 }
 
 func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStatus, q LogQuery) ([]Delivery, error) {
-	return s.deliveries(ctx, `WHERE d.endpoint_id = $1 AND d.status = $2 AND (d.id < $3 OR $3 = 0) ORDER BY d.id DESC LIMIT $4`,
-		endpoint, string(status), q.Before, q.Limit)
+	span, order, from := q.span()
+	return s.deliveries(ctx, `WHERE d.endpoint_id = $1 AND d.status = $2 AND `+span+`$3`+order+` LIMIT $4`, endpoint, string(status), from, q.Limit)
 }
 
 // deliveries reads those that a condition chooses.

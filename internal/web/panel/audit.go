@@ -84,9 +84,10 @@ type auditList struct {
 	Path, Whose string
 	Rows        []auditRow
 	Groups      []actionGroup
-	// First and Older lead to other pages, empty where there are none.
-	First, Older string
-	Filtered     bool
+	// Newest, Newer and Older lead to other pages; where there is none before this,
+	// Newer is empty, and where none follows, Older.
+	Newest, Newer, Older string
+	Filtered             bool
 }
 
 type actionGroup struct {
@@ -129,20 +130,49 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return p.again(w, r, "audit.html", list, err)
 	}
-	entries, next, err := p.Audit.List(r.Context(), institution, filter, q.Get("after"), auditPage)
-	if err != nil {
+	list.Newest = path + list.Form.query()
+	if err := p.fillAudit(r, &list, institution, filter); err != nil {
 		return p.again(w, r, "audit.html", list, err)
 	}
-	for i := range entries {
-		list.Rows = append(list.Rows, auditRowOf(&entries[i], path))
-	}
-	if q.Get("after") != "" {
-		list.First = path + list.Form.query()
-	}
-	if next != "" {
-		list.Older = path + list.Form.query("after", next)
-	}
 	return p.draw(w, r, "audit.html", list)
+}
+
+// fillAudit reads the entries that the address means: those behind one, or those
+// before it.
+func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, filter audit.Filter) error {
+	q := r.URL.Query()
+	after, before := q.Get("after"), q.Get("before")
+	var entries []audit.Entry
+	var more bool
+	var err error
+	if before != "" {
+		if entries, more, err = p.Audit.Before(r.Context(), institution, filter, before, auditPage); err != nil {
+			return err
+		}
+		if more {
+			list.Older = list.Path + list.Form.query("after", entries[len(entries)-1].Mark())
+		}
+	}
+	if !more {
+		// Not enough stands before it to be a page of its own, so it is the first.
+		next := ""
+		if before != "" {
+			after = ""
+		}
+		if entries, next, err = p.Audit.List(r.Context(), institution, filter, after, auditPage); err != nil {
+			return err
+		}
+		if next != "" {
+			list.Older = list.Path + list.Form.query("after", next)
+		}
+	}
+	if (more || after != "") && len(entries) > 0 {
+		list.Newer = list.Path + list.Form.query("before", entries[0].Mark())
+	}
+	for i := range entries {
+		list.Rows = append(list.Rows, auditRowOf(&entries[i], list.Path))
+	}
+	return nil
 }
 
 func auditRowOf(e *audit.Entry, path string) auditRow {

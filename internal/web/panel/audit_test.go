@@ -49,6 +49,11 @@ func TestAuditPage(t *testing.T) {
 		if n := strings.Count(w.Body.String(), "made an API token:"); n != 11 {
 			t.Errorf("%d entries on the second page", n)
 		}
+		w = o.get("auditor", o.follow(w, "Newer"))
+		says(t, "newer", w, http.StatusOK, "=cmd()", "Older")
+		if strings.Contains(words(t, w), "Newest") {
+			t.Error("the first page leads to one before it")
+		}
 		says(t, "filter", o.get("auditor", "/panel/nwu/audit?actor=person+0&from=2026-03-01&to=2026-03-01"), http.StatusOK, "Person 0", "Everything that is selected", "Clear")
 		says(t, "no fit", o.get("auditor", "/panel/nwu/audit?action=webhook"), http.StatusOK, "Nothing fits")
 		says(t, "no day", o.get("auditor", "/panel/nwu/audit?from=2026-02-30"), http.StatusUnprocessableEntity, "must be a date that exists")

@@ -23,16 +23,17 @@ type rowsView struct {
 	Found int
 }
 
-// Newer and Older give the pages around this one.
-func (l *rowsView) Newer() string {
+// Prev and Next give the addresses of the pages around this one, empty where there
+// is none.
+func (l *rowsView) Prev() string {
 	if l.Page <= 1 {
 		return ""
 	}
 	return l.at(l.Page - 1)
 }
 
-// Older gives the next page.
-func (l *rowsView) Older() string {
+// Next is for the template.
+func (l *rowsView) Next() string {
 	if l.Page*rowsPage >= l.Found {
 		return ""
 	}

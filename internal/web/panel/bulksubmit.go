@@ -10,7 +10,6 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/intake"
-	"github.com/certvault/certvault/internal/listing"
 )
 
 const (
@@ -202,33 +201,40 @@ func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) err
 
 // batchList is the batches of an institution, from wherever they came.
 type batchList struct {
-	Visit  *Visit
-	List   *batch.List
-	cursor string
+	Visit *Visit
+	List  *batch.List
 }
 
-// Newer leads to the first page.
+// Newest, Newer and Older give the addresses of the pages around this one.
+func (l *batchList) Newest() string { return l.Visit.Path("batches") }
+
+// Newer is for the template.
 func (l *batchList) Newer() string {
-	if l.cursor == "" {
+	if l.List.Prev == "" {
 		return ""
 	}
-	return l.Visit.Path("batches")
+	return l.Newest() + "?before=" + l.List.Prev
 }
 
-// Older leads to the next page.
+// Older is for the template.
 func (l *batchList) Older() string {
 	if l.List.Next == "" {
 		return ""
 	}
-	return l.Visit.Path("batches") + "?cursor=" + l.List.Next
+	return l.Newest() + "?cursor=" + l.List.Next
 }
 
 // batches lists batches with how far they are.
 func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	l := &batchList{Visit: v, cursor: r.URL.Query().Get("cursor")}
+	l := &batchList{Visit: v}
+	f := batch.Filter{Range: placed(r.URL.Query())}
+	f.PerPage = batchesPage
 	var err error
-	if l.List, err = p.Batches.List(r.Context(), v.Institution().ID, batch.Filter{Range: listing.Range{PerPage: batchesPage, Cursor: &l.cursor}}); err != nil {
+	if l.List, err = p.Batches.List(r.Context(), v.Institution().ID, f); err != nil {
 		return err
+	}
+	if len(l.List.Items) == 0 && f.Begun() {
+		return p.lead(w, r, v, "batches", "")
 	}
 	return p.draw(w, r, "batches.html", l)
 }

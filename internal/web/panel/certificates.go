@@ -111,12 +111,21 @@ func (l *certificateList) With(key, value string) string {
 // Statuses gives the tabs.
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
 
-// First gives the address of the first page, empty there.
+// First and Prev give the addresses of the first page and of the one before this,
+// empty on the first.
 func (l *certificateList) First() string {
-	if l.Query.Get("cursor") == "" {
+	if l.Prev() == "" {
 		return ""
 	}
 	return l.With("cursor", "")
+}
+
+// Prev is for the template.
+func (l *certificateList) Prev() string {
+	if l.List == nil || l.List.Prev == "" {
+		return ""
+	}
+	return l.With("before", l.List.Prev)
 }
 
 // Next gives the address of the next page, empty on the last.
@@ -170,7 +179,22 @@ func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) e
 	if err != nil {
 		return err
 	}
+	if len(l.List.Items) == 0 && placed(l.Query).Begun() {
+		// What stood here was moved or filtered away meanwhile.
+		http.Redirect(w, r, l.With("cursor", ""), http.StatusSeeOther)
+		return nil
+	}
 	return p.draw(w, r, "certificates.html", l)
+}
+
+// placed reads which part of a list an address means: the one behind a cursor, or
+// the one before it.
+func placed(q url.Values) listing.Range {
+	cursor, before := q.Get("cursor"), q.Get("before")
+	if before != "" {
+		return listing.Range{Cursor: &before, Back: true}
+	}
+	return listing.Range{Cursor: &cursor}
 }
 
 func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
@@ -178,9 +202,9 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	if l.Filter, err = filterOf(l.Query); err != nil {
 		return controls(err)
 	}
-	cursor := l.Query.Get("cursor")
 	f := l.Filter
-	f.Range = listing.Range{PerPage: listPage, Cursor: &cursor}
+	f.Range = placed(l.Query)
+	f.PerPage = listPage
 	if l.List, err = p.Certs.List(r.Context(), v.Institution().ID, f); err != nil {
 		return controls(err)
 	}

@@ -65,7 +65,14 @@ func TestListOfCertificates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		says(t, "the next page", o.get("issuer", o.pathOf("certificates?cursor="+url.QueryEscape(list.Next))), http.StatusOK, "Number 4", "First page")
+		w = o.get("issuer", o.pathOf("certificates?cursor="+url.QueryEscape(list.Next)))
+		says(t, "the next page", w, http.StatusOK, "Number 4", "First page", "Previous page")
+		w = o.get("issuer", o.follow(w, "Previous page"))
+		says(t, "the page before", w, http.StatusOK, "Number 29", "Number 5", "Next page")
+		if strings.Contains(words(t, w), "Previous page") {
+			t.Error("the first page leads to one before it")
+		}
+		says(t, "a bad way back", o.get("issuer", o.pathOf("certificates?before=x")), http.StatusUnprocessableEntity, "cursor")
 
 		// Exports are what the list shows.
 		w = o.post("auditor", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "status": {"failed"}})

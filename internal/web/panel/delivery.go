@@ -54,7 +54,7 @@ type deliveriesPage struct {
 	Tabs      []tab
 	Rows      []deliveryRow
 
-	Newer, Older string
+	Newest, Newer, Older string
 }
 
 // tab is a view of a list, as its address chooses it.
@@ -91,7 +91,13 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 			return err
 		}
 	}
-	if err := p.fillDeliveries(r, v, page, asked.Get("before")); err != nil {
+	around := webhook.LogQuery{Limit: deliveriesOnAPage + 1}
+	for name, id := range map[string]*int64{"before": &around.Before, "after": &around.After} {
+		if n, err := strconv.ParseInt(asked.Get(name), 10, 64); err == nil && n > 0 {
+			*id = n // what is none begins with the newest
+		}
+	}
+	if err := p.fillDeliveries(r, v, page, around); err != nil {
 		return err
 	}
 	return p.draw(w, r, "deliveries.html", page)
@@ -99,17 +105,14 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 
 // fillDeliveries looks up what a page of the log shows. An endpoint that there is
 // not is not found.
-func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, before string) error {
-	q := webhook.LogQuery{Status: webhook.DeliveryStatus(page.Status), Limit: deliveriesOnAPage + 1}
-	if before != "" {
-		q.Before, _ = strconv.ParseInt(before, 10, 64) // what is none begins with the newest
-	}
+func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, q webhook.LogQuery) error {
+	q.Status = webhook.DeliveryStatus(page.Status)
 	counts, err := p.Hooks.Counts(r.Context(), v.Institution().ID, page.Endpoint)
 	if err != nil {
 		return err
 	}
 	for _, one := range deliveryTabs {
-		t := tab{Label: one.label, Path: page.at(one.status, 0), Current: one.status == page.Status}
+		t := tab{Label: one.label, Path: page.at(one.status, "", 0), Current: one.status == page.Status}
 		if one.status != "" && page.Search == "" {
 			t.Count = upTo(counts[webhook.DeliveryStatus(one.status)])
 		}
@@ -124,15 +127,35 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	if err != nil {
 		return err
 	}
-	if len(log) > deliveriesOnAPage {
-		log = log[:deliveriesOnAPage]
-		page.Older = page.at(page.Status, log[deliveriesOnAPage-1].ID)
+	if q.After != 0 && len(log) <= deliveriesOnAPage {
+		// Not enough stands before it to be a page of its own, so it is the first.
+		q.After = 0
+		if log, err = p.Hooks.Log(r.Context(), v.Institution().ID, page.Endpoint, q); err != nil {
+			return err
+		}
 	}
-	if q.Before != 0 {
-		page.Newer = page.at(page.Status, 0)
-	}
-	page.Rows = deliveryRows(log)
+	page.turn(log, q)
 	return nil
+}
+
+// turn takes a page, and one delivery more where there is one, and leads to the
+// pages around it.
+func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
+	more := len(log) > deliveriesOnAPage
+	switch {
+	case more && q.After != 0:
+		log = log[1:]
+	case more:
+		log = log[:deliveriesOnAPage]
+	}
+	g.Newest = g.at(g.Status, "", 0)
+	if len(log) > 0 && (more || q.After != 0) {
+		g.Older = g.at(g.Status, "before", log[len(log)-1].ID)
+	}
+	if len(log) > 0 && (q.Before != 0 || q.After != 0) {
+		g.Newer = g.at(g.Status, "after", log[0].ID)
+	}
+	g.Rows = deliveryRows(log)
 }
 
 // searched finds out what was typed: the id of an event, or the UUID or reference
@@ -162,16 +185,16 @@ func (p *Panel) searched(r *http.Request, v *Visit, typed string, q *webhook.Log
 	return true, nil
 }
 
-// at is the address of the log in a status, from a delivery on.
-func (g *deliveriesPage) at(status string, before int64) string {
+// at is the address of the log in a status, before or after a delivery.
+func (g *deliveriesPage) at(status, side string, id int64) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "q": g.Search} {
 		if value != "" {
 			q.Set(name, value)
 		}
 	}
-	if before != 0 {
-		q.Set("before", strconv.FormatInt(before, 10))
+	if side != "" {
+		q.Set(side, strconv.FormatInt(id, 10))
 	}
 	if len(q) == 0 {
 		return g.Visit.Path("deliveries")

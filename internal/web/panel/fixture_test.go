@@ -278,3 +278,15 @@ func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, t
 	}
 	return o.send(r)
 }
+
+// follow gives the address of a link or button of a page by its text.
+func (o *office) follow(w *httptest.ResponseRecorder, text string) string {
+	o.tb.Helper()
+	before, _, found := strings.Cut(w.Body.String(), ">"+text+"</a>")
+	at := strings.LastIndex(before, `href="`)
+	if !found || at < 0 {
+		o.tb.Fatalf("there is no link %q", text)
+	}
+	address, _, _ := strings.Cut(before[at+len(`href="`):], `"`)
+	return html.UnescapeString(address)
+}

@@ -157,6 +157,10 @@ func TestLogOfDeliveries(t *testing.T) {
 		if !strings.Contains(w.Body.String(), "/deliveries/"+strconv.FormatInt(ids[deliveriesOnAPage], 10)+`"`) || strings.Contains(w.Body.String(), `rel="next"`) {
 			t.Errorf("second page: %s", w.Body)
 		}
+		w = o.get("owner", o.follow(w, "Newer"))
+		if n := strings.Count(w.Body.String(), `"/panel/nwu/deliveries/`); n != deliveriesOnAPage || strings.Contains(w.Body.String(), `rel="prev"`) || !strings.Contains(w.Body.String(), `rel="next"`) {
+			t.Errorf("%d back on the first page: %s", n, w.Body)
+		}
 		says(t, "none in a state", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "None in this state")
 		says(t, "no such state", o.get("owner", "/panel/nwu/deliveries?status=x&before=y"), http.StatusOK, "Failed 25")
 		says(t, "an endpoint", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "Nothing was sent yet")
