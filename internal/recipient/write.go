@@ -8,7 +8,9 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
@@ -116,11 +118,12 @@ func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status 
 // writeOneTx writes one mail about certificates of one institution to one person.
 func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error {
 	first := items[0]
-	var institution, mailLanguage string
-	if err := tx.QueryRowContext(ctx, `SELECT name, mail_language FROM institutions WHERE id = $1`, first.institution).Scan(&institution, &mailLanguage); err != nil {
+	var institution, mailLanguage, colour string
+	if err := tx.QueryRowContext(ctx, `SELECT name, mail_language, colour FROM institutions WHERE id = $1`, first.institution).
+		Scan(&institution, &mailLanguage, &colour); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
-	d := draft{items: items, institution: institution, owner: first.owner}
+	d := draft{items: items, institution: institution, brand: account.BrandOf(colour), owner: first.owner}
 	var link int64
 	if d.owner != nil {
 		d.language = s.language(d.owner.language, mailLanguage)
@@ -172,6 +175,7 @@ func (s *Service) language(tags ...string) *locale.Language {
 type draft struct {
 	items       []item
 	institution string
+	brand       *colour.Brand
 	owner       *person
 	language    *locale.Language
 	url         string
@@ -200,7 +204,7 @@ func (w *words) text(key string, args ...any) string {
 func (d *draft) message() (mail.Message, error) {
 	w := &words{language: d.language}
 	first := d.items[0]
-	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction}
+	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction, Brand: d.brand}
 	var subject string
 	if len(d.items) == 1 {
 		subject = w.text("subject_one", "title", first.title, "institution", d.institution)

@@ -13,6 +13,7 @@ import (
 
 	gomail "github.com/emersion/go-message/mail"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 )
@@ -73,7 +74,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 			for _, text := range hostile {
 				for _, n := range []int{1, 2, 5000} {
 					for _, owner := range []*person{nil, {id: 1, name: text, email: "ada@example.org"}} {
-						d := draft{institution: text, owner: owner, language: l, url: "https://vault.example/c/SECRET"}
+						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET"}
 						if owner == nil {
 							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"
 						}
@@ -118,7 +119,7 @@ func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (s
 		t.Errorf("to %v, %v", to, err)
 	}
 	text, html := parts["text/plain"], parts["text/html"]
-	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", `href="https://vault.example/c/SECRET"`} {
+	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="band"`, `href="https://vault.example/c/SECRET"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML lacks %s", want)
 		}

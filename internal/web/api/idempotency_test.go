@@ -7,7 +7,6 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
-	"net/url"
 	"os"
 	"slices"
 	"strconv"
@@ -452,61 +451,4 @@ func TestDeedWithoutAnswer(t *testing.T) {
 	if fault.KindOf(err) != fault.Internal || err == nil || w.Body.Len() != 0 {
 		t.Errorf("%v, %s", err, w.Body)
 	}
-}
-
-// Each way to send a batch, and a file for it, is done once for a key.
-func TestBulkIsDoneOnceForAKey(t *testing.T) {
-	t.Parallel()
-	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		v := newVault(t, d, 0)
-		const multi = "multipart/form-data; boundary=" + boundary
-		stage := func(content []byte) *answer {
-			return v.keyed("k", vaultPath+"/upload-file", multi, bytes.NewReader(form(t, part{name: "file", file: "a.pdf", content: content})))
-		}
-		first := stage(samplePDF(30_000))
-		if first.Status != http.StatusCreated {
-			t.Fatalf("%d %s", first.Status, first.Body)
-		}
-		sameAgain(t, "the file", first, stage(samplePDF(30_000)))
-		otherContent(t, "another file", stage(samplePDF(30_001)))
-		if _, files := v.stored(); files != 1 {
-			t.Errorf("%d files", files)
-		}
-		id := data(t, first)["file_id"].(string)
-		entry := func(name, id string) []part {
-			return []part{text("entries[0][certificate_title]", "BSc"), text("entries[0][full_name]", name), text("entries[0][applicant_email]", "a@example.org"), text("entries[0][file_id]", id)}
-		}
-		for what, body := range map[string]func(name, id string) (string, []byte){
-			"form": func(name, id string) (string, []byte) { return multi, form(t, entry(name, id)...) },
-			"urlencoded": func(name, id string) (string, []byte) {
-				q := url.Values{}
-				for _, p := range entry(name, id) {
-					q.Set(p.name, string(p.content))
-				}
-				return "application/x-www-form-urlencoded", []byte(q.Encode())
-			},
-			"json": func(name, id string) (string, []byte) {
-				return "application/json", []byte(`{"entries":[{"certificate_title":"BSc","full_name":"` + name + `","applicant_email":"a@example.org","file_id":"` + id + `"}]}`)
-			},
-		} {
-			send := func(key, name, id string) *answer {
-				contentType, content := body(name, id)
-				return v.keyed(key, vaultPath+"/bulk", contentType, bytes.NewReader(content))
-			}
-			first := send(what, "Ada", id)
-			if first.Status != http.StatusAccepted {
-				t.Fatalf("%s: %d %s", what, first.Status, first.Body)
-			}
-			sameAgain(t, what, first, send(what, "Ada", id))
-			otherContent(t, what, send(what, "Bo", id))
-			wrong := send(what+"-wrong", "Ada", nobody)
-			if wrong.Status != http.StatusUnprocessableEntity {
-				t.Errorf("%s: %d %s", what, wrong.Status, wrong.Body)
-			}
-			sameAgain(t, what+", refused", wrong, send(what+"-wrong", "Ada", nobody))
-		}
-		if n := v.count(`SELECT count(*) FROM batches`); n != 3 {
-			t.Errorf("%d batches", n)
-		}
-	})
 }

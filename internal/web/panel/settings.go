@@ -50,6 +50,11 @@ type institutionSettings struct {
 	// Language is that of mail to people who chose none.
 	Language  string
 	Languages []*locale.Language
+	// Colour is as it was typed. Look is how it, or the one that is kept, is drawn;
+	// Tried says that it is not kept yet.
+	Colour string
+	Look   *colourView
+	Tried  bool
 }
 
 func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
@@ -61,10 +66,13 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 	if err != nil {
 		return nil, err
 	}
-	return &institutionSettings{settingsPage{v, "settings"}, face, face.Name, language, p.Site.Catalog().Languages()}, nil
+	return &institutionSettings{
+		settingsPage: settingsPage{v, "settings"}, Face: face, Name: face.Name, Language: language, Languages: p.Site.Catalog().Languages(),
+		Colour: face.Colour, Look: viewColour(face.Colour),
+	}, nil
 }
 
-// settings shows name and logo.
+// settings shows name, colour and logo.
 func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.institutionPage(r, v)
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/hex"
 	"fmt"
 	"io"
 	"log/slog"
@@ -15,6 +16,7 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
@@ -255,4 +257,65 @@ func samplePDF() []byte {
 	}
 	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
 	return b.Bytes()
+}
+
+func (v *vault) let(p account.Public) {
+	v.tb.Helper()
+	if err := v.pages.Accounts.SetPublic(v.tb.Context(), v.inst.ID, p); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func (v *vault) exec(query string, args ...any) {
+	v.tb.Helper()
+	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+		_, err := tx.ExecContext(v.tb.Context(), query, args...)
+		return err
+	}); err != nil {
+		v.tb.Fatal(err)
+	}
+}
+
+func digestOf(content string) string {
+	sum := sha256.Sum256([]byte(content))
+	return hex.EncodeToString(sum[:])
+}
+
+// attributes gives the values of an attribute on the elements of a name.
+func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string) (list []string) {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range doc.Descendants() {
+		if n.Type != html.ElementNode || n.Data != element {
+			continue
+		}
+		for _, a := range n.Attr {
+			if a.Key == key {
+				list = append(list, a.Val)
+			}
+		}
+	}
+	return list
+}
+
+// unknownID is well formed and belongs to nobody.
+const unknownID = "NWU-0000000000000000"
+
+// words is the text of a page as it is read.
+func words(t *testing.T, w *httptest.ResponseRecorder) string {
+	t.Helper()
+	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b strings.Builder
+	for n := range doc.Descendants() {
+		if n.Type == html.TextNode && n.Parent.Data != "noscript" {
+			b.WriteString(n.Data + " ")
+		}
+	}
+	return strings.Join(strings.Fields(b.String()), " ")
 }

@@ -5,13 +5,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"encoding/xml"
 	"errors"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,25 +25,6 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 )
-
-// unknownID is well formed and belongs to nobody.
-const unknownID = "NWU-0000000000000000"
-
-// words is the text of a page as it is read.
-func words(t *testing.T, w *httptest.ResponseRecorder) string {
-	t.Helper()
-	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
-	if err != nil {
-		t.Fatal(err)
-	}
-	var b strings.Builder
-	for n := range doc.Descendants() {
-		if n.Type == html.TextNode && n.Parent.Data != "noscript" {
-			b.WriteString(n.Data + " ")
-		}
-	}
-	return strings.Join(strings.Fields(b.String()), " ")
-}
 
 func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	t.Helper()
@@ -285,118 +264,6 @@ func TestLookUp(t *testing.T) {
 	w := v.get("/")
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/verify" {
 		t.Errorf("/: %d %v", w.Code, w.Header())
-	}
-}
-
-func TestSymbols(t *testing.T) {
-	t.Parallel()
-	v := newVault(t, sqlite(t))
-	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	var drawn []string
-	look := func() {
-		t.Helper()
-		for _, name := range []string{"qrcode", "barcode"} {
-			w := v.get("/verify/" + c.ReferenceID + "/" + name + ".svg")
-			h := w.Header()
-			if w.Code != http.StatusOK || h.Get("Content-Type") != "image/svg+xml" || h.Get("X-Content-Type-Options") != "nosniff" ||
-				!strings.HasPrefix(h.Get("Cache-Control"), "private") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
-				t.Errorf("%s: %d %v", name, w.Code, h)
-			}
-			var root struct{ XMLName xml.Name }
-			if err := xml.Unmarshal(w.Body.Bytes(), &root); err != nil || root.XMLName.Local != "svg" || root.XMLName.Space != "http://www.w3.org/2000/svg" {
-				t.Errorf("%s: %v, %v", name, root.XMLName, err)
-			}
-			drawn = append(drawn, w.Body.String())
-		}
-	}
-	look()
-	v.process(1)
-	look()
-	v.revoke(c, "x")
-	look()
-	// They are permanent, whatever becomes of the certificate.
-	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
-		t.Error("the symbols change")
-	}
-	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
-		t.Errorf("typed otherwise, the symbol is another: %d", w.Code)
-	}
-	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
-		t.Errorf("unknown: %d", w.Code)
-	}
-}
-
-// local takes the host off an address of ours.
-func local(t *testing.T, address string) string {
-	t.Helper()
-	rest, ok := strings.CutPrefix(address, base)
-	if !ok {
-		t.Fatalf("%s is not of %s", address, base)
-	}
-	return rest
-}
-
-func TestCapabilityFiles(t *testing.T) {
-	t.Parallel()
-	v := newVault(t, sqlite(t))
-	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	links := map[web.Kind]string{}
-	for _, kind := range []web.Kind{web.PDFFile, web.ImageFile, "original"} {
-		link, err := v.pages.Links.File(c.UUID, kind)
-		if err != nil {
-			t.Fatal(err)
-		}
-		links[kind] = local(t, link)
-	}
-	gone := func(name string) {
-		t.Helper()
-		for kind, link := range links {
-			if w := v.getJSON(link); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), c.ReferenceID) {
-				t.Errorf("%s, %s: %d %s", name, kind, w.Code, w.Body)
-			}
-		}
-	}
-	gone("processing")
-	v.process(1)
-	for kind, want := range map[web.Kind]struct{ mediaType, body, name string }{
-		web.PDFFile:   {"application/pdf", string(samplePDF()) + tail, c.ReferenceID + ".pdf"},
-		web.ImageFile: {"image/png", "a picture", c.ReferenceID + ".png"},
-	} {
-		w := v.get(links[kind])
-		h := w.Header()
-		if w.Code != http.StatusOK || w.Body.String() != want.body || h.Get("Content-Type") != want.mediaType ||
-			h.Get("Content-Disposition") != "inline; filename="+want.name || !strings.HasPrefix(h.Get("Cache-Control"), "private") ||
-			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" {
-			t.Errorf("%s: %d, %v", kind, w.Code, h)
-		}
-	}
-	if w := v.get(links["original"]); w.Code != http.StatusNotFound {
-		t.Errorf("a kind that there is not: %d", w.Code)
-	}
-	other := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
-	for name, link := range map[string]string{
-		"another kind":        strings.Replace(links[web.PDFFile], "/pdf?", "/image?", 1),
-		"another certificate": strings.Replace(links[web.PDFFile], c.UUID, other.UUID, 1),
-		"a later end":         regexp.MustCompile(`expires=\d+`).ReplaceAllString(links[web.PDFFile], "expires=99999999999"),
-		"no signature":        links[web.PDFFile][:strings.IndexByte(links[web.PDFFile], '?')],
-		"a cut signature":     links[web.PDFFile][:len(links[web.PDFFile])-4],
-	} {
-		if w := v.get(link); w.Code != http.StatusNotFound {
-			t.Errorf("%s: %d", name, w.Code)
-		}
-	}
-	begin := v.at
-	v.at = begin.Add(24*time.Hour - time.Second)
-	if w := v.get(links[web.PDFFile]); w.Code != http.StatusOK {
-		t.Errorf("within the day: %d", w.Code)
-	}
-	v.at = begin.Add(24 * time.Hour)
-	gone("after the day")
-	v.at = begin
-	v.revoke(c, "x")
-	gone("revoked")
-	if log := v.log.String(); strings.Contains(log, "signature=") || strings.Contains(log, c.UUID) {
-		t.Error("the log has a capability")
 	}
 }
 

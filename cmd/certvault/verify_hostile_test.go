@@ -1,0 +1,187 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// hostileText moves a cursor, sets a title, hides, turns text round, and is no UTF-8.
+const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
+
+// A name in a certificate, a field or a file cannot command the terminal, nor can it fake a
+// line of the answer.
+func TestVerifyPrintsNothingThatCommands(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Evil "+hostileText)
+	file := v.sign(t, diploma(t))
+	doc := openPDF(t, file)
+	u := doc.Update()
+	field := u.Add(pdf.NewDict(pdf.Entry{Key: "FT", Value: pdf.Name("Sig")}, pdf.Entry{Key: "T", Value: pdf.TextString("Field " + hostileText)},
+		pdf.Entry{Key: "V", Value: u.Add(pdf.NewDict(pdf.Entry{Key: "SubFilter", Value: pdf.Name("Sub " + hostileText)}, pdf.Entry{Key: "Contents", Value: pdf.String("x")}))}))
+	form := u.Dict(u.Catalog().Get("AcroForm")).Clone()
+	form.Set("Fields", append(append(pdf.Array{}, u.Array(form.Get("Fields"))...), field))
+	u.SetCatalog(u.Catalog().Clone().Set("AcroForm", form))
+	tail, err := u.Bytes()
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := writeFile(t, "diploma "+strings.ReplaceAll(hostileText, "/", "")+".pdf", append(file, tail...))
+	for _, args := range [][]string{
+		{"verify", path, "--data", v.data},
+		{"verify", path, "--data", v.data, "--json"},
+		{"verify", path + hostileText, "--data", v.data},
+		{"verify", path, "--root", path},
+		{"verify", path, "--root", nowhere(t) + hostileText},
+	} {
+		_, out, errs := certvault(t, "", args...)
+		if out+errs == "" {
+			t.Errorf("%q says nothing", args)
+		}
+		for _, r := range out + errs {
+			if r != '\n' && !unicode.IsPrint(r) {
+				t.Errorf("%q prints %q:\n%q", args, r, out+errs)
+				break
+			}
+		}
+		if strings.Contains(out, "\nend") {
+			t.Errorf("a name makes a line of its own:\n%s", out)
+		}
+	}
+	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
+		t.Errorf("the names are not told:\n%s", out)
+	}
+}
+
+// What is no ordinary file is not waited for, and what cannot be read is no verdict.
+func TestVerifyOfWhatIsNoFile(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	dir := t.TempDir()
+	pipe, large, damaged := filepath.Join(dir, "pipe"), filepath.Join(dir, "large"), writeFile(t, "root.pem", []byte("-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"))
+	tool(t, "mkfifo", pipe)
+	if err := errors.Join(os.WriteFile(large, nil, 0o600), os.Truncate(large, maxVerified+1)); err != nil {
+		t.Fatal(err)
+	}
+	broken := newSigningVault(t, "x")
+	if err := os.WriteFile(filepath.Join(broken.data, "keys", "root", "0002.json"), []byte("{"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file := writeFile(t, "diploma.pdf", v.sign(t, diploma(t)))
+	for name, tc := range map[string]struct {
+		args []string
+		says string
+	}{
+		"nothing there":    {[]string{filepath.Join(dir, "none.pdf")}, "no such file"},
+		"standard input":   {[]string{"-"}, "no such file"},
+		"a folder":         {[]string{dir}, "a folder"},
+		"a pipe":           {[]string{pipe}, "a pipe"},
+		"a device":         {[]string{"/dev/zero"}, "a device"},
+		"too large":        {[]string{large}, "at most 256 MB"},
+		"no argument":      {nil, "expected \"<file>\""},
+		"two files":        {[]string{file, file}, "unexpected argument"},
+		"no such root":     {[]string{file, "--root", filepath.Join(dir, "none.pem")}, "--root: "},
+		"root is a folder": {[]string{file, "--root", dir}, "a folder"},
+		"root is a pipe":   {[]string{file, "--root", pipe}, "a pipe"},
+		"root is a PDF":    {[]string{file, "--root", file}, "holds no certificate"},
+		"damaged root":     {[]string{file, "--root", damaged}, "damaged"},
+		"no TSA root":      {[]string{file, "--tsa-root", file}, "--tsa-root: "},
+		"broken keys":      {[]string{file, "--data", broken.data}, "give the root with --root"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			code, out, errs := certvault(t, "", append([]string{"verify"}, tc.args...)...)
+			if code != exitUnknown || out != "" || !strings.Contains(errs, tc.says) {
+				t.Errorf("exit %d: %s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// An interrupt ends it.
+func TestVerifyIsInterrupted(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	var out, errs bytes.Buffer
+	code := run(ctx, []string{"verify", writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), "--data", v.data}, strings.NewReader(""), &out, &errs)
+	if code != exitUnknown || out.Len() > 0 || !strings.Contains(errs.String(), "canceled") {
+		t.Errorf("exit %d: %s%s", code, out.String(), errs.String())
+	}
+}
+
+// To look for the roots makes no folder, and no database is opened or made.
+func TestVerifyLeavesNoTrace(t *testing.T) {
+	t.Parallel()
+	v := newSigningVault(t, "Northwest University")
+	file, data := writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), nowhere(t)
+	certvault(t, "", "verify", file, "--data", data)
+	if _, err := os.Stat(data); err == nil {
+		t.Error("the data folder was made")
+	}
+	certvault(t, "", "verify", file, "--data", v.data)
+	list, err := os.ReadDir(v.data)
+	if err != nil || len(list) != 1 || list[0].Name() != "keys" {
+		t.Errorf("the data folder holds %v, %v", list, err)
+	}
+}
+
+// Files of all kinds, many of them hostile, get an answer; none of them is valid.
+func TestVerifyCorpus(t *testing.T) {
+	t.Parallel()
+	const corpus = "../../../shared/corpus"
+	if _, err := os.Stat(corpus); err != nil {
+		missing(t, "the corpus is not there")
+	}
+	v := newSigningVault(t, "Northwest University")
+	seen := 0
+	err := filepath.WalkDir(corpus, func(path string, d fs.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		seen++
+		code, out, errs := certvault(t, "", "verify", path, "--data", v.data)
+		if code != exitInvalid && code != exitUnknown || errs != "" || !strings.HasPrefix(out, "NOT VALID: ") && !strings.HasPrefix(out, "CANNOT TELL: ") {
+			t.Errorf("%s: exit %d: %s%s", path, code, out, errs)
+		}
+		return nil
+	})
+	if err != nil || seen < 100 {
+		t.Errorf("%d files, %v", seen, err)
+	}
+}
+
+func TestPlain(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"Universität 大学": "Universität 大学",
+		"a\x1b[1mb":      `a\x1b[1mb`,
+		"a\nb":           `a\nb`,
+		"\u202ea\u009bb": `\u202ea\u009bb`,
+		"a\xffb":         `a\xffb`,
+		"\x7f'\"":        `\x7f'"`,
+	} {
+		if got := plain(text); got != want {
+			t.Errorf("%q: %q, want %q", text, got, want)
+		}
+	}
+	text, err := json.Marshal("a\x1b\x7f\u202e\u009b\U000e0041b")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back string
+	escaped := plainJSON(append(text, '\n'))
+	if err := json.Unmarshal(escaped, &back); err != nil || back != "a\x1b\x7f\u202e\u009b\U000e0041b" || !isPlain(strings.TrimSpace(string(escaped))) {
+		t.Errorf("%q, %v, from %q", back, err, escaped)
+	}
+}

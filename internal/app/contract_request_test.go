@@ -1,0 +1,131 @@
+package app
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/getkin/kin-openapi/openapi3"
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/test/contract"
+)
+
+// driveErrors asks for what every operation must refuse: without a token,
+// without the permission, of a record that is not there, with a parameter that is
+// not there, with a body of another type, by another method.
+func (d *driver) driveErrors() {
+	d.Helper()
+	all := d.token(token.All...)
+	fill := func(path string) string {
+		return strings.NewReplacer("{uuid}", uuid.NewString(), "{batch_id}", uuid.NewString()).Replace(path)
+	}
+	want := func(what string, o contract.Operation, got, want int) {
+		d.Helper()
+		if got != want {
+			d.Errorf("%s %s: %d, not %d", o.ID, what, got, want)
+		}
+	}
+	for _, o := range d.checker.Operations() {
+		if o.Webhook || !served(o.ID) || !strings.HasPrefix(o.Path, "/business/") {
+			continue
+		}
+		path := fill(o.Path)
+		want("without a token", o, d.send(o.Method, path, "", nil, ""), http.StatusUnauthorized)
+		permissions := permissionsOf(o)
+		others := slices.DeleteFunc(slices.Clone(token.All), func(p token.Permission) bool { return slices.Contains(permissions, p) })
+		want("without the permission", o, d.send(o.Method, path, d.token(others...), nil, ""), http.StatusForbidden)
+		for _, p := range permissions {
+			if status := d.send(o.Method, path, d.token(p), nil, ""); status == http.StatusForbidden || status == http.StatusUnauthorized {
+				d.Errorf("%s with %s: %d", o.ID, p, status)
+			}
+		}
+		if path != o.Path {
+			want("of an unknown record", o, d.send(o.Method, path, all, nil, ""), http.StatusNotFound)
+			malformed := strings.NewReplacer("{uuid}", "1", "{batch_id}", "1").Replace(o.Path)
+			want("of a malformed id", o, d.send(o.Method, malformed, all, nil, ""), http.StatusNotFound)
+		}
+		if o.Parameters.GetByInAndName(openapi3.ParameterInQuery, "page") != nil && path == o.Path {
+			want("with an unknown parameter", o, d.send(o.Method, path+"?no_such=1", all, nil, ""), http.StatusUnprocessableEntity)
+			want("of page 0", o, d.send(o.Method, path+"?page=0", all, nil, ""), http.StatusUnprocessableEntity)
+		}
+		if o.RequestBody != nil && path == o.Path {
+			want("with a body of another type", o, d.send(o.Method, path, all, http.Header{"Content-Type": {"text/csv"}}, "a,b"), http.StatusUnsupportedMediaType)
+		}
+		want("by PUT", o, d.send(http.MethodPut, path, all, nil, ""), http.StatusMethodNotAllowed)
+	}
+	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
+}
+
+// permissionsOf are those of which an operation needs one.
+func permissionsOf(o contract.Operation) []token.Permission {
+	var list []token.Permission
+	for _, alternative := range *o.Security {
+		for _, p := range alternative["token"] {
+			list = append(list, token.Permission(p))
+		}
+	}
+	return list
+}
+
+// driveRanges asks for parts of the files, and for what is known already.
+func (d *driver) driveRanges() {
+	d.Helper()
+	made := d.approved()
+	secret := d.token(token.All...)
+	tag := `"` + *made.VerifiedSHA256 + `"`
+	targets := []string{"/business/certificate-vault/" + made.UUID + "/download", *made.PDFPath}
+	if served("downloadCertificate") {
+		targets = append(targets, "/business/certificates/"+made.UUID+"/download")
+	}
+	for _, target := range targets {
+		ranges := map[string]int{"": 200, "bytes=0-99": 206, "bytes=0-9,20-29": 206}
+		if served("error of a range") {
+			ranges["bytes=999999999-"] = http.StatusRequestedRangeNotSatisfiable
+		}
+		for name, want := range ranges {
+			header := http.Header{}
+			if name != "" {
+				header.Set("Range", name)
+			}
+			if got := d.send(http.MethodGet, target, secret, header, ""); got != want {
+				d.Errorf("%s, range %q: %d", target, name, got)
+			}
+		}
+		if got := d.send(http.MethodGet, target, secret, http.Header{"If-None-Match": {tag}}, ""); got != http.StatusNotModified {
+			d.Errorf("%s, known: %d", target, got)
+		}
+	}
+	if !served("error of a range") {
+		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")
+		if res.header.Get("Content-Type") == "application/json" {
+			d.Error("ranges outside of a file are errors now: they are listed as unserved")
+		}
+	}
+}
+
+// driveRepetitions sends the same request twice under one key.
+func (d *driver) driveRepetitions() {
+	d.Helper()
+	made := d.approved()
+	secret := d.token(token.All...)
+	path := "/business/certificate-vault/" + made.UUID + "/revoke"
+	header := http.Header{"Content-Type": {"application/json"}, "Idempotency-Key": {"5f0c1c5e-4d0e-4d0b-9c39-0a6f1f4e7c1b"}}
+	const body = `{"reason": "Issued in error."}`
+	first := d.unchecked(http.MethodPost, path, secret, header, body)
+	again := d.unchecked(http.MethodPost, path, secret, header, body)
+	replayed := again.header.Get("Idempotency-Replayed") == "true"
+	if first.status != http.StatusOK || again.status != http.StatusOK || replayed != served("idempotency") {
+		d.Errorf("answered %d and %d, replayed is %v, idempotency listed as unserved is %v", first.status, again.status, replayed, !served("idempotency"))
+	}
+	if !served("idempotency") {
+		return
+	}
+	if got := d.send(http.MethodPost, path, secret, header, body); got != http.StatusOK {
+		d.Errorf("the repetition: %d", got)
+	}
+	if got := d.send(http.MethodPost, path, secret, header, `{"reason": "Another."}`); got != http.StatusUnprocessableEntity {
+		d.Errorf("the key with other content: %d", got)
+	}
+}

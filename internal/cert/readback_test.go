@@ -1,0 +1,99 @@
+package cert
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"reflect"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// lyingStore gives back tails with one bit changed.
+type lyingStore struct{ blob.Store }
+
+func (s lyingStore) Open(ctx context.Context, key string) (blob.Object, error) {
+	o, err := s.Store.Open(ctx, key)
+	if err != nil || !strings.HasSuffix(key, ".verified") {
+		return o, err
+	}
+	return lyingObject{o}, nil
+}
+
+type lyingObject struct{ blob.Object }
+
+func (o lyingObject) ReadAt(p []byte, off int64) (int, error) {
+	n, err := o.Object.ReadAt(p, off)
+	if off == 0 && n > 0 {
+		p[0] ^= 1
+	}
+	return n, err
+}
+
+// shortStore loses the last byte of tails.
+type shortStore struct{ blob.Store }
+
+func (s shortStore) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
+	if strings.HasSuffix(key, ".verified") {
+		all, err := io.ReadAll(r)
+		if err != nil {
+			return 0, err
+		}
+		r = bytes.NewReader(all[:len(all)-1])
+	}
+	return s.Store.Put(ctx, key, r)
+}
+
+func TestWhatReadsBackDifferentlyIsNotApproved(t *testing.T) {
+	t.Parallel()
+	for name, wrap := range map[string]func(blob.Store) blob.Store{
+		"a changed bit": func(s blob.Store) blob.Store { return lyingStore{s} },
+		"a lost byte":   func(s blob.Store) blob.Store { return shortStore{s} },
+	} {
+		for _, whole := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s, whole %v", name, whole), func(t *testing.T) {
+				t.Parallel()
+				v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = wrap(c.Blobs) })
+				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+					return sealed(o, []byte(tailText), whole)
+				}
+				c := v.upload(nil)
+				before := v.snapshot(c.UUID)
+				if err := v.work(t.Context(), c, 1); err == nil || !strings.Contains(err.Error(), "reads back differently") {
+					t.Errorf("err = %v", err)
+				}
+				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
+					t.Errorf("something changed: %+v", after)
+				}
+				if keys := v.keys(); len(keys) != 1 {
+					t.Errorf("files %v, want the original alone", keys)
+				}
+			})
+		}
+	}
+}
+
+// A sealer that tells another digest than that of what it made is found out.
+func TestWrongDigestIsNotApproved(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	for name, spoil := range map[string]func(*seal.Verified){
+		"digest": func(m *seal.Verified) { m.SHA256[0] ^= 1 },
+		"size":   func(m *seal.Verified) { m.Size++ },
+	} {
+		v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			made, err := sealed(o, []byte(tailText), false)
+			spoil(made)
+			return made, err
+		}
+		c := v.upload(titled(name))
+		if err := v.work(t.Context(), c, 1); err == nil || v.get(c.UUID).Status != Processing {
+			t.Errorf("%s: %v, %s", name, err, v.get(c.UUID).Status)
+		}
+	}
+}

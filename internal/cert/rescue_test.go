@@ -1,0 +1,145 @@
+package cert
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+func TestStoppingProcessCountsNoAttempt(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d, func(c *Config) { c.Attempts = 1 })
+		started := make(chan struct{})
+		v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			close(started)
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}
+		c := v.upload(nil)
+		if err := v.queue.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-started
+		over, cancel := context.WithCancel(t.Context())
+		cancel()
+		if err := v.queue.Stop(over); err != nil {
+			t.Fatal(err)
+		}
+		jobs := v.jobs()
+		if len(jobs) != 1 || jobs[0].State != "available" || jobs[0].Attempt != 0 {
+			t.Fatalf("jobs %+v, want the one available with no attempt counted", jobs)
+		}
+		if got := v.get(c.UUID); got.Status != Processing || len(v.events()) != 1 {
+			t.Errorf("%s, events %+v", got.Status, v.events())
+		}
+		// The next process goes on with it.
+		done := make(chan struct{})
+		next := newQueue(t, v, func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+			defer close(done)
+			return sealed(o, []byte(tailText), false)
+		})
+		if err := next.Start(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-done
+		if err := next.Stop(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if got := v.get(c.UUID); got.Status != Approved {
+			t.Errorf("%s, %+v", got.Status, got.Failure)
+		}
+	})
+}
+
+// newQueue is another process on the same vault, with a sealer of its own.
+func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error)) *job.Queue {
+	t.Helper()
+	q, err := job.New(v.d, job.Config{NodeID: "next", Queues: map[string]int{SealQueue: 1}, MaxAttempts: 8, Timeout: time.Minute, Logger: v.log})
+	if err != nil {
+		t.Fatal(err)
+	}
+	New(Config{
+		DB: v.d, Blobs: v.blobs, Queue: q, Hooks: v.hooks, Sealer: &fakeSealer{seal: work, png: v.sealer.png}, VerifyURL: v.verifyURL,
+		Keys: v.ring, Verify: v.verify, Attempts: v.attempts, Now: v.now, Log: v.log,
+	})
+	return q
+}
+
+func TestStoppingProcessSnoozes(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Attempts = 1 })
+	ctx, cancel := context.WithCancel(t.Context())
+	v.sealer.seal = func(ctx context.Context, _ seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+		cancel()
+		return nil, ctx.Err()
+	}
+	c := v.upload(nil)
+	err := v.work(ctx, c, 1)
+	if _, ok := errors.AsType[*river.JobSnoozeError](err); !ok {
+		t.Errorf("err = %v, want a snooze", err)
+	}
+	if got := v.get(c.UUID); got.Status != Processing {
+		t.Errorf("%s", got.Status)
+	}
+}
+
+func (v *vault) rescue(uuid, kind string) {
+	v.tb.Helper()
+	args, err := json.Marshal(sealArgs{UUID: uuid})
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	v.tx(func(tx *db.Tx) error {
+		return v.Rescued(v.tb.Context(), tx, job.Rescued{ID: 1, Kind: kind, Args: args})
+	})
+}
+
+func TestRescuedCountsCrashes(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload(nil)
+		for n := 1; n <= 2; n++ {
+			v.rescue(c.UUID, "seal")
+			if got := v.get(c.UUID); got.Status != Processing || got.crashes != n {
+				t.Fatalf("after %d crashes: %s, %d counted", n, got.Status, got.crashes)
+			}
+		}
+		v.rescue(c.UUID, "recipient")
+		if got := v.get(c.UUID); got.crashes != 2 {
+			t.Errorf("the crash of another job was counted: %d", got.crashes)
+		}
+		v.rescue(c.UUID, "seal")
+		got := v.get(c.UUID)
+		if got.Status != Failed || got.Failure == nil || got.Failure.Code != "crashed" || !strings.Contains(got.Failure.Message, "3 times") {
+			t.Errorf("after the third: %s, %+v", got.Status, got.Failure)
+		}
+		if events := v.events(); len(events) != 2 || events[1].Name != "certificate_application.failed" {
+			t.Errorf("events %+v", events)
+		}
+		// Later rescues of it change nothing, a retry begins to count anew.
+		v.rescue(c.UUID, "seal")
+		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
+			t.Errorf("a failed certificate was counted: %d, %+v", got.crashes, v.events())
+		}
+		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
+			t.Fatal(err)
+		}
+		v.rescue(c.UUID, "seal")
+		if got := v.get(c.UUID); got.Status != Processing || got.crashes != 1 {
+			t.Errorf("after the retry and one more crash: %s, %d counted", got.Status, got.crashes)
+		}
+		v.rescue("00000000-0000-0000-0000-000000000000", "seal")
+	})
+}

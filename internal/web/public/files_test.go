@@ -1,0 +1,272 @@
+package public
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// A file that an institution lets nobody have is told as one that is not there.
+func TestPublicFiles(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+		pdf, picture := "/verify/"+c.ReferenceID+"/certificate.pdf", "/verify/"+c.ReferenceID+"/image.png"
+		check := func(name string, pdfCode, pictureCode int) {
+			t.Helper()
+			for target, want := range map[string]int{pdf: pdfCode, picture: pictureCode} {
+				w := v.get(target)
+				if w.Code != want || w.Code == 200 && (w.Header().Get("Cache-Control") != "private, no-cache" || !strings.Contains(w.Header().Get("Content-Security-Policy"), "sandbox")) {
+					t.Errorf("%s, %s: %d %v", name, target, w.Code, w.Header())
+				}
+				linked := slices.Contains(append(attributes(t, v.get("/verify/"+c.ReferenceID), "a", "href"), attributes(t, v.get("/verify/"+c.ReferenceID), "img", "src")...), target)
+				if linked != (want == 200) {
+					t.Errorf("%s: linked to %s: %v", name, target, linked)
+				}
+			}
+		}
+		v.let(account.Public{AllowImage: true, AllowDownload: true})
+		check("processing", 404, 404)
+		v.let(account.Public{})
+		v.process(1)
+		check("by default", 404, 404)
+		v.let(account.Public{AllowImage: true})
+		check("picture alone", 404, 200)
+		v.let(account.Public{AllowDownload: true})
+		check("file alone", 200, 404)
+		if got := v.get(pdf).Body.String(); got != string(samplePDF())+tail {
+			t.Errorf("the file is %q", got)
+		}
+		// A setting that was forced past the check still shows no hidden name.
+		v.exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
+		check("hidden name", 404, 404)
+		v.let(account.Public{AllowImage: true, AllowDownload: true})
+		check("both", 200, 200)
+		v.revoke(c, "x")
+		check("revoked", 404, 404)
+		if w := v.get("/verify/" + c.ReferenceID + "/anything.txt"); w.Code != http.StatusNotFound {
+			t.Errorf("what there is not: %d", w.Code)
+		}
+	})
+}
+
+func TestFilesByDigest(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		verified, original := digestOf(string(samplePDF())+tail), digestOf(string(samplePDF()))
+		ask := func(target string) (*httptest.ResponseRecorder, map[string]any) {
+			t.Helper()
+			w := v.getJSON(target)
+			var got map[string]any
+			if err := json.Unmarshal(w.Body.Bytes(), &got); err != nil || w.Header().Get("Cache-Control") != "no-store" {
+				t.Fatalf("%s: %s %v, %v", target, w.Body, w.Header(), err)
+			}
+			return w, got
+		}
+		unknown := func(name, digest string) {
+			t.Helper()
+			if w, _ := ask("/verify/file/" + digest); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), "NWU") {
+				t.Errorf("%s: %d %s", name, w.Code, w.Body)
+			}
+		}
+		// A staged file, and certificates that wait or failed, are unknown.
+		if _, err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, "staged.pdf", bytes.NewReader(samplePDF())); err != nil {
+			t.Fatal(err)
+		}
+		unknown("staged", original)
+		v.upload("Failed", "Ada Obi", "refuse.pdf")
+		c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+		unknown("processing", original)
+		unknown("processing", verified)
+		held := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
+		if w, got := ask(held); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
+			t.Errorf("held against one in processing: %s", w.Body)
+		}
+		checkPage(t, "held against one in processing", v.get(held), http.StatusOK, "not ready yet")
+		v.process(2)
+		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
+			unknown(malformed, malformed)
+			if w := v.get("/verify/file/" + malformed); w.Code != http.StatusNotFound {
+				t.Errorf("%q: %d", malformed, w.Code)
+			}
+		}
+		unknown("never seen", digestOf("x"))
+		checkPage(t, "never seen", v.get("/verify/file/"+digestOf("x")), http.StatusNotFound, "does not know this file", "does not mean that it is a forgery", digestOf("x"))
+
+		for target, want := range map[string]string{verified: "verified", strings.ToUpper(verified): "verified", original: "original"} {
+			_, got := ask("/verify/file/" + target)
+			data, _ := got["data"].(map[string]any)
+			if got["match"] != want || got["count"] != 1.0 || data["reference_id"] != c.ReferenceID || data["status"] != "valid" {
+				t.Errorf("%s: %v", want, got)
+			}
+		}
+		checkPage(t, "verified", v.get("/verify/file/"+verified), http.StatusOK, "This certificate is valid", "is, byte for byte, the one that was issued", "Ada Obi")
+		checkPage(t, "original", v.get("/verify/file/"+original), http.StatusOK, "This certificate is valid", "is the original, as it was submitted")
+
+		changed := "/verify/file/" + digestOf("changed") + "?reference_id=" + strings.ToLower(c.ReferenceID)
+		if w, got := ask(changed); w.Code != 200 || got["match"] != "different" || got["count"] != 0.0 || got["data"].(map[string]any)["status"] != "valid" {
+			t.Errorf("changed: %s", w.Body)
+		}
+		w := v.get(changed)
+		checkPage(t, "changed", w, http.StatusOK, "This file is not the one issued", "What differs", digestOf("changed"), verified, "What still holds", "BSc Physics")
+		if strings.Contains(words(t, w), "is valid") {
+			t.Errorf("a changed file is called valid: %s", words(t, w))
+		}
+		if w := v.get("/verify/file/" + digestOf("changed") + "?reference_id=" + unknownID); w.Code != http.StatusNotFound {
+			t.Errorf("changed, of a certificate that there is not: %d", w.Code)
+		}
+
+		// The same original for another certificate of another institution: which one
+		// is meant, nobody can tell.
+		first := v.inst
+		v.inst = v.institution("OTH", "Other")
+		other := v.upload("Other", "Somebody Else", "diploma.pdf")
+		v.exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
+		v.inst = first
+		if w, got := ask("/verify/file/" + original); w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || strings.Contains(w.Body.String(), "Ada") {
+			t.Errorf("of two: %s", w.Body)
+		}
+		w = v.get("/verify/file/" + original)
+		checkPage(t, "of two", w, http.StatusOK, "Several certificates were made of this file", "2")
+		if text := words(t, w); strings.Contains(text, "Ada") || strings.Contains(text, "Somebody") || strings.Contains(text, c.ReferenceID) {
+			t.Errorf("of two: %s", text)
+		}
+		checkPage(t, "of two, and one is named", v.get("/verify/file/"+original+"?reference_id="+c.ReferenceID), http.StatusOK, "Ada Obi", "is the original")
+		checkPage(t, "another's file", v.get("/verify/file/"+verified+"?reference_id="+other.ReferenceID), http.StatusOK,
+			"This file is not the one issued", "It is the file of another certificate", c.ReferenceID, other.ReferenceID)
+
+		v.revoke(c, "Issued by mistake")
+		if w, got := ask("/verify/file/" + verified); got["match"] != "verified" || got["data"].(map[string]any)["status"] != "revoked" {
+			t.Errorf("revoked: %s", w.Body)
+		}
+		checkPage(t, "revoked", v.get("/verify/file/"+verified), http.StatusOK, "Revoked on", "Issued by mistake", "is, byte for byte")
+		checkPage(t, "changed, revoked", v.get(changed), http.StatusOK, "This file is not the one issued", "no longer valid", "Issued by mistake")
+		v.checkSecrets()
+	})
+}
+
+func TestSymbols(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	var drawn []string
+	look := func() {
+		t.Helper()
+		for _, name := range []string{"qrcode", "barcode"} {
+			w := v.get("/verify/" + c.ReferenceID + "/" + name + ".svg")
+			h := w.Header()
+			if w.Code != http.StatusOK || h.Get("Content-Type") != "image/svg+xml" || h.Get("X-Content-Type-Options") != "nosniff" ||
+				!strings.HasPrefix(h.Get("Cache-Control"), "private") || !strings.Contains(h.Get("Content-Security-Policy"), "sandbox") {
+				t.Errorf("%s: %d %v", name, w.Code, h)
+			}
+			var root struct{ XMLName xml.Name }
+			if err := xml.Unmarshal(w.Body.Bytes(), &root); err != nil || root.XMLName.Local != "svg" || root.XMLName.Space != "http://www.w3.org/2000/svg" {
+				t.Errorf("%s: %v, %v", name, root.XMLName, err)
+			}
+			drawn = append(drawn, w.Body.String())
+		}
+	}
+	look()
+	v.process(1)
+	look()
+	v.revoke(c, "x")
+	look()
+	// They are permanent, whatever becomes of the certificate.
+	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
+		t.Error("the symbols change")
+	}
+	if w := v.get("/verify/" + strings.ToLower(c.ReferenceID) + "/qrcode.svg"); w.Body.String() != drawn[0] {
+		t.Errorf("typed otherwise, the symbol is another: %d", w.Code)
+	}
+	if w := v.get("/verify/" + unknownID + "/qrcode.svg"); w.Code != http.StatusNotFound {
+		t.Errorf("unknown: %d", w.Code)
+	}
+}
+
+// local takes the host off an address of ours.
+func local(t *testing.T, address string) string {
+	t.Helper()
+	rest, ok := strings.CutPrefix(address, base)
+	if !ok {
+		t.Fatalf("%s is not of %s", address, base)
+	}
+	return rest
+}
+
+func TestCapabilityFiles(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	links := map[web.Kind]string{}
+	for _, kind := range []web.Kind{web.PDFFile, web.ImageFile, "original"} {
+		link, err := v.pages.Links.File(c.UUID, kind)
+		if err != nil {
+			t.Fatal(err)
+		}
+		links[kind] = local(t, link)
+	}
+	gone := func(name string) {
+		t.Helper()
+		for kind, link := range links {
+			if w := v.getJSON(link); w.Code != http.StatusNotFound || strings.Contains(w.Body.String(), c.ReferenceID) {
+				t.Errorf("%s, %s: %d %s", name, kind, w.Code, w.Body)
+			}
+		}
+	}
+	gone("processing")
+	v.process(1)
+	for kind, want := range map[web.Kind]struct{ mediaType, body, name string }{
+		web.PDFFile:   {"application/pdf", string(samplePDF()) + tail, c.ReferenceID + ".pdf"},
+		web.ImageFile: {"image/png", "a picture", c.ReferenceID + ".png"},
+	} {
+		w := v.get(links[kind])
+		h := w.Header()
+		if w.Code != http.StatusOK || w.Body.String() != want.body || h.Get("Content-Type") != want.mediaType ||
+			h.Get("Content-Disposition") != "inline; filename="+want.name || !strings.HasPrefix(h.Get("Cache-Control"), "private") ||
+			!strings.Contains(h.Get("Content-Security-Policy"), "sandbox") || h.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d, %v", kind, w.Code, h)
+		}
+	}
+	if w := v.get(links["original"]); w.Code != http.StatusNotFound {
+		t.Errorf("a kind that there is not: %d", w.Code)
+	}
+	other := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
+	for name, link := range map[string]string{
+		"another kind":        strings.Replace(links[web.PDFFile], "/pdf?", "/image?", 1),
+		"another certificate": strings.Replace(links[web.PDFFile], c.UUID, other.UUID, 1),
+		"a later end":         regexp.MustCompile(`expires=\d+`).ReplaceAllString(links[web.PDFFile], "expires=99999999999"),
+		"no signature":        links[web.PDFFile][:strings.IndexByte(links[web.PDFFile], '?')],
+		"a cut signature":     links[web.PDFFile][:len(links[web.PDFFile])-4],
+	} {
+		if w := v.get(link); w.Code != http.StatusNotFound {
+			t.Errorf("%s: %d", name, w.Code)
+		}
+	}
+	begin := v.at
+	v.at = begin.Add(24*time.Hour - time.Second)
+	if w := v.get(links[web.PDFFile]); w.Code != http.StatusOK {
+		t.Errorf("within the day: %d", w.Code)
+	}
+	v.at = begin.Add(24 * time.Hour)
+	gone("after the day")
+	v.at = begin
+	v.revoke(c, "x")
+	gone("revoked")
+	if log := v.log.String(); strings.Contains(log, "signature=") || strings.Contains(log, c.UUID) {
+		t.Error("the log has a capability")
+	}
+}

@@ -1,0 +1,128 @@
+package public
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+)
+
+func TestLanguages(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
+	ask := func(target, accept string) *httptest.ResponseRecorder {
+		r := request(http.MethodGet, target)
+		r.Header.Set("Accept-Language", accept)
+		return v.do(r)
+	}
+	for _, tc := range []struct{ target, accept, tag, dir, says string }{
+		{"/verify", "", "en", "ltr", "Verify a certificate"},
+		{"/verify", "de-CH,de;q=0.9", "de", "ltr", "Zertifikat prüfen"},
+		{"/verify?lang=ar", "de", "ar", "rtl", "التحقق من شهادة"},
+		{"/verify?lang=xx", "fr", "fr", "ltr", "Vérifier un certificat"},
+		{"/verify/" + unknownID + "?lang=zh", "", "zh", "ltr", "此处没有这份证书"},
+		{"/no-such-page?lang=es", "", "es", "ltr", "No existe esta página"},
+	} {
+		w := ask(tc.target, tc.accept)
+		if !strings.Contains(words(t, w), tc.says) || w.Header().Get("Content-Language") != tc.tag || !slices.Contains(w.Header().Values("Vary"), "Accept-Language") ||
+			!slices.Equal(attributes(t, w, "html", "lang"), []string{tc.tag}) || !slices.Equal(attributes(t, w, "html", "dir"), []string{tc.dir}) {
+			t.Errorf("%s, %s: %v %s", tc.target, tc.accept, w.Header(), words(t, w))
+		}
+	}
+	// A language that was chosen stays chosen; one that the browser asked for is
+	// not written into links.
+	w := ask("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
+	links := attributes(t, w, "a", "href")
+	for _, want := range []string{"/verify?lang=fr", "/signatures?lang=fr", "/verify/" + c.ReferenceID + "?lang=ar&x=1"} {
+		if !slices.Contains(links, want) {
+			t.Errorf("no link to %s in %v", want, links)
+		}
+	}
+	w = ask("/verify?lang=fr", "")
+	if !slices.Contains(attributes(t, w, "input", "name"), "lang") || !slices.Contains(attributes(t, w, "section", "data-drop"), "/verify/file/?lang=fr") {
+		t.Errorf("the forms lose the language: %s", w.Body)
+	}
+	if links := attributes(t, ask("/verify", "fr"), "a", "href"); !slices.Contains(links, "/signatures") {
+		t.Errorf("a language nobody chose is in %v", links)
+	}
+	if w := ask("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
+		t.Errorf("a look-up leads to %s", w.Header().Get("Location"))
+	}
+}
+
+// The links to other languages repeat the address, whatever it is, and never lead
+// elsewhere.
+func TestLinksOfAHostileAddress(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	for _, target := range []string{"//evil.example/x", "///evil.example", "/%2F%2Fevil.example", `/\evil.example`, `/verify?"onfocus="alert(1)`, "/x%22%3E%3Cb%3E", "/verify?lang=%22%3E%3Cb%3E&a=<b>"} {
+		r := request(http.MethodGet, "/")
+		path, query, _ := strings.Cut(target, "?")
+		r.URL.Path, r.URL.RawQuery = path, query
+		if unescaped, err := url.PathUnescape(path); err == nil {
+			r.URL.Path, r.URL.RawPath = unescaped, path
+		}
+		w := v.do(r)
+		checkMarkup(t, w)
+		links := attributes(t, w, "a", "href")
+		if len(links) < 8 {
+			t.Errorf("%s: only %v", target, links)
+		}
+		for _, link := range links {
+			if u, err := url.Parse(link); err != nil || u.Host != "" || strings.HasPrefix(link, "//") || strings.Contains(link, `\`) {
+				t.Errorf("%s: the page leads to %s, %v", target, link, err)
+			}
+		}
+	}
+}
+
+// Every page can be drawn in every language.
+func TestEveryStateInEveryLanguage(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	made := map[string]*cert.Certificate{}
+	for _, title := range []string{"valid", "revoked", "damaged", "unchecked"} {
+		made[title] = v.upload(title, "Ada Obi", "diploma.pdf")
+	}
+	v.process(len(made))
+	v.revoke(made["revoked"], "x")
+	for title, result := range map[string]string{"damaged": "failed", "unchecked": "not_run"} {
+		v.exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, made[title].ID)
+	}
+	made["processing"] = v.upload("processing", "Ada Obi", "diploma.pdf")
+	targets := []string{
+		"/verify", "/signatures", "/nothing", "/verify/" + unknownID, "/verify/NWU-7K3M9QX2P4RTVWUZ", "/verify/NWU", "/verify/file/" + digestOf("x"),
+		"/verify/file/" + digestOf(string(samplePDF())), "/verify/file/" + digestOf(string(samplePDF())+tail),
+		"/verify/file/" + digestOf("x") + "?reference_id=" + made["valid"].ReferenceID, "/verify/file/" + digestOf("x") + "?reference_id=" + made["revoked"].ReferenceID,
+	}
+	for _, c := range made {
+		targets = append(targets, "/verify/"+c.ReferenceID)
+	}
+	english := map[string]string{}
+	for _, l := range v.pages.view.Languages() {
+		for _, target := range targets {
+			u, err := url.Parse(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q := u.Query()
+			q.Set("lang", l.Tag)
+			u.RawQuery = q.Encode()
+			w := v.get(u.String())
+			if w.Code >= 500 || w.Header().Get("Content-Language") != l.Tag {
+				t.Errorf("%s in %s: %d", target, l.Tag, w.Code)
+			}
+			text := words(t, w)
+			if l.Tag == "en" {
+				english[target] = text
+			} else if text == english[target] {
+				t.Errorf("%s is in English in %s", target, l.Tag)
+			}
+		}
+	}
+}

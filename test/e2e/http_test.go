@@ -1,0 +1,214 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// TestHead asks for the head of everything that can be got.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	made := f.upload(t, form("Somebody"))
+	made = f.await(t, made.UUID, "approved")
+	for _, target := range []string{
+		vault.CertificatesPath, vault.CertificatesPath + "/" + made.UUID, vault.CertificatesPath + "/" + made.UUID + "/download", "/business/certificate-templates",
+		"/verify", made.VerificationURL, made.QRCodePath, made.BarcodePath, *made.PDFPath, *made.ImagePath, "/healthz", "/readyz", "/",
+	} {
+		heads := make([]*vault.Answer, 0, 2)
+		for _, method := range []string{"GET", "HEAD"} {
+			req, err := f.client.Request(t.Context(), method, target, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Accept-Encoding", "identity")
+			a, err := f.client.Send(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			heads = append(heads, a)
+		}
+		whole, head := heads[0], heads[1]
+		if head.Status != whole.Status || len(head.Body) != 0 {
+			t.Errorf("%s: %d with %d bytes, GET has %d", target, head.Status, len(head.Body), whole.Status)
+		}
+		for _, name := range []string{"Content-Type", "ETag", "Accept-Ranges", "Cache-Control", "Content-Disposition", "Vary", "Content-Length"} {
+			if name == "Content-Length" && whole.Status != 200 {
+				continue
+			}
+			if got, want := strings.Join(head.Header.Values(name), ", "), strings.Join(whole.Header.Values(name), ", "); got != want {
+				t.Errorf("%s: %s is %q, GET has %q", target, name, got, want)
+			}
+		}
+	}
+}
+
+// TestCompression looks at the bytes on the wire: what is said again and again is
+// shorter, a file and a part of it are left as they are.
+func TestCompression(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	var made *client.VaultCertificate
+	for i := range 12 {
+		made = f.upload(t, form(person(i)))
+	}
+	made = f.await(t, made.UUID, "approved")
+	for _, c := range []struct {
+		what, target, rangeOf string
+		compressed            bool
+	}{
+		{"a list", vault.CertificatesPath, "", true},
+		{"a page", made.VerificationURL, "", true},
+		{"a QR code", made.QRCodePath, "", true},
+		{"a PDF", *made.PDFPath, "", false},
+		{"a picture", *made.ImagePath, "", false},
+		{"a part of a PDF", vault.CertificatesPath + "/" + made.UUID + "/download", "bytes=0-1499", false},
+		{"a short answer", "/business/certificate-templates", "", false},
+	} {
+		req, err := f.client.Request(t.Context(), "GET", c.target, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Accept-Encoding", "gzip") // set by hand, it is not undone by the client
+		if !strings.HasPrefix(c.target, "/") {
+			req.Header.Set("Accept", "text/html")
+		}
+		if c.rangeOf != "" {
+			req.Header.Set("Range", c.rangeOf)
+		}
+		a, err := f.client.Send(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := a.Header.Get("Content-Encoding") == "gzip"; got != c.compressed || a.Status >= 400 {
+			t.Errorf("%s: %d, %v", c.what, a.Status, a.Header)
+			continue
+		}
+		if c.rangeOf != "" && len(a.Body) != 1500 {
+			t.Errorf("%s: %d bytes", c.what, len(a.Body))
+		}
+		if !c.compressed {
+			continue
+		}
+		z, err := gzip.NewReader(bytes.NewReader(a.Body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain, err := io.ReadAll(z)
+		if err != nil || len(plain) < len(a.Body)*3/2 {
+			t.Errorf("%s: %d bytes of %d, %v", c.what, len(a.Body), len(plain), err)
+		}
+		t.Logf("%s: %d bytes of %d", c.what, len(a.Body), len(plain))
+	}
+}
+
+// TestHTTP2 lets curl speak HTTP/2: a form, a download, a part of it, a condition.
+func TestHTTP2(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	curl := func(args ...string) (status, version, body string) {
+		t.Helper()
+		out := keep(t, "out", nil)
+		said := run(t, "curl", append([]string{
+			"--silent", "--show-error", "--http2", "--cacert", filepath.Join(f.Data, "tls", "cert.pem"), "--header", "Authorization: Bearer " + f.client.Token,
+			"--output", out, "--write-out", "%{http_code} %{http_version}",
+		}, args...)...)
+		content, err := os.ReadFile(out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, version, _ = strings.Cut(said, " ")
+		return status, version, string(content)
+	}
+	pdf := keep(t, "diploma.pdf", sample("Somebody"))
+	status, version, body := curl("--form", "certificate_title=Diploma", "--form", "full_name=Somebody", "--form", "applicant_email=somebody@example.org",
+		"--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath)
+	if status != "201" || version != "2" {
+		t.Fatalf("%s over HTTP/%s: %s", status, version, body)
+	}
+	made, err := (&vault.Answer{Body: []byte(body)}).Certificate()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.await(t, made.UUID, "approved")
+	download := f.URL + vault.CertificatesPath + "/" + made.UUID + "/download"
+	status, version, whole := curl(download)
+	if status != "200" || version != "2" || !strings.HasPrefix(whole, "%PDF-") {
+		t.Fatalf("%s over HTTP/%s", status, version)
+	}
+	if status, _, part := curl("--range", "5-99", download); status != "206" || part != whole[5:100] {
+		t.Errorf("a part: %s, %d bytes", status, len(part))
+	}
+	etag := get(t, f.client, vault.CertificatesPath+"/"+made.UUID+"/download", 200).Header.Get("ETag")
+	if status, _, body := curl("--header", "If-None-Match: "+etag, download); status != "304" || body != "" {
+		t.Errorf("a condition: %s, %d bytes", status, len(body))
+	}
+	if status, _, _ := curl("--header", "Authorization: Bearer nobody", "--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath); status != "401" {
+		t.Errorf("another's token: %s", status)
+	}
+}
+
+// TestExpectContinue lets a client wait before it sends its body: who is refused
+// need not send it.
+func TestExpectContinue(t *testing.T) {
+	t.Parallel()
+	f := start(t, "")
+	contentType, encoded, err := form("Somebody").Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	body, err := io.ReadAll(encoded)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request := func(token, contentType string, size int) string {
+		h := head(f, vault.CertificatesPath, token, contentType, size)
+		return strings.TrimSuffix(h, "\r\n") + "Expect: 100-continue\r\n\r\n"
+	}
+	for what, c := range map[string]struct {
+		request string
+		status  int
+	}{
+		"no token":   {request("", contentType, len(body)), 401},
+		"no form":    {request(f.client.Token, "application/pdf", len(body)), 415},
+		"over 1 GiB": {request(f.client.Token, contentType, 1<<30), 413},
+	} {
+		if a := exchange(t, f, "POST", c.request); a.Status != c.status {
+			t.Errorf("%s: %d, not %d", what, a.Status, c.status)
+		}
+	}
+	conn := dial(t, f)
+	if _, err := io.WriteString(conn, request(f.client.Token, contentType, len(body))); err != nil {
+		t.Fatal(err)
+	}
+	answers := bufio.NewReader(conn)
+	if line, err := answers.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 100 ") {
+		t.Fatalf("told %q, %v", line, err)
+	}
+	if _, err := answers.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := conn.Write(body); err != nil {
+		t.Fatal(err)
+	}
+	res, err := http.ReadResponse(answers, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	if res.StatusCode != http.StatusCreated {
+		t.Errorf("answered %d", res.StatusCode)
+	}
+}

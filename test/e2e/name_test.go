@@ -1,0 +1,102 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/client"
+	"github.com/certvault/certvault/test/vault"
+)
+
+// TestNaughtyNames makes certificates for people with names of every kind, through
+// all that is made of a name: record, search, stamp, page.
+func TestNaughtyNames(t *testing.T) {
+	t.Parallel()
+	each(t, func(t *testing.T, database string) {
+		f := start(t, database)
+		public := f.as(t, "")
+		var made []*client.VaultCertificate
+		for i, name := range names(t) {
+			upload := form("Somebody").With("certificate_title", name).With("full_name", name).With("details", name).
+				With("applicant_email", fmt.Sprintf("n%d@example.org", i)).WithFile(fileNameOf(name), sample("Somebody"))
+			clean := utf8.ValidString(name) && !strings.ContainsRune(name, 0)
+			kept := strings.TrimSpace(name)
+			if !clean || kept == "" || utf8.RuneCountInString(kept) > 255 {
+				refuse(t, f, upload, "full_name")
+				continue
+			}
+			c := f.upload(t, upload)
+			if c.FullName != kept || c.CertificateTitle != kept {
+				t.Errorf("%q became %q and %q", kept, c.FullName, c.CertificateTitle)
+			}
+			made = append(made, c)
+		}
+		for _, c := range made {
+			f.await(t, c.UUID, "approved")
+			v, err := public.Verify(t.Context(), c.VerificationURL)
+			if err != nil || v.Status != "valid" || v.FullName != c.FullName {
+				t.Errorf("%q is verified as %+v, %v", c.FullName, v, err)
+			}
+			req, err := public.Request(t.Context(), "GET", c.VerificationURL, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header.Set("Accept", "text/html")
+			page, err := public.Send(req)
+			if err != nil || page.Status != 200 || bytes.Contains(page.Body, []byte("<img src=x")) || bytes.Contains(page.Body, []byte("<script>alert")) {
+				t.Errorf("the page of %q: %v", c.FullName, err)
+			}
+		}
+		t.Logf("%d names", len(made))
+	})
+}
+
+// fileNameOf makes a file's name of a person's.
+func fileNameOf(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError {
+			return -1
+		}
+		return r
+	}, name) + ".pdf"
+}
+
+// names are those of the shared corpus, which lies beside the repository, and some
+// of our own.
+func names(t *testing.T) []string {
+	t.Helper()
+	list := []string{
+		"O", "محمد Smith עלי", "John\u202eeoD\u202c", "👩‍👩‍👧‍👦 Family", "𠮷野家 太郎", "Z" + strings.Repeat("\u0335\u0351", 100), "<img src=x onerror=alert(1)>",
+		"<script>alert(1)</script>", "(unbalanced \\) ) (", "a\r\nb\tc", "a\x01b", "\ufffe", "a\x00b", "\xed\xa0\x80", "\xff", "   ", strings.Repeat("𝕎", 255), strings.Repeat("𝕎", 256),
+	}
+	root, err := vault.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	content, err := os.ReadFile(filepath.Join(root, "..", "shared", "corpus", "recipients", "names-tricky.json"))
+	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
+		t.Log("no shared corpus beside the repository: its names are left out")
+		return list
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var corpus []struct{ Name string }
+	if err := json.Unmarshal(content, &corpus); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range corpus {
+		list = append(list, c.Name)
+	}
+	return list
+}
