@@ -36,6 +36,8 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"address_kept":  "The address was corrected. Links that went to the old one open the certificate no more.",
 	"settings_kept": "The settings were kept. They hold from now on.",
 	"colour_kept":   "The colour was changed. Public pages and mail show it from now on.",
+	"words_kept":    "The words were kept. Mail that is written from now on has them.",
+	"sample_mailed": "A test mail is on its way to you.",
 	"logo_kept":     "The logo was changed.",
 	"logo_gone":     "The logo was taken away.",
 	"key_rotated":   "The new signing key is in use. Certificates that were signed before stay valid.",
