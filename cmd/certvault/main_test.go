@@ -117,6 +117,7 @@ func TestWhatThePublicSees(t *testing.T) {
 		Download bool `json:"public_download"`
 		Contact  string
 		Logo     string `json:"logo_sha256"`
+		Colour   string
 	}
 	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
 	var got public
@@ -124,17 +125,43 @@ func TestWhatThePublicSees(t *testing.T) {
 	if got != (public{}) {
 		t.Errorf("undecided: %+v", got)
 	}
-	answer(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo)...)
-	if !got.Image || !got.Download || got.Contact != "r@example.org" || len(got.Logo) != 64 {
+	answer(t, "", &got, append(set, "--public-image", "--public-download", "--contact", "r@example.org", "--logo", logo, "--colour", "#1A237E")...)
+	if got.Colour != "#1a237e" || !got.Image || !got.Download || got.Contact != "r@example.org" || len(got.Logo) != 64 {
 		t.Errorf("set: %+v", got)
 	}
 	if code, _, errs := certvault(t, "", append(set, "--hide-name")...); code != exitRefused || !strings.Contains(errs, "show the name") {
 		t.Errorf("a hidden name in a public file: exit %d, %s", code, errs)
 	}
 	var hidden public
-	answer(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "")...)
+	answer(t, "", &hidden, append(set, "--hide-name", "--no-public-image", "--no-public-download", "--logo", "", "--colour", "")...)
 	if hidden != (public{Hide: true, Contact: "r@example.org"}) {
 		t.Errorf("hidden: %+v", hidden)
+	}
+}
+
+func TestMailSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
+	type answered struct {
+		Sender string                                         `json:"mail_sender"`
+		Reply  string                                         `json:"reply_to"`
+		Tag    string                                         `json:"mail_language"`
+		Words  map[string]struct{ Paragraph, Closing string } `json:"mail_words"`
+	}
+	var a answered
+	answer(t, "", &a, append(set, "--mail-language", "de", "--mail-sender", "Registrar", "--reply-to", "registry@example.org",
+		"--mail-paragraph", "Liebe {name}!", "--mail-closing", "Ihr Büro")...)
+	if a.Sender != "Registrar" || a.Reply != "registry@example.org" || a.Tag != "de" || a.Words["de"].Paragraph != "Liebe {name}!" || a.Words["de"].Closing != "Ihr Büro" {
+		t.Errorf("set: %+v", a)
+	}
+	answer(t, "", &a, append(set, "--words-language", "en", "--mail-closing", "Your office")...)
+	if len(a.Words) != 2 || a.Words["en"].Closing != "Your office" || a.Words["de"].Closing != "Ihr Büro" {
+		t.Errorf("in another language: %+v", a)
+	}
+	if code, _, errs := certvault(t, "", append(set, "--mail-paragraph", "Dear {first_name}")...); code != exitRefused || !strings.Contains(errs, "{first_name}") {
+		t.Errorf("an unknown place: exit %d, %s", code, errs)
 	}
 }
 
@@ -160,6 +187,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"end malformed":      {[]string{"token", "create", "--data", dir, "--institution", "northwest-university", "--name", "x", "--permission", "certificate-vault:list", "--expires", "soon"}, exitUsage, "90d"},
 		"box malformed":      {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement-box", "1,2"}, exitUsage, "X0,Y0,X1,Y1"},
 		"box inside out":     {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement", "exact", "--placement-box", "0.5,0,0.4,1"}, exitRefused, "x0 < x1"},
+		"colour too light":   {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--colour", "#ffcc00"}, exitRefused, "1.5:1"},
 		"serve misused":      {[]string{"serve", "--data", dir, "--base-url", "http://x"}, exitUsage, "https"},
 	} {
 		code, out, errs := certvault(t, "correct horse\n", tc.args...)

@@ -51,6 +51,8 @@ type Face struct {
 	Public
 
 	Name, Slug string
+	// Colour is its own as "#rrggbb", empty for the vault's.
+	Colour string
 	// Logo is the digest of its logo in hexadecimal, empty without one.
 	Logo string
 }
@@ -60,9 +62,9 @@ func (s *Service) Face(ctx context.Context, id int64) (*Face, error) {
 	var f Face
 	var logo []byte
 	err := s.db.QueryRowContext(ctx, `
-		SELECT i.name, i.slug, i.hide_name, i.public_image, i.public_download, i.contact, l.sha256
+		SELECT i.name, i.slug, i.hide_name, i.public_image, i.public_download, i.contact, i.colour, l.sha256
 		FROM institutions i LEFT JOIN institution_logos l ON l.institution_id = i.id WHERE i.id = $1`, id).
-		Scan(&f.Name, &f.Slug, &f.HideName, &f.AllowImage, &f.AllowDownload, &f.Contact, &logo)
+		Scan(&f.Name, &f.Slug, &f.HideName, &f.AllowImage, &f.AllowDownload, &f.Contact, &f.Colour, &logo)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoInstitution
 	}

@@ -19,7 +19,6 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/riverqueue/river"
 	"github.com/riverqueue/river/riverdriver/riverpgxv5"
-	"github.com/riverqueue/river/riverdriver/riversqlite"
 	"github.com/riverqueue/river/rivertype"
 
 	"github.com/certvault/certvault/internal/db"
@@ -30,8 +29,8 @@ const (
 	fetchCooldown = 2 * time.Millisecond
 	// pollInterval bounds how late a job starts when no notification comes.
 	pollInterval = 200 * time.Millisecond
-	// sqlitePollInterval is shorter since SQLite has no notifications; a fetch
-	// that finds nothing writes nothing.
+	// sqlitePollInterval is shorter since SQLite has no notifications; a poll
+	// that finds nothing is one read of an index.
 	sqlitePollInterval = 50 * time.Millisecond
 	// keepCompleted is how long completed jobs stay for someone to look at.
 	keepCompleted = time.Hour
@@ -114,7 +113,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 				rc.Queues[name] = c
 			}
 		}
-		c, err := river.NewClient(quietSQLite{riversqlite.New(d.Writer())}, rc)
+		c, err := river.NewClient(newQuietSQLite(d.Writer()), rc)
 		if err != nil {
 			return nil, fmt.Errorf("making the queue: %w", err)
 		}
@@ -173,14 +172,6 @@ func (c sqliteClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobArg
 	}
 	return res.Job.ID, nil
 }
-
-// quietSQLite is River's SQLite driver without its stand-in for notifications,
-// which writes a row for each job and polls for it on the one connection that
-// writes: polling for the jobs themselves is no later and costs nothing.
-type quietSQLite struct{ *riversqlite.Driver }
-
-func (quietSQLite) SupportsListener() bool     { return false }
-func (quietSQLite) SupportsListenNotify() bool { return false }
 
 type postgresClient struct{ *river.Client[pgx.Tx] }
 

@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/text/unicode/bidi"
+
+	"github.com/certvault/certvault/internal/colour"
 )
 
 // Letter is the plain form that all our mail has: a heading, paragraphs, a list,
@@ -26,31 +28,59 @@ type Letter struct {
 	After, Why string
 	// Unsubscribe is a link for those who want no more of it.
 	Unsubscribe *Button
+	// Words are those of the one in whose name it is written; nil is none.
+	Words *Words
+	// Brand is the colour of who writes, at the head and on the button; nil is ours.
+	Brand *colour.Brand
 }
+
+// Own is the colour of the button where nobody's own is given.
+func (Letter) Own() *colour.Brand { return own }
+
+var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
+
+// Words are plain text that somebody else wrote: its direction is its own, and
+// lines end where they ended them. Links in it stand as they are.
+type Words struct {
+	// Language is a BCP 47 tag.
+	Language string
+	// Paragraph comes behind the first paragraph and the list, Closing at the end.
+	Paragraph, Closing string
+}
+
+// Lines gives a text's lines.
+func (*Words) Lines(text string) []string { return strings.Split(text, "\n") }
 
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// The colours of the button hold on light and on dark, where mail programs that
-// know of it draw the rest.
-var page = template.Must(template.New("letter").Parse(`<!doctype html>
+// Mail programs that know of the dark draw everything in the colours of the night
+// there; the others draw all of it as by day.
+var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .Own}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>
 <style>:root{color-scheme:light dark}@media(prefers-color-scheme:dark){.paper{background:#1b1f24!important;color:#e8eaed!important}.paper a{color:#8ab4f8}
-.paper a.button{color:#fff!important}}</style></head>
+.paper a.button{background:{{$brand.Night}}!important;color:{{$brand.OnNight}}!important}.paper .band{background:{{$brand.Night}}!important}}</style></head>
 <body class="paper" style="margin:0;padding:24px;font:16px/1.5 system-ui,-apple-system,'Segoe UI',Roboto,'Noto Sans',sans-serif">
 <div dir="{{.Direction}}" style="max-width:36em;margin:0 auto">
-<h1 style="font-size:22px;line-height:1.3;overflow-wrap:anywhere">{{.Heading}}</h1>
+{{if .Brand}}<div class="band" style="height:6px;margin-bottom:24px;border-radius:3px;background:{{$brand.Day}}"></div>
+{{end}}<h1 style="font-size:22px;line-height:1.3;overflow-wrap:anywhere">{{.Heading}}</h1>
 {{range $i, $p := .Paragraphs}}<p style="overflow-wrap:anywhere">{{$p}}</p>
 {{if and (eq $i 0) $.List}}<ul style="padding-inline-start:20px">
 {{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
 {{end}}</ul>
-{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
-background:#0b5d4b;color:#ffffff;text-decoration:none;font-weight:600">{{.Label}}</a></p>
+{{end}}{{if and (eq $i 0) $.Words}}{{with $.Words.Paragraph}}<p dir="auto" lang="{{$.Words.Language}}" style="overflow-wrap:anywhere">
+{{- range $n, $line := $.Words.Lines .}}{{if $n}}<br>
+{{end}}{{$line}}{{end}}</p>
+{{end}}{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
+background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
 <p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
 {{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
-{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
+{{end}}{{with .Words}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
+{{- range $n, $line := .Lines .Closing}}{{if $n}}<br>
+{{end}}{{$line}}{{end}}</p>
+{{end}}{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
 <a href="{{.URL}}">{{.Label}}</a>{{end}}</p>
 {{end}}</div>
 </body>
@@ -70,12 +100,18 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 		if i == 0 && len(l.List) > 0 {
 			parts = append(parts, "* "+strings.Join(l.List, "\n* "))
 		}
+		if i == 0 && l.Words != nil && l.Words.Paragraph != "" {
+			parts = append(parts, l.Words.Paragraph)
+		}
 	}
 	if l.Button != nil {
 		parts = append(parts, l.Button.Label+":\n"+l.Button.URL)
 	}
 	if l.After != "" {
 		parts = append(parts, l.After)
+	}
+	if l.Words != nil && l.Words.Closing != "" {
+		parts = append(parts, l.Words.Closing)
 	}
 	foot := l.Why
 	if l.Unsubscribe != nil {

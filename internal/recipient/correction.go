@@ -72,7 +72,7 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&tag); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
-	w := &words{language: s.language(tag)}
+	w := &words{language: s.language(tag), most: titleInText}
 	name := h.Name
 	if name == "" {
 		name = c.FullName

@@ -13,6 +13,7 @@ import (
 
 	gomail "github.com/emersion/go-message/mail"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 )
@@ -60,6 +61,12 @@ var hostile = []string{
 	`"quoted" <x@example.org>, other@example.org`, "=?utf-8?q?=0ABcc:_x?=", strings.Repeat("ह", 255), strings.Repeat("𐎀", 255), strings.Repeat("<&>", 85),
 }
 
+// wordy are the largest words that an institution can have: as HTML, and as text.
+var wordy = [2]account.Words{
+	{Paragraph: strings.Repeat("\"", account.MaxParagraph-30) + " {name} {title} {institution}", Closing: strings.Repeat("𐎀", account.MaxClosing-10) + " {title}"},
+	{Paragraph: "{name} {title} {institution} {name}" + strings.Repeat("𐎀", account.MaxParagraph-40), Closing: strings.Repeat("𐎀", account.MaxClosing)},
+}
+
 func TestMailInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	catalog, err := locale.Load()
@@ -73,18 +80,21 @@ func TestMailInEveryLanguage(t *testing.T) {
 			for _, text := range hostile {
 				for _, n := range []int{1, 2, 5000} {
 					for _, owner := range []*person{nil, {id: 1, name: text, email: "ada@example.org"}} {
-						d := draft{institution: text, owner: owner, language: l, url: "https://vault.example/c/SECRET"}
+						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET"}
 						if owner == nil {
 							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"
 						}
 						for range n {
 							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org"})
 						}
-						m, err := d.message()
-						if err != nil {
-							t.Fatal(err)
+						for _, words := range []map[string]account.Words{nil, {l.Tag: wordy[0]}, {l.Tag: wordy[1]}} {
+							d.words = words
+							m, err := d.message()
+							if err != nil {
+								t.Fatal(err)
+							}
+							largest = max(largest, judge(t, l, m, owner == nil))
 						}
-						largest = max(largest, judge(t, l, m, owner == nil))
 					}
 				}
 			}
@@ -118,7 +128,7 @@ func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (s
 		t.Errorf("to %v, %v", to, err)
 	}
 	text, html := parts["text/plain"], parts["text/html"]
-	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", `href="https://vault.example/c/SECRET"`} {
+	for _, want := range []string{fmt.Sprintf(`<html lang=%q dir=%q>`, l.Tag, l.Direction), "prefers-color-scheme:dark", "background:#1a237e;color:#ffffff", `class="band"`, `href="https://vault.example/c/SECRET"`} {
 		if !strings.Contains(html, want) {
 			t.Errorf("the HTML lacks %s", want)
 		}

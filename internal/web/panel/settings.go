@@ -29,7 +29,8 @@ const (
 type settingsTab struct{ Path, Label string }
 
 var settingsTabs = []settingsTab{
-	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/stamps", "QR code and files"}, {"settings/keys", "Signing key"},
+	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/mail", "Mail"},
+	{"settings/stamps", "QR code and files"}, {"settings/keys", "Signing key"},
 }
 
 // settingsPage is what all of them show.
@@ -50,6 +51,11 @@ type institutionSettings struct {
 	// Language is that of mail to people who chose none.
 	Language  string
 	Languages []*locale.Language
+	// Colour is as it was typed. Look is how it, or the one that is kept, is drawn;
+	// Tried says that it is not kept yet.
+	Colour string
+	Look   *colourView
+	Tried  bool
 }
 
 func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
@@ -61,10 +67,13 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 	if err != nil {
 		return nil, err
 	}
-	return &institutionSettings{settingsPage{v, "settings"}, face, face.Name, language, p.Site.Catalog().Languages()}, nil
+	return &institutionSettings{
+		settingsPage: settingsPage{v, "settings"}, Face: face, Name: face.Name, Language: language, Languages: p.Site.Catalog().Languages(),
+		Colour: face.Colour, Look: viewColour(face.Colour),
+	}, nil
 }
 
-// settings shows name and logo.
+// settings shows name, colour and logo.
 func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.institutionPage(r, v)
 	if err != nil {

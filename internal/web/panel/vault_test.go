@@ -142,6 +142,21 @@ func TestSettings(t *testing.T) {
 			says(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
 		}
 
+		at := page + "/colour"
+		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "1.5:1", "The nearest shade that has it is #")
+		w = o.post("admin", at, url.Values{"colour": {"#1a237e"}, "look": {"1"}})
+		says(t, "look", w, http.StatusOK, "It is not kept yet.", "a lighter shade is drawn there")
+		if n := strings.Count(w.Body.String(), `fill="#1a237e"`); n != 2 {
+			t.Errorf("the colour is drawn %d times", n)
+		}
+		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || face.Colour != "" {
+			t.Errorf("a look keeps a colour: %+v, %v", face, err)
+		}
+		says(t, "kept", o.leads(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
+		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || face.Colour != "#1a237e" {
+			t.Errorf("%+v, %v", face, err)
+		}
+
 		says(t, "public", o.get("admin", page+"/public"), http.StatusOK, "Hide the person's name")
 		says(t, "both", o.post("admin", page+"/public", url.Values{"hide_name": {"1"}, "image": {"1"}}), http.StatusUnprocessableEntity, "not both")
 		o.leads(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")

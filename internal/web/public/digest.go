@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -33,6 +34,9 @@ type comparison struct {
 	// Other is the reference id of the certificate whose verified PDF the file is.
 	Other string
 }
+
+// Band is none: the file is not the one that the institution stands for.
+func (*comparison) Band() *colour.Brand { return nil }
 
 // digest tells what is known of a file by its SHA-256. The file stays with the
 // visitor. With a reference id it is held against that certificate.

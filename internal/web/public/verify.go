@@ -7,6 +7,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -115,6 +116,15 @@ func (v *verification) ContactLink() string {
 		return u.String()
 	}
 	return ""
+}
+
+// Band is the institution's colour, which stands above what it certifies. Only a
+// valid certificate has it, so that no colour says otherwise than the verdict does.
+func (v *verification) Band() *colour.Brand {
+	if v.Verdict != valid {
+		return nil
+	}
+	return v.Face.Brand()
 }
 
 // notStored keeps every copy of a state from being used: a revocation must show

@@ -1,0 +1,81 @@
+package account_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/colour"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func TestColour(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.CreateInstitution(ctx, institution("Other", "OTH"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetColour(ctx, one.ID, " #1A237E "); err != nil {
+			t.Fatal(err)
+		}
+		face, err := s.Face(ctx, one.ID)
+		if err != nil || face.Colour != "#1a237e" {
+			t.Fatalf("%+v, %v", face, err)
+		}
+		// Navy cannot be seen on a dark page, so that a lighter shade is drawn there.
+		if b := face.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.Night) < colour.Graphic {
+			t.Errorf("drawn as %+v", b)
+		}
+		for text, says := range map[string]string{
+			"#ffcc00": "#ffcc00 has a contrast of 1.5:1 to the white of the page, and needs 3:1", "#fff": "a # and six digits", "red": "a # and six digits",
+			`#0b5d4b"/><script>`: "a # and six digits", "#ffffff": "The nearest shade that has it is #949494.",
+		} {
+			if err := s.SetColour(ctx, one.ID, text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		if face, err = s.Face(ctx, other.ID); err != nil || face.Colour != "" || face.Brand() != nil {
+			t.Errorf("another institution's became %+v, %v", face, err)
+		}
+		if err := s.SetColour(ctx, one.ID, ""); err != nil {
+			t.Fatal(err)
+		}
+		if face, err = s.Face(ctx, one.ID); err != nil || face.Brand() != nil {
+			t.Errorf("taken away: %+v, %v", face, err)
+		}
+		if err := s.SetColour(ctx, 999, "#0b5d4b"); !fault.Is(err, fault.NotFound) {
+			t.Errorf("of nobody: %v", err)
+		}
+		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.InstitutionChanged)}, "", 10)
+		if err != nil || len(list) != 2 {
+			t.Errorf("recorded: %+v, %v", list, err)
+		}
+	})
+}
+
+// What the vault offers in place of a colour is one that it takes.
+func TestOfferedColoursPass(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"#ffcc00", "#ffffff", "#00ff00", "#ff9999", "#e0e0e0"} {
+		_, err := account.CheckColour(text)
+		if err == nil {
+			t.Errorf("%s is taken", text)
+			continue
+		}
+		offer := err.Error()[strings.LastIndexByte(err.Error(), '#'):]
+		if _, err := account.CheckColour(strings.TrimSuffix(offer, ".")); err != nil {
+			t.Errorf("%s is offered for %s: %v", offer, text, err)
+		}
+	}
+}

@@ -1,0 +1,59 @@
+package colour
+
+import "testing"
+
+func TestParse(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{"#0b5d4b": "#0b5d4b", " #0B5D4B ": "#0b5d4b", "#000000": "#000000", "#ffffff": "#ffffff"} {
+		if c, err := Parse(text); err != nil || c.String() != want {
+			t.Errorf("%q: %v, %v", text, c, err)
+		}
+	}
+	for _, text := range []string{"", "#", "#fff", "0b5d4b", "#0b5d4", "#0b5d4bf", "#0b5d4g", "#0b5d4b;x", "red", "#0b5d4b\n#0b5d4b", "＃0b5d4b"} {
+		if c, err := Parse(text); err == nil {
+			t.Errorf("%q is taken as %v", text, c)
+		}
+	}
+}
+
+// The figures are those of the standard's own examples and of others' tools.
+func TestContrast(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ a, b, want string }{
+		{"#000000", "#ffffff", "21:1"}, {"#ffffff", "#ffffff", "1:1"}, {"#777777", "#ffffff", "4.4:1"}, {"#767676", "#ffffff", "4.5:1"},
+		{"#949494", "#ffffff", "3:1"}, {"#959595", "#ffffff", "2.9:1"}, {"#ff0000", "#ffffff", "3.9:1"}, {"#ffcc00", "#ffffff", "1.5:1"},
+	} {
+		a, _ := Parse(c.a)
+		b, _ := Parse(c.b)
+		if got := Ratio(Contrast(a, b)); got != c.want || Ratio(Contrast(b, a)) != c.want {
+			t.Errorf("%s on %s: %s, want %s", c.a, c.b, got, c.want)
+		}
+	}
+}
+
+// What holds for every colour: text on it can be read, what is offered in its place
+// can be told from the page, and so can what is drawn at night.
+func TestEveryColour(t *testing.T) {
+	t.Parallel()
+	for r := 0; r < 256; r += 5 {
+		for g := 0; g < 256; g += 5 {
+			for b := 0; b < 256; b += 5 {
+				c := Colour{uint8(r), uint8(g), uint8(b)}
+				if got := Contrast(c, c.OnIt()); got < Text {
+					t.Fatalf("text on %v has %v", c, got)
+				}
+				d := c.Darker()
+				if got := Contrast(d, White); got < Graphic {
+					t.Fatalf("%v is offered for %v and has %v", d, c, got)
+				}
+				if Contrast(c, White) >= Graphic && d != c {
+					t.Fatalf("%v passes, and %v is offered for it", c, d)
+				}
+				brand := d.Brand()
+				if brand.Day != d || Contrast(brand.Night, Night) < Graphic || Contrast(brand.OnDay, brand.Day) < Text || Contrast(brand.OnNight, brand.Night) < Text {
+					t.Fatalf("%v is drawn as %v", d, brand)
+				}
+			}
+		}
+	}
+}

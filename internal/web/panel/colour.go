@@ -1,0 +1,76 @@
+package panel
+
+import (
+	"net/http"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/colour"
+)
+
+// colourView is what the page draws of a colour: a band and a button, by day and by
+// night.
+type colourView struct {
+	*colour.Brand
+
+	// Paper and NightPaper are the grounds it is drawn on.
+	Paper, NightPaper colour.Colour
+	// ByDay and ByNight are the contrasts of the band to its ground, TextByDay and
+	// TextByNight those of text on the button.
+	ByDay, ByNight, TextByDay, TextByNight string
+}
+
+// lookView is one of the pictures of a colour.
+type lookView struct {
+	Name, Says           string
+	Paper, Ink, Fill, On colour.Colour
+}
+
+// ByDayLook is the picture on white paper.
+func (v *colourView) ByDayLook() lookView {
+	return lookView{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.OnDay}
+}
+
+// ByNightLook is the picture on a dark ground.
+func (v *colourView) ByNightLook() lookView {
+	return lookView{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Brand.Night, v.OnNight}
+}
+
+// Lightened tells whether the night has another shade than the day.
+func (v *colourView) Lightened() bool { return v.Day != v.Brand.Night }
+
+// viewColour gives what is drawn of a colour, nil of none.
+func viewColour(text string) *colourView {
+	b := account.BrandOf(text)
+	if b == nil {
+		return nil
+	}
+	ratio := func(x, y colour.Colour) string { return colour.Ratio(colour.Contrast(x, y)) }
+	return &colourView{
+		Brand: b, Paper: colour.White, NightPaper: colour.Night,
+		ByDay: ratio(b.Day, colour.White), ByNight: ratio(b.Night, colour.Night),
+		TextByDay: ratio(b.OnDay, b.Day), TextByNight: ratio(b.OnNight, b.Night),
+	}
+}
+
+// setColour keeps a colour, or shows how it would look.
+func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	text := r.PostForm.Get("colour")
+	look := r.PostForm.Get("look") != ""
+	var err error
+	if look {
+		_, err = account.CheckColour(text)
+	} else if err = p.Accounts.SetColour(r.Context(), v.Institution().ID, text); err == nil {
+		return p.lead(w, r, v, "settings", "colour_kept")
+	}
+	s, e := p.institutionPage(r, v)
+	if e != nil {
+		return e
+	}
+	s.Colour, s.Look = text, nil
+	if err != nil {
+		return p.again(w, r, "settings.html", s, err)
+	}
+	s.Look = viewColour(text)
+	s.Tried = true
+	return p.draw(w, r, "settings.html", s)
+}

@@ -1,0 +1,69 @@
+package public
+
+import (
+	"crypto/sha256"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/colour"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// The institution's colour stands on valid certificates alone: no colour says
+// otherwise than the verdict does.
+func TestColourOfAnInstitution(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		c, taken := v.upload("BSc Physics", "Ada Obi", "diploma.pdf"), v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
+		v.process(2)
+		v.revoke(taken, "Issued by mistake")
+		page := "/verify/" + c.ReferenceID
+		fills := func(target string) []string { return attributes(t, v.get(target), "rect", "fill") }
+		if got := fills(page); len(got) != 0 {
+			t.Errorf("without a colour: %v", got)
+		}
+		if err := v.pages.Accounts.SetColour(t.Context(), v.inst.ID, "#1a237e"); err != nil {
+			t.Fatal(err)
+		}
+		w := v.get(page)
+		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid")
+		if got := fills(page); len(got) != 2 || got[0] != "#1a237e" || got[1] == got[0] {
+			t.Errorf("by day and by night: %v", got)
+		}
+		if strings.Contains(w.Body.String(), "style=") || strings.Contains(w.Body.String(), "<style") {
+			t.Error("the page has a style of its own, which its policy forbids")
+		}
+		other := "/verify/file/" + strings.Repeat("ab", sha256.Size) + "?reference_id=" + c.ReferenceID
+		for name, target := range map[string]string{"revoked": "/verify/" + taken.ReferenceID, "another file": other} {
+			if got := fills(target); len(got) != 0 {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		for _, result := range []string{"failed", "not_run"} {
+			v.exec(`UPDATE certificate_checks SET result = $1`, result)
+			if got := fills(page); len(got) != 0 {
+				t.Errorf("%s: %v", result, got)
+			}
+		}
+	})
+}
+
+// What colours are held against is what the style draws them on.
+func TestPapersOfTheStyle(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, sqlite(t))
+	style := v.get(attributes(t, v.get("/verify"), "link", "href")[0]).Body.String()
+	for _, paper := range []string{"#fff;", "#18201e;"} {
+		if !strings.Contains(style, "--paper: "+paper) && !strings.Contains(style, "--paper:"+paper) {
+			t.Errorf("the style has no paper %s", paper)
+		}
+	}
+	// A ground lighter than ours by night would need lighter shades.
+	dark, err := colour.Parse("#18201e")
+	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.Night, colour.White) {
+		t.Errorf("the dark paper is lighter than %s, %v", colour.Night, err)
+	}
+}
