@@ -41,7 +41,7 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
-	list, err := ids(s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, shown))
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, shown))
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}

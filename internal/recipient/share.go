@@ -121,7 +121,7 @@ func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, er
 	if err != nil {
 		return nil, fmt.Errorf("reading links: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (*Share, error) { return s.scanShare(rows) })
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Share, error) { return s.scanShare(rows) })
 	if err != nil {
 		return nil, fmt.Errorf("reading links: %w", err)
 	}
