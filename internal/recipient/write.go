@@ -140,12 +140,12 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
 		}
 		d.language = s.language(d.fallback)
-		secret, hash := newSecret()
-		unsubscribe, unsubscribeHash := newSecret()
+		secret := account.NewSecret()
+		unsubscribe := account.NewSecret()
 		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO mail_links (institution_id, hash, unsubscribe_hash, email, email_folded, language, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
-			first.institution, hash, unsubscribeHash, first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
+			first.institution, account.HashSecret(secret), account.HashSecret(unsubscribe), first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
 			return fmt.Errorf("making a link: %w", err)
 		}
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
