@@ -120,7 +120,7 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 		args = append(args, id)
 	}
 	if len(skip) > 0 {
-		query += ` AND t.institution_id NOT IN (` + parameters(1, len(skip)) + `)`
+		query += ` AND t.institution_id NOT IN (` + db.Places(1, len(skip)) + `)`
 	}
 	query += ` ORDER BY t.served_at, t.institution_id LIMIT 1`
 	if tx.Dialect() == db.PostgreSQL {

@@ -2,9 +2,7 @@ package batch
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -140,7 +138,7 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 			if i > 0 {
 				query.WriteString(", ")
 			}
-			query.WriteString("(" + parameters(columns*i+1, columns) + ")")
+			query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
 			input, err := e.input(today)
 			if err != nil {
 				return err
@@ -224,18 +222,12 @@ func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[
 }
 
 func keepSomeTx(ctx context.Context, tx *db.Tx, ids []any) (freed int64, err error) {
-	var rows *sql.Rows
-	rows, err = tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+parameters(1, len(ids))+`) RETURNING size`, ids...)
+	sizes, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+db.Places(1, len(ids))+`) RETURNING size`, ids...))
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var size int64
-		if err := rows.Scan(&size); err != nil {
-			return 0, err
-		}
+	for _, size := range sizes {
 		freed += size
 	}
-	return freed, rows.Err()
+	return freed, nil
 }

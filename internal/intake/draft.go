@@ -180,12 +180,8 @@ func (s *Service) Discard(ctx context.Context, d *Draft) error {
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if d.Status == Open {
 		// What is submitted again has the files of what was submitted before.
-		rows, err := tx.QueryContext(ctx, `SELECT f.staged_uuid FROM intake_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM intake_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID)
-		if err != nil {
-			return err
-		}
-		staged, err := scanTexts(rows)
+		staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT f.staged_uuid FROM intake_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
+			AND NOT EXISTS (SELECT 1 FROM intake_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID))
 		if err != nil {
 			return err
 		}
@@ -200,18 +196,6 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM intake_drafts WHERE id = $1`, d.ID)
 	return err
-}
-
-func scanTexts(rows *sql.Rows) (list []string, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		list = append(list, text)
-	}
-	return list, rows.Err()
 }
 
 // Sweep forgets drafts whose time is over, and gives work that lost its job

@@ -284,7 +284,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO intake_rows (draft_id, number, cells, fixed, skipped, wanted)
-			SELECT $1, number, cells, fixed, false, wanted FROM intake_rows WHERE draft_id = $2 AND number IN (`+parameters(3, len(some))+`)`, args...); err != nil {
+			SELECT $1, number, cells, fixed, false, wanted FROM intake_rows WHERE draft_id = $2 AND number IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}
@@ -294,11 +294,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 			AND EXISTS (SELECT 1 FROM staged_files s WHERE s.uuid = f.staged_uuid AND s.institution_id = $3)`, to.ID, from.ID, from.InstitutionID); err != nil {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT staged_uuid FROM intake_files WHERE draft_id = $1`, to.ID)
-	if err != nil {
-		return err
-	}
-	staged, err := scanTexts(rows)
+	staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT staged_uuid FROM intake_files WHERE draft_id = $1`, to.ID))
 	if err != nil {
 		return err
 	}

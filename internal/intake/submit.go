@@ -258,11 +258,7 @@ func (s *Service) revive(ctx context.Context) error {
 			if alive {
 				continue
 			}
-			rows, err := tx.QueryContext(ctx, work.query, work.args...)
-			if err != nil {
-				return err
-			}
-			ids, err := scanIDs(rows)
+			ids, err := db.Column[int64](tx.QueryContext(ctx, work.query, work.args...))
 			if err != nil {
 				return err
 			}
@@ -279,16 +275,4 @@ func (s *Service) revive(ctx context.Context) error {
 		return fmt.Errorf("sweeping bulk uploads: %w", err)
 	}
 	return nil
-}
-
-func scanIDs(rows *sql.Rows) (list []int64, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		list = append(list, id)
-	}
-	return list, rows.Err()
 }
