@@ -165,6 +165,13 @@ func (e *entry) input(today string) (string, error) {
 			texts[cert.Fields[i].Name] = text
 		}
 	}
+	if e.wanted != nil {
+		place, err := json.Marshal(e.wanted)
+		if err != nil {
+			return "", fmt.Errorf("writing an entry: %w", err)
+		}
+		texts[placeKey] = string(place)
+	}
 	b, err := json.Marshal(texts)
 	if err != nil {
 		return "", fmt.Errorf("writing an entry: %w", err)
@@ -172,16 +179,25 @@ func (e *entry) input(today string) (string, error) {
 	return string(b), nil
 }
 
+// placeKey is where an entry's place is stored among its texts; no field has that
+// name.
+const placeKey = "placement"
+
 // readInput is the reverse of input.
-func readInput(input string) (t cert.Text, err error) {
+func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(input), &texts); err != nil {
-		return t, fmt.Errorf("reading an entry: %w", err)
+		return t, nil, fmt.Errorf("reading an entry: %w", err)
 	}
 	for i := range cert.Fields {
 		*cert.Fields[i].Of(&t) = texts[cert.Fields[i].Name]
 	}
-	return t, nil
+	if place := texts[placeKey]; place != "" {
+		if err := json.Unmarshal([]byte(place), &wanted); err != nil {
+			return t, nil, fmt.Errorf("reading the place of an entry: %w", err)
+		}
+	}
+	return t, wanted, nil
 }
 
 // keepFilesTx takes files out of what the institution has staged: they are the

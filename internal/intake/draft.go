@@ -44,6 +44,9 @@ type Draft struct {
 	Mapping  Mapping
 	// Mapped says that somebody looked at what the columns mean.
 	Mapped bool
+	// Wanted is where the stamps of its rows are wanted, nil to leave it to the
+	// institution's choice.
+	Wanted *cert.Wanted
 	// Total is how many rows the list has.
 	Total       int
 	CreatedAt   time.Time
@@ -54,7 +57,7 @@ type Draft struct {
 	actor audit.Actor
 }
 
-const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, total,
+const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, total,
 	actor, created_at, expires_at, submitted_at`
 
 func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
@@ -62,12 +65,13 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	var header, notices, mapping, actor string
 	var created, expires int64
 	var submitted sql.NullInt64
+	var wanted sql.NullString
 	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
-		&d.Mapped, &d.Total, &actor, &created, &expires, &submitted); err != nil {
+		&d.Mapped, &wanted, &d.Total, &actor, &created, &expires, &submitted); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
-	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor))
+	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor), readPlace(wanted, &d.Wanted))
 }
 
 // Create begins a draft of a person.

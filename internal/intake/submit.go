@@ -168,7 +168,7 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	entries := s.batches.NewDraft()
 	defer entries.Close()
 	for _, row := range rows {
-		if err := fill(entries, row); err != nil {
+		if err := fill(entries, row, d.WantedOf(row)); err != nil {
 			return err
 		}
 	}
@@ -197,8 +197,8 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 }
 
 // fill gives a batch's draft a row. The entry has the row's number.
-func fill(entries *batch.Draft, row *Row) error {
-	if err := entries.Entry(row.Number); err != nil {
+func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
+	if err := entries.Place(row.Number, wanted); err != nil {
 		return err
 	}
 	for _, column := range Fields {
