@@ -79,10 +79,11 @@ UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false'
 test/race: deps ## run the tests under the race detector (-short: heavy corpora in part)
 	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race $(UNWATCHED) -short -timeout 12m ./...
 
-# Never from the test cache: it does not see that the binary changed.
+# Never from the test cache: it does not see that the binary changed. Four at
+# once, on two cores too: most of the time of those that kill is waiting.
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
-	go run ./test/pgcluster -- go test -count=1 -timeout 15m -tags e2e ./test/e2e/...
+	go run ./test/pgcluster -- go test -count=1 -parallel 4 -timeout 15m -tags e2e ./test/e2e/...
 
 # The judges of the pages, pinned by their lock file; they are not shipped.
 JUDGES := test/quality/node_modules

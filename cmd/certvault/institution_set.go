@@ -32,7 +32,7 @@ type institutionSet struct {
 	Logo           *string `help:"PNG or JPEG shown on public pages; an empty name takes it away."                  placeholder:"FILE"`
 	Colour         *string `help:"Own colour, as #rrggbb, on public pages and in mail; empty is the vault's."      placeholder:"#RRGGBB"`
 
-	MailLanguage *string `help:"Language of mail to recipients who chose none: en, es, fr, de, pt, ar, hi or zh."    name:"mail-language" placeholder:"TAG"`
+	mailFlags
 }
 
 // Run changes what is given and leaves the rest.
@@ -64,12 +64,7 @@ func (i *institutionSet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		if i.MailLanguage != nil {
-			if err := base.Accounts.SetMailLanguage(c.ctx, inst.ID, *i.MailLanguage); err != nil {
-				return err
-			}
-		}
-		language, err := base.Accounts.MailLanguage(c.ctx, inst.ID)
+		letters, err := i.mailFlags.set(c.ctx, base.Accounts, inst.ID)
 		if err != nil {
 			return err
 		}
@@ -86,8 +81,8 @@ func (i *institutionSet) Run(c *console) error {
 			Logo           string `json:"logo_sha256"`
 			Colour         string `json:"colour"`
 
-			MailLanguage string `json:"mail_language"`
-		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, face.Colour, language}, func(w io.Writer) {
+			*mailAnswer
+		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, face.Colour, letters}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
 			if p.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
@@ -96,7 +91,7 @@ func (i *institutionSet) Run(c *console) error {
 			says := map[bool]string{true: "yes", false: "no"}
 			_, _ = fmt.Fprintf(w, "The public sees the name: %s; the picture: %s; may download: %s; has a logo: %s; colour: %s; contact: %s.\n",
 				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Colour, "the vault's"), cmp.Or(face.Contact, "none"))
-			_, _ = fmt.Fprintf(w, "Recipients who chose no language are written to in: %s.\n", language)
+			letters.say(w)
 		})
 	})
 }

@@ -139,6 +139,32 @@ func TestWhatThePublicSees(t *testing.T) {
 	}
 }
 
+func TestMailSettings(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
+	type answered struct {
+		Sender string                                         `json:"mail_sender"`
+		Reply  string                                         `json:"reply_to"`
+		Tag    string                                         `json:"mail_language"`
+		Words  map[string]struct{ Paragraph, Closing string } `json:"mail_words"`
+	}
+	var a answered
+	answer(t, "", &a, append(set, "--mail-language", "de", "--mail-sender", "Registrar", "--reply-to", "registry@example.org",
+		"--mail-paragraph", "Liebe {name}!", "--mail-closing", "Ihr Büro")...)
+	if a.Sender != "Registrar" || a.Reply != "registry@example.org" || a.Tag != "de" || a.Words["de"].Paragraph != "Liebe {name}!" || a.Words["de"].Closing != "Ihr Büro" {
+		t.Errorf("set: %+v", a)
+	}
+	answer(t, "", &a, append(set, "--words-language", "en", "--mail-closing", "Your office")...)
+	if len(a.Words) != 2 || a.Words["en"].Closing != "Your office" || a.Words["de"].Closing != "Ihr Büro" {
+		t.Errorf("in another language: %+v", a)
+	}
+	if code, _, errs := certvault(t, "", append(set, "--mail-paragraph", "Dear {first_name}")...); code != exitRefused || !strings.Contains(errs, "{first_name}") {
+		t.Errorf("an unknown place: exit %d, %s", code, errs)
+	}
+}
+
 func TestExitCodesAndWhatIsSaid(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -54,6 +54,8 @@ const (
 	InstitutionCreated Action = "institution.created"
 	InstitutionChanged Action = "institution.changed"
 	LogoChanged        Action = "institution.logo"
+	WordsChanged       Action = "institution.words"
+	MailTried          Action = "institution.mail"
 
 	KeyMade        Action = "key.made"
 	KeyRotated     Action = "key.rotated"
@@ -110,6 +112,8 @@ var Actions = []struct {
 	{InstitutionCreated, "made an institution"},
 	{InstitutionChanged, "changed the settings"},
 	{LogoChanged, "changed the logo"},
+	{WordsChanged, "changed the words of mail"},
+	{MailTried, "had a test mail sent"},
 	{KeyMade, "made a signing key"},
 	{KeyRotated, "rotated the signing key"},
 	{KeyImported, "imported a signing key"},

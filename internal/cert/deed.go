@@ -65,10 +65,11 @@ type NewDeed struct {
 type Deed struct {
 	UUID string
 	Kind DeedKind
-	// Done were changed; PassedOver were not, since they had changed meanwhile.
-	Done, PassedOver int
-	CreatedAt        time.Time
-	FinishedAt       *time.Time
+	// Done were changed; PassedOver were not, since there was nothing to do to them;
+	// Failed could not be.
+	Done, PassedOver, Failed int
+	CreatedAt                time.Time
+	FinishedAt               *time.Time
 
 	id, institutionID int64
 	about             Choice
@@ -153,14 +154,14 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	return d, nil
 }
 
-const deedColumns = `id, uuid, institution_id, kind, filter, reason, note, actor, place, done, passed_over, created_at, finished_at`
+const deedColumns = `id, uuid, institution_id, kind, filter, reason, note, actor, place, done, passed_over, failed, created_at, finished_at`
 
 func scanDeed(row interface{ Scan(dest ...any) error }) (*Deed, error) {
 	d := &Deed{}
 	var text, actor string
 	var created int64
 	var finished sql.NullInt64
-	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.place, &d.Done, &d.PassedOver, &created, &finished); err != nil {
+	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.place, &d.Done, &d.PassedOver, &d.Failed, &created, &finished); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
@@ -169,6 +170,12 @@ func scanDeed(row interface{ Scan(dest ...any) error }) (*Deed, error) {
 	}
 	return d, nil
 }
+
+// By names who began it.
+func (d *Deed) By() string { return d.actor.Name }
+
+// Came is how many certificates it came to.
+func (d *Deed) Came() int { return d.Done + d.PassedOver + d.Failed }
 
 // Deed gives a deed of an institution.
 func (s *Service) Deed(ctx context.Context, institutionID int64, id string) (*Deed, error) {
@@ -205,7 +212,11 @@ type deedWorker struct {
 func (w *deedWorker) Work(ctx context.Context, j *river.Job[deedArgs]) error {
 	s := w.service
 	for began := s.now(); s.now().Sub(began) < deedTime; {
-		finished, err := s.step(ctx, j.Args.Deed)
+		finished, err := s.step(ctx, j.Args.Deed, deedStep)
+		if err != nil && ctx.Err() == nil && !errors.Is(err, errMoved) {
+			s.log.WarnContext(ctx, "a step of a deed on many certificates failed and is done one by one", slog.Int64("deed", j.Args.Deed), slog.Any("error", err))
+			finished, err = s.oneByOne(ctx, j.Args.Deed)
+		}
 		switch {
 		case ctx.Err() != nil:
 			return river.JobSnooze(0)
@@ -218,58 +229,105 @@ func (w *deedWorker) Work(ctx context.Context, j *river.Job[deedArgs]) error {
 	return river.JobSnooze(0)
 }
 
-// step does one step, and tells whether it was the last.
-func (s *Service) step(ctx context.Context, id int64) (finished bool, err error) {
+// underWay gives a deed that has something left to do; false says that it has not.
+func (s *Service) underWay(ctx context.Context, id int64) (*Deed, bool, error) {
 	d, err := scanDeed(s.db.QueryRowContext(ctx, `SELECT `+deedColumns+` FROM certificate_deeds WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
-		return true, nil
+		return nil, false, nil
 	}
-	if err != nil || d.FinishedAt != nil {
+	return d, err == nil && d.FinishedAt == nil, err
+}
+
+// step does one step of at most a size, and tells whether it was the last.
+func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, err error) {
+	d, left, err := s.underWay(ctx, id)
+	if err != nil || !left {
 		return true, err
 	}
-	uuids, next, err := s.nextOf(ctx, d)
+	uuids, next, err := s.nextOf(ctx, d, size)
 	if err != nil {
 		return false, err
 	}
-	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		done, passed, err := s.doTx(ctx, tx, d, uuids)
+	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error {
+		results, err := s.doTx(ctx, tx, d, uuids)
 		if err != nil {
 			return err
 		}
-		var end any
-		if next == "" {
-			end = db.Micros(s.now())
-		}
-		res, err := tx.ExecContext(ctx, `
-			UPDATE certificate_deeds SET place = $1, done = done + $2, passed_over = passed_over + $3, finished_at = $4 WHERE id = $5 AND place = $6 AND finished_at IS NULL`,
-			next, done, passed, end, d.id, d.place)
-		if err != nil {
-			return err
-		}
-		if n, err := res.RowsAffected(); err != nil || n > 0 {
-			return err
-		}
-		return errMoved // it is being done elsewhere
+		return s.goOnTx(ctx, tx, d, next, results)
 	})
-	return next == "", err
+}
+
+// goOnTx notes what became of the certificates of a step and the place behind them.
+func (s *Service) goOnTx(ctx context.Context, tx *db.Tx, d *Deed, next string, results []DeedResult) error {
+	n := map[DeedOutcome]int{}
+	for i := range results {
+		n[results[i].Outcome]++
+	}
+	var end any
+	if next == "" {
+		end = db.Micros(s.now())
+	}
+	res, err := tx.ExecContext(ctx, `
+		UPDATE certificate_deeds SET place = $1, done = done + $2, passed_over = passed_over + $3, failed = failed + $4, finished_at = $5
+		WHERE id = $6 AND place = $7 AND done + passed_over + failed = $8 AND finished_at IS NULL`,
+		next, n[DeedDone], n[DeedPassedOver], n[DeedFailed], end, d.id, d.place, d.Came())
+	if err != nil {
+		return err
+	}
+	if n, err := res.RowsAffected(); err != nil || n == 0 {
+		return errors.Join(err, errMoved) // it is being done elsewhere
+	}
+	return s.keepResultsTx(ctx, tx, d, results)
+}
+
+// oneByOne does what a step could not do at once: the certificate that cannot be
+// changed is noted, and keeps no other from it.
+func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
+	for range deedStep {
+		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, errMoved) {
+			s.log.ErrorContext(ctx, "a certificate of a deed on many could not be changed", slog.Int64("deed", id), slog.Any("error", err))
+			finished, err = s.giveUp(ctx, id)
+		}
+		if finished || err != nil {
+			return finished, err
+		}
+	}
+	return false, nil
+}
+
+// giveUp notes that the next certificate of a deed could not be changed.
+func (s *Service) giveUp(ctx context.Context, id int64) (finished bool, err error) {
+	d, left, err := s.underWay(ctx, id)
+	if err != nil || !left {
+		return true, err
+	}
+	uuids, next, err := s.nextOf(ctx, d, 1)
+	if err != nil {
+		return false, err
+	}
+	var results []DeedResult
+	for _, one := range uuids {
+		results = append(results, DeedResult{UUID: one, Outcome: DeedFailed})
+	}
+	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.goOnTx(ctx, tx, d, next, results) })
 }
 
 // nextOf gives the certificates of the next step, and the place behind them; ""
 // behind the last.
-func (s *Service) nextOf(ctx context.Context, d *Deed) (uuids []string, next string, err error) {
+func (s *Service) nextOf(ctx context.Context, d *Deed, size int) (uuids []string, next string, err error) {
 	if list := d.about.Selected; len(list) > 0 {
 		at, _ := slices.BinarySearch(list, d.place)
 		if d.place != "" {
 			at++
 		}
-		uuids = list[at:min(len(list), at+deedStep)]
-		if at+deedStep < len(list) {
+		uuids = list[at:min(len(list), at+size)]
+		if at+size < len(list) {
 			next = uuids[len(uuids)-1]
 		}
 		return uuids, next, nil
 	}
 	f := d.about.Filter
-	f.Cursor = &d.place
+	f.Cursor, f.PerPage = &d.place, size
 	list, err := s.List(ctx, d.institutionID, f)
 	if err != nil {
 		return nil, "", err
@@ -281,30 +339,29 @@ func (s *Service) nextOf(ctx context.Context, d *Deed) (uuids []string, next str
 }
 
 // doTx does one step.
-func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) (done, passed int, err error) {
+func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) (results []DeedResult, err error) {
 	statuses := deedStatuses[d.Kind]
 	// What is done is their deed who began it.
 	ctx = audit.With(ctx, d.actor)
 	for _, id := range uuids {
+		r := DeedResult{UUID: id, Outcome: DeedPassedOver}
 		c, err := byUUID(ctx, tx, id)
-		if errors.Is(err, errNotFound) || err == nil && (c.InstitutionID != d.institutionID || !slices.Contains(statuses, c.Status)) {
-			passed++
-			continue
+		if err == nil && c.InstitutionID == d.institutionID {
+			if r.Was = c.Status; slices.Contains(statuses, c.Status) {
+				err = s.doOneTx(ctx, tx, d, id)
+			} else {
+				err = errMoved
+			}
+			if err == nil {
+				r.Outcome, r.Was = DeedDone, ""
+			}
 		}
-		if err != nil {
-			return done, passed, err
+		if err != nil && !errors.Is(err, errNotFound) && !errors.Is(err, errMoved) {
+			return nil, err
 		}
-		err = s.doOneTx(ctx, tx, d, id)
-		switch {
-		case errors.Is(err, errMoved):
-			passed++
-		case err != nil:
-			return done, passed, err
-		default:
-			done++
-		}
+		results = append(results, r)
 	}
-	return done, passed, nil
+	return results, nil
 }
 
 func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) error {
@@ -322,7 +379,8 @@ func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) er
 	return recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": d.reason})
 }
 
-// SweepDeeds gives deeds that lost their job another.
+// SweepDeeds gives deeds that lost their job another, and forgets those whose time
+// is over.
 func (s *Service) SweepDeeds(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var alive bool
@@ -330,11 +388,7 @@ func (s *Service) SweepDeeds(ctx context.Context) error {
 			Scan(&alive); err != nil || alive {
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch)
-		if err != nil {
-			return err
-		}
-		ids, err := scanIDs(rows)
+		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))
 		if err != nil {
 			return err
 		}
@@ -349,5 +403,5 @@ func (s *Service) SweepDeeds(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping what is done to many certificates: %w", err)
 	}
-	return nil
+	return s.forgetDeeds(ctx)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/csv"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,7 +45,7 @@ func (v *vault) doAll(d *Deed, err error) *Deed {
 		v.tb.Fatal(err)
 	}
 	for {
-		finished, err := v.step(v.tb.Context(), d.id)
+		finished, err := v.step(v.tb.Context(), d.id, deedStep)
 		if err != nil {
 			v.tb.Fatal(err)
 		}
@@ -115,6 +116,23 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		if c := v.get(foreign.UUID); c.Status != Processing {
 			t.Errorf("another institution's is %s", c.Status)
 		}
+		// What became of each is kept, in the order of the step, with why.
+		results, err := v.Results(t.Context(), done, ResultQuery{Limit: 10})
+		if err != nil || len(results) != 3 {
+			t.Fatalf("%d results, %v", len(results), err)
+		}
+		for i, r := range results {
+			switch {
+			case r.Number != int64(i+1):
+				t.Errorf("result %d has the number %d", i+1, r.Number)
+			case r.UUID == foreign.UUID:
+				if r.Outcome != DeedPassedOver || r.Certificate != nil || r.Why(done.Kind) != "There is no such certificate." {
+					t.Errorf("another institution's: %+v", r)
+				}
+			case r.Outcome != DeedDone || r.Certificate == nil || r.Certificate.Status != Revoked || r.Why(done.Kind) != "":
+				t.Errorf("%+v", r)
+			}
+		}
 		// Two that do the same steps do each once.
 		deed, err := v.Begin(t.Context(), v.inst.ID, NewDeed{Kind: RevokeMany, Reason: "All"})
 		if err != nil {
@@ -124,7 +142,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		for range 2 {
 			go func() {
 				for {
-					finished, err := v.step(t.Context(), deed.id)
+					finished, err := v.step(t.Context(), deed.id, deedStep)
 					if err != nil && !errors.Is(err, errMoved) || finished {
 						ended <- err
 						return
@@ -140,6 +158,22 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		deed, err = v.Deed(t.Context(), v.inst.ID, deed.UUID)
 		if err != nil || deed.Done != 88 {
 			t.Errorf("%+v, %v", deed, err)
+		}
+		var met []string
+		for q := (ResultQuery{Limit: 30}); ; {
+			list, err := v.Results(t.Context(), deed, q)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range list {
+				met, q.After = append(met, r.UUID), r.Number
+			}
+			if len(list) < q.Limit {
+				break
+			}
+		}
+		if slices.Sort(met); len(met) != 88 || len(slices.Compact(met)) != 88 {
+			t.Errorf("%d results of 88", len(met))
 		}
 		var n int
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_events WHERE name LIKE '%revoked'`).Scan(&n); err != nil || n != 90 {

@@ -28,6 +28,8 @@ type Letter struct {
 	After, Why string
 	// Unsubscribe is a link for those who want no more of it.
 	Unsubscribe *Button
+	// Words are those of the one in whose name it is written; nil is none.
+	Words *Words
 	// Brand is the colour of who writes, at the head and on the button; nil is ours.
 	Brand *colour.Brand
 }
@@ -36,6 +38,18 @@ type Letter struct {
 func (Letter) Own() *colour.Brand { return own }
 
 var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
+
+// Words are plain text that somebody else wrote: its direction is its own, and
+// lines end where they ended them. Links in it stand as they are.
+type Words struct {
+	// Language is a BCP 47 tag.
+	Language string
+	// Paragraph comes behind the first paragraph and the list, Closing at the end.
+	Paragraph, Closing string
+}
+
+// Lines gives a text's lines.
+func (*Words) Lines(text string) []string { return strings.Split(text, "\n") }
 
 // Button is a link with its label.
 type Button struct{ Label, URL string }
@@ -56,11 +70,17 @@ var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .Ow
 {{if and (eq $i 0) $.List}}<ul style="padding-inline-start:20px">
 {{range $.List}}<li style="overflow-wrap:anywhere">{{.}}</li>
 {{end}}</ul>
-{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
+{{end}}{{if and (eq $i 0) $.Words}}{{with $.Words.Paragraph}}<p dir="auto" lang="{{$.Words.Language}}" style="overflow-wrap:anywhere">
+{{- range $n, $line := $.Words.Lines .}}{{if $n}}<br>
+{{end}}{{$line}}{{end}}</p>
+{{end}}{{end}}{{end}}{{with .Button}}<p style="margin:24px 0"><a class="button" href="{{.URL}}" style="display:inline-block;padding:12px 20px;border-radius:8px;
 background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weight:600">{{.Label}}</a></p>
 <p dir="ltr" style="font-size:14px;overflow-wrap:anywhere"><a href="{{.URL}}">{{.URL}}</a></p>
 {{end}}{{with .After}}<p style="overflow-wrap:anywhere">{{.}}</p>
-{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
+{{end}}{{with .Words}}{{if .Closing}}<p dir="auto" lang="{{.Language}}" style="overflow-wrap:anywhere">
+{{- range $n, $line := .Lines .Closing}}{{if $n}}<br>
+{{end}}{{$line}}{{end}}</p>
+{{end}}{{end}}{{if or .Why .Unsubscribe}}<p style="font-size:14px;border-top:1px solid #8888;padding-top:12px;overflow-wrap:anywhere">{{.Why}}{{with .Unsubscribe}}
 <a href="{{.URL}}">{{.Label}}</a>{{end}}</p>
 {{end}}</div>
 </body>
@@ -80,12 +100,18 @@ func (l Letter) Message(to Address, subject string) (Message, error) {
 		if i == 0 && len(l.List) > 0 {
 			parts = append(parts, "* "+strings.Join(l.List, "\n* "))
 		}
+		if i == 0 && l.Words != nil && l.Words.Paragraph != "" {
+			parts = append(parts, l.Words.Paragraph)
+		}
 	}
 	if l.Button != nil {
 		parts = append(parts, l.Button.Label+":\n"+l.Button.URL)
 	}
 	if l.After != "" {
 		parts = append(parts, l.After)
+	}
+	if l.Words != nil && l.Words.Closing != "" {
+		parts = append(parts, l.Words.Closing)
 	}
 	foot := l.Why
 	if l.Unsubscribe != nil {

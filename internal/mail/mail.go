@@ -4,6 +4,7 @@
 package mail
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,6 +43,19 @@ type Message struct {
 	// Unsubscribe is a link that ends mail of this kind with one click (RFC 8058);
 	// it may be empty.
 	Unsubscribe string `json:"unsubscribe,omitempty"`
+	// Sender is shown as the sender's name, in place of the vault's own; ReplyTo is
+	// the address that answers go to. Either may be empty.
+	Sender  string `json:"sender,omitempty"`
+	ReplyTo string `json:"reply_to,omitempty"`
+}
+
+// Fits tells whether the message stays below 30 KB on the wire, beyond which some
+// mailboxes cut: its text in the shorter of both encodings, with the ends of their
+// lines, and its headers in encoded words (RFC 2047), of which a byte takes up to
+// four.
+func (m *Message) Fits() bool {
+	const others = 2 << 10 // all other headers, and what separates the parts
+	return (len(m.Text)+len(m.HTML))*11/8+4*(len(m.Subject)+len(m.To.Name)+len(m.Sender))+others <= 30<<10
 }
 
 const (
@@ -107,7 +121,14 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 		encoding = gomail.EncodingB64
 	}
 	m := gomail.NewMsg(gomail.WithNoDefaultUserAgent(), gomail.WithEncoding(encoding))
-	m.FromMailAddress(&mail.Address{Name: oneLine(e.From.Name), Address: e.From.Email})
+	m.FromMailAddress(&mail.Address{Name: oneLine(cmp.Or(e.Sender, e.From.Name)), Address: e.From.Email})
+	if e.ReplyTo != "" {
+		reply, err := toASCII(e.ReplyTo)
+		if err != nil {
+			return nil, &RefusedError{Err: err}
+		}
+		m.ReplyToMailAddress(&mail.Address{Address: reply})
+	}
 	m.ToMailAddress(&mail.Address{Name: oneLine(e.To.Name), Address: to})
 	if e.Return != "" {
 		m.EnvelopeFromMailAddress(&mail.Address{Address: e.Return})

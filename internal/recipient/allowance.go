@@ -17,11 +17,12 @@ const (
 	correcting deed = "correct"
 	exporting  deed = "export"
 	resending  deed = "resend"
+	trying     deed = "try"
 )
 
 // allowed says how often, for each holder, or each certificate of which the mail
 // is sent anew.
-var allowed = map[deed]int{sharing: 50, correcting: 5, exporting: 5, resending: 10}
+var allowed = map[deed]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
 // allowTx counts a deed, and refuses what is beyond the day's.
 func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d deed) error {

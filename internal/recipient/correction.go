@@ -72,7 +72,7 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&tag); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
-	w := &words{language: s.language(tag)}
+	w := &words{language: s.language(tag), most: titleInText}
 	name := h.Name
 	if name == "" {
 		name = c.FullName
@@ -122,7 +122,7 @@ func (s *Service) Corrections(ctx context.Context, institutionID int64, open boo
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading requests for correction: %w", err)
 	}
-	list, err = scanAll(rows, func(rows *sql.Rows) (*Correction, error) {
+	list, err = db.Collect(rows, func(rows *sql.Rows) (*Correction, error) {
 		var r Correction
 		var created int64
 		var settled sql.NullInt64

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -22,6 +21,8 @@ const (
 	// titleInList and titleInText bound what of a title stands in a mail.
 	titleInList = 60
 	titleInText = 200
+	// titleInWords bounds it in the institution's own words.
+	titleInWords = 100
 )
 
 // item is a certificate that a mail is to tell of.
@@ -75,7 +76,7 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		// Of two that are about to write the same, the second finds it done.
 		query += ` FOR UPDATE`
 	}
-	waiting, err := ids(tx.QueryContext(ctx, query, args...))
+	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
@@ -118,15 +119,14 @@ func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status 
 // writeOneTx writes one mail about certificates of one institution to one person.
 func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error {
 	first := items[0]
-	var institution, mailLanguage, colour string
-	if err := tx.QueryRowContext(ctx, `SELECT name, mail_language, colour FROM institutions WHERE id = $1`, first.institution).
-		Scan(&institution, &mailLanguage, &colour); err != nil {
-		return fmt.Errorf("reading the institution: %w", err)
+	d, err := draftOf(ctx, tx, first.institution)
+	if err != nil {
+		return err
 	}
-	d := draft{items: items, institution: institution, brand: account.BrandOf(colour), owner: first.owner}
+	d.items, d.owner = items, first.owner
 	var link int64
 	if d.owner != nil {
-		d.language = s.language(d.owner.language, mailLanguage)
+		d.language = s.language(d.owner.language, d.fallback)
 		d.url = s.to("/account")
 		if len(items) == 1 {
 			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
@@ -139,13 +139,13 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 		if refused {
 			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
 		}
-		d.language = s.language(mailLanguage)
-		secret, hash := newSecret()
-		unsubscribe, unsubscribeHash := newSecret()
+		d.language = s.language(d.fallback)
+		secret := account.NewSecret()
+		unsubscribe := account.NewSecret()
 		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO mail_links (institution_id, hash, unsubscribe_hash, email, email_folded, language, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
-			first.institution, hash, unsubscribeHash, first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
+			first.institution, account.HashSecret(secret), account.HashSecret(unsubscribe), first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
 			return fmt.Errorf("making a link: %w", err)
 		}
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
@@ -159,6 +159,18 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 		return err
 	}
 	return s.settleTx(ctx, tx, items, Queued, id, link)
+}
+
+// draftOf begins a mail of an institution.
+func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, err error) {
+	var own string
+	if err := q.QueryRowContext(ctx, `SELECT name, mail_language, colour, mail_sender, mail_reply FROM institutions WHERE id = $1`, institutionID).
+		Scan(&d.institution, &d.fallback, &own, &d.head.Sender, &d.head.ReplyTo); err != nil {
+		return d, fmt.Errorf("reading the institution: %w", err)
+	}
+	d.brand = account.BrandOf(own)
+	d.words, err = account.AllWords(ctx, q, institutionID)
+	return d, err
 }
 
 // language gives the first of the languages that there is, else the first of all.
@@ -176,6 +188,11 @@ type draft struct {
 	items       []item
 	institution string
 	brand       *colour.Brand
+	head        account.Letterhead
+	// words are the institution's by language; whoever reads one without gets those
+	// of the fallback, the language of its mail.
+	words       map[string]account.Words
+	fallback    string
 	owner       *person
 	language    *locale.Language
 	url         string
@@ -185,14 +202,16 @@ type draft struct {
 // words collects messages, and the first that could not be had.
 type words struct {
 	language *locale.Language
-	err      error
+	// most bounds what of a name or title stands in it.
+	most int
+	err  error
 }
 
 // text gives a message of ours. What others wrote stands in it as a quotation.
 func (w *words) text(key string, args ...any) string {
 	for i := 1; i < len(args); i += 2 {
 		if s, ok := args[i].(string); ok {
-			args[i] = mail.Quote(s, titleInText, w.language.Direction)
+			args[i] = mail.Quote(s, w.most, w.language.Direction)
 		}
 	}
 	t, err := w.language.Text("recipient_mail."+key, args...)
@@ -200,11 +219,57 @@ func (w *words) text(key string, args ...any) string {
 	return t
 }
 
+// own gives the institution's words with what they name, nil where it has none.
+func (d *draft) own(w *words) *mail.Words {
+	tag := d.language.Tag
+	texts, ok := d.words[tag]
+	if !ok {
+		tag = d.fallback
+		texts = d.words[tag]
+	}
+	if texts == (account.Words{}) {
+		return nil
+	}
+	first := d.items[0]
+	direction := d.language.Direction
+	texts = texts.Fill(func(place string) string {
+		switch place {
+		case "name":
+			return mail.Quote(first.name, min(titleInWords, w.most), direction)
+		case "title":
+			title := mail.Quote(first.title, min(titleInWords, w.most), direction)
+			if more := len(d.items) - 1; more > 0 {
+				title += " " + w.text("more", "count", more)
+			}
+			return title
+		default:
+			return mail.Quote(d.institution, min(titleInWords, w.most), direction)
+		}
+	})
+	return &mail.Words{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
+}
+
+// sizes are how many certificates a mail lists, and how much it tells of each name
+// and title: the first by which it is small enough for a mailbox to show whole.
+var sizes = []struct{ list, title int }{{listed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
+
 // message writes the mail.
-func (d *draft) message() (mail.Message, error) {
-	w := &words{language: d.language}
+func (d *draft) message() (m mail.Message, err error) {
+	for _, size := range sizes {
+		if m, err = d.sized(size.list, size.title); err != nil || m.Fits() {
+			break
+		}
+	}
+	return m, err
+}
+
+// sized writes the mail with at most so many certificates listed, and so much told
+// of each name and title.
+func (d *draft) sized(most, title int) (mail.Message, error) {
+	w := &words{language: d.language, most: title}
 	first := d.items[0]
 	letter := mail.Letter{Language: d.language.Tag, Direction: d.language.Direction, Brand: d.brand}
+	letter.Words = d.own(w)
 	var subject string
 	if len(d.items) == 1 {
 		subject = w.text("subject_one", "title", first.title, "institution", d.institution)
@@ -215,10 +280,10 @@ func (d *draft) message() (mail.Message, error) {
 		subject = w.text("subject_many", "institution", d.institution, "count", len(d.items))
 		letter.Heading = w.text("heading_many")
 		letter.Paragraphs = []string{w.text("issued_many", "institution", d.institution, "name", first.name)}
-		for _, i := range d.items[:min(len(d.items), listed)] {
+		for _, i := range d.items[:min(len(d.items), most)] {
 			letter.List = append(letter.List, mail.Quote(i.title, titleInList, d.language.Direction))
 		}
-		if more := len(d.items) - listed; more > 0 {
+		if more := len(d.items) - most; more > 0 {
 			letter.List = append(letter.List, w.text("more", "count", more))
 		}
 		letter.Button = &mail.Button{Label: w.text("open_many"), URL: d.url}
@@ -234,21 +299,14 @@ func (d *draft) message() (mail.Message, error) {
 		letter.Paragraphs = append(letter.Paragraphs, w.text("no_account"))
 		letter.After = w.text("sign_up", "email", first.email)
 		letter.Why = w.text("why", "institution", d.institution, "email", first.email)
-		letter.Unsubscribe = &mail.Button{Label: w.text("unsubscribe"), URL: d.unsubscribe}
+		if d.unsubscribe != "" {
+			letter.Unsubscribe = &mail.Button{Label: w.text("unsubscribe"), URL: d.unsubscribe}
+		}
 	}
 	if w.err != nil {
 		return mail.Message{}, fmt.Errorf("writing a mail: %w", w.err)
 	}
 	m, err := letter.Message(to, subject)
-	m.Unsubscribe = d.unsubscribe
+	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.head.Sender, d.head.ReplyTo
 	return m, err
-}
-
-// marks gives n placeholders, from $1.
-func marks(n int) string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprintf("$%d", i+1)
-	}
-	return strings.Join(list, ", ")
 }

@@ -61,6 +61,12 @@ var hostile = []string{
 	`"quoted" <x@example.org>, other@example.org`, "=?utf-8?q?=0ABcc:_x?=", strings.Repeat("ह", 255), strings.Repeat("𐎀", 255), strings.Repeat("<&>", 85),
 }
 
+// wordy are the largest words that an institution can have: as HTML, and as text.
+var wordy = [2]account.Words{
+	{Paragraph: strings.Repeat("\"", account.MaxParagraph-30) + " {name} {title} {institution}", Closing: strings.Repeat("𐎀", account.MaxClosing-10) + " {title}"},
+	{Paragraph: "{name} {title} {institution} {name}" + strings.Repeat("𐎀", account.MaxParagraph-40), Closing: strings.Repeat("𐎀", account.MaxClosing)},
+}
+
 func TestMailInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	catalog, err := locale.Load()
@@ -81,11 +87,14 @@ func TestMailInEveryLanguage(t *testing.T) {
 						for range n {
 							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org"})
 						}
-						m, err := d.message()
-						if err != nil {
-							t.Fatal(err)
+						for _, words := range []map[string]account.Words{nil, {l.Tag: wordy[0]}, {l.Tag: wordy[1]}} {
+							d.words = words
+							m, err := d.message()
+							if err != nil {
+								t.Fatal(err)
+							}
+							largest = max(largest, judge(t, l, m, owner == nil))
 						}
-						largest = max(largest, judge(t, l, m, owner == nil))
 					}
 				}
 			}

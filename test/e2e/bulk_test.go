@@ -159,7 +159,7 @@ func TestBulkTerminate(t *testing.T) {
 // TestBulkMemory sends bodies of the largest size and of the longest texts, several
 // at once.
 func TestBulkMemory(t *testing.T) {
-	f := start(t, "")
+	f := startIn(t, t.TempDir(), "")
 	file := f.stage(t, "Somebody")
 	before := peak(t, f.PID())
 	long := strings.Repeat("🎓", 250)

@@ -62,13 +62,29 @@ func each(t *testing.T, f func(t *testing.T, database string)) {
 // token, and stops it when the test ends, which must end well.
 func start(t *testing.T, database string, args ...string) *fixture {
 	t.Helper()
-	f := &fixture{Vault: serve(t, vault.Options{Data: t.TempDir(), Database: database, Args: unlimited(args)})}
+	return startIn(t, warm(t), database, args...)
+}
+
+// startIn is start in a data folder of the caller's.
+func startIn(t *testing.T, data, database string, args ...string) *fixture {
+	t.Helper()
+	f := &fixture{Vault: serve(t, vault.Options{Data: data, Database: database, Args: unlimited(args)})}
 	var err error
 	if f.institution, err = f.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
 		t.Fatal(err)
 	}
 	f.client = f.as(t, f.token(t, "", vault.Permissions...))
 	return f
+}
+
+// warm gives a new data folder with a renderer that is compiled.
+func warm(t *testing.T) string {
+	t.Helper()
+	data := t.TempDir()
+	if err := vault.Warm(data); err != nil {
+		t.Fatal(err)
+	}
+	return data
 }
 
 // unlimited switches rate limits off, which the many requests of a test would

@@ -38,7 +38,7 @@ func TestMemory(t *testing.T) {
 		{FileName: "picture.pdf", File: vault.Sample{Title: "Heavy", Name: "Somebody", Emblem: 2700}.PDF()},
 		{FileName: "picture.png", File: picture},
 	}
-	f := start(t, "")
+	f := startIn(t, t.TempDir(), "")
 	uuids, api := make([]string, uploads), f.api(t)
 	var wg sync.WaitGroup
 	for i := range uploads {

@@ -106,7 +106,7 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
-		v := serve(t, vault.Options{Data: t.TempDir(), Database: database, Args: unlimited(nil)})
+		v := serve(t, vault.Options{Data: warm(t), Database: database, Args: unlimited(nil)})
 		owner := setUp(t, v)
 
 		owner.open("/panel/northwind-university/members")
@@ -195,21 +195,26 @@ func (b *tab) exported(t *testing.T, button string) [][]string {
 		t.Fatal(err)
 	}
 	b.press(button)
-	var files []string
+	var file string
+	var text []byte
+	// The browser keeps the name by an empty file until it has the whole.
 	eventually(t, seeTime, "the file is there", func() bool {
-		var err error
-		if files, err = filepath.Glob(filepath.Join(dir, "*.csv")); err != nil {
+		files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
+		if err != nil {
 			t.Fatal(err)
 		}
-		return len(files) == 1
+		if len(files) != 1 {
+			return false
+		}
+		file = files[0]
+		if text, err = os.ReadFile(file); err != nil {
+			t.Fatal(err)
+		}
+		return len(text) > 0
 	})
-	text, err := os.ReadFile(files[0])
-	if err != nil {
-		t.Fatal(err)
-	}
 	rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(string(text), "\ufeff"))).ReadAll()
 	if err != nil || len(rows) < 2 {
-		t.Fatalf("%s: %d rows, %v", files[0], len(rows), err)
+		t.Fatalf("%s: %d rows, %v", file, len(rows), err)
 	}
 	return rows
 }

@@ -107,7 +107,7 @@ func TestPlainHTTP(t *testing.T) {
 // and only from where it is trusted.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
-	v := serve(t, vault.Options{Data: t.TempDir(), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
+	v := serve(t, vault.Options{Data: warm(t), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
 	f := &fixture{Vault: v}
 	var err error
 	if f.institution, err = v.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
@@ -209,7 +209,7 @@ var setupLink = regexp.MustCompile(`https://\S+/setup\?token=(\S+)`)
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
-		v := serve(t, vault.Options{Data: t.TempDir(), Database: database})
+		v := serve(t, vault.Options{Data: warm(t), Database: database})
 		var link []string
 		eventually(t, startTime, "the set-up link is on standard output", func() bool {
 			link = setupLink.FindStringSubmatch(v.Stdout())

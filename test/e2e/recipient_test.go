@@ -280,9 +280,10 @@ func TestNoticesSurviveKill(t *testing.T) {
 		if got := told(t, f.Vault); !slices.Equal(got, want) {
 			t.Errorf("mail went to %v", got)
 		}
-		if n := count(t, f.database(t), `SELECT count(*) FROM notices WHERE status <> 'sent'`); n != 0 {
-			t.Errorf("%d notices are not at their end", n)
-		}
+		d := f.database(t)
+		eventually(t, singleTime, "all notices are at their end", func() bool {
+			return count(t, d, `SELECT count(*) FROM notices WHERE status <> 'sent'`) == 0
+		})
 	})
 }
 

@@ -193,6 +193,10 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.owned(ctx); err != nil {
 		return err
 	}
+	// Nobody is mailed what is revoked already.
+	if _, err := awaitMail(ctx, v.Data, made["revoked"].CertificateTitle); err != nil {
+		return err
+	}
 	a, err := f.client.PostJSON(ctx, vault.CertificatesPath+"/"+made["revoked"].UUID+"/revoke",
 		`{"reason": "The thesis was withdrawn after an inquiry found that its data had been made up.\nSee the university's notice of 3 July 2026."}`)
 	if err != nil || a.Status != http.StatusOK {

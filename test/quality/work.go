@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+	"time"
 
 	"github.com/certvault/certvault/test/vault"
 )
@@ -40,16 +41,50 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	if err != nil || a.Status != http.StatusSeeOther {
 		return fmt.Errorf("saving columns: %+v, %w", a, err)
 	}
+	task, err := retried(ctx, c, panel, made["valid"].UUID, made["revoked"].UUID)
+	if err != nil {
+		return err
+	}
 	for name, path := range map[string]string{
 		"certificates": panel + "/certificates", "certificates-none": panel + "/certificates?q=nobody+at+all", "certificate": panel + "/certificates/" + made["valid"].UUID,
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
-		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-submit": draft + "/submit", "batches": panel + "/batches",
+		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
+		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit", "batches": panel + "/batches",
+		"tasks": panel + "/tasks", "task": task,
 	} {
 		p := f.add(name, v.URL+path, http.StatusOK)
 		p.Session, p.Heavy = session, true
 	}
 	return nil
+}
+
+// retried has certificates retried that are not failed, and gives the page of what
+// became of them when it is done.
+func retried(ctx context.Context, c *vault.Client, panel string, uuids ...string) (string, error) {
+	a, err := c.PostForm(ctx, panel+"/certificates/retry", url.Values{"selected": uuids})
+	if err != nil || a.Status != http.StatusSeeOther {
+		return "", fmt.Errorf("beginning a task: %+v, %w", a, err)
+	}
+	task := a.Header.Get("Location")
+	ctx, cancel := context.WithTimeout(ctx, linkTime)
+	defer cancel()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for {
+		a, err := c.Get(ctx, task)
+		if err != nil {
+			return "", err
+		}
+		if a.Header.Get("Refresh") == "" {
+			return task, nil
+		}
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return "", fmt.Errorf("the task %s is not done", task)
+		}
+	}
 }
 
 // sendFile sends a form with one file, and gives the address that it leads to.

@@ -351,21 +351,6 @@ func (p *Panel) countRevocable(r *http.Request, v *Visit, f cert.Filter) (string
 	return strconv.Itoa(n), nil
 }
 
-// task shows how far something is that is done to many certificates.
-func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deed, err := p.Certs.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
-	if err != nil {
-		return err
-	}
-	if deed.FinishedAt == nil {
-		w.Header().Set("Refresh", "2")
-	}
-	return p.draw(w, r, "task.html", struct {
-		Visit *Visit
-		Deed  *cert.Deed
-	}{v, deed})
-}
-
 // download sets the headers of a file that is made while it leaves.
 func download(w http.ResponseWriter, mediaType, name string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {

@@ -29,7 +29,8 @@ const (
 type settingsTab struct{ Path, Label string }
 
 var settingsTabs = []settingsTab{
-	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/stamps", "QR code and files"}, {"settings/keys", "Signing key"},
+	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/mail", "Mail"},
+	{"settings/stamps", "QR code and files"}, {"settings/keys", "Signing key"},
 }
 
 // settingsPage is what all of them show.

@@ -1,0 +1,237 @@
+package account
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+)
+
+const (
+	maxSender = 100
+	// MaxParagraph and MaxClosing bound the words of an institution in mail, and
+	// maxPlaces how often they name something, so that the mail stays below what
+	// mailboxes show whole.
+	MaxParagraph = 600
+	MaxClosing   = 200
+	maxPlaces    = 4
+	maxLines     = 12
+	// wordsInLog bounds what of a text is in the audit log.
+	wordsInLog = 200
+)
+
+// Places are what words may name in braces, and what stands there in the mail.
+var Places = []string{"name", "title", "institution"}
+
+// Words are what an institution says in its mail to recipients, in one language:
+// plain text.
+type Words struct {
+	// Paragraph is in the mail of a new certificate, Closing at the end of it.
+	Paragraph string `json:"paragraph"`
+	Closing   string `json:"closing"`
+}
+
+// Letterhead is from whom mail to an institution's recipients is.
+type Letterhead struct {
+	// Sender is the name shown as sender, empty for the vault's own. The address is
+	// always the vault's.
+	Sender string `json:"mail_sender"`
+	// ReplyTo is the address that answers go to, empty for the vault's own.
+	ReplyTo string `json:"reply_to"`
+}
+
+// Letterhead gives from whom mail is.
+func (s *Service) Letterhead(ctx context.Context, id int64) (l Letterhead, err error) {
+	return letterhead(ctx, s.db, id)
+}
+
+func letterhead(ctx context.Context, q db.Queryer, id int64) (l Letterhead, err error) {
+	err = q.QueryRowContext(ctx, `SELECT mail_sender, mail_reply FROM institutions WHERE id = $1`, id).Scan(&l.Sender, &l.ReplyTo)
+	if errors.Is(err, sql.ErrNoRows) {
+		return l, errNoInstitution
+	}
+	if err != nil {
+		return l, fmt.Errorf("reading from whom mail is: %w", err)
+	}
+	return l, nil
+}
+
+// SetLetterhead changes from whom mail is that is written from then on.
+func (s *Service) SetLetterhead(ctx context.Context, id int64, l Letterhead) error {
+	l.Sender, l.ReplyTo = strings.TrimSpace(l.Sender), strings.TrimSpace(l.ReplyTo)
+	var bad fault.Fields
+	if utf8.RuneCountInString(l.Sender) > maxSender || !plain(l.Sender) || strings.ContainsAny(l.Sender, "\n@<>") {
+		bad.Add("mail_sender", fmt.Sprintf("The sender's name must be one line of at most %d characters, without @, < and >: the address is the vault's own.", maxSender))
+	}
+	if l.ReplyTo != "" {
+		if e, err := ParseEmail(l.ReplyTo); err != nil {
+			bad.Add("reply_to", err.Error())
+		} else {
+			l.ReplyTo = e.Text
+		}
+	}
+	if err := bad.Err(); err != nil {
+		return err
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		was, err := letterhead(ctx, tx, id)
+		if err != nil || was == l {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET mail_sender = $1, mail_reply = $2 WHERE id = $3`, l.Sender, l.ReplyTo, id); err != nil {
+			return err
+		}
+		changes, err := audit.Changes(was, l)
+		if err != nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
+	}); err != nil {
+		return fmt.Errorf("changing from whom mail is: %w", err)
+	}
+	return nil
+}
+
+// AllWords gives an institution's words by language.
+func (s *Service) AllWords(ctx context.Context, id int64) (map[string]Words, error) {
+	return AllWords(ctx, s.db, id)
+}
+
+// AllWords gives an institution's words by language, in a transaction of the
+// caller's.
+func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT language, paragraph, closing FROM institution_words WHERE institution_id = $1`, id)
+	if err != nil {
+		return nil, fmt.Errorf("reading an institution's words: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	all = map[string]Words{}
+	for rows.Next() {
+		var tag string
+		var w Words
+		if err := rows.Scan(&tag, &w.Paragraph, &w.Closing); err != nil {
+			return nil, fmt.Errorf("reading an institution's words: %w", err)
+		}
+		all[tag] = w
+	}
+	return all, rows.Err()
+}
+
+// CheckWords gives words as they are kept, or says what is wrong with them.
+func CheckWords(w Words) (Words, error) {
+	w = Words{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
+	var bad fault.Fields
+	places := 0
+	for _, f := range []struct {
+		field, name, text string
+		most              int
+	}{{"paragraph", "paragraph", w.Paragraph, MaxParagraph}, {"closing", "closing line", w.Closing, MaxClosing}} {
+		if utf8.RuneCountInString(f.text) > f.most || strings.Count(f.text, "\n") >= maxLines {
+			bad.Add(f.field, fmt.Sprintf("The %s must have at most %d characters on %d lines.", f.name, f.most, maxLines))
+		}
+		if !plain(f.text) {
+			bad.Add(f.field, fmt.Sprintf("The %s must be plain text, without characters that nobody sees.", f.name))
+		}
+		for _, m := range place.FindAllStringSubmatch(f.text, -1) {
+			if places++; !slices.Contains(Places, m[1]) {
+				bad.Add(f.field, fmt.Sprintf("There is no {%s} to put in. There are {%s}.", m[1], strings.Join(Places, "}, {")))
+			}
+		}
+	}
+	if places > maxPlaces {
+		bad.Add("paragraph", fmt.Sprintf("What stands in braces may come %d times in all.", maxPlaces))
+	}
+	return w, bad.Err()
+}
+
+// place is something in braces.
+var place = regexp.MustCompile(`\{([^{}\n]{0,40})\}`)
+
+// Fill puts in what stands in braces.
+func (w Words) Fill(what func(place string) string) Words {
+	fill := func(text string) string {
+		return place.ReplaceAllStringFunc(text, func(m string) string {
+			if name := m[1 : len(m)-1]; slices.Contains(Places, name) {
+				return what(name)
+			}
+			return m
+		})
+	}
+	return Words{fill(w.Paragraph), fill(w.Closing)}
+}
+
+// tidy gives text with line ends as they are everywhere but in forms.
+func tidy(text string) string {
+	return strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
+}
+
+// plain tells whether text is what people see of it: no control characters but the
+// ends of lines, and nothing that turns the direction of what is around it.
+func plain(text string) bool {
+	return CleanText(text) && !strings.ContainsFunc(text, func(r rune) bool {
+		return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'
+	})
+}
+
+// SetWords changes what an institution says in one language, in mail that is written
+// from then on. Words without a text are none.
+func (s *Service) SetWords(ctx context.Context, id int64, tag string, w Words) error {
+	if !locale.Speaks(tag) {
+		return fault.OfField("language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
+	}
+	w, err := CheckWords(w)
+	if err != nil {
+		return err
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		if _, err := letterhead(ctx, tx, id); err != nil {
+			return err
+		}
+		all, err := AllWords(ctx, tx, id)
+		if err != nil || all[tag] == w {
+			return err
+		}
+		statement, args := `DELETE FROM institution_words WHERE institution_id = $1 AND language = $2`, []any{id, tag}
+		if w != (Words{}) {
+			statement = `INSERT INTO institution_words (institution_id, language, paragraph, closing) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (institution_id, language) DO UPDATE SET paragraph = excluded.paragraph, closing = excluded.closing`
+			args = append(args, w.Paragraph, w.Closing)
+		}
+		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+			return err
+		}
+		changes, err := audit.Changes(all[tag].forLog(), w.forLog())
+		if err != nil {
+			return err
+		}
+		if changes == nil {
+			changes = audit.Detail{}
+		}
+		changes["language"] = tag
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.WordsChanged, Detail: changes})
+	}); err != nil {
+		return fmt.Errorf("changing an institution's words: %w", err)
+	}
+	return nil
+}
+
+// forLog gives the beginning of the texts.
+func (w Words) forLog() Words {
+	short := func(text string) string {
+		if r := []rune(text); len(r) > wordsInLog {
+			return string(r[:wordsInLog]) + "…"
+		}
+		return text
+	}
+	return Words{short(w.Paragraph), short(w.Closing)}
+}

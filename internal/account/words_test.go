@@ -1,0 +1,96 @@
+package account_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func TestWords(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.CreateInstitution(ctx, institution("Other", "OTH"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetLetterhead(ctx, one.ID, account.Letterhead{Sender: " Registrar, One ", ReplyTo: " Registry@example.org "}); err != nil {
+			t.Fatal(err)
+		}
+		head, err := s.Letterhead(ctx, one.ID)
+		if err != nil || head != (account.Letterhead{Sender: "Registrar, One", ReplyTo: "Registry@example.org"}) {
+			t.Errorf("%+v, %v", head, err)
+		}
+		for _, bad := range []account.Letterhead{
+			{Sender: "Bank <x"}, {Sender: "security@bank.example"}, {Sender: "a\r\nBcc: x"}, {Sender: "a\u202eb"}, {Sender: strings.Repeat("ä", 101)},
+			{ReplyTo: "nobody"}, {ReplyTo: "a@example.org\r\nBcc: b@example.org"}, {ReplyTo: "a@example.org, b@example.org"},
+		} {
+			if err := s.SetLetterhead(ctx, one.ID, bad); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%+v: %v", bad, err)
+			}
+		}
+		words := account.Words{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
+		if err := s.SetWords(ctx, one.ID, "en", words); err != nil {
+			t.Fatal(err)
+		}
+		words.Paragraph = "Dear {name},\nyour {title} is in the post too."
+		all, err := s.AllWords(ctx, one.ID)
+		if err != nil || len(all) != 1 || all["en"] != words {
+			t.Errorf("%+v, %v", all, err)
+		}
+		for says, bad := range map[string]account.Words{
+			"There is no {first_name} to put in. There are {name}, {title}, {institution}.": {Paragraph: "Dear {first_name}"},
+			"There is no {}": {Closing: "{}"}, "at most 600": {Paragraph: strings.Repeat("ä", 601)}, "at most 200": {Closing: strings.Repeat("ä", 201)},
+			"on 12 lines": {Closing: strings.Repeat("a\n", 12) + "a"}, "4 times": {Paragraph: strings.Repeat("{name}", 5)},
+			"nobody sees": {Paragraph: "a\u202eb"}, "must be plain": {Closing: "a\x00b"},
+		} {
+			if err := s.SetWords(ctx, one.ID, "en", bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+				t.Errorf("%q: %v", says, err)
+			}
+		}
+		if err := s.SetWords(ctx, one.ID, "tlh", words); !fault.Is(err, fault.Invalid) {
+			t.Errorf("in a language that is not spoken: %v", err)
+		}
+		if err := s.SetWords(ctx, one.ID, "ar", account.Words{Closing: "مكتب التسجيل"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := s.SetWords(ctx, one.ID, "en", account.Words{}); err != nil {
+			t.Fatal(err)
+		}
+		if all, err = s.AllWords(ctx, one.ID); err != nil || len(all) != 1 || all["ar"].Closing == "" {
+			t.Errorf("%+v, %v", all, err)
+		}
+		if all, err = s.AllWords(ctx, other.ID); err != nil || len(all) != 0 {
+			t.Errorf("another institution has %+v, %v", all, err)
+		}
+		// The longest texts, in the longest form, still find room in the log.
+		long := account.Words{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
+		if err := s.SetWords(ctx, one.ID, "en", long); err != nil {
+			t.Error(err)
+		}
+		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.WordsChanged)}, "", 10)
+		if err != nil || len(list) != 4 || list[0].Detail["language"] != "en" {
+			t.Errorf("recorded: %+v, %v", list, err)
+		}
+	})
+}
+
+func TestFill(t *testing.T) {
+	t.Parallel()
+	w := account.Words{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
+	// What was put in is not looked at again.
+	if w.Paragraph != "<name {name}>: <title {name}> {other}" || w.Closing != "<institution {name}>" {
+		t.Errorf("%+v", w)
+	}
+}

@@ -1,0 +1,16 @@
+-- What became of each certificate of a deed on many, in the order in which the deed
+-- came to them. It ends with the deed.
+CREATE TABLE certificate_deed_results (
+    deed_id INTEGER NOT NULL REFERENCES certificate_deeds (id),
+    number  INTEGER NOT NULL,
+    uuid    TEXT NOT NULL,
+    result  TEXT NOT NULL,
+    why     TEXT NOT NULL DEFAULT '',
+    at      INTEGER NOT NULL,
+    PRIMARY KEY (deed_id, number)
+) STRICT;
+CREATE INDEX certificate_deed_results_result_idx ON certificate_deed_results (deed_id, result, number);
+
+ALTER TABLE certificate_deeds ADD COLUMN failed INTEGER NOT NULL DEFAULT 0;
+CREATE INDEX certificate_deeds_institution_id_idx ON certificate_deeds (institution_id, id);
+CREATE INDEX certificate_deeds_finished_at_idx ON certificate_deeds (finished_at) WHERE finished_at IS NOT NULL;

@@ -1,0 +1,69 @@
+package recipient
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// sampleTitle is the certificate of a sample, in the panel's language.
+const sampleTitle = "Bachelor of Science in Physics"
+
+// Sample gives the mail that somebody without an account would get for a new
+// certificate, with the institution's words as they are kept, or others in their
+// place. Its link leads to the page where certificates are looked up.
+func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, words *account.Words, to mail.Address) (mail.Message, error) {
+	d, err := draftOf(ctx, s.db, institutionID)
+	if err != nil {
+		return mail.Message{}, err
+	}
+	if words != nil {
+		d.words[tag] = *words
+		if *words == (account.Words{}) {
+			delete(d.words, tag)
+		}
+	}
+	return s.sample(&d, tag, to)
+}
+
+func (s *Service) sample(d *draft, tag string, to mail.Address) (mail.Message, error) {
+	l, ok := s.catalog.Get(tag)
+	if !ok {
+		return mail.Message{}, fault.OfField("language", "The vault does not speak this language.")
+	}
+	d.language, d.url = l, s.to("/verify")
+	d.items = []item{{title: sampleTitle, name: to.Name, email: to.Email}}
+	return d.message()
+}
+
+// Try mails a sample to who asks for it.
+func (s *Service) Try(ctx context.Context, institutionID int64, tag string, userID int64, to mail.Address) error {
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.allowTx(ctx, tx, Holder{userID: userID}.key(), trying); err != nil {
+			return err
+		}
+		d, err := draftOf(ctx, tx, institutionID)
+		if err != nil {
+			return err
+		}
+		m, err := s.sample(&d, tag, to)
+		if err != nil {
+			return err
+		}
+		m.Subject = "Test: " + m.Subject
+		if _, err := s.mailer.EnqueueTx(ctx, tx, m); err != nil {
+			return err
+		}
+		if err := audit.RecordTx(ctx, tx, audit.Entry{
+			InstitutionID: institutionID, At: s.now(), Action: audit.MailTried, Detail: audit.Detail{"language": tag},
+		}); err != nil {
+			return fmt.Errorf("mailing a sample: %w", err)
+		}
+		return nil
+	})
+}

@@ -1,0 +1,118 @@
+package recipient
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+func wordsDraft(t *testing.T, tag string, words map[string]account.Words) *draft {
+	t.Helper()
+	catalog, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, ok := catalog.Get(tag)
+	if !ok {
+		t.Fatal(tag)
+	}
+	return &draft{
+		institution: "Northern & Western University", language: l, fallback: "en", url: "https://vault.example/c/SECRET", unsubscribe: "https://vault.example/unsubscribe/OTHER",
+		items: []item{{title: "BSc <Physics>", name: "Ada Obi", email: "ada@example.org"}}, words: words,
+		head: account.Letterhead{Sender: "Registrar's Office", ReplyTo: "registry@exämple.org"},
+	}
+}
+
+// The words of an institution stand in the mail as they were written, and from whom
+// it is can be changed, but for the address.
+func TestOwnWords(t *testing.T) {
+	t.Parallel()
+	words := map[string]account.Words{
+		"en": {Paragraph: "Dear {name},\nyour {title} of {institution} <b>is ready</b>: https://example.org/?a=1&b=2", Closing: "Registrar's Office\n+49 30 1234"},
+		"ar": {Closing: "مكتب التسجيل"},
+	}
+	d := wordsDraft(t, "en", words)
+	m, err := d.message()
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, parts, _ := delivered(t, m)
+	for kind, want := range map[string][]string{
+		"text/plain": {"Dear Ada Obi,\r\nyour BSc <Physics> of Northern & Western University <b>is ready</b>: https://example.org/?a=1&b=2", "Registrar's Office\r\n+49 30 1234"},
+		"text/html": {"Dear Ada Obi,<br>", "your BSc &lt;Physics&gt; of Northern &amp; Western University &lt;b&gt;is ready&lt;/b&gt;: https://example.org/?a=1&amp;b=2",
+			"Registrar&#39;s Office<br>", `dir="auto" lang="en"`},
+	} {
+		for _, s := range want {
+			if !strings.Contains(parts[kind], s) && !strings.Contains(parts[kind], strings.ReplaceAll(s, "\r\n", "\n")) {
+				t.Errorf("%s lacks %q: %s", kind, s, parts[kind])
+			}
+		}
+	}
+	// No link but ours: an address in the words is text.
+	if n := strings.Count(parts["text/html"], "<a "); n != 3 {
+		t.Errorf("there are %d links", n)
+	}
+	from, err := header.AddressList("From")
+	if err != nil || len(from) != 1 || from[0].Name != "Registrar's Office" || from[0].Address != "no-reply@vault.example" {
+		t.Errorf("from %v, %v", from, err)
+	}
+	reply, err := header.AddressList("Reply-To")
+	if err != nil || len(reply) != 1 || reply[0].Address != "registry@xn--exmple-cua.org" {
+		t.Errorf("answers to %v, %v", reply, err)
+	}
+
+	// Several certificates are named by the first.
+	d.items = append(d.items, d.items[0], d.items[0])
+	if m, err = d.message(); err != nil || !strings.Contains(m.Text, "your BSc <Physics> and 2 more of Northern") {
+		t.Errorf("%s, %v", m.Text, err)
+	}
+
+	// Who reads another language gets its words, or those of the default.
+	if m, err = wordsDraft(t, "ar", words).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="ar"`) || strings.Contains(m.Text, "Dear") {
+		t.Errorf("%s, %v", m.Text, err)
+	}
+	if m, err = wordsDraft(t, "de", words).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="en"`) || !strings.Contains(m.Text, "Dear Ada Obi") {
+		t.Errorf("%s, %v", m.Text, err)
+	}
+	if m, err = wordsDraft(t, "de", nil).message(); err != nil || strings.Contains(m.HTML, `dir="auto"`) {
+		t.Errorf("%s, %v", m.Text, err)
+	}
+}
+
+// Nothing that an institution or a person is called becomes a header.
+func TestSenderIsOneHeader(t *testing.T) {
+	t.Parallel()
+	for _, text := range hostile {
+		d := wordsDraft(t, "en", nil)
+		d.head = account.Letterhead{Sender: text}
+		m, err := d.message()
+		if err != nil {
+			t.Fatal(err)
+		}
+		header, _, _ := delivered(t, m)
+		from, err := header.AddressList("From")
+		if err != nil || len(from) != 1 || from[0].Address != "no-reply@vault.example" || header.Has("Bcc") {
+			t.Errorf("%q: %v, %v", text, from, err)
+		}
+	}
+}
+
+func TestSample(t *testing.T) {
+	t.Parallel()
+	catalog, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }}
+	d := draft{institution: "NWU", fallback: "en", words: map[string]account.Words{"en": {Paragraph: "Dear {name}"}}}
+	m, err := s.sample(&d, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
+	if err != nil || !strings.Contains(m.Text, "Dear Regina") || m.Unsubscribe != "" || strings.Contains(m.Text, "/c/") || strings.Contains(m.Text, "unsubscribe") {
+		t.Errorf("%s, %v", m.Text, err)
+	}
+	if _, err := s.sample(&d, "tlh", mail.Address{}); err == nil {
+		t.Error("a language that is not spoken is")
+	}
+}

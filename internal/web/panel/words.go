@@ -1,0 +1,144 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// spoken is a language on the page of mail.
+type spoken struct {
+	*locale.Language
+
+	// Has says that the institution has words in it, Default that whoever reads a
+	// language without gets those.
+	Has, Default, Current bool
+	Path                  string
+}
+
+type mailSettings struct {
+	settingsPage
+
+	Head  account.Letterhead
+	Words account.Words
+	// Language is that of the words.
+	Language  *locale.Language
+	Languages []spoken
+	// Preview is the mail as it would be; Tried says that its words are not kept.
+	Preview *mail.Message
+	Tried   bool
+	// MaxParagraph and MaxClosing bound the texts.
+	MaxParagraph, MaxClosing int
+}
+
+// mailPage gives the page of mail in the language that the address names.
+func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, error) {
+	ctx, id := r.Context(), v.Institution().ID
+	head, err := p.Accounts.Letterhead(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.Accounts.AllWords(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	usual, err := p.Accounts.MailLanguage(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	if !locale.Speaks(tag) {
+		tag = usual
+	}
+	s := &mailSettings{
+		settingsPage: settingsPage{v, "settings/mail"}, Head: head, Words: all[tag], MaxParagraph: account.MaxParagraph, MaxClosing: account.MaxClosing,
+	}
+	for _, l := range p.Site.Catalog().Languages() {
+		_, has := all[l.Tag]
+		s.Languages = append(s.Languages, spoken{l, has, l.Tag == usual, l.Tag == tag, v.Path("settings/mail?language=" + url.QueryEscape(l.Tag))})
+		if l.Tag == tag {
+			s.Language = l
+		}
+	}
+	return s, nil
+}
+
+// preview adds the mail as it would be, with words that are kept or others.
+func (p *Panel) preview(r *http.Request, s *mailSettings, words *account.Words) error {
+	person := s.Visit.Person
+	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, words, mail.Address{Name: person.Name, Email: person.Email})
+	s.Preview = &m
+	return err
+}
+
+// mailSettings shows from whom mail is and what the institution says in it.
+func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	s, err := p.mailPage(r, v, r.URL.Query().Get("language"))
+	if err != nil {
+		return err
+	}
+	if err := p.preview(r, s, nil); err != nil {
+		return err
+	}
+	return p.draw(w, r, "settings_mail.html", s)
+}
+
+// setLetterhead keeps from whom mail is.
+func (p *Panel) setLetterhead(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	head := account.Letterhead{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
+	err := p.Accounts.SetLetterhead(r.Context(), v.Institution().ID, head)
+	if err == nil {
+		return p.lead(w, r, v, "settings/mail", "settings_kept")
+	}
+	s, e := p.mailPage(r, v, "")
+	if e != nil {
+		return e
+	}
+	s.Head = head
+	return p.again(w, r, "settings_mail.html", s, err)
+}
+
+// setWords keeps words, or shows how they would look.
+func (p *Panel) setWords(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	f := r.PostForm
+	tag, words, look := f.Get("language"), account.Words{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
+	var err error
+	if look {
+		words, err = account.CheckWords(words)
+	} else if err = p.Accounts.SetWords(r.Context(), v.Institution().ID, tag, words); err == nil {
+		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
+	}
+	s, e := p.mailPage(r, v, tag)
+	if e != nil {
+		return e
+	}
+	s.Words = words
+	if err != nil {
+		return p.again(w, r, "settings_mail.html", s, err)
+	}
+	s.Tried = true
+	if err := p.preview(r, s, &words); err != nil {
+		return err
+	}
+	return p.draw(w, r, "settings_mail.html", s)
+}
+
+// tryWords mails a sample to who asks.
+func (p *Panel) tryWords(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	tag := r.PostForm.Get("language")
+	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
+	if err == nil {
+		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "sample_mailed")
+	}
+	if fault.Is(err, fault.Internal) {
+		return err
+	}
+	s, e := p.mailPage(r, v, tag)
+	if e != nil {
+		return e
+	}
+	return p.again(w, r, "settings_mail.html", s, err)
+}
