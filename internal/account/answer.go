@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -34,7 +32,7 @@ func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID i
 // it. The link of the mail before ends.
 func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id string) error {
 	now := s.now().UTC()
-	secret := rand.Text()
+	secret := NewSecret()
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err := s.openTx(ctx, tx, by, institutionID, id)
 		if err != nil {
@@ -48,9 +46,8 @@ func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id st
 			return fmt.Errorf("the language %s of an invitation is unknown", i.Language)
 		}
 		i.SentAt, i.ExpiresAt = now, now.Add(invitationLife)
-		hash := sha256.Sum256([]byte(secret))
 		if _, err := tx.ExecContext(ctx, `UPDATE invitations SET hash = $2, sent_at = $3, expires_at = $4 WHERE id = $1`,
-			i.ID, hash[:], db.Micros(i.SentAt), db.Micros(i.ExpiresAt)); err != nil {
+			i.ID, HashSecret(secret), db.Micros(i.SentAt), db.Micros(i.ExpiresAt)); err != nil {
 			return err
 		}
 		if err := s.recordTx(ctx, tx, audit.InvitationResent, i, nil); err != nil {

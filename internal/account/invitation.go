@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -99,7 +97,7 @@ func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n New
 		ManageWebhooks: n.ManageWebhooks && !n.Role.Can(MayManageWebhooks), Language: language.Tag,
 		CreatedAt: now, SentAt: now, ExpiresAt: now.Add(invitationLife), folded: email.Folded,
 	}
-	secret := rand.Text()
+	secret := NewSecret()
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := holdTx(ctx, tx, institutionID); err != nil {
 			return err
@@ -180,12 +178,11 @@ func (s *Invitations) insertTx(ctx context.Context, tx *db.Tx, by int64, i *Invi
 		}
 		inviter, i.Inviter = by, p.Name
 	}
-	hash := sha256.Sum256([]byte(secret))
 	return tx.QueryRowContext(ctx, `
 		INSERT INTO invitations (uuid, institution_id, email, email_folded, role, manage_webhooks, language, hash, inviter_id, inviter_name,
 			created_at, sent_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $11, $12) RETURNING id`,
-		i.UUID, i.InstitutionID, i.Email, i.folded, string(i.Role), i.ManageWebhooks, i.Language, hash[:], inviter, i.Inviter,
+		i.UUID, i.InstitutionID, i.Email, i.folded, string(i.Role), i.ManageWebhooks, i.Language, HashSecret(secret), inviter, i.Inviter,
 		db.Micros(i.CreatedAt), db.Micros(i.ExpiresAt)).Scan(&i.ID)
 }
 
@@ -243,7 +240,6 @@ func (s *Invitations) BySecret(ctx context.Context, secret string) (*Invitation,
 }
 
 func (s *Invitations) bySecret(ctx context.Context, q db.Queryer, secret string) (*Invitation, error) {
-	hash := sha256.Sum256([]byte(secret))
 	return scanInvitation(q.QueryRowContext(ctx,
-		`SELECT `+invitationColumns+openInvitations+` AND n.hash = $1 AND n.expires_at > $2`, hash[:], db.Micros(s.now())))
+		`SELECT `+invitationColumns+openInvitations+` AND n.hash = $1 AND n.expires_at > $2`, HashSecret(secret), db.Micros(s.now())))
 }

@@ -2,8 +2,6 @@ package account
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -16,15 +14,14 @@ import (
 // until there is an owner. It holds at least 128 random bits and is kept
 // hashed; links made before stop working.
 func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
-	secret = rand.Text()
-	hash := sha256.Sum256([]byte(secret))
+	secret = NewSecret()
 	now := s.now()
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM setup_links`); err != nil {
 			return err
 		}
 		_, err := tx.ExecContext(ctx, `INSERT INTO setup_links (hash, created_at, expires_at) VALUES ($1, $2, $3)`,
-			hash[:], db.Micros(now), db.Micros(now.Add(setupLinkLife)))
+			HashSecret(secret), db.Micros(now), db.Micros(now.Add(setupLinkLife)))
 		return err
 	})
 	if err != nil {
@@ -46,11 +43,10 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 	if !works {
 		return nil, 0, errSetupLink
 	}
-	hash := sha256.Sum256([]byte(secret))
 	inst, err = s.createInstitution(ctx, n, steps{password: true, first: func(ctx context.Context, tx *db.Tx) error {
 		var created int64
 		err := tx.QueryRowContext(ctx, `DELETE FROM setup_links WHERE hash = $1 AND expires_at > $2 RETURNING created_at`,
-			hash[:], db.Micros(s.now())).Scan(&created)
+			HashSecret(secret), db.Micros(s.now())).Scan(&created)
 		if errors.Is(err, sql.ErrNoRows) {
 			return errSetupLink
 		}
@@ -72,10 +68,9 @@ var errSetupLink = fault.New(fault.NotFound, "This set-up link was used already,
 
 // SetupLinkWorks tells whether a set-up link's secret is still good.
 func (s *Service) SetupLinkWorks(ctx context.Context, secret string) (bool, error) {
-	hash := sha256.Sum256([]byte(secret))
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM setup_links WHERE hash = $1 AND expires_at > $2`,
-		hash[:], db.Micros(s.now())).Scan(&n); err != nil {
+		HashSecret(secret), db.Micros(s.now())).Scan(&n); err != nil {
 		return false, fmt.Errorf("looking up the set-up link: %w", err)
 	}
 	return n > 0, nil

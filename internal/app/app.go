@@ -31,6 +31,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
@@ -109,6 +110,8 @@ type App struct {
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
 	mailer   *mail.Mailer
+	// languages are those of pages and of mail.
+	languages *locale.Catalog
 	// recipients is told by certs and mailer, which are made before it.
 	recipients *recipient.Service
 	hooks      *webhook.Deliverer

@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/test/vault"
 )
 
 func settings(t *testing.T, dir string) *config.Serve {
@@ -24,6 +25,17 @@ func settings(t *testing.T, dir string) *config.Serve {
 		t.Fatal(err)
 	}
 	return c
+}
+
+// warm gives a data folder with a renderer that is compiled, which the race
+// detector makes a matter of a minute.
+func warm(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := vault.Warm(dir); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // newApp makes a vault; without the renderer, which make brings in, it skips.
@@ -65,8 +77,7 @@ func TestOneServerPerDataFolder(t *testing.T) {
 func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	t.Parallel()
 	var out, log bytes.Buffer
-	cfg := settings(t, t.TempDir())
-	a, err := New(t.Context(), cfg, slog.New(slog.NewJSONHandler(&log, nil)), &out)
+	a, err := New(t.Context(), settings(t, warm(t)), slog.New(slog.NewJSONHandler(&log, nil)), &out)
 	if errors.Is(err, pdfium.ErrUnavailable) && os.Getenv("CI") != "true" {
 		t.Skipf("%v", err)
 	}

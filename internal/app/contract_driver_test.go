@@ -48,7 +48,7 @@ type driver struct {
 // empty.
 func newDriver(t *testing.T, database string) *driver {
 	t.Helper()
-	d := &driver{T: t, app: newApp(t, t.TempDir(), &bytes.Buffer{}, func(c *config.Serve) {
+	d := &driver{T: t, app: newApp(t, warm(t), &bytes.Buffer{}, func(c *config.Serve) {
 		c.Database, c.WebhookAllow = database, []string{"127.0.0.0/8", "::1"}
 	})}
 	d.deliveries = make(chan delivery, 1000)

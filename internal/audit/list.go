@@ -6,7 +6,6 @@ import (
 	"encoding/base64"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -106,7 +105,7 @@ func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
 // page reads entries behind a mark, newest first, or back from it, the nearest
 // first.
-func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) (list []Entry, err error) {
+func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	where, args := f.where(institutionID)
 	beyond, direction := "<", "DESC"
 	if back {
@@ -117,21 +116,22 @@ func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mar
 		where += fmt.Sprintf(" AND (at, id) %s ($%d, $%d)", beyond, len(args)-1, len(args))
 	}
 	args = append(args, limit)
+	return l.entries(ctx, where+fmt.Sprintf(` ORDER BY at %[1]s, id %[1]s LIMIT $%[2]d`, direction, len(args)), args...)
+}
+
+// entries reads those that a condition chooses, in the order that stands behind it.
+func (l *Log) entries(ctx context.Context, where string, args ...any) ([]Entry, error) {
 	rows, err := l.db.QueryContext(ctx, `
 		SELECT id, institution_id, at, actor_type, actor_id, actor_name, action, subject_type, subject_id, subject_name, detail, address, request_id
-		FROM audit_entries WHERE `+where+fmt.Sprintf(` ORDER BY at %[1]s, id %[1]s LIMIT $%[2]d`, direction, len(args)), args...)
+		FROM audit_entries WHERE `+where, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		e, err := scan(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading the audit log: %w", err)
-		}
-		list = append(list, *e)
+	list, err := db.Collect(rows, scan)
+	if err != nil {
+		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // where writes the filter as a condition.
@@ -167,25 +167,20 @@ func (f *Filter) where(institutionID int64) (text string, args []any) {
 	return strings.Join(all, " AND "), args
 }
 
-func scan(rows *sql.Rows) (*Entry, error) {
-	var e Entry
+func scan(rows *sql.Rows) (e Entry, err error) {
 	var institution sql.NullInt64
 	var at int64
 	var detail, address string
 	if err := rows.Scan(&e.ID, &institution, &at, &e.Actor.Type, &e.Actor.ID, &e.Actor.Name, &e.Action,
 		&e.Subject.Type, &e.Subject.ID, &e.Subject.Name, &detail, &address, &e.Actor.RequestID); err != nil {
-		return nil, err
+		return e, err
 	}
 	e.InstitutionID, e.At = institution.Int64, db.Time(at)
 	if err := json.Unmarshal([]byte(detail), &e.Detail); err != nil {
-		return nil, err
+		return e, err
 	}
 	if address != "" {
-		a, err := netip.ParseAddr(address)
-		if err != nil {
-			return nil, err
-		}
-		e.Actor.Address = a
+		e.Actor.Address, err = netip.ParseAddr(address)
 	}
-	return &e, nil
+	return e, err
 }

@@ -6,8 +6,6 @@ package batch
 
 import (
 	"log/slog"
-	"strconv"
-	"strings"
 	"sync/atomic"
 	"time"
 
@@ -66,16 +64,3 @@ func New(c Config) *Service {
 }
 
 var errNotFound = fault.New(fault.NotFound, "No such batch.")
-
-// parameters lists n placeholders, the first of which is $from.
-func parameters(from, n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(from + i))
-	}
-	return b.String()
-}

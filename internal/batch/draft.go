@@ -47,6 +47,7 @@ type entry struct {
 	index  int
 	text   cert.Text
 	fileID string
+	wanted *cert.Wanted
 	// given says which fields came, problems what is wrong with them, and problem
 	// what is wrong with the entry as a whole.
 	given    [fields]bool
@@ -132,6 +133,16 @@ func (d *Draft) Set(index int, field, value string) error {
 	// A copy, so that the buffer in which the value came is not held with it.
 	*f.Of(&e.text) = strings.Clone(kept)
 	return d.hold(len(kept))
+}
+
+// Place notes that there is an entry of this number, and where its stamp is wanted;
+// nil leaves it to the institution's choice. The error is as of Entry.
+func (d *Draft) Place(index int, w *cert.Wanted) error {
+	e, err := d.entry(index)
+	if err == nil {
+		e.wanted = w
+	}
+	return err
 }
 
 // refuse says why a field of an entry has no value that could be set.

@@ -120,7 +120,7 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 		args = append(args, id)
 	}
 	if len(skip) > 0 {
-		query += ` AND t.institution_id NOT IN (` + parameters(1, len(skip)) + `)`
+		query += ` AND t.institution_id NOT IN (` + db.Places(1, len(skip)) + `)`
 	}
 	query += ` ORDER BY t.served_at, t.institution_id LIMIT 1`
 	if tx.Dialect() == db.PostgreSQL {
@@ -211,12 +211,13 @@ func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEnt
 // makeTx makes a certificate of an entry, or rejects it: of the same ones in a
 // batch the first, by its number, becomes one.
 func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry) error {
-	text, err := readInput(w.input)
+	text, wanted, err := readInput(w.input)
 	if err != nil {
 		return err
 	}
 	u := b.upload
 	u.Title, u.FullName, u.Email, u.IssueDate, u.Details, u.File = text.Title, text.FullName, text.Email, text.IssueDate, text.Details, w.file
+	u.Wanted = wanted
 	c, err := s.certs.CreateTx(ctx, tx, u)
 	done := `UPDATE batch_entries SET input = NULL, staged_id = NULL, done_at = $1, `
 	now := db.Micros(s.now())

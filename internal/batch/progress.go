@@ -130,7 +130,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 		if err := s.batchCursors.Open(of, *f.Cursor, &after); err != nil {
 			return nil, err
 		}
-		where += ` AND (created_at, id) ` + beyond + ` (` + parameters(len(args)+1, 2) + `)`
+		where += ` AND (created_at, id) ` + beyond + ` (` + db.Places(len(args)+1, 2) + `)`
 		args = append(args, after.Created, after.ID)
 	}
 	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT `+batchColumns+where+` ORDER BY created_at `+direction+`, id `+direction+` LIMIT $%d OFFSET $%d`, len(args)+1, len(args)+2),
@@ -196,7 +196,7 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	for _, u := range uuids {
 		args = append(args, u)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+parameters(2, len(uuids))+`)`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT uuid, name FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(uuids))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading the names of batches: %w", err)
 	}
@@ -221,7 +221,7 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	for _, u := range uuids {
 		args = append(args, u)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+parameters(2, len(uuids))+`) ORDER BY id`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+batchColumns+` FROM batches WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(uuids))+`) ORDER BY id`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading batches: %w", err)
 	}
@@ -243,7 +243,7 @@ func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n i
 		args = append(args, b.UUID)
 	}
 	if err := s.db.QueryRowContext(ctx, `
-		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+parameters(2, len(list))+`)`, args...).
+		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Places(2, len(list))+`)`, args...).
 		Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting what batches did of late: %w", err)
 	}
@@ -280,10 +280,10 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	}
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT batch_id, status, count(*), max(coalesce(approved_at, updated_at)) FROM certificates
-		WHERE batch_id IN (`+parameters(1, len(uuids))+`) GROUP BY batch_id, status
+		WHERE batch_id IN (`+db.Places(1, len(uuids))+`) GROUP BY batch_id, status
 		UNION ALL
 		SELECT b.uuid, e.status, count(*), max(coalesce(e.done_at, 0)) FROM batch_entries e JOIN batches b ON b.id = e.batch_id
-		WHERE e.batch_id IN (`+parameters(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
+		WHERE e.batch_id IN (`+db.Places(1+len(uuids), len(ids))+`) AND e.status <> 'made' GROUP BY b.uuid, e.status`,
 		append(uuids, ids...)...)
 	if err != nil {
 		return fmt.Errorf("counting entries: %w", err)

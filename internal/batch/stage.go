@@ -146,7 +146,7 @@ func (s *Service) find(ctx context.Context, institutionID int64, uuids []string,
 			args = append(args, u)
 		}
 		if err := s.findSome(ctx, found, `
-			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+parameters(3, len(some))+`)`, args); err != nil {
+			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args); err != nil {
 			return nil, fmt.Errorf("looking for staged files: %w", err)
 		}
 	}
@@ -206,7 +206,7 @@ func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uui
 			args = append(args, u)
 		}
 		if _, err := tx.ExecContext(ctx, `
-			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+parameters(3, len(some))+`)`, args...); err != nil {
+			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
 			return fmt.Errorf("setting the end of staged files: %w", err)
 		}
 	}

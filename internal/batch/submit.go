@@ -2,9 +2,7 @@ package batch
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -140,7 +138,7 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 			if i > 0 {
 				query.WriteString(", ")
 			}
-			query.WriteString("(" + parameters(columns*i+1, columns) + ")")
+			query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
 			input, err := e.input(today)
 			if err != nil {
 				return err
@@ -167,6 +165,13 @@ func (e *entry) input(today string) (string, error) {
 			texts[cert.Fields[i].Name] = text
 		}
 	}
+	if e.wanted != nil {
+		place, err := json.Marshal(e.wanted)
+		if err != nil {
+			return "", fmt.Errorf("writing an entry: %w", err)
+		}
+		texts[placeKey] = string(place)
+	}
 	b, err := json.Marshal(texts)
 	if err != nil {
 		return "", fmt.Errorf("writing an entry: %w", err)
@@ -174,16 +179,25 @@ func (e *entry) input(today string) (string, error) {
 	return string(b), nil
 }
 
+// placeKey is where an entry's place is stored among its texts; no field has that
+// name.
+const placeKey = "placement"
+
 // readInput is the reverse of input.
-func readInput(input string) (t cert.Text, err error) {
+func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
 	var texts map[string]string
 	if err := json.Unmarshal([]byte(input), &texts); err != nil {
-		return t, fmt.Errorf("reading an entry: %w", err)
+		return t, nil, fmt.Errorf("reading an entry: %w", err)
 	}
 	for i := range cert.Fields {
 		*cert.Fields[i].Of(&t) = texts[cert.Fields[i].Name]
 	}
-	return t, nil
+	if place := texts[placeKey]; place != "" {
+		if err := json.Unmarshal([]byte(place), &wanted); err != nil {
+			return t, nil, fmt.Errorf("reading the place of an entry: %w", err)
+		}
+	}
+	return t, wanted, nil
 }
 
 // keepFilesTx takes files out of what the institution has staged: they are the
@@ -208,18 +222,12 @@ func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[
 }
 
 func keepSomeTx(ctx context.Context, tx *db.Tx, ids []any) (freed int64, err error) {
-	var rows *sql.Rows
-	rows, err = tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+parameters(1, len(ids))+`) RETURNING size`, ids...)
+	sizes, err := db.Column[int64](tx.QueryContext(ctx, `UPDATE staged_files SET kept = true WHERE NOT kept AND id IN (`+db.Places(1, len(ids))+`) RETURNING size`, ids...))
 	if err != nil {
 		return 0, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var size int64
-		if err := rows.Scan(&size); err != nil {
-			return 0, err
-		}
+	for _, size := range sizes {
 		freed += size
 	}
-	return freed, rows.Err()
+	return freed, nil
 }

@@ -388,11 +388,7 @@ func (s *Service) SweepDeeds(ctx context.Context) error {
 			Scan(&alive); err != nil || alive {
 			return err
 		}
-		rows, err := tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch)
-		if err != nil {
-			return err
-		}
-		ids, err := scanIDs(rows)
+		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))
 		if err != nil {
 			return err
 		}

@@ -230,12 +230,8 @@ func (s *Service) Deeds(ctx context.Context, institutionID int64) (list []*Deed,
 // forgetDeeds ends deeds whose time is over, with their results.
 func (s *Service) forgetDeeds(ctx context.Context) error {
 	for {
-		rows, err := s.db.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NOT NULL AND finished_at < $1 ORDER BY finished_at LIMIT 1`,
-			db.Micros(s.now().Add(-DeedsKeptFor)))
-		if err != nil {
-			return fmt.Errorf("looking for deeds whose time is over: %w", err)
-		}
-		ids, err := scanIDs(rows)
+		ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NOT NULL AND finished_at < $1 ORDER BY finished_at LIMIT 1`,
+			db.Micros(s.now().Add(-DeedsKeptFor))))
 		if err != nil {
 			return fmt.Errorf("looking for deeds whose time is over: %w", err)
 		}

@@ -2,8 +2,6 @@ package cert
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 
 	"github.com/certvault/certvault/internal/db"
@@ -55,11 +53,7 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides 
 		// Two that end at the same time feed two different ones.
 		waiting += ` FOR UPDATE SKIP LOCKED`
 	}
-	rows, err := tx.QueryContext(ctx, waiting, institutionID, room)
-	if err != nil {
-		return fmt.Errorf("looking for certificates of batches: %w", err)
-	}
-	uuids, err := scanTexts(rows)
+	uuids, err := db.Column[string](tx.QueryContext(ctx, waiting, institutionID, room))
 	if err != nil {
 		return fmt.Errorf("looking for certificates of batches: %w", err)
 	}
@@ -94,12 +88,8 @@ func (s *Service) feedBehind(ctx context.Context, c *Certificate) error {
 // Feed feeds every institution: what keeps the queue fed is each certificate
 // that is done, and this mends it where one was lost.
 func (s *Service) Feed(ctx context.Context) error {
-	rows, err := s.db.QueryContext(ctx, `
-		SELECT DISTINCT institution_id FROM certificates WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL`)
-	if err != nil {
-		return fmt.Errorf("looking for certificates of batches: %w", err)
-	}
-	institutions, err := scanIDs(rows)
+	institutions, err := db.Column[int64](s.db.QueryContext(ctx, `
+		SELECT DISTINCT institution_id FROM certificates WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL`))
 	if err != nil {
 		return fmt.Errorf("looking for certificates of batches: %w", err)
 	}
@@ -109,16 +99,4 @@ func (s *Service) Feed(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func scanIDs(rows *sql.Rows) (list []int64, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		list = append(list, id)
-	}
-	return list, rows.Err()
 }

@@ -39,12 +39,8 @@ func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
 // order in which they did.
 func (v *vault) fed() []string {
 	v.tb.Helper()
-	rows, err := v.d.QueryContext(v.tb.Context(),
-		`SELECT c.uuid FROM river_job j JOIN certificates c ON c.job_id = j.id WHERE j.queue = 'seal_bulk' ORDER BY j.id`)
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	list, err := scanTexts(rows)
+	list, err := db.Column[string](v.d.QueryContext(v.tb.Context(),
+		`SELECT c.uuid FROM river_job j JOIN certificates c ON c.job_id = j.id WHERE j.queue = 'seal_bulk' ORDER BY j.id`))
 	if err != nil {
 		v.tb.Fatal(err)
 	}

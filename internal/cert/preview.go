@@ -22,7 +22,8 @@ type Wanted struct {
 	Box *seal.Box `json:"box,omitempty"`
 }
 
-func (w *Wanted) check() error {
+// Check refuses a place that cannot be wanted.
+func (w *Wanted) Check() error {
 	return (&Policy{Placement: w.Mode, Page: w.Page, Box: w.Box}).check()
 }
 
@@ -46,7 +47,7 @@ func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wan
 		return nil, err
 	}
 	if wanted != nil {
-		if err := wanted.check(); err != nil {
+		if err := wanted.Check(); err != nil {
 			return nil, err
 		}
 		placement = wanted.placement()

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/certvault/certvault/internal/db"
 )
 
 // Match is what a file is to the certificates that the public may know of.
@@ -75,18 +77,16 @@ func (s *Service) Near(ctx context.Context, typed string) (id string, err error)
 		return "", nil
 	}
 	args := make([]any, len(candidates))
-	places := make([]string, len(candidates))
 	for i, c := range candidates {
-		args[i], places[i] = c, fmt.Sprintf("$%d", i+1)
+		args[i] = c
 	}
-	rows, err := s.db.QueryContext(ctx, `
-		SELECT reference_id FROM certificates WHERE reference_folded IN (`+strings.Join(places, ", ")+`) AND status IN ('approved', 'revoked') LIMIT 2`, args...)
+	found, err := db.Column[string](s.db.QueryContext(ctx, `
+		SELECT reference_id FROM certificates WHERE reference_folded IN (`+db.Places(1, len(args))+`) AND status IN ('approved', 'revoked') LIMIT 2`, args...))
 	if err != nil {
 		return "", fmt.Errorf("looking for a reference id that is near: %w", err)
 	}
-	found, err := scanTexts(rows)
-	if err != nil || len(found) != 1 {
-		return "", err
+	if len(found) != 1 {
+		return "", nil
 	}
 	return found[0], nil
 }

@@ -77,14 +77,10 @@ func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
 	if waiting == 0 {
 		return nil, nil
 	}
-	rows, err := s.db.QueryContext(ctx, `
+	return db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM certificate_checks k JOIN certificates c ON c.id = k.certificate_id
 		WHERE k.name = $1 AND k.checked_at < $2 ORDER BY k.checked_at LIMIT $3`,
-		CheckFile, before, min(rehashMost, 1+waiting/rehashTurns))
-	if err != nil {
-		return nil, err
-	}
-	return scanTexts(rows)
+		CheckFile, before, min(rehashMost, 1+waiting/rehashTurns)))
 }
 
 // errDiffers is a stored file that is gone or changed.

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -100,12 +99,11 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	if len(ids) == 0 {
 		return nil, nil
 	}
-	q := &statement{}
-	marks := make([]string, len(ids))
+	args := make([]any, len(ids))
 	for i, id := range ids {
-		marks[i] = q.arg(id)
+		args[i] = id
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificates WHERE id IN (`+strings.Join(marks, ", ")+`)`, q.args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}

@@ -31,16 +31,12 @@ const (
 // for their turn again, and turns that nobody gave are given.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		rows, err := tx.QueryContext(ctx, `
+		uuids, err := db.Column[string](tx.QueryContext(ctx, `
 			SELECT c.uuid FROM certificates c LEFT JOIN river_job j ON j.id = c.job_id
 			WHERE c.status = 'processing' AND c.updated_at < $1
 			  AND (c.job_id IS NOT NULL OR c.batch_id IS NULL)
 			  AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
-			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-lostAfter)), sweepBatch)
-		if err != nil {
-			return err
-		}
-		uuids, err := scanTexts(rows)
+			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-lostAfter)), sweepBatch))
 		if err != nil {
 			return err
 		}
@@ -72,18 +68,6 @@ func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
 	}
 	_, err = s.enqueueTx(ctx, tx, uuid, SealQueue)
 	return err
-}
-
-func scanTexts(rows *sql.Rows) (list []string, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var s string
-		if err := rows.Scan(&s); err != nil {
-			return nil, err
-		}
-		list = append(list, s)
-	}
-	return list, rows.Err()
 }
 
 // SweepBlobs removes files that no certificate refers to: uploads that broke

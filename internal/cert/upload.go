@@ -100,7 +100,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certifica
 	if err := s.insertTx(ctx, tx, c, email); err != nil {
 		return nil, err
 	}
-	return c, nil
+	return c, wantTx(ctx, tx, c.ID, u.Wanted)
 }
 
 func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
@@ -124,7 +124,7 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 		return nil, account.Email{}, err
 	}
 	if u.Wanted != nil {
-		if err := u.Wanted.check(); err != nil {
+		if err := u.Wanted.Check(); err != nil {
 			return nil, account.Email{}, err
 		}
 	}

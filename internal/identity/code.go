@@ -15,6 +15,7 @@ import (
 	"github.com/pquerna/otp"
 	"github.com/pquerna/otp/hotp"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/keyring"
@@ -172,7 +173,7 @@ func newRecoveryTx(ctx context.Context, tx *db.Tx, personID int64) (codes []stri
 	}
 	for range recoveryCodes {
 		code := rand.Text()[:recoveryLength]
-		if _, err := tx.ExecContext(ctx, `INSERT INTO recovery_codes (user_id, hash) VALUES ($1, $2)`, personID, hashOf(code)); err != nil {
+		if _, err := tx.ExecContext(ctx, `INSERT INTO recovery_codes (user_id, hash) VALUES ($1, $2)`, personID, account.HashSecret(code)); err != nil {
 			return nil, fmt.Errorf("replacing recovery codes: %w", err)
 		}
 		var groups []string
@@ -259,7 +260,7 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 		}
 	case recovery && len(code) == recoveryLength:
 		res, err = tx.ExecContext(ctx, `UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND hash = $2 AND used_at IS NULL`,
-			personID, hashOf(code), db.Micros(s.Now()))
+			personID, account.HashSecret(code), db.Micros(s.Now()))
 		if err != nil {
 			return false, fmt.Errorf("using a code up: %w", err)
 		}

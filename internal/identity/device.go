@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -13,11 +14,11 @@ import (
 const DeviceLife = 365 * 24 * time.Hour
 
 // knows tells whether somebody signed in to an account in a browser before.
-func (s *Service) knows(ctx context.Context, account, device string) (bool, error) {
+func (s *Service) knows(ctx context.Context, folded, device string) (bool, error) {
 	var n int
 	err := s.DB.QueryRowContext(ctx, `
 		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,
-		hashOf(device), account, db.Micros(s.Now().Add(-DeviceLife))).Scan(&n)
+		account.HashSecret(device), folded, db.Micros(s.Now().Add(-DeviceLife))).Scan(&n)
 	if err != nil {
 		return false, fmt.Errorf("looking for a known browser: %w", err)
 	}
@@ -28,7 +29,7 @@ func (s *Service) knows(ctx context.Context, account, device string) (bool, erro
 // was unknown while others were known. A secret of ours alone is taken for one.
 func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, stranger bool, err error) {
 	now := db.Micros(s.Now())
-	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, hashOf(device), p.ID, now)
+	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, account.HashSecret(device), p.ID, now)
 	if err != nil {
 		return "", false, fmt.Errorf("remembering a browser: %w", err)
 	}
@@ -41,13 +42,13 @@ func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string
 	}
 	var others, ours int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM devices WHERE user_id = $1), (SELECT count(*) FROM devices WHERE hash = $2)`,
-		p.ID, hashOf(device)).Scan(&others, &ours); err != nil {
+		p.ID, account.HashSecret(device)).Scan(&others, &ours); err != nil {
 		return "", false, fmt.Errorf("remembering a browser: %w", err)
 	}
 	if ours == 0 {
 		device = newSecret()
 	}
-	if _, err := tx.ExecContext(ctx, `INSERT INTO devices (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)`, hashOf(device), p.ID, now); err != nil {
+	if _, err := tx.ExecContext(ctx, `INSERT INTO devices (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)`, account.HashSecret(device), p.ID, now); err != nil {
 		return "", false, fmt.Errorf("remembering a browser: %w", err)
 	}
 	return device, others > 0, nil

@@ -7,8 +7,6 @@ package identity
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"database/sql"
 	"errors"
 	"fmt"
@@ -151,14 +149,8 @@ func New(c Config) (*Service, error) {
 // Host is the name under which people know this vault.
 func (s *Service) Host() string { return s.host }
 
-// hashOf is the form in which a secret of at least 128 random bits is kept.
-func hashOf(secret string) []byte {
-	h := sha256.Sum256([]byte(secret))
-	return h[:]
-}
-
 // newSecret gives 256 random bits as text.
-func newSecret() string { return rand.Text() + rand.Text() }
+func newSecret() string { return account.NewSecret() + account.NewSecret() }
 
 const personColumns = `u.id, u.uuid, u.name, u.email, u.email_folded, u.language, u.confirmed_at IS NOT NULL,
 	EXISTS (SELECT 1 FROM members m WHERE m.user_id = u.id), u.operator, u.password_hash IS NOT NULL, u.created_at`

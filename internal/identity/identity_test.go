@@ -144,7 +144,7 @@ func TestSignInByPassword(t *testing.T) {
 		if _, err := b.Session(ctx, old); !errors.Is(err, ErrNoSession) {
 			t.Errorf("the id from before signs in: %v", err)
 		}
-		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, hashOf(e.Secret)) != 1 {
+		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
 			t.Error("the id is not kept as its hash")
 		}
 		planted := home

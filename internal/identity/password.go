@@ -14,13 +14,10 @@ import (
 // address. It ends all sessions and links: whoever else was in is out. It begins
 // none, so that a second factor is asked for as ever.
 func (s *Service) Reset(ctx context.Context, secret, password string) (Person, error) {
-	if err := account.CheckPassword(password); err != nil {
-		return Person{}, fault.OfField("password", err.Error())
-	}
 	if _, err := s.Look(ctx, ToReset, secret); err != nil {
 		return Person{}, err
 	}
-	hash, err := s.hash(ctx, password)
+	hash, err := s.newHash(ctx, password)
 	if err != nil {
 		return Person{}, err
 	}
@@ -41,10 +38,7 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 // ChangePassword sets a new password for who is signed in and was asked again who
 // they are, which callers see to. All other sessions end.
 func (s *Service) ChangePassword(ctx context.Context, session *Session, password string) error {
-	if err := account.CheckPassword(password); err != nil {
-		return fault.OfField("password", err.Error())
-	}
-	hash, err := s.hash(ctx, password)
+	hash, err := s.newHash(ctx, password)
 	if err != nil {
 		return err
 	}
@@ -59,10 +53,7 @@ func (s *Service) ChangePassword(ctx context.Context, session *Session, password
 // SetPassword is for the operator, who knows of a person by other ways than mail.
 // All sessions end. With dropCodes the second factor goes too.
 func (s *Service) SetPassword(ctx context.Context, personID int64, password string, dropCodes bool) error {
-	if err := account.CheckPassword(password); err != nil {
-		return fault.OfField("password", err.Error())
-	}
-	hash, err := s.hash(ctx, password)
+	hash, err := s.newHash(ctx, password)
 	if err != nil {
 		return err
 	}
@@ -78,6 +69,14 @@ func (s *Service) SetPassword(ctx context.Context, personID int64, password stri
 		}
 		return s.setPasswordTx(ctx, tx, p, hash, 0)
 	})
+}
+
+// newHash hashes a password that somebody chose, if it may be taken.
+func (s *Service) newHash(ctx context.Context, password string) (sql.NullString, error) {
+	if err := account.CheckPassword(password); err != nil {
+		return sql.NullString{}, fault.OfField("password", err.Error())
+	}
+	return s.hash(ctx, password)
 }
 
 // setPasswordTx keeps a password's hash, ends what the old one may have opened,

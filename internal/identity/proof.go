@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -50,7 +51,7 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 	now := s.Now()
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO proofs (hash, purpose, user_id, email, email_folded, data, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
-		hashOf(secret), string(p.Purpose), sql.NullInt64{Int64: p.userID, Valid: p.userID != 0}, p.Email, p.EmailFolded, p.Data,
+		account.HashSecret(secret), string(p.Purpose), sql.NullInt64{Int64: p.userID, Valid: p.userID != 0}, p.Email, p.EmailFolded, p.Data,
 		db.Micros(now), db.Micros(now.Add(lives[p.Purpose])))
 	if err != nil {
 		return "", fmt.Errorf("making a one-time secret: %w", err)
@@ -63,14 +64,14 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 func (s *Service) Look(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
 		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,
-		hashOf(secret), string(purpose), db.Micros(s.Now())))
+		account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
 }
 
 // useTx uses a one-time secret up. Of two that come with it at once, one gets it.
 func (s *Service) useTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, tx.QueryRowContext(ctx, `
 		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3
-		RETURNING user_id, email, email_folded, data`, hashOf(secret), string(purpose), db.Micros(s.Now())))
+		RETURNING user_id, email, email_folded, data`, account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
 }
 
 func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {

@@ -2,7 +2,6 @@ package identity
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"time"
@@ -73,18 +72,10 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 // Wait waits for what goes on behind answers, before the database is closed.
 func (s *Service) Wait() { s.beside.Wait() }
 
-func institutionsTx(ctx context.Context, tx *db.Tx, personID int64) (list []int64, err error) {
-	rows, err := tx.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, personID)
+func institutionsTx(ctx context.Context, tx *db.Tx, personID int64) ([]int64, error) {
+	list, err := db.Column[int64](tx.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, personID))
 	if err != nil {
 		return nil, fmt.Errorf("reading a person's institutions: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("reading a person's institutions: %w", err)
-		}
-		list = append(list, id)
-	}
-	return list, rows.Err()
+	return list, nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 )
@@ -132,7 +133,7 @@ func (s *Service) anySession(ctx context.Context, from Origin) (*Session, error)
 		return nil, ErrNoSession
 	}
 	session, err := scanSession(s.DB.QueryRowContext(ctx,
-		`SELECT `+sessionColumns+` FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.hash = $1`, hashOf(from.Session)))
+		`SELECT `+sessionColumns+` FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.hash = $1`, account.HashSecret(from.Session)))
 	if err != nil {
 		return nil, err
 	}
@@ -167,7 +168,7 @@ func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session
 // before ends: nobody who knew that one is signed in by it.
 func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
 	now := db.Time(db.Micros(s.Now()))
-	if err := endTx(ctx, tx, `hash = $1`, hashOf(from.Session)); err != nil {
+	if err := endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session)); err != nil {
 		return nil, err
 	}
 	e := &Entry{Secret: newSecret(), Session: Session{
@@ -177,7 +178,7 @@ func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Metho
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO sessions (hash, user_id, pending, method, address, user_agent, created_at, seen_at, confirmed_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8) RETURNING id`,
-		hashOf(e.Secret), p.ID, pending, string(method), e.Session.Address, e.Session.UserAgent, db.Micros(now),
+		account.HashSecret(e.Secret), p.ID, pending, string(method), e.Session.Address, e.Session.UserAgent, db.Micros(now),
 		db.Micros(now.Add(absoluteLife))).Scan(&e.Session.ID); err != nil {
 		return nil, fmt.Errorf("beginning a session: %w", err)
 	}
@@ -239,14 +240,14 @@ func (s *Service) SignOut(ctx context.Context, from Origin) error {
 		return nil
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		p, err := s.person(ctx, tx, `u.id = (SELECT user_id FROM sessions WHERE hash = $1 AND NOT pending)`, hashOf(from.Session))
+		p, err := s.person(ctx, tx, `u.id = (SELECT user_id FROM sessions WHERE hash = $1 AND NOT pending)`, account.HashSecret(from.Session))
 		if err == nil {
 			err = recordTx(ctx, tx, p, audit.SignedOut, "sign-out")
 		}
 		if err != nil && !errors.Is(err, ErrNoPerson) {
 			return err
 		}
-		return endTx(ctx, tx, `hash = $1`, hashOf(from.Session))
+		return endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session))
 	})
 }
 

@@ -44,6 +44,9 @@ type Draft struct {
 	Mapping  Mapping
 	// Mapped says that somebody looked at what the columns mean.
 	Mapped bool
+	// Wanted is where the stamps of its rows are wanted, nil to leave it to the
+	// institution's choice.
+	Wanted *cert.Wanted
 	// Total is how many rows the list has.
 	Total       int
 	CreatedAt   time.Time
@@ -54,7 +57,7 @@ type Draft struct {
 	actor audit.Actor
 }
 
-const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, total,
+const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, total,
 	actor, created_at, expires_at, submitted_at`
 
 func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
@@ -62,12 +65,13 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	var header, notices, mapping, actor string
 	var created, expires int64
 	var submitted sql.NullInt64
+	var wanted sql.NullString
 	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
-		&d.Mapped, &d.Total, &actor, &created, &expires, &submitted); err != nil {
+		&d.Mapped, &wanted, &d.Total, &actor, &created, &expires, &submitted); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
-	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor))
+	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor), readPlace(wanted, &d.Wanted))
 }
 
 // Create begins a draft of a person.
@@ -176,12 +180,8 @@ func (s *Service) Discard(ctx context.Context, d *Draft) error {
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if d.Status == Open {
 		// What is submitted again has the files of what was submitted before.
-		rows, err := tx.QueryContext(ctx, `SELECT f.staged_uuid FROM intake_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
-			AND NOT EXISTS (SELECT 1 FROM intake_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID)
-		if err != nil {
-			return err
-		}
-		staged, err := scanTexts(rows)
+		staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT f.staged_uuid FROM intake_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
+			AND NOT EXISTS (SELECT 1 FROM intake_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID))
 		if err != nil {
 			return err
 		}
@@ -196,18 +196,6 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	}
 	_, err := tx.ExecContext(ctx, `DELETE FROM intake_drafts WHERE id = $1`, d.ID)
 	return err
-}
-
-func scanTexts(rows *sql.Rows) (list []string, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var text string
-		if err := rows.Scan(&text); err != nil {
-			return nil, err
-		}
-		list = append(list, text)
-	}
-	return list, rows.Err()
 }
 
 // Sweep forgets drafts whose time is over, and gives work that lost its job

@@ -186,7 +186,7 @@ func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
 		var name string
 		err := tx.QueryRowContext(ctx, `SELECT path FROM intake_files WHERE id = $1 AND draft_id = $2`, id, d.ID).Scan(&name)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.New(fault.NotFound, "No such file.")
+			return errNoFile
 		}
 		if err != nil {
 			return err

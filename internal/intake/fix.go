@@ -106,7 +106,7 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 		for _, number := range some {
 			args = append(args, number)
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE intake_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+parameters(2, len(some))+`)`, args...); err != nil {
+		if _, err := tx.ExecContext(ctx, `UPDATE intake_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+db.Places(2, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}

@@ -11,8 +11,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"log/slog"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/batch"
@@ -96,19 +94,6 @@ func take(ctx context.Context, places chan struct{}) (func(), error) {
 }
 
 var errNotFound = fault.New(fault.NotFound, "No such bulk upload. Those that are not submitted end after seven days.")
-
-// parameters lists n placeholders, the first of which is $from.
-func parameters(from, n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteByte('$')
-		b.WriteString(strconv.Itoa(from + i))
-	}
-	return b.String()
-}
 
 // written gives a value as it is kept in a column of JSON.
 func written(value any) (string, error) {

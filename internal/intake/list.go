@@ -118,7 +118,7 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 		if i > 0 {
 			query.WriteString(", ")
 		}
-		query.WriteString("(" + parameters(columns*i+1, columns) + ")")
+		query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
 		for c, cell := range row.Cells {
 			// The databases keep no NUL, and no text of ours has one.
 			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))

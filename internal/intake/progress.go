@@ -272,8 +272,8 @@ func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Dra
 // the files for as long as it lasts.
 func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, numbers []int) error {
 	if _, err := tx.ExecContext(ctx, `
-		UPDATE intake_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, total = $1
-		FROM (SELECT list_name, header, mapping FROM intake_drafts WHERE id = $2) AS o WHERE intake_drafts.id = $3`,
+		UPDATE intake_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, wanted = o.wanted, total = $1
+		FROM (SELECT list_name, header, mapping, wanted FROM intake_drafts WHERE id = $2) AS o WHERE intake_drafts.id = $3`,
 		len(numbers), from.ID, to.ID); err != nil {
 		return err
 	}
@@ -283,8 +283,8 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 			args = append(args, n)
 		}
 		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO intake_rows (draft_id, number, cells, fixed, skipped)
-			SELECT $1, number, cells, fixed, false FROM intake_rows WHERE draft_id = $2 AND number IN (`+parameters(3, len(some))+`)`, args...); err != nil {
+			INSERT INTO intake_rows (draft_id, number, cells, fixed, skipped, wanted)
+			SELECT $1, number, cells, fixed, false, wanted FROM intake_rows WHERE draft_id = $2 AND number IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
 			return err
 		}
 	}
@@ -294,11 +294,7 @@ func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, number
 			AND EXISTS (SELECT 1 FROM staged_files s WHERE s.uuid = f.staged_uuid AND s.institution_id = $3)`, to.ID, from.ID, from.InstitutionID); err != nil {
 		return err
 	}
-	rows, err := tx.QueryContext(ctx, `SELECT staged_uuid FROM intake_files WHERE draft_id = $1`, to.ID)
-	if err != nil {
-		return err
-	}
-	staged, err := scanTexts(rows)
+	staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT staged_uuid FROM intake_files WHERE draft_id = $1`, to.ID))
 	if err != nil {
 		return err
 	}

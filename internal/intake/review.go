@@ -47,6 +47,8 @@ type Row struct {
 	// Fixed are the texts that were put in the place of the list's.
 	Fixed   map[sheet.Column]string
 	Skipped bool
+	// Wanted is where its stamp is wanted, nil to have it where all are.
+	Wanted *cert.Wanted
 
 	Text     cert.Text
 	FileName string
@@ -236,7 +238,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 
 // rows gives all rows of a draft as they are kept.
 func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
-	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped FROM intake_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
+	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted FROM intake_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading rows: %w", err)
 	}
@@ -245,11 +247,14 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 	for rows.Next() {
 		r := &Row{}
 		var cells string
-		var fixed sql.NullString
-		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped); err != nil {
+		var fixed, wanted sql.NullString
+		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped, &wanted); err != nil {
 			return nil, fmt.Errorf("reading rows: %w", err)
 		}
 		if err := readInto(cells, &r.Cells); err != nil {
+			return nil, err
+		}
+		if err := readPlace(wanted, &r.Wanted); err != nil {
 			return nil, err
 		}
 		if fixed.Valid {

@@ -168,7 +168,7 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	entries := s.batches.NewDraft()
 	defer entries.Close()
 	for _, row := range rows {
-		if err := fill(entries, row); err != nil {
+		if err := fill(entries, row, d.WantedOf(row)); err != nil {
 			return err
 		}
 	}
@@ -197,8 +197,8 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 }
 
 // fill gives a batch's draft a row. The entry has the row's number.
-func fill(entries *batch.Draft, row *Row) error {
-	if err := entries.Entry(row.Number); err != nil {
+func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
+	if err := entries.Place(row.Number, wanted); err != nil {
 		return err
 	}
 	for _, column := range Fields {
@@ -258,11 +258,7 @@ func (s *Service) revive(ctx context.Context) error {
 			if alive {
 				continue
 			}
-			rows, err := tx.QueryContext(ctx, work.query, work.args...)
-			if err != nil {
-				return err
-			}
-			ids, err := scanIDs(rows)
+			ids, err := db.Column[int64](tx.QueryContext(ctx, work.query, work.args...))
 			if err != nil {
 				return err
 			}
@@ -279,16 +275,4 @@ func (s *Service) revive(ctx context.Context) error {
 		return fmt.Errorf("sweeping bulk uploads: %w", err)
 	}
 	return nil
-}
-
-func scanIDs(rows *sql.Rows) (list []int64, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		list = append(list, id)
-	}
-	return list, rows.Err()
 }

@@ -290,21 +290,9 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 	return nil
 }
 
-func lostTx(ctx context.Context, tx *db.Tx, before int64) (ids []string, err error) {
-	rows, err := tx.QueryContext(ctx, `
+func lostTx(ctx context.Context, tx *db.Tx, before int64) ([]string, error) {
+	return db.Column[string](tx.QueryContext(ctx, `
 		SELECT m.uuid FROM mails m LEFT JOIN river_job j ON j.id = m.job_id
 		WHERE m.status = 'queued' AND m.updated_at < $1 AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
-		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id string
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch))
 }

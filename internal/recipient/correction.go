@@ -122,7 +122,7 @@ func (s *Service) Corrections(ctx context.Context, institutionID int64, open boo
 	if err != nil {
 		return nil, 0, fmt.Errorf("reading requests for correction: %w", err)
 	}
-	list, err = scanAll(rows, func(rows *sql.Rows) (*Correction, error) {
+	list, err = db.Collect(rows, func(rows *sql.Rows) (*Correction, error) {
 		var r Correction
 		var created int64
 		var settled sql.NullInt64

@@ -106,7 +106,7 @@ func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 }
 
 func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
-	institutions, err := ids(tx.QueryContext(ctx, `
+	institutions, err := db.Column[int64](tx.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
 	if err != nil {
 		return fmt.Errorf("looking for certificates to claim: %w", err)
@@ -135,7 +135,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	if err != nil {
 		return fmt.Errorf("forgetting a recipient: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (c [2]int64, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (c [2]int64, err error) {
 		err = rows.Scan(&c[0], &c[1])
 		return c, err
 	})
@@ -165,28 +165,4 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 		}
 	}
 	return nil
-}
-
-// ids reads rows of one number.
-func ids(rows *sql.Rows, err error) ([]int64, error) {
-	if err != nil {
-		return nil, err
-	}
-	return scanAll(rows, func(rows *sql.Rows) (id int64, err error) {
-		err = rows.Scan(&id)
-		return id, err
-	})
-}
-
-// scanAll reads all rows and closes them.
-func scanAll[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (list []T, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		item, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, item)
-	}
-	return list, rows.Err()
 }

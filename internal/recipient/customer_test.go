@@ -174,7 +174,7 @@ func TestNumbersOfAnInstitutionAreOneRow(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
-		got, err := ids(d.QueryContext(t.Context(), `SELECT number FROM customers WHERE institution_id = $1 ORDER BY number`, b.inst.ID))
+		got, err := db.Column[int64](d.QueryContext(t.Context(), `SELECT number FROM customers WHERE institution_id = $1 ORDER BY number`, b.inst.ID))
 		if err != nil || !slices.Equal(got, []int64{1, 2, 3, 4, 5, 6, 7, 8}) {
 			t.Errorf("numbers %v, %v", got, err)
 		}

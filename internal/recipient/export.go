@@ -119,7 +119,7 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	}
 	z := zip.NewWriter(w)
 	for after := int64(0); ; {
-		list, err := ids(s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.id > $2 ORDER BY c.id LIMIT $3`, e.userID, after, exportPage))
+		list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.id > $2 ORDER BY c.id LIMIT $3`, e.userID, after, exportPage))
 		if err != nil {
 			return fmt.Errorf("reading a person's certificates: %w", err)
 		}
@@ -193,7 +193,7 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	if err != nil {
 		return nil, fmt.Errorf("reading requests for correction: %w", err)
 	}
-	asked, err := scanAll(rows, func(rows *sql.Rows) (r exportedCorrection, err error) {
+	asked, err := db.Collect(rows, func(rows *sql.Rows) (r exportedCorrection, err error) {
 		var created int64
 		err = rows.Scan(&r.Text, &created)
 		r.CreatedAt = db.Time(created)

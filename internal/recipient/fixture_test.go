@@ -238,7 +238,7 @@ func (b *bench) mails() []kept {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (k kept, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (k kept, err error) {
 		var text string
 		if err := rows.Scan(&k.uuid, &text, &k.status); err != nil || text == "" {
 			return k, err

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -33,7 +34,7 @@ var errNoLink = fault.New(fault.NotFound, "No such link.")
 // is not there any more, and a link without any is none.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
-	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, hashed(secret)).
+	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
 		Scan(&l.id, &l.InstitutionID, &l.Email, &l.Language)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLink
@@ -41,7 +42,7 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
-	list, err := ids(s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, shown))
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, shown))
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
@@ -102,7 +103,7 @@ func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe,
 	var u Unsubscribe
 	err := s.db.QueryRowContext(ctx, `
 		SELECT i.name, l.email, l.language, l.institution_id, l.email_folded FROM mail_links l JOIN institutions i ON i.id = l.institution_id
-		WHERE l.unsubscribe_hash = $1`, hashed(secret)).Scan(&u.Institution, &u.Email, &u.Language, &u.institution, &u.folded)
+		WHERE l.unsubscribe_hash = $1`, account.HashSecret(secret)).Scan(&u.Institution, &u.Email, &u.Language, &u.institution, &u.folded)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLink
 	}

@@ -133,7 +133,7 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 		status          Status
 		mail            string
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (n notice, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (n notice, err error) {
 		err = rows.Scan(&n.id, &n.certificate, &n.status, &n.mail)
 		return n, err
 	})
@@ -243,7 +243,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
-	groups, err := scanAll(rows, func(rows *sql.Rows) (g [2]string, err error) {
+	groups, err := db.Collect(rows, func(rows *sql.Rows) (g [2]string, err error) {
 		err = rows.Scan(&g[0], &g[1])
 		return g, err
 	})
@@ -257,16 +257,10 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return fmt.Errorf("sweeping notices: %w", err)
 		}
 	}
-	if rows, err = s.db.QueryContext(ctx, `
+	lost, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT c.uuid FROM notices n JOIN certificates c ON c.id = n.certificate_id
 		WHERE n.status = 'waiting' AND n.batch_id IS NULL AND n.created_at <= $1 ORDER BY n.created_at LIMIT $2`,
-		db.Micros(now.Add(-lostAfter)), sweepBatch); err != nil {
-		return fmt.Errorf("sweeping notices: %w", err)
-	}
-	lost, err := scanAll(rows, func(rows *sql.Rows) (uuid string, err error) {
-		err = rows.Scan(&uuid)
-		return uuid, err
-	})
+		db.Micros(now.Add(-lostAfter)), sweepBatch))
 	if err != nil {
 		return fmt.Errorf("sweeping notices: %w", err)
 	}
@@ -297,7 +291,7 @@ func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, 
 	if err != nil {
 		return nil, fmt.Errorf("reading notices: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (*Notice, error) { return scanNotice(rows) })
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Notice, error) { return scanNotice(rows) })
 	if err != nil {
 		return nil, fmt.Errorf("reading notices: %w", err)
 	}
@@ -315,7 +309,7 @@ func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) 
 	for i, c := range certificates {
 		args[i] = c.ID
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+marks(len(args))+`) ORDER BY occasion`, args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT certificate_id, `+noticeColumns+` FROM notices WHERE certificate_id IN (`+db.Places(1, len(args))+`) ORDER BY occasion`, args...)
 	if err != nil {
 		return nil, fmt.Errorf("reading notices: %w", err)
 	}

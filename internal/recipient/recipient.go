@@ -6,8 +6,6 @@ package recipient
 
 import (
 	"context"
-	"crypto/rand"
-	"crypto/sha256"
 	"log/slog"
 	"time"
 
@@ -60,19 +58,6 @@ func New(c Config) *Service {
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})
 	return s
-}
-
-// newSecret makes the secret of a link: 130 random bits as text, and what is kept
-// of it.
-func newSecret() (secret string, hash []byte) {
-	secret = rand.Text()
-	return secret, hashed(secret)
-}
-
-// hashed gives what is kept of a secret.
-func hashed(secret string) []byte {
-	sum := sha256.Sum256([]byte(secret))
-	return sum[:]
 }
 
 type noticeWorker struct {

@@ -67,7 +67,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 	if err := bad.Err(); err != nil {
 		return "", nil, err
 	}
-	secret, hash := newSecret()
+	secret = account.NewSecret()
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.allowTx(ctx, tx, h.key(), sharing); err != nil {
 			return err
@@ -87,7 +87,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		}
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
-			share.UUID, c.ID, hash, share.Label, share.Public, db.Micros(now), expires); err != nil {
+			share.UUID, c.ID, account.HashSecret(secret), share.Label, share.Public, db.Micros(now), expires); err != nil {
 			return fmt.Errorf("making a link: %w", err)
 		}
 		return nil
@@ -121,7 +121,7 @@ func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, er
 	if err != nil {
 		return nil, fmt.Errorf("reading links: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (*Share, error) { return s.scanShare(rows) })
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Share, error) { return s.scanShare(rows) })
 	if err != nil {
 		return nil, fmt.Errorf("reading links: %w", err)
 	}
@@ -157,7 +157,7 @@ func (s *Service) revokeSharesTx(ctx context.Context, tx *db.Tx, certificateID i
 // not found, as one that never was.
 func (s *Service) Shared(ctx context.Context, secret string) (*Share, *cert.Certificate, error) {
 	var certificate int64
-	share, err := s.scanShare(s.db.QueryRowContext(ctx, `SELECT certificate_id, `+shareColumns+` FROM shares WHERE hash = $1`, hashed(secret)), &certificate)
+	share, err := s.scanShare(s.db.QueryRowContext(ctx, `SELECT certificate_id, `+shareColumns+` FROM shares WHERE hash = $1`, account.HashSecret(secret)), &certificate)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, errNoLink
 	}

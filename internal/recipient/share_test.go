@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -50,7 +51,7 @@ func TestShares(t *testing.T) {
 			t.Fatal(err)
 		}
 		var kept int
-		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM shares WHERE hash = $1`, hashed(secret)).Scan(&kept); err != nil || kept != 1 {
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM shares WHERE hash = $1`, account.HashSecret(secret)).Scan(&kept); err != nil || kept != 1 {
 			t.Errorf("kept as a digest: %d, %v", kept, err)
 		}
 		got, shown, err := b.Shared(ctx, secret)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
@@ -82,7 +83,7 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, args...).Scan(&w.Total); err != nil {
 		return nil, fmt.Errorf("counting a person's certificates: %w", err)
 	}
-	list, err := ids(s.db.QueryContext(ctx, `SELECT c.id`+where+
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT c.id`+where+
 		fmt.Sprintf(` ORDER BY c.issue_date DESC, c.id DESC LIMIT %d OFFSET %d`, WalletPage, (f.Page-1)*WalletPage), args...))
 	if err != nil {
 		return nil, fmt.Errorf("reading a person's certificates: %w", err)
@@ -96,7 +97,7 @@ func (s *Service) issuers(ctx context.Context, userID int64) ([]Issuer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (i Issuer, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (i Issuer, err error) {
 		err = rows.Scan(&i.ID, &i.Slug, &i.Name)
 		return i, err
 	})
@@ -108,7 +109,7 @@ func (s *Service) issuers(ctx context.Context, userID int64) ([]Issuer, error) {
 
 // Certificate gives one of a person's certificates; another's is not found.
 func (s *Service) Certificate(ctx context.Context, userID int64, uuid string) (*cert.Certificate, error) {
-	list, err := ids(s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.uuid = $2`, userID, uuid))
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.uuid = $2`, userID, uuid))
 	if err != nil {
 		return nil, fmt.Errorf("reading a person's certificate: %w", err)
 	}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
-	"strings"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
@@ -77,7 +76,7 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		// Of two that are about to write the same, the second finds it done.
 		query += ` FOR UPDATE`
 	}
-	waiting, err := ids(tx.QueryContext(ctx, query, args...))
+	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))
 	if err != nil || len(waiting) == 0 {
 		return nil, err
 	}
@@ -141,12 +140,12 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			return s.settleTx(ctx, tx, items, Unsubscribed, "", 0)
 		}
 		d.language = s.language(d.fallback)
-		secret, hash := newSecret()
-		unsubscribe, unsubscribeHash := newSecret()
+		secret := account.NewSecret()
+		unsubscribe := account.NewSecret()
 		if err := tx.QueryRowContext(ctx, `
 			INSERT INTO mail_links (institution_id, hash, unsubscribe_hash, email, email_folded, language, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
-			first.institution, hash, unsubscribeHash, first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
+			first.institution, account.HashSecret(secret), account.HashSecret(unsubscribe), first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
 			return fmt.Errorf("making a link: %w", err)
 		}
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
@@ -310,13 +309,4 @@ func (d *draft) sized(most, title int) (mail.Message, error) {
 	m, err := letter.Message(to, subject)
 	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.head.Sender, d.head.ReplyTo
 	return m, err
-}
-
-// marks gives n placeholders, from $1.
-func marks(n int) string {
-	list := make([]string, n)
-	for i := range list {
-		list[i] = fmt.Sprintf("$%d", i+1)
-	}
-	return strings.Join(list, ", ")
 }

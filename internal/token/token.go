@@ -6,7 +6,6 @@ package token
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
 	"crypto/subtle"
 	"database/sql"
 	"errors"
@@ -119,11 +118,10 @@ func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err erro
 		return "", err
 	}
 	t.Hint, t.Creator = secret[:hintLen], audit.By(ctx).Name
-	hash := sha256.Sum256([]byte(secret))
 	return secret, tx.QueryRowContext(ctx, `
 		INSERT INTO tokens (institution_id, name, hash, hint, permissions, creator, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,
-		t.InstitutionID, t.Name, hash[:], t.Hint, join(t.Permissions), t.Creator, db.Micros(t.CreatedAt), micros(t.ExpiresAt)).Scan(&t.ID)
+		t.InstitutionID, t.Name, account.HashSecret(secret), t.Hint, join(t.Permissions), t.Creator, db.Micros(t.CreatedAt), micros(t.ExpiresAt)).Scan(&t.ID)
 }
 
 // generate makes a secret of 178 random bits with its checksum, so that a
@@ -189,13 +187,12 @@ func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *acc
 	if !wellFormed(secret) {
 		return nil, nil, errUnauthorized
 	}
-	hash := sha256.Sum256([]byte(secret))
 	var inst account.Institution
 	var created int64
 	t, err := scan(s.db.QueryRowContext(ctx, `
 		SELECT t.id, t.institution_id, t.name, t.hint, t.permissions, t.creator, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
 			i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at
-		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, hash[:]),
+		FROM tokens t JOIN institutions i ON i.id = t.institution_id WHERE t.hash = $1`, account.HashSecret(secret)),
 		&inst.ID, &inst.UUID, &inst.Slug, &inst.Name, &inst.Prefix, &created)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, nil, errUnauthorized

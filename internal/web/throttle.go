@@ -21,3 +21,16 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	}
 	return nil
 }
+
+// Throttled counts the requests of an address, also those that lead nowhere,
+// before a handler sees them. What is too much is answered by render.
+func Throttled(c *limit.Counter, render Renderer, next http.Handler) http.Handler {
+	return Handler(render, func(w http.ResponseWriter, r *http.Request) error {
+		if err := Throttle(w, c, limit.AddressKey(Client(r))); err != nil {
+			SetRoute(r, "(throttled)")
+			return err
+		}
+		next.ServeHTTP(w, r)
+		return nil
+	})
+}

@@ -140,27 +140,22 @@ func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint stri
 
 func (s *Service) replaySome(ctx context.Context, endpoint, after int64, since, began time.Time) (n int, last int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		rows, err := tx.QueryContext(ctx, `
+		ids, err := db.Column[int64](tx.QueryContext(ctx, `
 			UPDATE webhook_deliveries SET status = 'pending', replay = true, tries = 0, due_at = $5, finished_at = NULL
 			WHERE status = 'exhausted' AND id IN (
 				SELECT d.id FROM webhook_deliveries d WHERE d.endpoint_id = $1 AND d.status = 'exhausted' AND d.id > $2
 					AND d.created_at >= $3 AND d.created_at <= $4
 					AND EXISTS (SELECT 1 FROM webhook_events e WHERE e.id = d.event_id AND e.certificate_id IS NOT NULL)
 				ORDER BY d.id LIMIT $6)
-			RETURNING id`, endpoint, after, db.Micros(since), db.Micros(began), db.Micros(s.now()), replayBatch)
+			RETURNING id`, endpoint, after, db.Micros(since), db.Micros(began), db.Micros(s.now()), replayBatch))
 		if err != nil {
 			return err
 		}
-		defer func() { err = errors.Join(err, rows.Close()) }()
-		for rows.Next() {
-			var id int64
-			if err := rows.Scan(&id); err != nil {
-				return err
-			}
+		for _, id := range ids {
 			n, last = n+1, max(last, id)
 		}
 		s.tellTx(tx)
-		return rows.Err()
+		return nil
 	})
 	return n, last, err
 }

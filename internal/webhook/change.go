@@ -120,7 +120,7 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 // bury removes what is left of endpoints that were deleted, a part in each
 // transaction: a log may be long.
 func (d *Deliverer) bury(ctx context.Context, _ time.Time) error {
-	dead, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`)
+	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {
 		return err
 	}

@@ -163,7 +163,7 @@ func (q *LogQuery) span() (condition, order string, id int64) {
 
 // endpoints gives the id of an institution's endpoint, or without one those of
 // all.
-func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid string) (ids []int64, err error) {
+func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid string) ([]int64, error) {
 	if uuid != "" {
 		e, err := s.Endpoint(ctx, institutionID, uuid)
 		if err != nil {
@@ -171,19 +171,11 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 		}
 		return []int64{e.ID}, nil
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1 AND status <> 'deleted'`, institutionID)
+	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE institution_id = $1 AND status <> 'deleted'`, institutionID))
 	if err != nil {
 		return nil, fmt.Errorf("listing endpoints: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, fmt.Errorf("listing endpoints: %w", err)
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
+	return ids, nil
 }
 
 // logOfEvents gives the deliveries of one event or of one certificate's events:
@@ -202,8 +194,8 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 		args = append(args, string(status))
 	}
 	return s.deliveries(ctx, `
-		WHERE e.institution_id = $1 AND `+events+` AND `+span+`$3 AND d.endpoint_id IN (`+places(5, len(endpoints))+`)
-			AND d.status IN (`+places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
+		WHERE e.institution_id = $1 AND `+events+` AND `+span+`$3 AND d.endpoint_id IN (`+db.Places(5, len(endpoints))+`)
+			AND d.status IN (`+db.Places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
 }
 
 // maxCount bounds what is counted.

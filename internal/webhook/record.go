@@ -95,20 +95,8 @@ func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, n
 	}
 	_, err := tx.ExecContext(ctx, `
 		UPDATE webhook_deliveries SET status = 'delivered', attempts = attempts + 1, finished_at = $1
-		WHERE id IN (`+places(2, len(args)-1)+`)`, args...)
+		WHERE id IN (`+db.Places(2, len(args)-1)+`)`, args...)
 	return err
-}
-
-// places lists n placeholders from a number on.
-func places(from, n int) string {
-	var b strings.Builder
-	for i := range n {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		fmt.Fprintf(&b, "$%d", from+i)
-	}
-	return b.String()
 }
 
 const attemptColumns = 13
@@ -121,7 +109,7 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 		if i > 0 {
 			rows.WriteString(", ")
 		}
-		fmt.Fprintf(&rows, "(%s)", places(len(args)+1, attemptColumns))
+		fmt.Fprintf(&rows, "(%s)", db.Places(len(args)+1, attemptColumns))
 		sent, err := logged(r.sent, l.custom)
 		if err != nil {
 			return err

@@ -89,8 +89,8 @@ func scanNotices(rows *sql.Rows, kind NoticeKind) (list []Notice, err error) {
 }
 
 func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
-	ids, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'active' AND failing_since <= $1 AND failed_at > $2 ORDER BY id`,
-		db.Micros(now.Add(-offAfter)), db.Micros(now.Add(-streakGap)))
+	ids, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'active' AND failing_since <= $1 AND failed_at > $2 ORDER BY id`,
+		db.Micros(now.Add(-offAfter)), db.Micros(now.Add(-streakGap))))
 	if err != nil {
 		return err
 	}
@@ -102,27 +102,11 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-func (d *Deliverer) ids(ctx context.Context, query string, args ...any) (ids []int64, err error) {
-	rows, err := d.hooks.db.QueryContext(ctx, query, args...)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
-}
-
 // expire gives up what waited too long for a stopped endpoint. It looks at the
 // oldest alone: what is younger has its time still.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-keepStopped))
-	stopped, err := d.ids(ctx, `SELECT id FROM webhook_endpoints WHERE status NOT IN ('active', 'deleted') AND stopped_at < $1 ORDER BY id`, before)
+	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status NOT IN ('active', 'deleted') AND stopped_at < $1 ORDER BY id`, before))
 	if err != nil {
 		return err
 	}
@@ -153,7 +137,7 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-keepLog))
 	for {
-		ids, err := d.ids(ctx, `SELECT id FROM webhook_deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2`, before, sweepBatch)
+		ids, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2`, before, sweepBatch))
 		if err != nil {
 			return err
 		}
@@ -164,7 +148,7 @@ func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
 			}
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
 				for _, from := range []string{`webhook_attempts WHERE delivery_id`, `webhook_deliveries WHERE id`} {
-					if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+` IN (`+places(1, len(args))+`)`, args...); err != nil {
+					if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+` IN (`+db.Places(1, len(args))+`)`, args...); err != nil {
 						return err
 					}
 				}

@@ -76,7 +76,7 @@ func (d *Docs) Handler() http.Handler {
 	route := func(pattern string, f web.Func) {
 		d.patterns = append(d.patterns, pattern)
 		mux.Handle(pattern, web.Handler(d.render, func(w http.ResponseWriter, r *http.Request) error {
-			if err := d.throttle(w, r); err != nil {
+			if err := web.Throttle(w, d.counter, limit.AddressKey(web.Client(r))); err != nil {
 				return err
 			}
 			return f(w, r)
@@ -124,8 +124,4 @@ func pageHeaders(w http.ResponseWriter) {
 	h := w.Header()
 	h.Set("Content-Security-Policy", policy)
 	h.Set("Referrer-Policy", "no-referrer")
-}
-
-func tooMany(wait time.Duration) error {
-	return &fault.Error{Kind: fault.TooMany, Message: "Too many requests from this address. Please wait a moment.", RetryAfter: wait}
 }

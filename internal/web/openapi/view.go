@@ -12,7 +12,6 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -85,16 +84,4 @@ func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	pageHeaders(w)
 	w.WriteHeader(status)
 	_, _ = w.Write(body) // a client that is gone is nobody to tell
-}
-
-func (d *Docs) throttle(w http.ResponseWriter, r *http.Request) error {
-	answer := d.counter.Take(limit.AddressKey(web.Client(r)))
-	if answer.Limit > 0 {
-		w.Header().Set("X-RateLimit-Limit", strconv.Itoa(answer.Limit))
-		w.Header().Set("X-RateLimit-Remaining", strconv.Itoa(answer.Remaining))
-	}
-	if !answer.Allowed {
-		return tooMany(answer.RetryAfter)
-	}
-	return nil
 }

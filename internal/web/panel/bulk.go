@@ -211,22 +211,6 @@ func (p *Panel) takeFiles(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.lead(w, r, v, "bulk/"+d.UUID, "files_taken")
 }
 
-// removeFile takes a file out.
-func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.draftOf(r, v)
-	if err != nil {
-		return err
-	}
-	id, err := strconv.ParseInt(r.PostForm.Get("file"), 10, 64)
-	if err != nil {
-		return errForm
-	}
-	if err := p.Intake.RemoveFile(r.Context(), d, id); err != nil {
-		return err
-	}
-	return p.lead(w, r, v, "bulk/"+d.UUID, "")
-}
-
 // columnField is what is asked about one meaning of columns.
 type columnField struct {
 	Column      sheet.Column

@@ -137,6 +137,67 @@ func TestSingleUpload(t *testing.T) {
 	})
 }
 
+// placed chooses where the QR codes go: of all rows, and of row 2 another.
+func (o *office) placed(t *testing.T, draft string) {
+	t.Helper()
+	w := o.get("issuer", draft+"/placement")
+	says(t, "for all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "The vault's choice", "A blank place on the page")
+	says(t, "a bad place", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
+	says(t, "no such place", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
+	o.leads(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
+	w = o.get("issuer", draft+"/rows/2")
+	says(t, "a row", w, http.StatusOK, "As for all rows", "Where the QR code goes")
+	_, rest, _ := strings.Cut(w.Body.String(), `<image href="`)
+	picture, _, _ := strings.Cut(rest, `"`)
+	if w := o.get("issuer", picture); w.Code != http.StatusOK || w.Header().Get("Content-Type") != "image/png" {
+		t.Errorf("the page of a row: %d %v", w.Code, w.Header())
+	}
+	if w := o.get("admin", picture); w.Code != http.StatusNotFound {
+		t.Errorf("the page of a row to a colleague: %d", w.Code)
+	}
+	row := url.Values{"email": {"ada@example.org"}, "placement": {"exact"}, "x": {"500"}}
+	says(t, "a bad place for a row", o.post("issuer", draft+"/rows/2", row), http.StatusUnprocessableEntity, "four numbers")
+	for name, value := range map[string]string{"x": "60", "y": "80", "width": "30", "height": "15"} {
+		row.Set(name, value)
+	}
+	o.leads(t, "issuer", o.post("issuer", draft+"/rows/2", row), draft+"/rows?show=problems")
+	w = o.get("issuer", draft+"/rows/2")
+	if body := w.Body.String(); !strings.Contains(body, `id="place-exact" name="placement" value="exact" checked`) || !strings.Contains(body, `name="x" type="number" min="0" max="100" step="any" value="60.0"`) {
+		t.Errorf("the place of the row is forgotten: %s", body)
+	}
+	says(t, "its place in the list", o.get("issuer", draft+"/rows"), http.StatusOK, "QR code: The place you chose")
+	says(t, "and among all", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has a place of their own", "Row 2")
+}
+
+// A good file can be taken out; its row lacks it then, and is in order again with
+// another of the name.
+func TestGoodFileIsRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newOffice(t, d)
+		draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
+		o.leads(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}), draft+"/columns")
+		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+		says(t, "no files", o.get("issuer", draft+"/files"), http.StatusOK, "No files yet")
+		says(t, "no place yet", o.get("issuer", draft+"/placement"), http.StatusOK, "No file to show yet")
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}, sent{"other.pdf", samplePDF()}), draft)
+		w := o.get("issuer", draft+"/files?q=ADA")
+		says(t, "files", w, http.StatusOK, "1 file of 2", "ada.pdf", "Row 2")
+		says(t, "in order", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
+		_, rest, _ := strings.Cut(w.Body.String(), `name="file" value="`)
+		id, _, _ := strings.Cut(rest, `"`)
+		form := url.Values{"file": {id}, "page": {"1"}, "q": {"ada"}}
+		for range 2 { // twice clicked
+			o.leads(t, "issuer", o.post("issuer", draft+"/files/remove", form), draft+"/files?page=1&q=ada")
+		}
+		says(t, "gone", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No such file")
+		says(t, "missing", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 1", "No file with the name")
+		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 rows have problems")
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
+		says(t, "in order again", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
+	})
+}
+
 // TestBulkUpload goes the whole way as a registrar does, without JavaScript.
 func TestBulkUpload(t *testing.T) {
 	t.Parallel()
@@ -181,7 +242,8 @@ func TestBulkUpload(t *testing.T) {
 		says(t, "corrected in vain", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still nobody"}}), http.StatusOK, "valid email address")
 		o.leads(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
 		o.leads(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
-		says(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 rows", "2 files are not used")
+		o.placed(t, draft)
+		says(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 rows", "2 files are not used", "A strip below the page", "1 row elsewhere")
 		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.settleInto("all rows are done", func() bool {
@@ -195,6 +257,11 @@ func TestBulkUpload(t *testing.T) {
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 5 || rows[1][5] != "approved" || rows[3][5] != "skipped" || rows[4][5] != "failed" {
 			t.Errorf("results.csv: %q, %v", rows, err)
+		}
+		var own, all string
+		if err := d.QueryRowContext(t.Context(), `SELECT min(wanted_placement), max(wanted_placement) FROM certificates`).Scan(&own, &all); err != nil ||
+			own != `{"mode":"exact","page":1,"box":[0.6,0.8,0.9,0.95]}` || all != `{"mode":"strip","page":1}` {
+			t.Errorf("the places of certificates: %s, %s, %v", own, all, err)
 		}
 		says(t, "batches", o.get("auditor", o.pathOf("batches")), http.StatusOK, "class.csv", "With errors")
 		w = o.post("issuer", draft+"/again", nil)

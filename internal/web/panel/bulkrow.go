@@ -74,6 +74,8 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 // rowView is one row with its form.
 type rowView struct {
 	*draftPage
+	// placing is nil where the row has no file to show.
+	*placing
 
 	Row *intake.Row
 	// Next is the next row with a problem, 0 for none.
@@ -107,13 +109,61 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	return view, nil
 }
 
+// drawRow shows one row, with what is wrong with what was sent, if anything is.
+func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, problem error) error {
+	if err := p.placeRow(r, view); err != nil {
+		return err
+	}
+	if problem != nil {
+		return p.again(w, r, "bulk_row.html", view, problem)
+	}
+	return p.draw(w, r, "bulk_row.html", view)
+}
+
+// placeRow shows the place of the QR code on the row's file, if it has one that can
+// be shown.
+func (p *Panel) placeRow(r *http.Request, view *rowView) error {
+	if view.Row.File == nil || view.Row.File.StagedUUID == "" {
+		return nil
+	}
+	form := formOf(view.Row.Wanted)
+	if r.Method == http.MethodPost {
+		form = r.PostForm
+	}
+	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
+	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
+		return nil // what is wrong with the file is told by whoever makes a certificate of it
+	}
+	if err != nil {
+		return err
+	}
+	l.Usual = view.usual()
+	view.placing = l
+	return nil
+}
+
+// Placed says that there is a page to show.
+func (l *rowView) Placed() bool { return l.placing != nil }
+
 // row shows one row to be corrected.
 func (p *Panel) row(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "bulk_row.html", view)
+	return p.drawRow(w, r, view, nil)
+}
+
+// place keeps where the QR code of a row is wanted, when the form asks for it.
+func (p *Panel) place(r *http.Request, view *rowView) error {
+	if !r.PostForm.Has("placement") {
+		return nil
+	}
+	wanted, err := wantedOf(r.PostForm)
+	if err != nil {
+		return err
+	}
+	return p.Intake.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
 // fixRow corrects a row, or skips it, and goes on with the next that has a problem.
@@ -135,17 +185,19 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 				texts[c] = r.PostForm.Get(string(c))
 			}
 		}
-		err = p.Intake.Fix(r.Context(), view.Draft, number, texts)
+		if err = p.place(r, view); err == nil {
+			err = p.Intake.Fix(r.Context(), view.Draft, number, texts)
+		}
 	}
 	if err != nil {
-		return p.again(w, r, "bulk_row.html", view, err)
+		return p.drawRow(w, r, view, err)
 	}
 	after, err := p.rowView(r, v)
 	if err != nil {
 		return err
 	}
 	if !after.Row.Skipped && len(after.Row.Problems) > 0 {
-		return p.draw(w, r, "bulk_row.html", after)
+		return p.drawRow(w, r, after, nil)
 	}
 	to := "bulk/" + view.UUID + "/rows?show=problems"
 	if after.Next != 0 {

@@ -15,6 +15,8 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"files_taken":      "The files were taken.",
 	"columns_saved":    "Saved, and remembered for the next list with these columns.",
 	"row_saved":        "The row was saved.",
+	"file_removed":     "The file was removed.",
+	"place_kept":       "The place was kept. It holds for all rows that have none of their own.",
 	"rows_skipped":     "The rows were skipped.",
 	"draft_discarded":  "The bulk upload was discarded.",
 	"submitted":        "The bulk upload was submitted.",

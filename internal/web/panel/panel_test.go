@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"maps"
@@ -97,6 +98,16 @@ func (s *samples) make(name string) (string, error) {
 		return o.staged(s.inst), nil
 	case "draft":
 		return o.draft(s.inst).UUID, nil
+	case "file":
+		d, err := o.panel.Intake.ByUUID(ctx, id, o.maker, s.of("draft"))
+		if err != nil {
+			return "", err
+		}
+		f, err := o.panel.Intake.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(samplePDF()))
+		if err != nil {
+			return "", err
+		}
+		return strconv.FormatInt(f.ID, 10), nil
 	}
 	return "", errors.New("nobody knows how to make one")
 }
@@ -137,7 +148,8 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 func TestWhoMayGoWhere(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
-	o.people.operators[o.person("operator").ID] = true
+	o.person("operator")
+	o.operator("operator")
 	for _, one := range o.panel.table {
 		for _, s := range account.Roles {
 			who := string(s.Role)

@@ -1,7 +1,6 @@
 package panel
 
 import (
-	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,16 +8,12 @@ import (
 	"mime/multipart"
 	"net/http"
 	"net/url"
-	"strconv"
-	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/seal"
-	"github.com/certvault/certvault/internal/web"
 )
 
 const (
@@ -126,77 +121,12 @@ func uploadError(err error) error {
 
 // uploadPage is a file that was uploaded, before it is made a certificate.
 type uploadPage struct {
-	Visit   *Visit
-	File    *batch.StagedFile
-	Form    url.Values
-	Preview *seal.Preview
-	Same    *cert.Certificate
-	Alike   []*cert.Certificate
-	// Sheet is the page as the drawing shows it, 1000 on its longer side.
-	Width, Height float64
-}
+	*placing
 
-// place is a choice for the stamp as the page shows it.
-type place struct {
-	Mode, Label    string
-	Box            *drawnBox
-	Chosen, Covers bool
-	Missing        bool
-}
-
-// drawnBox is a place in the units of the drawing.
-type drawnBox struct{ X, Y, Width, Height float64 }
-
-const sheetSide = 1000
-
-func (u *uploadPage) drawn(b *seal.Box) *drawnBox {
-	if b == nil {
-		return nil
-	}
-	return &drawnBox{b[0] * u.Width, b[1] * u.Height, (b[2] - b[0]) * u.Width, (b[3] - b[1]) * u.Height}
-}
-
-// Places gives the choices, that of the vault first.
-func (u *uploadPage) Places() []place {
-	chosen := u.Form.Get("placement")
-	usual := place{Mode: "", Label: "The vault's choice", Box: u.drawn(u.Preview.Chosen.Box), Chosen: chosen == ""}
-	if u.Preview.Chosen.Box == nil {
-		usual.Label = "The vault's choice: " + strings.ToLower(modes[u.Preview.Chosen.Mode])
-	}
-	list := []place{usual}
-	for _, c := range u.Preview.Candidates {
-		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: u.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.Missing})
-	}
-	if !u.Preview.Signed {
-		one := place{Mode: string(seal.Exact), Label: modes[seal.Exact], Chosen: chosen == string(seal.Exact)}
-		if w, err := wantedOf(u.Form); err == nil && w != nil {
-			one.Box = u.drawn(w.Box)
-		}
-		list = append(list, one)
-	}
-	return list
-}
-
-// wantedOf reads where the stamp is wanted; nil leaves it to the vault.
-func wantedOf(form url.Values) (*cert.Wanted, error) {
-	mode := seal.Mode(form.Get("placement"))
-	if mode == "" {
-		return nil, nil //nolint:nilnil // no wish is a choice
-	}
-	w := &cert.Wanted{Mode: mode, Page: 1}
-	if mode != seal.Exact {
-		return w, nil
-	}
-	var at [4]float64
-	for i, name := range []string{"x", "y", "width", "height"} {
-		n, err := strconv.ParseFloat(form.Get(name), 64)
-		if err != nil || n < 0 || n > 100 {
-			return nil, fault.OfField("placement", "Say where the QR code goes by four numbers from 0 to 100: left, top, width and height, in percent of the page.")
-		}
-		at[i] = n / 100
-	}
-	w.Box = &seal.Box{at[0], at[1], min(1, at[0]+at[2]), min(1, at[1]+at[3])}
-	return w, nil
+	Visit *Visit
+	File  *batch.StagedFile
+	Same  *cert.Certificate
+	Alike []*cert.Certificate
 }
 
 // uploaded gives the file that the path names, with its preview.
@@ -205,12 +135,11 @@ func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPag
 	if err != nil {
 		return nil, err
 	}
-	u := &uploadPage{Visit: v, File: f, Form: form}
-	if u.Preview, err = p.Certs.Preview(r.Context(), v.Institution().ID, &f.File, nil); err != nil {
+	u := &uploadPage{Visit: v, File: f}
+	if u.placing, err = p.placing(r.Context(), v, f, nil, form); err != nil {
 		return nil, err
 	}
-	scale := sheetSide / max(u.Preview.Width, u.Preview.Height)
-	u.Width, u.Height = u.Preview.Width*scale, u.Preview.Height*scale
+	u.Picture = v.Path("upload/" + f.UUID + "/page.png")
 	return u, nil
 }
 
@@ -229,14 +158,7 @@ func (p *Panel) uploadPicture(w http.ResponseWriter, r *http.Request, v *Visit) 
 	if err != nil {
 		return err
 	}
-	picture, err := p.Certs.Picture(r.Context(), &f.File, 1)
-	if err != nil {
-		return err
-	}
-	h := w.Header()
-	h.Set("Content-Type", "image/png")
-	h.Set("Content-Security-Policy", filePolicy)
-	return web.ServeContent(w, r, bytes.NewReader(picture), f.UUID+"-preview")
+	return p.picture(w, r, f)
 }
 
 // finishUpload makes the certificate, after what may be a duplicate was looked at.

@@ -89,7 +89,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("GET /files/{uuid}/{kind}", p.file)
 	route("GET /signatures", p.signatures)
 	route("GET "+rootPath, p.root)
-	return p.throttle(web.Routes(mux, p.view.Render)), nil
+	return web.Throttled(p.Limit, p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
 // Patterns lists the routes that Handler made, but for styles and pictures.
@@ -97,18 +97,6 @@ func (p *Pages) Patterns() []string { return p.patterns }
 
 // Render answers an error as these pages do.
 func (p *Pages) Render(w http.ResponseWriter, r *http.Request, err error) { p.view.Render(w, r, err) }
-
-// throttle counts the requests of an address, also those that lead nowhere.
-func (p *Pages) throttle(next http.Handler) http.Handler {
-	return web.Handler(p.view.Render, func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
-			web.SetRoute(r, "(throttled)")
-			return err
-		}
-		next.ServeHTTP(w, r)
-		return nil
-	})
-}
 
 // anchor links to the page of a reference id.
 func anchor(g *page.Page, referenceID string) template.HTML {

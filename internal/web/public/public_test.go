@@ -271,6 +271,7 @@ func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))
 	v.pages.Limit = limit.NewCounter(2, func() time.Time { return v.at })
+	v.rewire()
 	from := func(address string, get func(*http.Request)) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, "/verify")
 		r.RemoteAddr = address

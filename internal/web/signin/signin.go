@@ -117,23 +117,11 @@ func (p *Pages) Handler() (http.Handler, error) {
 
 	foreign := http.NewCrossOriginProtection()
 	foreign.SetDenyHandler(web.Handler(p.view.Render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
-	return p.throttle(foreign.Handler(web.Routes(mux, p.view.Render))), nil
+	return web.Throttled(p.Limit, p.view.Render, foreign.Handler(web.Routes(mux, p.view.Render))), nil
 }
 
 // Patterns lists the routes that Handler made.
 func (p *Pages) Patterns() []string { return p.patterns }
-
-// throttle counts the requests of an address.
-func (p *Pages) throttle(next http.Handler) http.Handler {
-	return web.Handler(p.view.Render, func(w http.ResponseWriter, r *http.Request) error {
-		if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
-			web.SetRoute(r, "(throttled)")
-			return err
-		}
-		next.ServeHTTP(w, r)
-		return nil
-	})
-}
 
 // bound reads a form of bounded size, whatever is done with it, keeps all that is
 // answered out of every store, and has the log know where a deed comes from.

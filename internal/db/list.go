@@ -1,0 +1,46 @@
+package db
+
+import (
+	"database/sql"
+	"errors"
+	"strconv"
+	"strings"
+)
+
+// Places lists n placeholders, the first of which is $from.
+func Places(from, n int) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteByte('$')
+		b.WriteString(strconv.Itoa(from + i))
+	}
+	return b.String()
+}
+
+// Column reads the rows of a query for one column, and takes what QueryContext
+// gives.
+func Column[T any](rows *sql.Rows, err error) ([]T, error) {
+	if err != nil {
+		return nil, err
+	}
+	return Collect(rows, func(rows *sql.Rows) (value T, err error) {
+		err = rows.Scan(&value)
+		return value, err
+	})
+}
+
+// Collect reads all rows and closes them.
+func Collect[T any](rows *sql.Rows, scan func(*sql.Rows) (T, error)) (list []T, err error) {
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		item, err := scan(rows)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, item)
+	}
+	return list, rows.Err()
+}

@@ -1,0 +1,103 @@
+package panel
+
+import (
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+)
+
+// filesPage is how many files of a bulk upload a page shows.
+const filesPage = 100
+
+// filesView is the files of a bulk upload as they are asked for.
+type filesView struct {
+	*draftPage
+
+	Search string
+	Page   int
+	Found  int
+	Some   []*intake.File
+
+	rows map[*intake.File][]*intake.Row
+}
+
+// RowsOf gives the rows that mean a file.
+func (l *filesView) RowsOf(f *intake.File) []*intake.Row { return l.rows[f] }
+
+// Prev and Next give the addresses of the pages around this one, empty where there
+// is none.
+func (l *filesView) Prev() string {
+	if l.Page <= 1 {
+		return ""
+	}
+	return l.at(l.Page - 1)
+}
+
+// Next is for the template.
+func (l *filesView) Next() string {
+	if l.Page*filesPage >= l.Found {
+		return ""
+	}
+	return l.at(l.Page + 1)
+}
+
+func (l *filesView) at(page int) string {
+	q := url.Values{"page": {strconv.Itoa(page)}}
+	if l.Search != "" {
+		q.Set("q", l.Search)
+	}
+	return l.Path("files") + "?" + q.Encode()
+}
+
+// draftFiles shows the files of a bulk upload, with the rows that mean each.
+func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	page, err := p.draftPage(r, v, "files")
+	if err != nil {
+		return err
+	}
+	l := &filesView{draftPage: page, Search: strings.TrimSpace(r.URL.Query().Get("q")), Page: 1, rows: map[*intake.File][]*intake.Row{}}
+	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 && n <= intake.MaxFiles {
+		l.Page = n
+	}
+	for _, row := range page.Rows {
+		if row.File != nil {
+			l.rows[row.File] = append(l.rows[row.File], row)
+		}
+	}
+	sought := strings.ToLower(l.Search)
+	found := slices.DeleteFunc(slices.Clone(page.Files), func(f *intake.File) bool { return !strings.Contains(strings.ToLower(f.Path), sought) })
+	l.Found = len(found)
+	first := min(len(found), (l.Page-1)*filesPage)
+	l.Some = found[first:min(len(found), first+filesPage)]
+	return p.draw(w, r, "bulk_filelist.html", l)
+}
+
+// removeFile takes a file out, and goes back to where that was asked.
+func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	id, err := strconv.ParseInt(r.PostForm.Get("file"), 10, 64)
+	if err != nil {
+		return errForm
+	}
+	// Twice clicked, the file is gone, which is what was wanted.
+	if err := p.Intake.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
+		return err
+	}
+	to := "bulk/" + d.UUID
+	if r.PostForm.Has("page") {
+		l := &filesView{draftPage: &draftPage{Review: &intake.Review{Draft: d}, Visit: v}, Search: r.PostForm.Get("q"), Page: 1}
+		if n, err := strconv.Atoi(r.PostForm.Get("page")); err == nil {
+			l.Page = n
+		}
+		to = strings.TrimPrefix(l.at(l.Page), v.Path("")+"/")
+	}
+	return p.lead(w, r, v, to, "file_removed")
+}

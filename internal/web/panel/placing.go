@@ -1,0 +1,154 @@
+package panel
+
+import (
+	"bytes"
+	"context"
+	"math"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// placing is a page of a file with the places that the QR code can have on it.
+type placing struct {
+	Preview *seal.Preview
+	// Form is what is chosen.
+	Form url.Values
+	// Usual is what it is called to choose nothing, and Picture the address of the page.
+	Usual, Picture string
+	// Width and Height are those of the page as the drawing shows it, 1000 on its longer
+	// side.
+	Width, Height float64
+
+	auto *seal.Candidate
+}
+
+// place is a choice for the stamp as the page shows it.
+type place struct {
+	Mode, Label    string
+	Box            *drawnBox
+	Chosen, Covers bool
+	Missing        bool
+}
+
+// drawnBox is a place in the units of the drawing.
+type drawnBox struct{ X, Y, Width, Height float64 }
+
+const sheetSide = 1000
+
+// placing looks at a staged file: where its stamp would stand as it is wanted by
+// usual, or without that as the institution decided.
+func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, usual *cert.Wanted, form url.Values) (*placing, error) {
+	preview, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, usual)
+	if err != nil {
+		return nil, err
+	}
+	l := &placing{Preview: preview, Form: form, Usual: "The vault's choice"}
+	scale := sheetSide / max(preview.Width, preview.Height)
+	l.Width, l.Height = preview.Width*scale, preview.Height*scale
+	return l, nil
+}
+
+// withAuto offers a blank place on the page as a choice of its own, where to choose
+// nothing means another.
+func (p *Panel) withAuto(ctx context.Context, v *Visit, f *batch.StagedFile, l *placing) error {
+	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.Wanted{Mode: seal.Auto, Page: 1})
+	if err != nil {
+		return err
+	}
+	l.auto = &auto.Chosen
+	return nil
+}
+
+func (l *placing) drawn(b *seal.Box) *drawnBox {
+	if b == nil {
+		return nil
+	}
+	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
+}
+
+// Places gives the choices, that of choosing nothing first.
+func (l *placing) Places() []place {
+	chosen := l.Form.Get("placement")
+	usual := place{Mode: "", Label: l.Usual, Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
+	if l.Preview.Chosen.Box == nil {
+		usual.Label = l.Usual + ": " + strings.ToLower(modes[l.Preview.Chosen.Mode])
+	}
+	list := []place{usual}
+	if l.auto != nil && !l.Preview.Signed {
+		list = append(list, place{Mode: string(seal.Auto), Label: modes[seal.Auto], Box: l.drawn(l.auto.Box), Chosen: chosen == string(seal.Auto)})
+	}
+	for _, c := range l.Preview.Candidates {
+		list = append(list, place{Mode: string(c.Mode), Label: modes[c.Mode], Box: l.drawn(c.Box), Chosen: chosen == string(c.Mode), Covers: c.Covers, Missing: c.Missing})
+	}
+	if !l.Preview.Signed {
+		one := place{Mode: string(seal.Exact), Label: modes[seal.Exact], Chosen: chosen == string(seal.Exact)}
+		if w, err := wantedOf(l.Form); err == nil && w != nil {
+			one.Box = l.drawn(w.Box)
+		}
+		list = append(list, one)
+	}
+	return list
+}
+
+// edges are the fields of an exact place.
+var edges = []string{"x", "y", "width", "height"}
+
+// wantedOf reads where the stamp is wanted; nil leaves it to the vault.
+func wantedOf(form url.Values) (*cert.Wanted, error) {
+	mode := seal.Mode(form.Get("placement"))
+	if mode == "" {
+		return nil, nil //nolint:nilnil // no wish is a choice
+	}
+	w := &cert.Wanted{Mode: mode, Page: 1}
+	if mode != seal.Exact {
+		return w, nil
+	}
+	var at [4]float64
+	for i, name := range edges {
+		n, err := strconv.ParseFloat(form.Get(name), 64)
+		if err != nil || n < 0 || n > 100 {
+			return nil, fault.OfField("placement", "Say where the QR code goes by four numbers from 0 to 100: left, top, width and height, in percent of the page.")
+		}
+		at[i] = n
+	}
+	w.Box = &seal.Box{share(at[0]), share(at[1]), share(at[0] + at[2]), share(at[1] + at[3])}
+	return w, nil
+}
+
+// share gives percents as a part of one, to a hundredth of a percent.
+func share(percent float64) float64 { return min(1, math.Round(100*percent)/10_000) }
+
+// formOf is the reverse of wantedOf.
+func formOf(w *cert.Wanted) url.Values {
+	form := url.Values{}
+	if w == nil {
+		return form
+	}
+	form.Set("placement", string(w.Mode))
+	if w.Box != nil {
+		for i, n := range []float64{w.Box[0], w.Box[1], w.Box[2] - w.Box[0], w.Box[3] - w.Box[1]} {
+			form.Set(edges[i], strconv.FormatFloat(100*n, 'f', 1, 64))
+		}
+	}
+	return form
+}
+
+// picture draws the first page of a staged file.
+func (p *Panel) picture(w http.ResponseWriter, r *http.Request, f *batch.StagedFile) error {
+	picture, err := p.Certs.Picture(r.Context(), &f.File, 1)
+	if err != nil {
+		return err
+	}
+	h := w.Header()
+	h.Set("Content-Type", "image/png")
+	h.Set("Content-Security-Policy", filePolicy)
+	return web.ServeContent(w, r, bytes.NewReader(picture), f.UUID+"-preview")
+}
