@@ -72,15 +72,13 @@ func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	if err != nil {
 		return nil, fmt.Errorf("reading for how long is kept: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var k Kept
-		if err := rows.Scan(&k.ID, &k.Failed, &k.Revoked, &k.Mail); err != nil {
-			return nil, fmt.Errorf("reading for how long is kept: %w", err)
-		}
-		list = append(list, k)
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (k Kept, err error) {
+		err = rows.Scan(&k.ID, &k.Failed, &k.Revoked, &k.Mail)
+		return k, err
+	}); err != nil {
+		return nil, fmt.Errorf("reading for how long is kept: %w", err)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // SetKeep changes for how long an institution keeps what. What is over by then ends

@@ -97,7 +97,7 @@ func (s *Service) SweepKept(ctx context.Context) error {
 
 func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, where string, end func(ctx context.Context, tx *db.Tx, id, before int64, days int) error) error {
 	before := since(s.now(), days)
-	ids, err := s.overIDs(ctx, where, institutionID, before)
+	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id`+where+` LIMIT $3`, institutionID, before, keepMost))
 	if err != nil {
 		return err
 	}
@@ -114,22 +114,6 @@ func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, 
 		s.log.InfoContext(ctx, "what an institution keeps for a time only has ended", slog.Int64("institution", institutionID), slog.Int("certificates", len(ids)), slog.Int("days", days))
 	}
 	return nil
-}
-
-func (s *Service) overIDs(ctx context.Context, where string, institutionID, before int64) (ids []int64, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT id`+where+` LIMIT $3`, institutionID, before, keepMost)
-	if err != nil {
-		return nil, err
-	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var id int64
-		if err := rows.Scan(&id); err != nil {
-			return nil, err
-		}
-		ids = append(ids, id)
-	}
-	return ids, rows.Err()
 }
 
 // endFailedTx removes a certificate that failed, with all that was said of it.

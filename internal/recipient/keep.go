@@ -95,7 +95,7 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 		id, updated int64
 		status      Status
 	}
-	list, err := scanAll(rows, func(rows *sql.Rows) (one notice, err error) {
+	list, err := db.Collect(rows, func(rows *sql.Rows) (one notice, err error) {
 		err = rows.Scan(&one.id, &one.status, &one.updated)
 		return one, err
 	})

@@ -24,7 +24,7 @@ func (b *bench) told() (list []string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	if list, err = scanAll(rows, func(rows *sql.Rows) (s string, err error) {
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (s string, err error) {
 		err = rows.Scan(&s)
 		return s, err
 	}); err != nil {

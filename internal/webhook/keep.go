@@ -2,8 +2,8 @@ package webhook
 
 import (
 	"context"
+	"database/sql"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"time"
 
@@ -78,22 +78,17 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 	return n, len(list) == endBatch && place == list[endBatch-1].id, nil
 }
 
-func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) (list []oldEvent, err error) {
+func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) ([]oldEvent, error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, occurred_at, certificate_id IS NULL, payload FROM webhook_events
 		WHERE id > (SELECT ended_event FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`, institutionID, endBatch)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		var e oldEvent
-		if err := rows.Scan(&e.id, &e.occurred, &e.test, &e.text); err != nil {
-			return nil, err
-		}
-		list = append(list, e)
-	}
-	return list, rows.Err()
+	return db.Collect(rows, func(rows *sql.Rows) (e oldEvent, err error) {
+		err = rows.Scan(&e.id, &e.occurred, &e.test, &e.text)
+		return e, err
+	})
 }
 
 // OldTexts counts the events of an institution from before a time that still tell
