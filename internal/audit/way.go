@@ -95,7 +95,8 @@ func (l *Log) narrowest(ctx context.Context, institutionID int64, ways [][]term)
 		sum := 0
 		for _, t := range way {
 			q := &statement{}
-			query := `SELECT count(*) FROM (SELECT 1 FROM audit_entries WHERE ` + of(q, institutionID) + t.column + " = " + q.arg(t.value) + ` LIMIT ` + q.arg(countedWays) + `) AS counted`
+			query := `SELECT count(*) FROM (SELECT 1 FROM audit_entries WHERE ` + of(q, institutionID) + t.column + " = " + q.arg(t.value) +
+				` LIMIT ` + q.arg(countedWays) + `) AS counted`
 			var n int
 			if err := l.db.QueryRowContext(ctx, query, q.args...).Scan(&n); err != nil {
 				return 0, fmt.Errorf("counting entries of the audit log: %w", err)
