@@ -14,19 +14,6 @@ import (
 // An operator runs the installation: sees which institutions there are and how
 // the vault does, makes institutions, and sees no certificate of any.
 
-// IsOperator tells whether a person is one.
-func (s *Service) IsOperator(ctx context.Context, userID int64) (bool, error) {
-	var is bool
-	err := s.db.QueryRowContext(ctx, `SELECT operator FROM users WHERE id = $1`, userID).Scan(&is)
-	if errors.Is(err, sql.ErrNoRows) {
-		return false, nil
-	}
-	if err != nil {
-		return false, fmt.Errorf("asking for an operator: %w", err)
-	}
-	return is, nil
-}
-
 // Operators gives all operators.
 func (s *Service) Operators(ctx context.Context) (list []Person, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT name, email FROM users WHERE operator ORDER BY id`)

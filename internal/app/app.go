@@ -31,6 +31,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
@@ -109,6 +110,8 @@ type App struct {
 	stamps   *pades.TimeStampAuthority
 	onceKeys *limit.Keys
 	mailer   *mail.Mailer
+	// languages are those of pages and of mail.
+	languages *locale.Catalog
 	// recipients is told by certs and mailer, which are made before it.
 	recipients *recipient.Service
 	hooks      *webhook.Deliverer
@@ -179,6 +182,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		},
 		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return a.recipients.MovedTx(ctx, tx, c)
+		},
+		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return errors.Join(a.batches.EndedTx(ctx, tx, c), a.recipients.EndedTx(ctx, tx, c))
 		},
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})

@@ -24,15 +24,15 @@ import (
 // prepareIdentity puts together who somebody is, and what becomes of certificates
 // when that changes.
 func (a *App) prepareIdentity() error {
-	languages, err := locale.Load()
-	if err != nil {
-		return fmt.Errorf("reading the languages of mail: %w", err)
+	var err error
+	if a.languages, err = locale.Load(); err != nil {
+		return fmt.Errorf("reading the languages: %w", err)
 	}
 	a.recipients = recipient.New(recipient.Config{
-		DB: a.DB, Certs: a.certs, Accounts: a.Accounts, Mailer: a.mailer, Queue: a.queue, Catalog: languages, To: a.links.To, Now: time.Now, Log: a.log,
+		DB: a.DB, Certs: a.certs, Accounts: a.Accounts, Mailer: a.mailer, Queue: a.queue, Catalog: a.languages, To: a.links.To, Now: time.Now, Log: a.log,
 	})
 	a.People, err = identity.New(identity.Config{
-		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: languages, BaseURL: a.cfg.BaseURL,
+		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: a.languages, BaseURL: a.cfg.BaseURL,
 		OnProved: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
 			return a.recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
 		},
@@ -108,5 +108,5 @@ func (g gate) Person(r *http.Request) (panel.Person, bool) {
 	if !ok {
 		return panel.Person{}, false
 	}
-	return panel.Person{ID: s.Person.ID, UUID: s.Person.UUID, Name: s.Person.Name, Email: s.Person.Email}, true
+	return panel.Person{ID: s.Person.ID, UUID: s.Person.UUID, Name: s.Person.Name, Email: s.Person.Email, Operator: s.Person.Operator}, true
 }

@@ -95,7 +95,7 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := page.NewSite(public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
+	site, err := page.NewSite(a.languages, public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
 	if err != nil {
 		return nil, err
 	}

@@ -118,6 +118,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 			return &pades.Report{Verdict: pades.Valid}, nil
 		},
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.now, Log: log,
+		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return v.EndedTx(ctx, tx, c) },
 	})
 	v.Service = New(Config{DB: d, Ring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.now, Log: log})
 	v.worker = &expandWorker{service: v.Service}

@@ -28,7 +28,7 @@ func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &own, &all); err != nil {
 		return 0, err
 	}
-	v.few, v.most, v.own, v.size = n <= s.bounds.few, own > all-all/100, own, n
+	v.few, v.most, v.own, v.size, v.all = n <= s.bounds.few, own > all-all/100, own, n, all
 	return n, nil
 }
 
@@ -36,7 +36,7 @@ func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
 // further than to one more than is told.
 func (s *Service) countBy(ctx context.Context, v *view, by way) (n int, err error) {
 	q := &statement{}
-	query := `SELECT count(*) FROM (SELECT 1 FROM ` + s.candidates(q, v, by) + ` LIMIT ` + q.arg(s.bounds.count+1) + `) AS counted`
+	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
 	err = s.db.QueryRowContext(ctx, query, q.args...).Scan(&n)
 	return n, err
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/listing"
 )
 
 func (v *vault) miscounted() int {
@@ -146,6 +147,37 @@ func TestCountsFollowRemovals(t *testing.T) {
 		}
 		if got := titles(v.list(Filter{Search: "person"})); len(got) != 7 {
 			t.Errorf("a search finds what a record was changed from: %q", got)
+		}
+	})
+}
+
+// A search that very many of the records have is counted exactly all the same as
+// long as it selects no more than are counted, and never beyond.
+func TestCommonSearchIsCounted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		all := crowd(120, v.inst.ID)
+		v.insert(all)
+		f := Filter{Search: "ada o", Range: listing.Range{Page: 1, PerPage: 5}}
+		n := len(model(all, v.inst.ID, &f))
+		if n < 120/commonIn || n > 60 {
+			t.Fatalf("%d of 120 records have it, which is not what is tested here", n)
+		}
+		for count, exact := range map[int]bool{n + 1: true, n: true, n - 1: false} {
+			v.bounds = bounds{count: count, few: 1, walk: 50, depth: 100, days: 10, sample: 1 << 30}
+			l := v.list(f)
+			counts, ok, err := v.ByStatuses(t.Context(), v.inst.ID, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0
+			for _, one := range counts {
+				sum += one
+			}
+			if exact && (l.Total == nil || *l.Total != n || !ok || sum != n) || !exact && (l.Total != nil || l.AtLeast != count || ok) {
+				t.Errorf("counting to %d: total %v, at least %d; by status %v, %v; there are %d", count, l.Total, l.AtLeast, counts, ok, n)
+			}
 		}
 	})
 }

@@ -20,14 +20,14 @@ import (
 // record is what the model of a list knows of a certificate.
 type record struct {
 	id, institution, created, updated, approved, customer int64
-	title, name, email, reference, issued, batch          string
+	title, name, email, reference, issued, batch, failure string
 	status                                                Status
 }
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
 
 // lowBounds make each way of finding a part be taken among a few records.
-var lowBounds = bounds{count: 12, few: 5, walk: 25, depth: 40, days: 25}
+var lowBounds = bounds{count: 12, few: 5, walk: 25, depth: 40, days: 25, sample: 1 << 30}
 
 // insert stores records as they are, past the operations.
 func (v *vault) insert(records []*record) {
@@ -43,12 +43,15 @@ func (v *vault) insert(records []*record) {
 				return err
 			}
 			c := &Certificate{FullName: r.name, Title: r.title, Email: r.email, ReferenceID: r.reference}
-			var batch, customer, approved any
+			var batch, customer, approved, failure any
 			if r.batch != "" {
 				batch = r.batch
 			}
 			if r.customer != 0 {
 				customer = r.customer
+			}
+			if r.failure != "" {
+				failure = r.failure
 			}
 			if r.approved != 0 {
 				approved = r.approved
@@ -56,11 +59,11 @@ func (v *vault) insert(records []*record) {
 			if _, err := tx.ExecContext(v.tb.Context(), `
 				INSERT INTO certificates (id, uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
 					search_text, source, trigger_context, event_context, status, batch_id, customer_id, creator_type, creator_name, file_name, mime_type, size,
-					sha256, sha256_state, original_key, created_at, updated_at, approved_at) `+overriding+`
+					sha256, sha256_state, original_key, created_at, updated_at, approved_at, failure_code) `+overriding+`
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'vault', 'single_upload', 'single_upload', $12, $13, $14, 'token', 'Registry', 'a.pdf',
-					'application/pdf', 1, $15, $15, $2, $16, $17, $18)`,
+					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19)`,
 				r.id, uuid.NewString(), r.institution, r.reference, r.reference, r.title, r.name, r.email, email.Folded, r.issued,
-				SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved); err != nil {
+				SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure); err != nil {
 				return err
 			}
 		}
@@ -89,6 +92,10 @@ func crowd(n int, institutions ...int64) []*record {
 			customer: int64(r.IntN(4)), status: Statuses[r.IntN(len(Statuses))],
 		}
 		one.updated = one.created
+		// One that was revoked as a failed one keeps its code.
+		if one.status == Failed || one.status == Revoked && one.customer == 3 {
+			one.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
+		}
 		if one.status == Approved || one.status == Revoked {
 			one.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
 			one.updated = one.approved
@@ -119,7 +126,7 @@ func (r *record) selected(f *Filter) bool {
 		return (from == "" || at != 0 && date >= from) && (to == "" || at != 0 && date <= to)
 	}
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.status)) && (f.Email == "" || strings.EqualFold(f.Email, r.email)) &&
-		(f.Search == "" || r.matches(f.Search)) && (f.BatchID == "" || f.BatchID == r.batch) && (f.CustomerID == 0 || f.CustomerID == r.customer) &&
+		(f.Search == "" || r.matches(f.Search)) && (f.BatchID == "" || f.BatchID == r.batch) && (f.FailureCode == "" || r.status == Failed && f.FailureCode == r.failure) && (f.CustomerID == 0 || f.CustomerID == r.customer) &&
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
 
@@ -240,6 +247,9 @@ func TestListAgainstModel(t *testing.T) {
 			"a search for all": {Search: "diploma"}, "for some": {Search: "ADA O"}, "in Arabic": {Search: "الأحمد"}, "in Chinese": {Search: "王小明"}, "short": {Search: "a"},
 			"short in Chinese": {Search: "王"}, "for one": {Search: "NWU-0000000000000033"}, "for none": {Search: "nobody at all"}, "for signs": {Search: "100%"},
 			"a search and a status": {Search: "person", Statuses: []Status{Failed}}, "a batch": {BatchID: batch}, "a batch and a status": {BatchID: batch, Statuses: []Status{Approved}},
+			"a failure": {FailureCode: "no_room"}, "a failure and its status": {FailureCode: "no_room", Statuses: []Status{Failed}},
+			"a failure and another status": {FailureCode: "no_room", Statuses: []Status{Revoked}}, "a failure and two statuses": {FailureCode: "no_room", Statuses: []Status{Failed, Approved}},
+			"a failure and a search": {FailureCode: "no_room", Search: "ada"}, "a failure and a customer": {FailureCode: "no_room", CustomerID: 1},
 			"a customer": {CustomerID: 2}, "a customer and a search": {CustomerID: 1, Search: "ada"},
 			"issued from": {IssuedFrom: "2024-03-02"}, "issued to": {IssuedTo: "2024-03-03"}, "issued on": {IssuedFrom: "2024-02-29", IssuedTo: "2024-02-29"},
 			"issued in a status": {IssuedFrom: "2024-02-28", Statuses: []Status{Revoked}}, "issued the wrong way round": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},

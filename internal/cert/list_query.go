@@ -33,9 +33,11 @@ type bounds struct {
 	depth int
 	// days is how deep into a list it pays to go by days.
 	days int
+	// sample is how many records are looked at to see how common a search is.
+	sample int
 }
 
-var usualBounds = bounds{count: 10_000, few: 30_000, walk: 2000, depth: 20_000, days: 500}
+var usualBounds = bounds{count: 10_000, few: 30_000, walk: 2000, depth: 20_000, days: 500, sample: 5000}
 
 // item is a certificate and its place in the list.
 type item struct {
@@ -58,6 +60,12 @@ func (s *Service) narrowed(ctx context.Context, v *view) ([]item, int, error) {
 	way, err := s.way(ctx, v)
 	if err != nil {
 		return nil, 0, err
+	}
+	if sure, err := s.surelyMany(ctx, v, way); err != nil {
+		return nil, 0, err
+	} else if sure {
+		items, err := s.ofMany(ctx, v, way)
+		return items, s.bounds.count + 1, err
 	}
 	q := &statement{}
 	items, n, err := s.fetch(ctx, v, q, s.gathered(q, v, way))
@@ -253,10 +261,15 @@ func (v *view) along(q *statement) []string {
 	case ByGenerated:
 		return v.generatedTerms(q, "c.generated_at")
 	case ByCreated:
+		var terms []string
 		if v.GeneratedBefore != 0 {
 			// What was generated before then was created before then.
-			return []string{"c.created_at < " + q.arg(v.GeneratedBefore)}
+			terms = append(terms, "c.created_at < "+q.arg(v.GeneratedBefore))
 		}
+		if v.failed() {
+			terms = append(terms, "c.status = 'failed'", "c.failure_code = "+q.arg(v.FailureCode))
+		}
+		return terms
 	default:
 	}
 	return nil
@@ -285,8 +298,7 @@ func (v *view) sorted(q *statement, from string) string {
 // gathered writes the same, and how many are selected, when they are no more
 // than are counted. When they are more, the records are any.
 func (s *Service) gathered(q *statement, v *view, by way) string {
-	from := s.candidates(q, v, by)
-	return `WITH hits AS MATERIALIZED (SELECT c.id AS id, ` + v.key(q) + ` AS k, c.created_at AS created_at FROM ` + from + ` LIMIT ` + q.arg(s.bounds.count+1) + `)
+	return `WITH hits AS MATERIALIZED (` + s.bounded(q, v, by, `c.id AS id, `+v.key(q)+` AS k, c.created_at AS created_at`) + `)
 		SELECT id, k, created_at, (SELECT count(*) FROM hits) FROM hits` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
@@ -414,6 +426,8 @@ func (v *view) entry(q *statement, by way, table string) []string {
 func (v *view) alone(by way) bool {
 	rest := *v
 	switch by {
+	case wayFailure:
+		rest.FailureCode = ""
 	case waySearch:
 		rest.Search = ""
 	case wayEmail:
@@ -432,6 +446,8 @@ func (v *view) alone(by way) bool {
 func (v *view) covers(by way) bool {
 	held := v.Sort == ByCreated || v.Sort == ByStatus
 	switch by {
+	case wayFailure:
+		return v.alone(by) && held
 	case wayEmail:
 		return v.alone(by) && (held || v.Sort == ByEmail)
 	case wayIssued:
@@ -447,6 +463,8 @@ func (v *view) covers(by way) bool {
 // what is asked, as it does where a range of dates is in the order of these.
 func (v *view) ordered(by way) bool {
 	switch by {
+	case wayFailure:
+		return v.Sort == ByCreated && v.alone(by) && v.failed()
 	case wayIssued:
 		return v.Sort == ByIssueDate && v.alone(by)
 	case wayGenerated:

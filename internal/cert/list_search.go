@@ -76,15 +76,22 @@ func Pattern(text string) string { return pattern(foldText(text)) }
 // foundPostgres writes FROM and WHERE of what is selected by the trigrams that
 // PostgreSQL takes out of the pattern itself.
 func (v *view) foundPostgres(q *statement) string {
+	if v.searched() {
+		return `certificate_search c WHERE ` + and(v.searchEntry(q, "c"), v.behind(q))
+	}
 	rest := *v
 	rest.Search = ""
-	entry := func(table string) []string {
-		return []string{table + ".institution_id = " + q.arg(v.InstitutionID), like(table+".text", q, v.Search)}
-	}
-	if !rest.narrowed() && v.Sort == ByCreated && len(v.Statuses) == 0 {
-		return `certificate_search c WHERE ` + and(entry("c"), []string{in(q, "c.source", v.ofSources())}, v.behind(q))
-	}
-	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(entry("d")) + ` AND c.id = d.id AND ` + and(v.base(q), rest.filters(q), v.behind(q))
+	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(v.searchEntry(q, "d")) + ` AND c.id = d.id AND ` + and(v.base(q), rest.filters(q), v.behind(q))
+}
+
+// searched says that the table of the search holds all that is asked.
+func (v *view) searched() bool {
+	return v.alone(waySearch) && v.Sort == ByCreated && len(v.Statuses) == 0
+}
+
+// searchEntry selects in the search's table.
+func (v *view) searchEntry(q *statement, table string) []string {
+	return []string{table + ".institution_id = " + q.arg(v.InstitutionID), like(table+".text", q, v.Search), in(q, table+".source", v.ofSources())}
 }
 
 // foundSQLite writes the same by the index of trigrams, which knows which

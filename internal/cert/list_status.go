@@ -42,8 +42,13 @@ func (s *Service) byStatuses(ctx context.Context, v *view, counts map[Status]int
 		if err != nil {
 			return 0, err
 		}
+		if sure, err := s.surelyMany(ctx, v, by); err != nil {
+			return 0, err
+		} else if sure {
+			return s.bounds.count + 1, nil
+		}
 		q = &statement{}
-		query = `SELECT status, count(*) FROM (SELECT c.status AS status FROM ` + s.candidates(q, v, by) + ` LIMIT ` + q.arg(s.bounds.count+1) + `) AS counted GROUP BY status`
+		query = `SELECT status, count(*) FROM (` + s.bounded(q, v, by, `c.status AS status`) + `) AS counted GROUP BY status`
 	}
 	rows, err := s.db.QueryContext(ctx, query, q.args...)
 	if err != nil {

@@ -34,9 +34,12 @@ type view struct {
 	// statuses than can all be looked at, most that nearly all of all
 	// institutions' records are its.
 	few, most bool
-	// own is how many records the institution has, and size how many of the
-	// sources and statuses.
-	own, size int
+	// own is how many records the institution has, size how many of the sources
+	// and statuses, and all about how many there are of all institutions.
+	own, size, all int
+	// common says that what is sought is in very many of the institution's
+	// records.
+	common bool
 }
 
 // place is where a record stands in a list: what it is sorted by, a text or a
@@ -92,6 +95,12 @@ func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 // counts are kept.
 func (v *view) narrowed() bool {
 	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
+}
+
+// failed says that the list is of what is failed for a reason, and that no
+// status but that is asked for.
+func (v *view) failed() bool {
+	return v.FailureCode != "" && (len(v.Statuses) == 0 || slices.Equal(v.Statuses, []Status{Failed}))
 }
 
 // statement is SQL with its arguments, which may be written in any order.

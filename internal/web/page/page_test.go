@@ -5,6 +5,7 @@ import (
 	"errors"
 	"html/template"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -12,15 +13,13 @@ import (
 	"testing/fstest"
 
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
 )
 
 // A template that names a message that there is not stops the build here.
 func TestTemplatesNameMessagesThatThereAre(t *testing.T) {
 	t.Parallel()
-	s, err := NewSite()
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSite(t)
 	for text, ok := range map[string]bool{
 		`{{.T "layout.copy"}}`: true, `{{.H "error.request"}}`: false, `{{.T "layout.copie"}}`: false, `{{with .Data}}{{$.H "no.such"}}{{end}}`: false, `{{.T .Data}}`: false,
 		`{{if .Data}}{{else}}{{range .Data}}{{$.T "no.such"}}{{end}}{{end}}`: false, `{{print (.T "no.such")}}`: false, `{{template "x" (.T "no.such")}}{{define "x"}}{{end}}`: false,
@@ -35,13 +34,29 @@ func TestTemplatesNameMessagesThatThereAre(t *testing.T) {
 	}
 }
 
-// surface makes a set of two pages, for a person who is signed in or nobody.
-func surface(t *testing.T, o Options) *Set {
+// newSite makes a site with all languages, and with the assets of surfaces.
+func newSite(t *testing.T, own ...fs.FS) *Site {
 	t.Helper()
-	s, err := NewSite()
+	s, err := NewSite(spoken(t), own...)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return s
+}
+
+func spoken(t *testing.T) *locale.Catalog {
+	t.Helper()
+	languages, err := locale.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return languages
+}
+
+// surface makes a set of two pages, for a person who is signed in or nobody.
+func surface(t *testing.T, o Options) *Set {
+	t.Helper()
+	s := newSite(t)
 	o.Templates = fstest.MapFS{
 		"templates/form.html": {Data: []byte(`{{define "title"}}{{.T "layout.copy"}}{{end}}{{define "main"}}{{template "problems" .}}` +
 			`<input id="email" name="email" value="{{.Data}}" {{.Describe "email" "hint"}}>{{template "problem" (pair . "email")}}{{end}}`)},
@@ -151,14 +166,11 @@ func TestWhoIsSignedIn(t *testing.T) {
 
 func TestAssetsAreNamedOnce(t *testing.T) {
 	t.Parallel()
-	if _, err := NewSite(fstest.MapFS{"assets/style.css": {Data: []byte("b{}")}}); err == nil {
+	if _, err := NewSite(spoken(t), fstest.MapFS{"assets/style.css": {Data: []byte("b{}")}}); err == nil {
 		t.Error("a surface's asset hides a shared one")
 	}
 	own := fstest.MapFS{"assets/own.css": {Data: []byte("b{}")}}
-	s, err := NewSite(own)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s := newSite(t, own)
 	if _, err := s.Set(Options{Templates: fstest.MapFS{}, Styles: []string{"owm.css"}}); err == nil {
 		t.Error("a style that there is not")
 	}

@@ -32,14 +32,10 @@ type Site struct {
 	files   map[string][]byte
 }
 
-// NewSite reads the languages, the shared assets, and those that surfaces add:
-// the files below the folder "assets" of each of own.
-func NewSite(own ...fs.FS) (*Site, error) {
-	s := &Site{files: map[string][]byte{}}
-	var err error
-	if s.languages, err = locale.Load(); err != nil {
-		return nil, err
-	}
+// NewSite reads the shared assets, and those that surfaces add: the files below
+// the folder "assets" of each of own.
+func NewSite(languages *locale.Catalog, own ...fs.FS) (*Site, error) {
+	s := &Site{languages: languages, files: map[string][]byte{}}
 	all := sha256.New()
 	for _, files := range append([]fs.FS{shared}, own...) {
 		err := fs.WalkDir(files, "assets", func(name string, e fs.DirEntry, err error) error {

@@ -72,7 +72,8 @@ func TestAuditPage(t *testing.T) {
 		}
 		says(t, "no format", o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"xls"}}), http.StatusUnprocessableEntity, "Choose CSV or JSON lines")
 
-		o.people.operators[o.person("operator").ID] = true
+		o.person("operator")
+		o.operator("operator")
 		w = o.get("operator", "/operator/audit")
 		says(t, "installation", w, http.StatusOK, "Root (user) protected the signing keys")
 		if strings.Contains(words(t, w), "Person 1") {
@@ -98,7 +99,8 @@ func TestAuditPageEscapes(t *testing.T) {
 func TestOperatorPages(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
-	o.people.operators[o.person("operator").ID] = true
+	o.person("operator")
+	o.operator("operator")
 	says(t, "installation", o.get("operator", "/operator"), http.StatusOK, "1 thing needs attention", "3 % free", "seal 4 0 0 0", "Institutions")
 	says(t, "institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}

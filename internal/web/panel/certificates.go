@@ -10,6 +10,8 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
@@ -205,10 +207,18 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	f := l.Filter
 	f.Range = placed(l.Query)
 	f.PerPage = listPage
-	if l.List, err = p.Certs.List(r.Context(), v.Institution().ID, f); err != nil {
+	// Under a search each of the two looks through the same thousands of records,
+	// which nobody need wait for twice.
+	group, ctx := errgroup.WithContext(r.Context())
+	group.Go(func() (err error) {
+		l.List, err = p.Certs.List(ctx, v.Institution().ID, f)
 		return controls(err)
-	}
-	if l.Counts, l.Counted, err = p.Certs.ByStatuses(r.Context(), v.Institution().ID, l.Filter); err != nil {
+	})
+	group.Go(func() (err error) {
+		l.Counts, l.Counted, err = p.Certs.ByStatuses(ctx, v.Institution().ID, l.Filter)
+		return controls(err)
+	})
+	if err := group.Wait(); err != nil {
 		return err
 	}
 	for _, n := range l.Counts {

@@ -24,6 +24,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -35,8 +36,8 @@ import (
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// operators see the installation; stale are those who signed in long ago.
-	operators, stale map[int64]bool
+	// stale are those who signed in long ago.
+	stale map[int64]bool
 }
 
 const whoHeader = "Test-Person"
@@ -68,10 +69,6 @@ func (g *people) RequireRecent(f web.Func) web.Func {
 
 func (g *people) Memberships(_ context.Context, userID int64) ([]account.Membership, error) {
 	return g.members[userID], nil
-}
-
-func (g *people) IsOperator(_ context.Context, userID int64) (bool, error) {
-	return g.operators[userID], nil
 }
 
 // finder finds no certificate, but one by its reference id.
@@ -125,13 +122,17 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	site, err := page.NewSite(Assets)
+	languages, err := locale.Load()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	site, err := page.NewSite(languages, Assets)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	o := &office{
 		tb: tb, d: d, log: &bytes.Buffer{}, at: time.Now().UTC().Truncate(time.Second),
-		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, operators: map[int64]bool{}, stale: map[int64]bool{}},
+		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}},
 	}
 	now := func() time.Time { return o.at }
 	o.panel = &Panel{
@@ -184,6 +185,13 @@ func (o *office) person(name string) Person {
 	}
 	o.people.persons[name] = p
 	return p
+}
+
+// operator has a person see the installation.
+func (o *office) operator(name string) {
+	p := o.people.persons[name]
+	p.Operator = true
+	o.people.persons[name] = p
 }
 
 // join makes a person, if there is none of the name, a member.

@@ -30,8 +30,6 @@ type Visit struct {
 	// Member is what they are in the institution that the path names; nil where it
 	// names none.
 	Member *account.Membership
-	// Operator is set for who sees the installation.
-	Operator bool
 	// All are all their memberships.
 	All []account.Membership
 }
@@ -99,9 +97,6 @@ func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 		v.Person = person
 		actor = audit.Actor{Type: audit.User, ID: person.UUID, Name: person.Name}
 		v.All, err = p.Members.Memberships(ctx, person.ID)
-		if err == nil {
-			v.Operator, err = p.Members.IsOperator(ctx, person.ID)
-		}
 	}
 	actor.Address, actor.RequestID = web.Client(r), web.RequestID(r)
 	return v, r.WithContext(audit.With(context.WithValue(ctx, contextKey{}, v), actor)), err
@@ -114,7 +109,7 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, one rout
 			return err
 		}
 	}
-	if one.scope == ofOperator && !v.Operator {
+	if one.scope == ofOperator && !v.Person.Operator {
 		return page.ErrUnknown
 	}
 	if one.scope == ofInstitution {
@@ -148,5 +143,5 @@ func (p *Panel) person(r *http.Request) *page.Person {
 	if v == nil || v.Person.ID == 0 {
 		return nil
 	}
-	return &page.Person{Name: v.Person.Name, Email: v.Person.Email, Member: len(v.All) > 0, Operator: v.Operator}
+	return &page.Person{Name: v.Person.Name, Email: v.Person.Email, Member: len(v.All) > 0, Operator: v.Person.Operator}
 }

@@ -84,7 +84,7 @@ func (p *Panel) frame(r *http.Request) any {
 			}
 			return v.Path(e.path), pattern, v.Can(e.may)
 		})
-	case strings.HasPrefix(r.URL.Path, "/operator") && v.Operator:
+	case strings.HasPrefix(r.URL.Path, "/operator") && v.Person.Operator:
 		f.Groups = p.groups(r, operatorEntries, func(e entry) (string, string, bool) { return e.path, "GET " + e.path, true })
 	}
 	return f
@@ -133,7 +133,7 @@ func mark(groups [][]item, path string) {
 // start is where a person chooses one of their institutions; one who has a
 // single one is led there.
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if len(v.All) == 1 && !v.Operator {
+	if len(v.All) == 1 && !v.Person.Operator {
 		v.Member = &v.All[0]
 		return p.lead(w, r, v, "", "")
 	}

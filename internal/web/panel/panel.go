@@ -60,6 +60,8 @@ type Person struct {
 	ID          int64
 	UUID        string
 	Name, Email string
+	// Operator is set of those who see the installation.
+	Operator bool
 }
 
 // Gate tells who is signed in, and asks who is not.
@@ -72,10 +74,8 @@ type Gate interface {
 	RequireRecent(f web.Func) web.Func
 }
 
-// Members tells to which institutions a person belongs, and as what, and who
-// runs the installation.
+// Members tells to which institutions a person belongs, and as what.
 type Members interface {
-	IsOperator(ctx context.Context, userID int64) (bool, error)
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 

@@ -148,7 +148,8 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 func TestWhoMayGoWhere(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
-	o.people.operators[o.person("operator").ID] = true
+	o.person("operator")
+	o.operator("operator")
 	for _, one := range o.panel.table {
 		for _, s := range account.Roles {
 			who := string(s.Role)

@@ -103,7 +103,7 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
 	o.people.stale[o.people.persons["owner"].ID] = true
-	o.people.operators[o.people.persons["owner"].ID] = true
+	o.operator("owner")
 	for _, one := range o.panel.table {
 		if !one.recent {
 			continue

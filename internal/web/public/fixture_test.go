@@ -27,6 +27,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
@@ -105,7 +106,11 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		tb.Fatal(err)
 	}
 	links := web.NewLinks(base, ring, now)
-	site, err := page.NewSite(Assets)
+	languages, err := locale.Load()
+	if err != nil {
+		tb.Fatal(err)
+	}
+	site, err := page.NewSite(languages, Assets)
 	if err != nil {
 		tb.Fatal(err)
 	}

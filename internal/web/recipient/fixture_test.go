@@ -122,7 +122,7 @@ func newHall(t *testing.T, perMinute int) *hall {
 	if err != nil {
 		t.Fatal(err)
 	}
-	site, err := page.NewSite(Assets)
+	site, err := page.NewSite(languages, Assets)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -99,7 +99,7 @@ func newHall(tb testing.TB) *hall {
 			tb.Error(err)
 		}
 	})
-	site, err := page.NewSite(Assets)
+	site, err := page.NewSite(languages, Assets)
 	if err != nil {
 		tb.Fatal(err)
 	}
