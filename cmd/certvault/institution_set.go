@@ -33,6 +33,7 @@ type institutionSet struct {
 	Colour         *string `help:"Own colour, as #rrggbb, on public pages and in mail; empty is the vault's."      placeholder:"#RRGGBB"`
 
 	mailFlags
+	keepFlags
 }
 
 // Run changes what is given and leaves the rest.
@@ -68,6 +69,10 @@ func (i *institutionSet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
+		kept, err := i.keepFlags.set(c.ctx, base, inst.ID)
+		if err != nil {
+			return err
+		}
 		return c.answer(struct {
 			Placement     seal.Mode `json:"placement"`
 			PlacementPage int       `json:"placement_page"`
@@ -82,7 +87,8 @@ func (i *institutionSet) Run(c *console) error {
 			Colour         string `json:"colour"`
 
 			*mailAnswer
-		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, face.Colour, letters}, func(w io.Writer) {
+			account.Keep
+		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, face.Colour, letters, kept}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
 			if p.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
@@ -92,6 +98,7 @@ func (i *institutionSet) Run(c *console) error {
 			_, _ = fmt.Fprintf(w, "The public sees the name: %s; the picture: %s; may download: %s; has a logo: %s; colour: %s; contact: %s.\n",
 				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Colour, "the vault's"), cmp.Or(face.Contact, "none"))
 			letters.say(w)
+			sayKeep(w, kept)
 		})
 	})
 }

@@ -160,6 +160,19 @@ func TestMailSettings(t *testing.T) {
 	if len(a.Words) != 2 || a.Words["en"].Closing != "Your office" || a.Words["de"].Closing != "Ihr Büro" {
 		t.Errorf("in another language: %+v", a)
 	}
+	var kept struct {
+		Failed  int `json:"keep_failed"`
+		Revoked int `json:"keep_revoked"`
+		Mail    int `json:"keep_mail"`
+	}
+	answer(t, "", &kept, append(set, "--keep-failed", "90", "--keep-mail", "365")...)
+	if kept.Failed != 90 || kept.Revoked != 0 || kept.Mail != 365 {
+		t.Errorf("kept: %+v", kept)
+	}
+	answer(t, "", &kept, append(set, "--keep-failed", "0")...)
+	if kept.Failed != 0 || kept.Mail != 365 {
+		t.Errorf("kept: %+v", kept)
+	}
 	if code, _, errs := certvault(t, "", append(set, "--mail-paragraph", "Dear {first_name}")...); code != exitRefused || !strings.Contains(errs, "{first_name}") {
 		t.Errorf("an unknown place: exit %d, %s", code, errs)
 	}
@@ -188,6 +201,7 @@ func TestExitCodesAndWhatIsSaid(t *testing.T) {
 		"box malformed":      {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement-box", "1,2"}, exitUsage, "X0,Y0,X1,Y1"},
 		"box inside out":     {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--placement", "exact", "--placement-box", "0.5,0,0.4,1"}, exitRefused, "x0 < x1"},
 		"colour too light":   {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--colour", "#ffcc00"}, exitRefused, "1.5:1"},
+		"kept too shortly":   {[]string{"institution", "set", "--data", dir, "--institution", "northwest-university", "--keep-failed", "7"}, exitRefused, "from 30 to 3653"},
 		"serve misused":      {[]string{"serve", "--data", dir, "--base-url", "http://x"}, exitUsage, "https"},
 	} {
 		code, out, errs := certvault(t, "correct horse\n", tc.args...)

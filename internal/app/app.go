@@ -183,6 +183,9 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return a.recipients.MovedTx(ctx, tx, c)
 		},
+		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return errors.Join(a.batches.EndedTx(ctx, tx, c), a.recipients.EndedTx(ctx, tx, c))
+		},
 	})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})

@@ -17,6 +17,9 @@ const (
 	CertificateExported Action = "certificate.exported"
 	CertificateMailed   Action = "certificate.mailed"
 	CertificateAddress  Action = "certificate.address"
+	CertificateEnded    Action = "certificate.ended"
+	FilesEnded          Action = "certificate.files-ended"
+	MailEnded           Action = "certificate.mail-ended"
 	BatchAccepted       Action = "batch.accepted"
 
 	TokenCreated Action = "token.created"
@@ -81,6 +84,9 @@ var Actions = []struct {
 	{CertificateExported, "exported certificates"},
 	{CertificateMailed, "had a certificate mailed again"},
 	{CertificateAddress, "corrected the address of a certificate"},
+	{CertificateEnded, "removed a failed certificate, whose time was over"},
+	{FilesEnded, "removed the files of a revoked certificate, whose time was over"},
+	{MailEnded, "removed names and addresses of old mail and events"},
 	{BatchAccepted, "uploaded a batch"},
 	{TokenCreated, "made an API token"},
 	{TokenRotated, "rotated an API token"},

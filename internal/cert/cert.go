@@ -96,6 +96,9 @@ type Certificate struct {
 	RevokedAt        *time.Time
 	RevocationReason string
 	RevocationNote   string
+	// FilesEndedAt is when the files of a revoked certificate were removed, by its
+	// institution's wish; nil as long as they are there.
+	FilesEndedAt *time.Time
 
 	jobID    int64
 	crashes  int
@@ -152,6 +155,9 @@ type Config struct {
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
 	// Moved is told of each change of status, in its transaction. It may be nil.
 	Moved Then
+	// Ended is told of each certificate that is about to be removed for good, in the
+	// transaction of it. It may be nil.
+	Ended Then
 	Now   func() time.Time
 	Log   *slog.Logger
 }
@@ -174,6 +180,7 @@ type Service struct {
 	bounds     bounds
 	recipient  func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
 	moved      Then
+	ended      Then
 	now        func() time.Time
 	log        *slog.Logger
 	images     singleflight.Group
@@ -184,7 +191,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, cursors: listing.NewCursors(c.Ring, "certificates"), blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
-		listTime: listTime, bounds: usualBounds, recipient: c.Recipient, moved: c.Moved, now: c.Now, log: c.Log,
+		listTime: listTime, bounds: usualBounds, recipient: c.Recipient, moved: c.Moved, ended: c.Ended, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	job.Add(c.Queue, &deedWorker{service: s})

@@ -21,6 +21,9 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 	if c.Verified == nil {
 		return nil, errNoPDF
 	}
+	if err := c.filesEnded(); err != nil {
+		return nil, err
+	}
 	tail, err := s.blobs.Open(ctx, c.Verified.TailKey)
 	if err != nil {
 		return nil, fmt.Errorf("opening the verified PDF: %w", err)
@@ -62,6 +65,9 @@ func (j *joined) ReadAt(p []byte, off int64) (n int, err error) {
 func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
+	}
+	if err := c.filesEnded(); err != nil {
+		return nil, err
 	}
 	key := c.imageKey
 	if key == "" {
@@ -105,7 +111,7 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (key string, err err
 		return "", fmt.Errorf("keeping the picture: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2`, key, c.UUID)
+		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2 AND files_ended_at IS NULL`, key, c.UUID)
 		return err
 	})
 	if err != nil {

@@ -12,6 +12,9 @@ import (
 
 // OpenOriginal opens the file that a certificate was made from.
 func (s *Service) OpenOriginal(ctx context.Context, c *Certificate) (*Content, error) {
+	if err := c.filesEnded(); err != nil {
+		return nil, err
+	}
 	o, err := s.blobs.Open(ctx, c.File.Key)
 	if errors.Is(err, blob.ErrNotFound) {
 		return nil, fault.Wrap(fault.NotFound, "The original is missing from the vault's storage.", err)

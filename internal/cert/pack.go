@@ -165,6 +165,9 @@ func (p *Pack) tabulate() error {
 	for _, part := range [][]*Certificate{p.list, p.without} {
 		for _, c := range part {
 			name, digest := "(none: no valid verified PDF)", ""
+			if c.FilesEndedAt != nil {
+				name = "(none: its files have ended)"
+			}
 			if c.Status == Approved && c.Verified != nil {
 				name, digest = packName(c), hex.EncodeToString(c.Verified.SHA256[:])
 			}

@@ -39,6 +39,13 @@ func (s *Service) Rehash(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
+		if c.FilesEndedAt != nil {
+			// It ended while it was looked at: there is nothing to look at again.
+			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return forgetChecksTx(ctx, tx, c.ID) }); err != nil {
+				return err
+			}
+			continue
+		}
 		checks, err := s.recheck(ctx, c)
 		if ctx.Err() != nil {
 			return ctx.Err()

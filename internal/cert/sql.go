@@ -18,13 +18,13 @@ const columns = `id, uuid, institution_id, reference_id, title, full_name, email
 	status, failure_code, failure_message, batch_id, customer_id, creator_type, creator_id, creator_name,
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
-	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note`
+	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at`
 
 // scan reads a row of columns.
 func scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
 	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note sql.NullString
-	var customer, creatorID, verifiedSize, page, jobID, approved, revoked sql.NullInt64
+	var customer, creatorID, verifiedSize, page, jobID, approved, revoked, filesEnded sql.NullInt64
 	var digest, verifiedDigest []byte
 	var whole bool
 	var notices string
@@ -34,7 +34,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 		&c.Status, &failureCode, &failureMessage, &batch, &customer, &c.Creator.Type, &creatorID, &c.Creator.Name,
 		&c.File.Name, &c.File.Type, &c.File.Size, &digest, &c.File.State, &c.File.Key, &tailKey, &whole, &verifiedDigest, &verifiedSize, &imageKey,
 		&placement, &page, &box, &notices, &jobID, &c.crashes,
-		&created, &updated, &approved, &revoked, &reason, &note); err != nil {
+		&created, &updated, &approved, &revoked, &reason, &note, &filesEnded); err != nil {
 		return nil, err
 	}
 	copy(c.File.SHA256[:], digest)
@@ -59,6 +59,7 @@ func scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	}
 	c.CreatedAt, c.UpdatedAt = db.Time(created), db.Time(updated)
 	c.ApprovedAt, c.RevokedAt = db.OptionalTime(approved), db.OptionalTime(revoked)
+	c.FilesEndedAt = db.OptionalTime(filesEnded)
 	c.RevocationReason, c.RevocationNote = reason.String, note.String
 	return &c, nil
 }

@@ -99,7 +99,7 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 		return err
 	}
 	err = m.db.Tx(ctx, func(tx *db.Tx) error {
-		e := End{UUID: id, Status: Failed, Reason: "The mailbox did not take the message (status " + r.Status + ")."}
+		e := End{UUID: id, Status: Failed, Reason: "The message was not delivered: " + meaning(r.Status) + "."}
 		return m.endTx(ctx, tx, e, Sent)
 	})
 	if err != nil {

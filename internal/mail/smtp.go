@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
 
@@ -104,7 +105,7 @@ func judge(err error) error {
 		switch e.Reason {
 		case gomail.ErrSMTPMailFrom, gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose:
 			if code := e.ErrorCode(); code >= 500 && code < 600 {
-				return &RefusedError{Err: fmt.Errorf("the mail server answered %d", code)}
+				return &RefusedError{Err: errors.New(meaning(e.EnhancedStatusCode(), strconv.Itoa(code)))}
 			}
 		default:
 		}

@@ -43,27 +43,29 @@ type exportedAccount struct {
 }
 
 type exportedCertificate struct {
-	UUID             string               `json:"uuid"`
-	ReferenceID      string               `json:"reference_id"`
-	Institution      string               `json:"institution"`
-	CustomerID       int64                `json:"customer_id"`
-	Title            string               `json:"certificate_title"`
-	FullName         string               `json:"full_name"`
-	Email            string               `json:"applicant_email"`
-	IssueDate        string               `json:"issue_date"`
-	Details          string               `json:"details"`
-	Status           string               `json:"status"`
-	ApprovedAt       *time.Time           `json:"approved_at"`
-	RevokedAt        *time.Time           `json:"revoked_at"`
-	RevocationReason string               `json:"revocation_reason"`
-	VerificationURL  string               `json:"verification_url"`
-	VerifiedFile     string               `json:"verified_file"`
-	VerifiedSHA256   string               `json:"verified_sha256"`
-	OriginalFile     string               `json:"original_file"`
-	OriginalSHA256   string               `json:"original_sha256"`
-	Mails            []exportedMail       `json:"mails"`
-	ShareLinks       []exportedShare      `json:"share_links"`
-	Corrections      []exportedCorrection `json:"correction_requests"`
+	UUID             string     `json:"uuid"`
+	ReferenceID      string     `json:"reference_id"`
+	Institution      string     `json:"institution"`
+	CustomerID       int64      `json:"customer_id"`
+	Title            string     `json:"certificate_title"`
+	FullName         string     `json:"full_name"`
+	Email            string     `json:"applicant_email"`
+	IssueDate        string     `json:"issue_date"`
+	Details          string     `json:"details"`
+	Status           string     `json:"status"`
+	ApprovedAt       *time.Time `json:"approved_at"`
+	RevokedAt        *time.Time `json:"revoked_at"`
+	RevocationReason string     `json:"revocation_reason"`
+	VerificationURL  string     `json:"verification_url"`
+	VerifiedFile     string     `json:"verified_file"`
+	VerifiedSHA256   string     `json:"verified_sha256"`
+	OriginalFile     string     `json:"original_file"`
+	// FilesEndedAt is when its institution let the files of a revoked one end.
+	FilesEndedAt   *time.Time           `json:"files_ended_at,omitempty"`
+	OriginalSHA256 string               `json:"original_sha256"`
+	Mails          []exportedMail       `json:"mails"`
+	ShareLinks     []exportedShare      `json:"share_links"`
+	Corrections    []exportedCorrection `json:"correction_requests"`
 }
 
 type exportedMail struct {
@@ -159,11 +161,16 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 		Mails: []exportedMail{}, ShareLinks: []exportedShare{}, Corrections: []exportedCorrection{},
 	}
 	x.OriginalFile = c.ReferenceID + "/original" + path.Ext(c.File.Name)
-	if err := pack(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
+	if c.FilesEndedAt != nil {
+		x.OriginalFile, x.FilesEndedAt = "", c.FilesEndedAt
+	} else if err := pack(ctx, z, x.OriginalFile, c, s.certs.OpenOriginal); err != nil {
 		return nil, err
 	}
 	if c.Verified != nil {
-		x.VerifiedSHA256, x.VerifiedFile = hex.EncodeToString(c.Verified.SHA256[:]), c.ReferenceID+"/"+c.ReferenceID+".pdf"
+		x.VerifiedSHA256 = hex.EncodeToString(c.Verified.SHA256[:])
+	}
+	if c.Verified != nil && c.FilesEndedAt == nil {
+		x.VerifiedFile = c.ReferenceID + "/" + c.ReferenceID + ".pdf"
 		if err := pack(ctx, z, x.VerifiedFile, c, s.certs.OpenVerified); err != nil {
 			return nil, err
 		}

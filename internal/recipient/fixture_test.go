@@ -61,6 +61,7 @@ func open(t *testing.T, d *db.DB) *bench {
 		Recipient: func(ctx context.Context, tx *db.Tx, id int64, email string) (int64, error) {
 			return b.LookUpTx(ctx, tx, id, email)
 		},
+		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return b.EndedTx(ctx, tx, c) },
 		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return b.MovedTx(ctx, tx, c) },
 	})
 	// Without a ring the messages stay readable, for tests to read.

@@ -134,6 +134,16 @@ func (p *picture) matrix(w, h float64) [6]float64 {
 	}
 }
 
+// file is the PDF of the picture alone, which takes about size bytes.
+func (p *picture) file(size int64) (*bytes.Buffer, error) {
+	var file bytes.Buffer
+	file.Grow(int(size) + 16<<10)
+	if err := p.writeTo(&file); err != nil {
+		return nil, err
+	}
+	return &file, nil
+}
+
 // writeTo writes a PDF file of one page that shows the picture.
 func (p *picture) writeTo(out io.Writer) error {
 	w := pdf.NewWriter(out)

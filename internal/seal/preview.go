@@ -3,12 +3,8 @@ package seal
 import (
 	"bytes"
 	"context"
-	"errors"
-	"fmt"
-	"image/png"
+	"io"
 
-	"github.com/certvault/certvault/internal/pades"
-	"github.com/certvault/certvault/internal/pdf"
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
@@ -49,7 +45,7 @@ var previewed = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 // does not prove that the stamp would read there; where it does not, Seal takes
 // another. A *Refusal is one that Seal would give.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
-	j, err := s.lookAt(ctx, o, &stamp)
+	j, err := s.lookAt(ctx, o, stamp)
 	if err != nil {
 		return nil, err
 	}
@@ -115,38 +111,34 @@ func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Cand
 }
 
 // lookAt opens an original, an image as the page that would be made of it.
-func (s *Sealer) lookAt(ctx context.Context, o Original, stamp *Stamp) (*job, error) {
-	symbol, err := newSymbol(stamp.VerifyURL)
+func (s *Sealer) lookAt(ctx context.Context, o Original, stamp Stamp) (*job, error) {
+	j, err := s.newJob(o, stamp)
 	if err != nil {
 		return nil, err
 	}
-	j := &job{sealer: s, r: o.R, size: o.Size, name: o.Name, original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256}}
-	for _, shape := range []int{idBeside, idBelow} {
-		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
-		if err != nil {
-			return nil, err
-		}
-		j.figures = append(j.figures, fig)
+	if j.r, j.size, err = asPDF(ctx, o); err != nil {
+		return nil, err
 	}
-	if o.Type != PDF {
-		picture, err := newPicture(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		var file bytes.Buffer
-		if err := picture.writeTo(&file); err != nil {
-			return nil, err
-		}
-		j.r, j.size = bytes.NewReader(file.Bytes()), int64(file.Len())
-		if stamp.Placement.Mode == "" || stamp.Placement.Mode == Auto {
-			stamp.Placement.Mode = Strip
-		}
-	}
-	j.stamp = *stamp
 	if err := j.open(); err != nil {
 		return nil, err
 	}
 	return j, nil
+}
+
+// asPDF gives an original as it is, or the page that is made of an image.
+func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
+	if o.Type == PDF {
+		return o.R, o.Size, nil
+	}
+	page, err := newPicture(ctx, o)
+	if err != nil {
+		return nil, 0, err
+	}
+	file, err := page.file(o.Size)
+	if err != nil {
+		return nil, 0, err
+	}
+	return bytes.NewReader(file.Bytes()), int64(file.Len()), nil
 }
 
 // Picture draws a page of an original as it is, without a stamp.
@@ -154,31 +146,9 @@ func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, err
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
 	}
-	r, size := o.R, o.Size
-	if o.Type != PDF {
-		picture, err := newPicture(ctx, o)
-		if err != nil {
-			return nil, err
-		}
-		var file bytes.Buffer
-		if err := picture.writeTo(&file); err != nil {
-			return nil, err
-		}
-		r, size = bytes.NewReader(file.Bytes()), int64(file.Len())
-	}
-	drawn, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{Page: max(0, page-1), MaxSide: previewSide, Annotations: true})
+	r, size, err := asPDF(ctx, o)
 	if err != nil {
-		if errors.Is(err, pdfium.ErrPassword) {
-			return nil, pdfError(pdf.ErrPassword)
-		}
-		if lasting(ctx, err) {
-			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)
-		}
 		return nil, err
 	}
-	var b bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&b, drawn.Image); err != nil {
-		return nil, fmt.Errorf("encode PNG: %w", err)
-	}
-	return b.Bytes(), nil
+	return s.draw(ctx, r, size, pdfium.Request{Page: max(0, page-1), MaxSide: previewSide, Annotations: true})
 }

@@ -11,6 +11,7 @@ import (
 	"io"
 
 	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/pdf"
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
@@ -29,20 +30,9 @@ func New(r *pdfium.Renderer) *Sealer { return &Sealer{renderer: r} }
 // can never be sealed, and otherwise a passing fault: ctx ended, the original
 // cannot be read, or the renderer is out.
 func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, error) {
-	symbol, err := newSymbol(stamp.VerifyURL)
+	j, err := s.newJob(o, stamp)
 	if err != nil {
 		return nil, err
-	}
-	j := job{
-		sealer: s, stamp: stamp, r: o.R, size: o.Size, state: o.State, name: o.Name,
-		original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256, ReferenceID: stamp.ReferenceID},
-	}
-	for _, shape := range []int{idBeside, idBelow} {
-		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
-		if err != nil {
-			return nil, err
-		}
-		j.figures = append(j.figures, fig)
 	}
 	if o.Type != PDF {
 		return j.image(ctx, o)
@@ -54,18 +44,41 @@ func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, 
 	return v, continueDigest(v, o)
 }
 
+// newJob draws what the stamp shows. That of an image stands in a strip unless another place is
+// wanted.
+func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
+	symbol, err := newSymbol(stamp.VerifyURL)
+	if err != nil {
+		return nil, err
+	}
+	j := &job{
+		sealer: s, stamp: stamp, r: o.R, size: o.Size, state: o.State, name: o.Name,
+		original: pades.Original{Form: pades.Prefix, Length: o.Size, SHA256: o.SHA256, ReferenceID: stamp.ReferenceID},
+	}
+	for _, shape := range []int{idBeside, idBelow} {
+		fig, err := newFigure(symbol, stamp.ReferenceID, shape)
+		if err != nil {
+			return nil, err
+		}
+		j.figures = append(j.figures, fig)
+	}
+	if o.Type != PDF {
+		j.original.Form, j.state = pades.Source, nil
+		if stamp.Placement.Mode == "" || stamp.Placement.Mode == Auto {
+			j.stamp.Placement.Mode = Strip
+		}
+	}
+	return j, nil
+}
+
 // manyPixels is the size from which an image is not drawn again to read the strip below it.
 const manyPixels = 8_000_000
 
-// image makes a page of an image and stamps that, in a strip unless another place is wanted.
+// image makes a page of an image and stamps that.
 func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 	page, err := newPicture(ctx, o)
 	if err != nil {
 		return nil, err
-	}
-	j.original.Form, j.state = pades.Source, nil
-	if j.stamp.Placement.Mode == "" || j.stamp.Placement.Mode == Auto {
-		j.stamp.Placement.Mode = Strip
 	}
 	if page.width*page.height > manyPixels && j.stamp.Placement.Mode == Strip {
 		// The strip is the same below any image on such a page, and clipped from it: read it
@@ -82,9 +95,8 @@ func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 
 // runOn stamps the page of a picture, which takes about size bytes; the verified PDF is whole.
 func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, error) {
-	var file bytes.Buffer
-	file.Grow(int(size) + 16<<10)
-	if err := page.writeTo(&file); err != nil {
+	file, err := page.file(size)
+	if err != nil {
 		return nil, err
 	}
 	j.r, j.size = bytes.NewReader(file.Bytes()), int64(file.Len())
@@ -92,7 +104,7 @@ func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, 
 	if err != nil {
 		return nil, err
 	}
-	if _, err := io.Copy(&file, v.Body); err != nil {
+	if _, err := io.Copy(file, v.Body); err != nil {
 		return nil, fmt.Errorf("join verified PDF: %w", err)
 	}
 	v.Notices = append(imageNotices(page.trailing), v.Notices...)
@@ -131,7 +143,15 @@ func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, er
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
 	}
-	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, pdfium.Request{MaxSide: pictureSide, Annotations: true})
+	return s.draw(ctx, r, size, pdfium.Request{MaxSide: pictureSide, Annotations: true})
+}
+
+// draw gives a page of a PDF as PNG.
+func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfium.Request) ([]byte, error) {
+	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, want)
+	if errors.Is(err, pdfium.ErrPassword) {
+		return nil, pdfError(pdf.ErrPassword)
+	}
 	if err != nil {
 		if lasting(ctx, err) {
 			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)

@@ -100,6 +100,21 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
+		// Files that have ended are told as what is missing, in words of their own.
+		if err := v.d.Tx(t.Context(), func(tx *db.Tx) error {
+			_, err := tx.ExecContext(t.Context(), `UPDATE certificates SET files_ended_at = 1, original_key = '', tail_key = '' WHERE uuid = $1`, id)
+			return err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/business/certificates/", "/business/certificate-vault/"} {
+			if a := v.get(path + id + "/download"); a.Status != http.StatusNotFound || !strings.Contains(string(a.Body), "The files of this certificate have ended") {
+				t.Errorf("%s: %d %s", path, a.Status, a.Body)
+			}
+		}
+		if again := view(id); !reflect.DeepEqual(again, revoked) {
+			t.Errorf("the record became %v", again)
+		}
 		list := v.get("/business/certificates").json(t)["data"].([]any)
 		if len(list) != 2 || !reflect.DeepEqual(list[1], any(revoked)) {
 			t.Errorf("the list has %v, the view %v", list, revoked)

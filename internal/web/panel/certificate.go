@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -159,6 +160,9 @@ func (*certificatePage) CheckName(name string) string { return checkNames[name] 
 // Original and Verified are the digests of both files.
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 
+// HasFile tells whether there is a verified PDF.
+func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesEndedAt == nil }
+
 // Verified is the digest of the verified PDF.
 func (c *certificatePage) Verified() string {
 	if c.C.Verified == nil {
@@ -206,7 +210,7 @@ func (p *Panel) certificate(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if page.C.Status == cert.Processing {
 		w.Header().Set("Refresh", "5")
 	}
-	if r.URL.Query().Get("signature") != "" && page.C.Verified != nil {
+	if r.URL.Query().Get("signature") != "" && page.HasFile() {
 		if page.Signature, err = p.Certs.Signature(r.Context(), page.C); err != nil {
 			p.Log.ErrorContext(r.Context(), "the signature of a certificate could not be read", slog.String("certificate", page.C.UUID), slog.Any("error", err))
 			page.Unread = "The file could not be read now. That says nothing about the signature."
@@ -320,6 +324,11 @@ func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 type file struct{ mediaType, tag, name string }
 
 func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {
+	if errors.Is(err, cert.ErrFilesEnded) {
+		// The page says what the interface has no status for (RFC 9110, 15.5.11).
+		w.Header().Set("Cache-Control", "no-store")
+		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: cert.ErrFilesEnded.Message, RequestID: web.RequestID(r)})
+	}
 	if err != nil {
 		return err
 	}

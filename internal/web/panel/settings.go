@@ -30,7 +30,7 @@ type settingsTab struct{ Path, Label string }
 
 var settingsTabs = []settingsTab{
 	{"settings", "Institution"}, {"settings/public", "What the public sees"}, {"settings/mail", "Mail"},
-	{"settings/stamps", "QR code and files"}, {"settings/keys", "Signing key"},
+	{"settings/stamps", "QR code and files"}, {"settings/retention", "Retention"}, {"settings/keys", "Signing key"},
 }
 
 // settingsPage is what all of them show.

@@ -24,6 +24,8 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "POST /panel/{institution}/settings/mail/test", may: account.MayManageSettings, handler: p.tryWords},
 		{pattern: "GET /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.stampSettings},
 		{pattern: "POST /panel/{institution}/settings/stamps", may: account.MayManageSettings, handler: p.setStamps},
+		{pattern: "GET /panel/{institution}/settings/retention", may: account.MayManageSettings, handler: p.keepSettings},
+		{pattern: "POST /panel/{institution}/settings/retention", may: account.MayManageSettings, handler: p.setKeep},
 		{pattern: "GET /panel/{institution}/settings/keys", may: account.MayManageSettings, handler: p.keySettings},
 		{pattern: "GET /panel/{institution}/settings/keys/rotate", may: account.MayManageKeys, handler: p.askRotateKey, recent: true},
 		{pattern: "POST /panel/{institution}/settings/keys/rotate", may: account.MayManageKeys, handler: p.rotateKey, recent: true},

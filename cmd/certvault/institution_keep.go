@@ -1,0 +1,76 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/app"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/recipient"
+)
+
+// keepFlags say for how long an institution keeps what need not stay.
+type keepFlags struct {
+	KeepFailed  *int `help:"Days that failed certificates are kept, 30 to 3653; 0 is for ever."           placeholder:"DAYS"`
+	KeepRevoked *int `help:"Days that files of revoked certificates are kept, likewise."                  placeholder:"DAYS"`
+	KeepMail    *int `help:"Days that addresses of mail and webhook events are kept, likewise."           placeholder:"DAYS"`
+	Yes         bool `help:"Let end what is over by the new number of days; without it, that is told alone."`
+}
+
+// set changes what is given, and tells how all of it stands then.
+func (k *keepFlags) set(ctx context.Context, base *app.Base, id int64) (account.Keep, error) {
+	was, err := base.Accounts.Keep(ctx, id)
+	if err != nil {
+		return was, err
+	}
+	now := was
+	set(&now.Failed, k.KeepFailed)
+	set(&now.Revoked, k.KeepRevoked)
+	set(&now.Mail, k.KeepMail)
+	if now == was {
+		return was, nil
+	}
+	if err := now.Check(); err != nil {
+		return was, err
+	}
+	if !k.Yes {
+		if err := k.ask(ctx, base, id, now); err != nil {
+			return was, err
+		}
+	}
+	return now, base.Accounts.SetKeep(ctx, id, now)
+}
+
+// ask refuses what would remove something, and says how much.
+func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.Keep) error {
+	at := time.Now()
+	failed, revoked, err := cert.Over(ctx, base.DB, at, id, k)
+	if err != nil {
+		return err
+	}
+	mails, events, err := recipient.Over(ctx, base.DB, at, id, k.Mail)
+	if err != nil {
+		return err
+	}
+	if failed+revoked+mails+events == 0 {
+		return nil
+	}
+	return fault.New(fault.Conflict, fmt.Sprintf(
+		"This would remove for good: %d failed certificates, the files of %d revoked ones, the addresses of %d mails and %d webhook events. Add --yes to do so.",
+		failed, revoked, mails, events))
+}
+
+// sayKeep tells people for how long what is kept.
+func sayKeep(w io.Writer, k account.Keep) {
+	days := func(n int) string {
+		if n == 0 {
+			return "for ever"
+		}
+		return fmt.Sprintf("%d days", n)
+	}
+	_, _ = fmt.Fprintf(w, "Kept: failed certificates %s; files of revoked ones %s; addresses of mail and events %s.\n", days(k.Failed), days(k.Revoked), days(k.Mail))
+}

@@ -1,0 +1,108 @@
+package account
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// MinKeep and MaxKeep bound for how many days something is kept that does not stay
+// for ever: long enough to find a mistake out, and what ten years are at most.
+const (
+	MinKeep = 30
+	MaxKeep = 3653
+)
+
+// Keep is for how many days an institution keeps what need not stay; 0 is for ever.
+type Keep struct {
+	// Failed is about certificates that failed and were never made, from their last
+	// try.
+	Failed int `json:"keep_failed"`
+	// Revoked is about the files of revoked certificates, from the revocation. That
+	// they were revoked stays.
+	Revoked int `json:"keep_revoked"`
+	// Mail is about who was written to, and names and addresses in what servers were
+	// told.
+	Mail int `json:"keep_mail"`
+}
+
+// Keep gives for how long an institution keeps what.
+func (s *Service) Keep(ctx context.Context, id int64) (Keep, error) { return keep(ctx, s.db, id) }
+
+func keep(ctx context.Context, q db.Queryer, id int64) (k Keep, err error) {
+	err = q.QueryRowContext(ctx, `SELECT keep_failed, keep_revoked, keep_mail FROM institutions WHERE id = $1`, id).Scan(&k.Failed, &k.Revoked, &k.Mail)
+	if errors.Is(err, sql.ErrNoRows) {
+		return k, errNoInstitution
+	}
+	if err != nil {
+		return k, fmt.Errorf("reading for how long is kept: %w", err)
+	}
+	return k, nil
+}
+
+// Check says what is wrong with it.
+func (k Keep) Check() error {
+	var bad fault.Fields
+	for _, f := range []struct {
+		name string
+		days int
+	}{{"keep_failed", k.Failed}, {"keep_revoked", k.Revoked}, {"keep_mail", k.Mail}} {
+		if f.days != 0 && (f.days < MinKeep || f.days > MaxKeep) {
+			bad.Add(f.name, fmt.Sprintf("The number of days must be from %d to %d, or 0 for ever.", MinKeep, MaxKeep))
+		}
+	}
+	return bad.Err()
+}
+
+// Kept is an institution that does not keep everything for ever.
+type Kept struct {
+	ID int64
+	Keep
+}
+
+// Keeping gives the institutions that do not keep everything for ever.
+func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
+	rows, err := q.QueryContext(ctx, `
+		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)
+	if err != nil {
+		return nil, fmt.Errorf("reading for how long is kept: %w", err)
+	}
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (k Kept, err error) {
+		err = rows.Scan(&k.ID, &k.Failed, &k.Revoked, &k.Mail)
+		return k, err
+	}); err != nil {
+		return nil, fmt.Errorf("reading for how long is kept: %w", err)
+	}
+	return list, nil
+}
+
+// SetKeep changes for how long an institution keeps what. What is over by then ends
+// with the next sweep.
+func (s *Service) SetKeep(ctx context.Context, id int64, k Keep) error {
+	if err := k.Check(); err != nil {
+		return err
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		was, err := keep(ctx, tx, id)
+		if err != nil || was == k {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET keep_failed = $1, keep_revoked = $2, keep_mail = $3 WHERE id = $4`,
+			k.Failed, k.Revoked, k.Mail, id); err != nil {
+			return err
+		}
+		changes, err := audit.Changes(was, k)
+		if err != nil {
+			return err
+		}
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
+	}); err != nil {
+		return fmt.Errorf("changing for how long is kept: %w", err)
+	}
+	return nil
+}

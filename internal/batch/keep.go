@@ -1,0 +1,26 @@
+package batch
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// EndedTx keeps in mind, of an entry whose certificate failed and is about to be
+// removed, that it failed: the batch goes on to have the numbers that it had. It is
+// what cert.Config.Ended is told by.
+func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	if c.BatchID == "" {
+		return nil
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE batch_entries SET status = $1, certificate_id = NULL, error_code = 'ended', error = $2, done_at = $3
+		WHERE batch_id = (SELECT id FROM batches WHERE uuid = $4) AND certificate_id = $5`,
+		string(cert.Failed), "The certificate failed, and its record was removed since the institution keeps those for a time only.",
+		db.Micros(c.UpdatedAt), c.BatchID, c.ID); err != nil {
+		return fmt.Errorf("noting the end of a batch's certificate: %w", err)
+	}
+	return nil
+}

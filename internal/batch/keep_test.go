@@ -1,0 +1,50 @@
+package batch
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+)
+
+// A batch goes on to have the numbers that it had, whatever ends of it.
+func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		b := v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Person", 5)...))
+		v.expandAll()
+		_, entries := v.get(v.inst, b.UUID)
+		failing := []string{entries[1].ReferenceID, entries[2].ReferenceID}
+		v.sealer.refuse = func(id string) bool { return slices.Contains(failing, id) }
+		v.process("all are sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
+		was, _ := v.get(v.inst, b.UUID)
+		if err := account.New(d, v.clock.Now).SetKeep(ctx, v.inst.ID, account.Keep{Failed: 30}); err != nil {
+			t.Fatal(err)
+		}
+		v.clock.Advance(31 * 24 * time.Hour)
+		if err := v.certs.SweepKept(ctx); err != nil {
+			t.Fatal(err)
+		}
+		got, entries := v.get(v.inst, b.UUID)
+		if !got.CompletedAt.Equal(*was.CompletedAt) || got.Approved != was.Approved || got.sum() != got.Total || got.Failed != 2 || got.Status() != CompletedWithErrors {
+			t.Errorf("%+v became %+v", was, got)
+		}
+		for _, i := range []int{1, 2} {
+			if e := entries[i]; e.Status != "failed" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "ended" || e.Error == "" {
+				t.Errorf("entry %d is %+v", i, e)
+			}
+		}
+		if entries[0].UUID == "" || entries[0].Status != "approved" {
+			t.Errorf("another entry is %+v", entries[0])
+		}
+		// What is left in the batch is what is retried.
+		if n := one[int](v, `SELECT count(*) FROM certificates WHERE batch_id = $1`, b.UUID); n != 3 {
+			t.Errorf("%d certificates are left", n)
+		}
+	})
+}

@@ -1,0 +1,144 @@
+package recipient
+
+import (
+	"context"
+	"database/sql"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+const (
+	// endBatch bounds how many notices one transaction looks at, and endRounds how
+	// many transactions one sweep has for an institution.
+	endBatch  = 500
+	endRounds = 20
+)
+
+// EndedTx takes off a certificate that is about to be removed what there is of it
+// here. It is what cert.Config.Ended is told by.
+func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	for _, table := range []string{"notices", "shares", "corrections"} {
+		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE certificate_id = $1`, c.ID); err != nil {
+			return fmt.Errorf("removing the %s of a certificate: %w", table, err)
+		}
+	}
+	return nil
+}
+
+// SweepKept ends who was written to, and names and addresses in what servers were
+// told, where an institution keeps them for a time only and it is over. What is sent
+// does not change, nor do links that were mailed.
+func (s *Service) SweepKept(ctx context.Context) error {
+	list, err := account.Keeping(ctx, s.db)
+	if err != nil {
+		return err
+	}
+	for _, k := range list {
+		if k.Mail == 0 {
+			continue
+		}
+		for range endRounds {
+			more, err := s.endTexts(ctx, k)
+			if err != nil {
+				return fmt.Errorf("ending the texts of mail: %w", err)
+			}
+			if !more {
+				break
+			}
+		}
+	}
+	return nil
+}
+
+// endTexts ends some, and tells whether there may be more.
+func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err error) {
+	before := since(s.now(), k.Mail)
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		notices, moreNotices, err := s.endNoticesTx(ctx, tx, k.ID, before)
+		if err != nil {
+			return err
+		}
+		events, moreEvents, err := s.certs.EndTextsTx(ctx, tx, k.ID, before)
+		if err != nil {
+			return err
+		}
+		more = moreNotices || moreEvents
+		if notices+events == 0 {
+			return nil
+		}
+		return audit.RecordTx(audit.With(ctx, audit.Itself), tx, audit.Entry{
+			InstitutionID: k.ID, At: s.now(), Action: audit.MailEnded, Detail: audit.Detail{"days": k.Mail, "mails": notices, "events": events},
+		})
+	})
+	return more, err
+}
+
+// since is the moment before which something is over.
+func since(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) }
+
+// endNoticesTx ends the addresses of notices from before a time, in the order in
+// which they were made, and goes on where it was before.
+func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT id, status, updated_at FROM notices WHERE id > (SELECT ended_notice FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`,
+		institutionID, endBatch)
+	if err != nil {
+		return 0, false, fmt.Errorf("reading notices: %w", err)
+	}
+	type notice struct {
+		id, updated int64
+		status      Status
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (one notice, err error) {
+		err = rows.Scan(&one.id, &one.status, &one.updated)
+		return one, err
+	})
+	if err != nil {
+		return 0, false, fmt.Errorf("reading notices: %w", err)
+	}
+	var place int64
+	for _, one := range list {
+		if one.updated >= db.Micros(before) || one.status == Waiting || one.status == Queued {
+			break
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE notices SET email = '', email_folded = '', error = NULL WHERE id = $1`, one.id); err != nil {
+			return 0, false, fmt.Errorf("ending the address of a notice: %w", err)
+		}
+		place = one.id
+		n++
+	}
+	if place == 0 {
+		return 0, false, nil
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_notice = $1 WHERE id = $2 AND ended_notice < $1`, place, institutionID); err != nil {
+		return 0, false, fmt.Errorf("noting how far addresses have ended: %w", err)
+	}
+	return n, n == endBatch, nil
+}
+
+// Over counts what would end at a time if an institution kept it for so many days:
+// mails whose receiver is known, and events that tell names and addresses.
+func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, days int) (mails, events int, err error) {
+	if days == 0 {
+		return 0, 0, nil
+	}
+	before := since(at, days)
+	if err := q.QueryRowContext(ctx, `
+		SELECT count(*) FROM notices WHERE id > (SELECT ended_notice FROM institutions WHERE id = $1) AND institution_id = $1
+			AND updated_at < $2 AND status NOT IN ('waiting', 'queued')`, institutionID, db.Micros(before)).Scan(&mails); err != nil {
+		return 0, 0, fmt.Errorf("counting mails: %w", err)
+	}
+	events, err = webhook.OldTexts(ctx, q, institutionID, before)
+	return mails, events, err
+}
+
+// Over counts what would end now if an institution kept it for so many days.
+func (s *Service) Over(ctx context.Context, institutionID int64, days int) (mails, events int, err error) {
+	return Over(ctx, s.db, s.now(), institutionID, days)
+}

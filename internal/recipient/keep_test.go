@@ -1,0 +1,195 @@
+package recipient
+
+import (
+	"archive/zip"
+	"bytes"
+	"database/sql"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/mail"
+)
+
+// told gives what the events of all certificates hold.
+func (b *bench) told() (list []string) {
+	b.t.Helper()
+	rows, err := b.d.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (s string, err error) {
+		err = rows.Scan(&s)
+		return s, err
+	}); err != nil {
+		b.t.Fatal(err)
+	}
+	return list
+}
+
+func (b *bench) emails(c *cert.Certificate) (list []string) {
+	b.t.Helper()
+	notices, err := b.Notices(b.t.Context(), c)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	for _, n := range notices {
+		list = append(list, n.Email)
+	}
+	return list
+}
+
+func TestAddressesOfMailEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		other := b.institution("OTH")
+		old, theirs := b.upload(titled("old")), b.upload(titled("theirs"), of(other))
+		b.approve(old, theirs)
+		for _, m := range b.mails() {
+			b.end(m.uuid, mail.Sent, "")
+		}
+		link := b.link(0)
+		b.advance(31 * 24 * time.Hour)
+		young := b.upload(titled("young"))
+		b.approve(young)
+		if mails, events, err := b.Over(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
+			t.Errorf("%d mails and %d events are over, %v", mails, events, err)
+		}
+		sweep := func() {
+			t.Helper()
+			if err := b.SweepKept(ctx); err != nil {
+				t.Fatal(err)
+			}
+		}
+		sweep()
+		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
+			t.Fatalf("unasked: %v", got)
+		}
+		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Mail: 30}); err != nil {
+			t.Fatal(err)
+		}
+		sweep()
+		if got := b.emails(old); !slices.Equal(got, []string{""}) {
+			t.Errorf("the old one went to %v", got)
+		}
+		for _, c := range []*cert.Certificate{young, theirs} {
+			if got := b.emails(c); !slices.Equal(got, []string{"ada@example.org"}) {
+				t.Errorf("%s went to %v", c.Title, got)
+			}
+		}
+		for _, e := range b.told() {
+			keeps := !strings.Contains(e, `"certificate_title":"old"`)
+			if strings.Contains(e, "ada@example.org") != keeps || strings.Contains(e, "Ada Obi") != keeps {
+				t.Errorf("an event tells %s", e)
+			}
+		}
+		// The history, the record and the link that was mailed stay as they were.
+		history, err := b.certs.History(ctx, old)
+		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
+			t.Errorf("%+v, %v", history, err)
+		}
+		if l, err := b.MailLink(ctx, link); err != nil || len(l.Certificates) != 1 {
+			t.Errorf("the link shows %+v, %v", l, err)
+		}
+		count := func() int {
+			list, _, err := audit.New(d).List(ctx, b.inst.ID, audit.Filter{Action: string(audit.MailEnded)}, "", 10)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return len(list)
+		}
+		if n := count(); n != 1 {
+			t.Errorf("%d entries", n)
+		}
+		// Again there is nothing to do; what waits for its mail is let alone.
+		sweep()
+		b.advance(31 * 24 * time.Hour)
+		sweep()
+		if n := count(); n != 2 || !slices.Equal(b.emails(young), []string{"ada@example.org"}) {
+			t.Errorf("%d entries, %v", n, b.emails(young))
+		}
+		b.end(b.mails()[2].uuid, mail.Failed, "550 no such mailbox")
+		b.advance(31 * 24 * time.Hour)
+		sweep()
+		if got := b.emails(young); !slices.Equal(got, []string{""}) {
+			t.Errorf("the young one went to %v", got)
+		}
+	})
+}
+
+// More than one transaction's worth ends in one sweep.
+func TestManyAddressesEnd(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		c := b.upload()
+		b.approve(c)
+		b.exec(`UPDATE notices SET status = 'sent'`)
+		for occasion := 2; occasion <= endBatch+5; occasion++ {
+			b.exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
+				SELECT certificate_id, $1, institution_id, reason, email, email_folded, status, created_at, updated_at FROM notices WHERE occasion = 1`, occasion)
+		}
+		if err := b.accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
+			t.Fatal(err)
+		}
+		b.advance(31 * 24 * time.Hour)
+		if err := b.SweepKept(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		var n int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM notices WHERE email <> ''`).Scan(&n); err != nil || n != 0 {
+			t.Errorf("%d are left, %v", n, err)
+		}
+	})
+}
+
+// A person's export says that files have ended, and has the rest.
+func TestExportWithoutEndedFiles(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		id := b.user("ada@example.org", true)
+		c, other := b.upload(titled("ended")), b.upload(titled("other"))
+		b.approve(c, other)
+		b.store(c, "the original", " and a tail")
+		b.store(other, "the original", " and a tail")
+		if _, err := b.certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
+			t.Fatal(err)
+		}
+		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
+			t.Fatal(err)
+		}
+		b.advance(31 * 24 * time.Hour)
+		if err := b.certs.SweepKept(ctx); err != nil {
+			t.Fatal(err)
+		}
+		e, err := b.Export(ctx, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var out bytes.Buffer
+		if err := e.Write(ctx, &out); err != nil {
+			t.Fatal(err)
+		}
+		z, err := zip.NewReader(bytes.NewReader(out.Bytes()), int64(out.Len()))
+		if err != nil || len(z.File) != 3 {
+			t.Fatal(z, err)
+		}
+		f, err := z.Open("export.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if about := readAll(t, f); strings.Count(about, `"files_ended_at"`) != 1 || !strings.Contains(about, c.ReferenceID) {
+			t.Errorf("export.json says %s", about)
+		}
+	})
+}

@@ -1,0 +1,103 @@
+package webhook
+
+import (
+	"context"
+	"database/sql"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// endBatch bounds how many events one transaction looks at.
+const endBatch = 500
+
+// ForgetTx removes the events of a certificate that is about to be removed, with
+// their deliveries.
+func (*Service) ForgetTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+	const events = `(SELECT id FROM webhook_events WHERE certificate_id = $1)`
+	for _, statement := range []string{
+		`DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT id FROM webhook_deliveries WHERE event_id IN ` + events + `)`,
+		`DELETE FROM webhook_deliveries WHERE event_id IN ` + events,
+		`DELETE FROM webhook_events WHERE certificate_id = $1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, certificateID); err != nil {
+			return fmt.Errorf("removing the events of a certificate: %w", err)
+		}
+	}
+	return nil
+}
+
+// oldEvent is an event whose text is to end.
+type oldEvent struct {
+	id, occurred int64
+	test         bool
+	text         []byte
+}
+
+// EndTextsTx takes names and addresses out of what an institution's events told, for
+// events from before a time, in the order in which they happened. It goes on where
+// it was before, and tells how many ended and whether there may be more. The events
+// themselves stay: they are their certificates' history. Deliveries have bodies of
+// their own, which end with their log.
+func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+	list, err := oldEventsTx(ctx, tx, institutionID)
+	if err != nil {
+		return 0, false, fmt.Errorf("reading events: %w", err)
+	}
+	var place int64
+	for _, e := range list {
+		if e.occurred >= db.Micros(before) {
+			break
+		}
+		place = e.id
+		if e.test {
+			continue
+		}
+		var p payload
+		if err := json.Unmarshal(e.text, &p); err != nil {
+			return 0, false, fmt.Errorf("reading an event: %w", err)
+		}
+		p.ApplicantEmail, p.FullName = "", ""
+		text, err := json.Marshal(p)
+		if err != nil {
+			return 0, false, fmt.Errorf("writing an event: %w", err)
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE webhook_events SET payload = $1 WHERE id = $2`, string(text), e.id); err != nil {
+			return 0, false, fmt.Errorf("ending the text of an event: %w", err)
+		}
+		n++
+	}
+	if place == 0 {
+		return 0, false, nil
+	}
+	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_event = $1 WHERE id = $2 AND ended_event < $1`, place, institutionID); err != nil {
+		return 0, false, fmt.Errorf("noting how far texts have ended: %w", err)
+	}
+	return n, len(list) == endBatch && place == list[endBatch-1].id, nil
+}
+
+func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) ([]oldEvent, error) {
+	rows, err := tx.QueryContext(ctx, `
+		SELECT id, occurred_at, certificate_id IS NULL, payload FROM webhook_events
+		WHERE id > (SELECT ended_event FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`, institutionID, endBatch)
+	if err != nil {
+		return nil, err
+	}
+	return db.Collect(rows, func(rows *sql.Rows) (e oldEvent, err error) {
+		err = rows.Scan(&e.id, &e.occurred, &e.test, &e.text)
+		return e, err
+	})
+}
+
+// OldTexts counts the events of an institution from before a time that still tell
+// names and addresses.
+func OldTexts(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
+	if err := q.QueryRowContext(ctx, `
+		SELECT count(*) FROM webhook_events WHERE id > (SELECT ended_event FROM institutions WHERE id = $1)
+			AND institution_id = $1 AND certificate_id IS NOT NULL AND occurred_at < $2`, institutionID, db.Micros(before)).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting events: %w", err)
+	}
+	return n, nil
+}

@@ -1,0 +1,184 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/emersion/go-smtp"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+// mailServer takes mail for all but those who are unknown to it.
+type mailServer struct {
+	unknown string
+
+	mu  sync.Mutex
+	got map[string]string // the envelope's sender, by recipient
+}
+
+func (m *mailServer) NewSession(*smtp.Conn) (smtp.Session, error) {
+	return &mailSession{server: m}, nil
+}
+
+// from is the sender to whom a failed delivery would be reported.
+func (m *mailServer) from(to string) string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.got[to]
+}
+
+type mailSession struct {
+	server   *mailServer
+	from, to string
+}
+
+func (s *mailSession) Mail(from string, _ *smtp.MailOptions) error {
+	s.from = from
+	return nil
+}
+
+func (s *mailSession) Rcpt(to string, _ *smtp.RcptOptions) error {
+	if s.to = to; to == s.server.unknown {
+		return &smtp.SMTPError{Code: 550, EnhancedCode: smtp.EnhancedCode{5, 1, 1}, Message: "no mailbox of this name"}
+	}
+	return nil
+}
+
+func (s *mailSession) Data(r io.Reader) error {
+	if _, err := io.Copy(io.Discard, r); err != nil {
+		return err
+	}
+	s.server.mu.Lock()
+	defer s.server.mu.Unlock()
+	s.server.got[s.to] = s.from
+	return nil
+}
+
+func (s *mailSession) Reset()        {}
+func (s *mailSession) Logout() error { return nil }
+
+// report is a failed delivery as Exim reports it to the envelope's sender
+// (RFC 3464), which differs in its order and its words from Postfix.
+const report = `Received: from Debian-exim by mx.example.org with local (Exim 4.98)
+	id 1vMabc-000000001AB-0Abc
+	for %[1]s;
+	Sat, 21 Nov 2026 10:00:00 +0000
+X-Failed-Recipients: %[2]s
+Auto-Submitted: auto-replied
+From: Mail Delivery System <Mailer-Daemon@mx.example.org>
+To: %[1]s
+Content-Type: multipart/report; report-type=delivery-status; boundary=1795255200-eximdsn-1804289383
+MIME-Version: 1.0
+Subject: Mail delivery failed: returning message to sender
+
+--1795255200-eximdsn-1804289383
+Content-type: text/plain; charset=us-ascii
+
+This message was created automatically by mail delivery software.
+
+--1795255200-eximdsn-1804289383
+Content-type: message/delivery-status
+
+Reporting-MTA: dns; mx.example.org
+
+Action: failed
+Final-Recipient: rfc822;%[2]s
+Status: 5.2.2
+Remote-MTA: dns; mail.example.org
+Diagnostic-Code: smtp; 552 5.2.2 no space is left
+
+--1795255200-eximdsn-1804289383
+Content-type: text/rfc822-headers
+
+From: Northwind University <no-reply@vault.example>
+
+--1795255200-eximdsn-1804289383--
+`
+
+// TestMailThatDoesNotArrive sends through a mail server that refuses one address
+// at once, and reports about another later: the institution reads of both.
+func TestMailThatDoesNotArrive(t *testing.T) {
+	t.Parallel()
+	server := &mailServer{unknown: "nobody.here@example.org", got: map[string]string{}}
+	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := smtp.NewServer(server)
+	x.Domain, x.ErrorLog = "mx.example.org", slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+	t.Cleanup(func() { _ = x.Close() })
+	go func() { _ = x.Serve(l) }()
+
+	each(t, func(t *testing.T, database string) {
+		const secret = "0123456789abcdefgh"
+		f := start(t, database, "--smtp", "smtp://"+l.Addr().String()+"?tls=off", "--mail-from", "no-reply@vault.example",
+			"--bounce-domain", "bounces.vault.example", "--bounce-token", secret)
+		session, err := f.SignIn(t.Context(), "owner@nwu.example", vault.OwnerPassword)
+		if err != nil {
+			t.Fatal(err)
+		}
+		detail := func(uuid string) string {
+			r, err := f.client.Request(t.Context(), http.MethodGet, "/panel/northwind-university/certificates/"+uuid, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Del("Authorization")
+			r.AddCookie(&http.Cookie{Name: vault.SessionCookie, Value: session})
+			a, err := f.client.Send(r)
+			if err != nil || a.Status != http.StatusOK {
+				t.Fatalf("the certificate's page: %+v, %v", a, err)
+			}
+			return string(a.Body)
+		}
+
+		refused := f.upload(t, form("Nobody Here"))
+		eventually(t, singleTime+approvalTime, "the refusal is shown", func() bool {
+			page := detail(refused.UUID)
+			return strings.Contains(page, "Did not arrive") && strings.Contains(page, "there is no such mailbox (550 5.1.1)")
+		})
+
+		// Each database has an address of its own, since the server is one.
+		name := map[bool]string{true: "Late Lite", false: "Late Gres"}[database == ""]
+		late := f.upload(t, form(name))
+		eventually(t, singleTime+approvalTime, "it is sent", func() bool { return server.from(mailbox(name)) != "" && strings.Contains(detail(late.UUID), "Sent") })
+		from := server.from(mailbox(name))
+		if !strings.HasPrefix(from, "bounce+") || !strings.HasSuffix(from, "@bounces.vault.example") {
+			t.Fatalf("failed deliveries are reported to %s", from)
+		}
+		hand := func(from string) int {
+			r, err := f.client.Request(t.Context(), http.MethodPost, "/hooks/bounce", strings.NewReader(strings.ReplaceAll(fmt.Sprintf(report, from, mailbox(name)), "\n", "\r\n")))
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Authorization", "Bearer "+secret)
+			r.Header.Set("Content-Type", "message/rfc822")
+			a, err := f.client.Send(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return a.Status
+		}
+		forged := strings.Replace(from, "@", "0@", 1)
+		if status := hand(forged); status != http.StatusUnprocessableEntity {
+			t.Errorf("a report about a message that was never sent: %d", status)
+		}
+		if strings.Contains(detail(late.UUID), "Did not arrive") {
+			t.Error("a forged report was believed")
+		}
+		if status := hand(from); status/100 != 2 {
+			t.Errorf("the report: %d", status)
+		}
+		if page := detail(late.UUID); !strings.Contains(page, "Did not arrive") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
+			t.Errorf("the page does not tell of it: %s", page)
+		}
+	})
+}
