@@ -1,11 +1,13 @@
 package identity
 
 import (
+	"bytes"
 	"context"
 	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -56,6 +58,11 @@ func (h *holder) WebAuthnDisplayName() string { return h.Name }
 
 // WebAuthnCredentials are the passkeys of a person.
 func (h *holder) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
+
+// has tells whether the person has a passkey of this id.
+func (h *holder) has(id []byte) bool {
+	return slices.ContainsFunc(h.credentials, func(c webauthn.Credential) bool { return bytes.Equal(c.ID, id) })
+}
 
 // HasPasskeys tells whether browsers have passkeys for this vault: it needs a name.
 func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
@@ -115,6 +122,9 @@ func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (
 func (s *Service) SignInByPasskey(ctx context.Context, secret string, response []byte, from Origin) (*Entry, error) {
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {
+		if h != nil {
+			s.refused(ctx, h.ID, string(ByPasskey))
+		}
 		return nil, err
 	}
 	var e *Entry
@@ -125,6 +135,9 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 		e, err = s.enterTx(ctx, tx, h.Person, ByPasskey, false, from)
 		return err
 	})
+	if errors.Is(err, ErrPasskey) {
+		s.refused(ctx, h.ID, string(ByPasskey))
+	}
 	return e, err
 }
 
@@ -145,7 +158,9 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 	})
 }
 
-// checkPasskey checks an authenticator's answer (WebAuthn, 7.2).
+// checkPasskey checks an authenticator's answer (WebAuthn, 7.2). Of one that is
+// refused it gives whose it claims to be, when it names a passkey that they have: no
+// stranger knows its id.
 func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
 	if s.passkeys == nil {
 		return nil, nil, errNoPasskeys
@@ -168,10 +183,13 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 		return h, err
 	}, state, parsed)
 	if err != nil {
-		return nil, nil, refused(err)
+		if h == nil || !h.has(parsed.RawID) {
+			h = nil
+		}
+		return h, nil, refused(err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return nil, nil, refused(errors.New("its count of signatures went back: it may have been copied"))
+		return h, nil, refused(errors.New("its count of signatures went back: it may have been copied"))
 	}
 	return h, credential, nil
 }

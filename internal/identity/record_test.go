@@ -68,3 +68,50 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		}
 	})
 }
+
+// A passkey that is refused is in the log of its member's institution too, once for
+// each answer, when the answer names a passkey that they have; what a stranger makes
+// up is not.
+func TestFailedPasskeysAreRecorded(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		inst, err := account.New(d, b.now).CreateInstitution(t.Context(), account.NewInstitution{
+			Name: "First", Prefix: "FST", OwnerEmail: address, OwnerName: "Ada", OwnerPassword: password,
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		e, err := b.SignIn(t.Context(), address, password, home)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := b.addPasskey(e.Session.Person)
+		second := b.addPasskey(e.Session.Person)
+		ctx := audit.With(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
+		try := func(spoil func(k *token)) {
+			t.Helper()
+			spoilt := *k
+			spoilt.count++
+			spoil(&spoilt)
+			c := b.ceremony()
+			if _, err := b.SignInByPasskey(ctx, c.Secret, spoilt.get(c), home); err == nil {
+				t.Fatal("a spoilt answer is taken")
+			}
+		}
+		try(func(k *token) { k.key = second.key })
+		try(func(k *token) { k.origin = "https://evil.example" })
+		try(func(k *token) { k.id = []byte("unknown") })
+		try(func(k *token) { k.handle = make([]byte, 16) })
+		b.Wait()
+		list, _, err := audit.New(d).List(t.Context(), inst.ID, audit.Filter{Action: string(audit.SignInFailed)}, "", 10)
+		if err != nil || len(list) != 2 {
+			t.Fatalf("%+v, %v", list, err)
+		}
+		for _, e := range list {
+			if e.Subject.Name != "Ada" || e.Actor.Name != "" || e.Actor.Address != home.Address || e.Detail["by"] != string(ByPasskey) {
+				t.Errorf("%+v", e)
+			}
+		}
+	})
+}

@@ -178,12 +178,22 @@ func TestSearchOfTheLog(t *testing.T) {
 			"exhausted":            {mine, one.UUID, webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryExhausted}, 2},
 			"older":                {mine, "", webhook.LogQuery{CertificateID: certificate, Before: all[3].ID}, 1},
 			"none":                 {mine, "", webhook.LogQuery{EventID: "no such"}, 0},
+			"a kind":               {mine, "", webhook.LogQuery{Event: webhook.Created}, 1},
+			"another kind":         {mine, "", webhook.LogQuery{Event: all[4].Event}, 4},
+			"a kind, one":          {mine, two.UUID, webhook.LogQuery{Event: all[4].Event, Status: webhook.DeliveryExhausted}, 2},
+			"a kind, back":         {mine, "", webhook.LogQuery{Event: all[4].Event, After: all[4].ID}, 3},
+			"a kind, other":        {other, "", webhook.LogQuery{Event: all[4].Event}, 0},
+			"a kind and an event":  {mine, "", webhook.LogQuery{Event: webhook.Created, EventID: event}, 0},
+			"a certificate's kind": {mine, "", webhook.LogQuery{CertificateID: certificate, Event: all[4].Event, Status: webhook.DeliveryExhausted}, 4},
 		} {
 			tc.q.Limit = 100
 			got, err := f.Log(t.Context(), tc.institution, tc.endpoint, tc.q)
 			if err != nil || len(got) != tc.want {
 				t.Errorf("%s: %d, %v", name, len(got), err)
 			}
+		}
+		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "no.such", Limit: 1}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("no such kind: %v", err)
 		}
 		counts, err := f.Counts(t.Context(), mine, one.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {

@@ -62,8 +62,12 @@ type Attempt struct {
 	Truncated bool
 }
 
-// maxPage bounds a page of the log.
-const maxPage = 100
+const (
+	// maxPage bounds a page of the log.
+	maxPage = 100
+	// logTime bounds how long one is looked for.
+	logTime = 5 * time.Second
+)
 
 // LogQuery chooses deliveries of the log.
 type LogQuery struct {
@@ -74,6 +78,8 @@ type LogQuery struct {
 	Before, After int64
 	// Limit is 1 to 100.
 	Limit int
+	// Event limits it to one kind; empty is all.
+	Event Name
 	// EventID gives those of one event, by its UUID; CertificateID those of all
 	// events of a certificate.
 	EventID       string
@@ -114,10 +120,16 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		}
 		statuses = []DeliveryStatus{q.Status}
 	}
+	if q.Event != "" && !slices.Contains(Names, q.Event) {
+		return nil, fault.OfField("event", "There is no such event.")
+	}
 	endpoints, err := s.endpoints(ctx, institutionID, uuid)
 	if err != nil {
 		return nil, err
 	}
+	// A kind that is rare is looked for through the whole log.
+	ctx, cancel := context.WithTimeout(ctx, logTime)
+	defer cancel()
 	if len(endpoints) > 0 && (q.EventID != "" || q.CertificateID != 0) {
 		list, err := s.logOfEvents(ctx, institutionID, endpoints, statuses, q)
 		if err != nil {
@@ -131,6 +143,9 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 	for _, endpoint := range endpoints {
 		for _, status := range statuses {
 			page, err := s.logOf(ctx, endpoint, status, q)
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return nil, &fault.Error{Kind: fault.Unavailable, Message: "There is too much in the log to look through. Choose an endpoint or a state.", RetryAfter: logTime, Err: err}
+			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the log: %w", err)
 			}
@@ -193,6 +208,10 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 	for _, status := range statuses {
 		args = append(args, string(status))
 	}
+	if q.Event != "" {
+		args = append(args, string(q.Event))
+		events += fmt.Sprintf(` AND e.name = $%d`, len(args))
+	}
 	return s.deliveries(ctx, `
 		WHERE e.institution_id = $1 AND `+events+` AND `+span+`$3 AND d.endpoint_id IN (`+db.Places(5, len(endpoints))+`)
 			AND d.status IN (`+db.Places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
@@ -225,7 +244,11 @@ func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) 
 
 func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStatus, q LogQuery) ([]Delivery, error) {
 	span, order, from := q.span()
-	return s.deliveries(ctx, `WHERE d.endpoint_id = $1 AND d.status = $2 AND `+span+`$3`+order+` LIMIT $4`, endpoint, string(status), from, q.Limit)
+	where, args := `WHERE d.endpoint_id = $1 AND d.status = $2 AND `+span+`$3`, []any{endpoint, string(status), from, q.Limit}
+	if q.Event != "" {
+		where, args = where+` AND e.name = $5`, append(args, string(q.Event))
+	}
+	return s.deliveries(ctx, where+order+` LIMIT $4`, args...)
 }
 
 // deliveries reads those that a condition chooses.

@@ -21,10 +21,12 @@ var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
 type deliveryRow struct{ *webhook.Delivery }
 
 // ShortEvent is the event's name without what all have in common.
-func (d deliveryRow) ShortEvent() string {
-	_, after, found := strings.Cut(string(d.Event), ".")
+func (d deliveryRow) ShortEvent() string { return shortEvent(d.Event) }
+
+func shortEvent(name webhook.Name) string {
+	_, after, found := strings.Cut(string(name), ".")
 	if !found {
-		return string(d.Event)
+		return string(name)
 	}
 	return after
 }
@@ -44,8 +46,8 @@ func deliveryRows(list []webhook.Delivery) []deliveryRow {
 // endpoints.
 type deliveriesPage struct {
 	Visit *Visit
-	// Endpoint is its UUID, empty for all; Status is one, empty for all.
-	Endpoint, Status string
+	// Endpoint is its UUID, Status one, Event a kind; each empty for all.
+	Endpoint, Status, Event string
 	// Search is what was typed, NotFound that nothing has it.
 	Search string
 	// Hosts name the endpoints by their UUID.
@@ -63,6 +65,16 @@ type tab struct {
 	Current            bool
 }
 
+// Events gives the kinds of events, with what they are called without what all have
+// in common.
+func (*deliveriesPage) Events() [][2]string {
+	list := make([][2]string, len(webhook.Names))
+	for i, name := range webhook.Names {
+		list[i] = [2]string{string(name), shortEvent(name)}
+	}
+	return list
+}
+
 // deliveriesOnAPage is how many deliveries a page shows.
 const deliveriesOnAPage = 25
 
@@ -71,7 +83,7 @@ var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Wa
 // deliveries is the log of what was sent and is to be.
 func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	asked := r.URL.Query()
-	page := &deliveriesPage{Visit: v, Endpoint: asked.Get("endpoint"), Status: asked.Get("status"), Search: strings.TrimSpace(asked.Get("q")), Hosts: map[string]string{}}
+	page := &deliveriesPage{Visit: v, Endpoint: asked.Get("endpoint"), Status: asked.Get("status"), Event: asked.Get("event"), Search: strings.TrimSpace(asked.Get("q")), Hosts: map[string]string{}}
 	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
@@ -83,6 +95,9 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 	if page.Status != "" && !slices.Contains(webhook.DeliveryStatuses, webhook.DeliveryStatus(page.Status)) {
 		page.Status = ""
+	}
+	if page.Event != "" && !slices.Contains(webhook.Names, webhook.Name(page.Event)) {
+		page.Event = ""
 	}
 	if id, err := strconv.ParseInt(page.Search, 10, 64); err == nil {
 		if _, err := p.Hooks.Delivery(r.Context(), v.Institution().ID, id); err == nil {
@@ -106,14 +121,14 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 // fillDeliveries looks up what a page of the log shows. An endpoint that there is
 // not is not found.
 func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, q webhook.LogQuery) error {
-	q.Status = webhook.DeliveryStatus(page.Status)
+	q.Status, q.Event = webhook.DeliveryStatus(page.Status), webhook.Name(page.Event)
 	counts, err := p.Hooks.Counts(r.Context(), v.Institution().ID, page.Endpoint)
 	if err != nil {
 		return err
 	}
 	for _, one := range deliveryTabs {
 		t := tab{Label: one.label, Path: page.at(one.status, "", 0), Current: one.status == page.Status}
-		if one.status != "" && page.Search == "" {
+		if one.status != "" && page.Search == "" && page.Event == "" {
 			t.Count = upTo(counts[webhook.DeliveryStatus(one.status)])
 		}
 		page.Tabs = append(page.Tabs, t)
@@ -188,7 +203,7 @@ func (p *Panel) searched(r *http.Request, v *Visit, typed string, q *webhook.Log
 // at is the address of the log in a status, before or after a delivery.
 func (g *deliveriesPage) at(status, side string, id int64) string {
 	q := url.Values{}
-	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "q": g.Search} {
+	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "event": g.Event, "q": g.Search} {
 		if value != "" {
 			q.Set(name, value)
 		}

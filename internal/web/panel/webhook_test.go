@@ -146,6 +146,10 @@ func TestLogOfDeliveries(t *testing.T) {
 		e, quiet := o.hook(t), o.hook(t)
 		ids := o.deliveriesOf(t, e, deliveriesOnAPage+1)
 		o.exec(`UPDATE webhook_deliveries SET status = 'pending', due_at = $1 WHERE id = $2`, db.Micros(o.at)+3600e6, ids[0])
+		var kind webhook.Name
+		if err := d.QueryRowContext(t.Context(), `SELECT name FROM webhook_events ORDER BY id LIMIT 1`).Scan(&kind); err != nil {
+			t.Fatal(err)
+		}
 		w := o.get("owner", "/panel/nwu/deliveries")
 		says(t, "first page", w, http.StatusOK, "Waiting 1", "Failed 25", "Delivered 0", "next in 1 hour", "Older")
 		older := regexp.MustCompile(`href="([^"]+)" rel="next"`).FindStringSubmatch(w.Body.String())
@@ -161,6 +165,13 @@ func TestLogOfDeliveries(t *testing.T) {
 		if n := strings.Count(w.Body.String(), `"/panel/nwu/deliveries/`); n != deliveriesOnAPage || strings.Contains(w.Body.String(), `rel="prev"`) || !strings.Contains(w.Body.String(), `rel="next"`) {
 			t.Errorf("%d back on the first page: %s", n, w.Body)
 		}
+		says(t, "an event", o.get("owner", "/panel/nwu/deliveries?event="+string(webhook.Revoked)), http.StatusOK, "None of this event", "Clear")
+		w = o.get("owner", "/panel/nwu/deliveries?event="+string(kind))
+		says(t, "another event", w, http.StatusOK, "Older")
+		if next := o.follow(w, "Older"); !strings.Contains(next, "event="+string(kind)) {
+			t.Errorf("the next page forgets the event: %s", next)
+		}
+		says(t, "no such event", o.get("owner", "/panel/nwu/deliveries?event=x"), http.StatusOK, "Failed 25")
 		says(t, "none in a state", o.get("owner", "/panel/nwu/deliveries?status=delivered"), http.StatusOK, "None in this state")
 		says(t, "no such state", o.get("owner", "/panel/nwu/deliveries?status=x&before=y"), http.StatusOK, "Failed 25")
 		says(t, "an endpoint", o.get("owner", "/panel/nwu/deliveries?endpoint="+quiet.UUID), http.StatusOK, "Nothing was sent yet")

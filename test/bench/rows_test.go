@@ -1,0 +1,229 @@
+package bench
+
+import (
+	"archive/zip"
+	"bytes"
+	"context"
+	"encoding/csv"
+	"fmt"
+	"mime/multipart"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/xuri/excelize/v2"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+const (
+	// usualRows is how many rows a bulk upload in the panel has;
+	// CERTVAULT_BENCH_ROWS says another number, up to the 10,000 that it can have.
+	usualRows = 1000
+	// rowsTime bounds the wait for it.
+	rowsTime = 25 * time.Minute
+	// rowsPoll is how often it is asked how far it is.
+	rowsPoll = 2 * time.Second
+)
+
+// BenchmarkRows takes a spreadsheet and a ZIP with a file for each of its rows
+// through the panel, as a browser without JavaScript does, until all certificates are
+// approved and the file of results has each row with a reference id of its own.
+func BenchmarkRows(b *testing.B) {
+	rows := usualRows
+	if text := os.Getenv("CERTVAULT_BENCH_ROWS"); text != "" {
+		var err error
+		if rows, err = strconv.Atoi(text); err != nil {
+			b.Fatal(err)
+		}
+	}
+	each(b, func(b *testing.B, database string) {
+		v, c := start(b, database)
+		warm(b, c)
+		session, err := v.SignIn(b.Context(), "owner@nwu.example", vault.OwnerPassword)
+		if err != nil {
+			b.Fatal(err)
+		}
+		r := &registrar{b: b, c: c}
+		c.Session, c.Token = session, ""
+		for round := 0; b.Loop(); round++ {
+			b.StopTimer()
+			list, archive := r.prepare(rows, round)
+			b.StartTimer()
+			r.work(rows, list, archive)
+		}
+		b.ReportMetric(0, "ns/op") // of a bulk upload
+		b.ReportMetric(peakMB(b, v.PID()), "peak-MB")
+	})
+}
+
+// registrar is somebody with a spreadsheet.
+type registrar struct {
+	b *testing.B
+	c *vault.Client
+}
+
+// prepare makes a workbook and the ZIP of its files.
+func (r *registrar) prepare(rows, round int) (list, archive []byte) {
+	r.b.Helper()
+	f := excelize.NewFile()
+	w, err := f.NewStreamWriter("Sheet1")
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	var packed bytes.Buffer
+	z := zip.NewWriter(&packed)
+	set := func(n int, cells ...any) {
+		if err := w.SetRow(fmt.Sprintf("A%d", n), cells); err != nil {
+			r.b.Fatal(err)
+		}
+	}
+	set(1, "Title", "Full name", "Email", "File", "Issue date")
+	for n := 2; n <= rows+1; n++ {
+		name := fmt.Sprintf("Graduate %d of %d", n, round)
+		set(n, "BSc Physics", name, fmt.Sprintf("graduate.%d.%d@example.org", round, n), fmt.Sprintf("%d.pdf", n), "2026-06-30")
+		part, err := z.Create(fmt.Sprintf("class/%d.pdf", n))
+		if err != nil {
+			r.b.Fatal(err)
+		}
+		pdf := vault.Sample{Institution: "Northwind University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "30 June 2026", Width: 842, Height: 595}.PDF()
+		if _, err := part.Write(pdf); err != nil {
+			r.b.Fatal(err)
+		}
+	}
+	if err := w.Flush(); err != nil {
+		r.b.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		r.b.Fatal(err)
+	}
+	var book bytes.Buffer
+	if err := f.Write(&book); err != nil {
+		r.b.Fatal(err)
+	}
+	return book.Bytes(), packed.Bytes()
+}
+
+// work goes the whole way, and reports how long each part of it took.
+func (r *registrar) work(rows int, list, archive []byte) {
+	r.b.Helper()
+	began := time.Now()
+	since := func(what string) {
+		r.b.ReportMetric(time.Since(began).Seconds(), what)
+	}
+	a, err := r.c.Get(r.b.Context(), "/panel") // which leads to the only institution
+	if err != nil || a.Header.Get("Location") == "" {
+		r.b.Fatalf("the panel: %d, %v", a.Status, err)
+	}
+	draft := r.post(a.Header.Get("Location")+"/bulk", nil)
+	r.send(draft+"/list", "list", "class.xlsx", list)
+	r.post(draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}, "issue_date": {"4"}})
+	since("list-s")
+	r.send(draft+"/files", "files", "class.zip", archive)
+	since("sent-s")
+	r.await("the ZIP is unpacked", draft, func(page string) bool { return !strings.Contains(page, "is being unpacked") })
+	since("unpacked-s")
+	began = time.Now()
+	if page := r.get(draft + "/submit"); !strings.Contains(page, fmt.Sprintf("Submit %d rows", rows)) {
+		r.b.Fatalf("not all rows are in order: %s", page)
+	}
+	since("checked-s")
+	began = time.Now()
+	r.post(draft+"/submit", nil)
+	r.await("all rows are done", draft+"/progress", func(page string) bool { return strings.Contains(page, fmt.Sprintf("All %d rows are done", rows)) })
+	since("approved-s")
+	r.b.ReportMetric(float64(rows)/time.Since(began).Seconds(), "rows/s")
+	began = time.Now()
+	r.check(rows, r.get(draft+"/results.csv"))
+	since("results-s")
+}
+
+// check wants each row approved, with a reference id that no other has.
+func (r *registrar) check(rows int, text string) {
+	r.b.Helper()
+	list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\uFEFF"))).ReadAll()
+	if err != nil || len(list) != rows+1 {
+		r.b.Fatalf("results.csv has %d rows, %v", len(list), err)
+	}
+	seen := map[string]bool{}
+	for n, row := range list[1:] {
+		if row[5] != strconv.Itoa(n+2) || row[6] != "approved" || row[7] == "" || seen[row[7]] {
+			r.b.Fatalf("a row of results.csv: %q", row)
+		}
+		seen[row[7]] = true
+	}
+}
+
+func (r *registrar) get(path string) string {
+	r.b.Helper()
+	a, err := r.c.Get(r.b.Context(), path)
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	if a.Status != http.StatusOK {
+		r.b.Fatalf("%s was answered with %d", path, a.Status)
+	}
+	return string(a.Body)
+}
+
+// post sends a form, and gives where it leads.
+func (r *registrar) post(path string, form url.Values) string {
+	r.b.Helper()
+	a, err := r.c.PostForm(r.b.Context(), path, form)
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	if a.Status != http.StatusSeeOther {
+		r.b.Fatalf("%s was answered with %d", path, a.Status)
+	}
+	return a.Header.Get("Location")
+}
+
+// send sends a form with a file.
+func (r *registrar) send(path, field, name string, content []byte) {
+	r.b.Helper()
+	var body bytes.Buffer
+	form := multipart.NewWriter(&body)
+	part, err := form.CreateFormFile(field, name)
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	if _, err := part.Write(content); err != nil {
+		r.b.Fatal(err)
+	}
+	if err := form.Close(); err != nil {
+		r.b.Fatal(err)
+	}
+	req, err := r.c.Request(r.b.Context(), http.MethodPost, path, &body)
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	req.Header.Set("Content-Type", form.FormDataContentType())
+	a, err := r.c.Send(req)
+	if err != nil {
+		r.b.Fatal(err)
+	}
+	if a.Status != http.StatusSeeOther {
+		r.b.Fatalf("%s was answered with %d", path, a.Status)
+	}
+}
+
+// await asks for a page until it says something.
+func (r *registrar) await(what, path string, says func(page string) bool) {
+	r.b.Helper()
+	ctx, cancel := context.WithTimeout(r.b.Context(), rowsTime)
+	defer cancel()
+	tick := time.NewTicker(rowsPoll)
+	defer tick.Stop()
+	for !says(r.get(path)) {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			r.b.Fatalf("still not: %s", what)
+		}
+	}
+}
