@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -302,4 +303,61 @@ func TestEveryActionIsSaid(t *testing.T) {
 		}
 		seen[a.Action] = true
 	}
+}
+
+// Filters that are set together, against all entries sifted in memory.
+func TestFiltersTogether(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		mine := institution(t, d, "AAA")
+		// One's name is the other's id, and another's is a kind.
+		actors := []audit.Actor{{Type: audit.User, ID: "u-1", Name: "Jane"}, {Type: audit.User, ID: "u-2", Name: "U-1"}, {Type: audit.Token, ID: "7", Name: "user"}, {Type: audit.Command, Name: "root"}}
+		subjects := []audit.Subject{{Type: "x", ID: "s-1", Name: "One"}, {Type: "x", ID: "s-2", Name: "s-1"}, {}}
+		actions := []audit.Action{audit.CertificateUploaded, audit.CertificateRevoked, audit.TokenRevoked}
+		for i := range 72 {
+			record(t, d, audit.With(t.Context(), actors[i%4]), audit.Entry{
+				InstitutionID: mine, At: day.Add(time.Duration(i/5) * time.Hour), Action: actions[i/4%3], Subject: subjects[i/12%3],
+			})
+		}
+		log := audit.New(d)
+		all, _, err := log.List(t.Context(), mine, audit.Filter{}, "", audit.MaxPage)
+		if err != nil || len(all) != 72 {
+			t.Fatal(len(all), err)
+		}
+		for _, actor := range []string{"", "u-1", "USER", "root", "nobody"} {
+			for _, subject := range []string{"", "s-1", "one", "nothing"} {
+				for _, action := range []string{"", "certificate", "certificate.revoked", "webhook.created", "certificate.revok", "cert"} {
+					for _, from := range []time.Time{{}, day.Add(5 * time.Hour)} {
+						f := audit.Filter{Actor: actor, Subject: subject, Action: action, From: from}
+						var want []int64
+						for i := range all {
+							if passes(&all[i], &f) {
+								want = append(want, all[i].ID)
+							}
+						}
+						list, _, err := log.List(t.Context(), mine, f, "", audit.MaxPage)
+						if err != nil {
+							t.Fatal(err)
+						}
+						var got []int64
+						for i := range list {
+							got = append(got, list[i].ID)
+						}
+						if !slices.Equal(got, want) {
+							t.Errorf("%+v: %v, want %v", f, got, want)
+						}
+					}
+				}
+			}
+		}
+	})
+}
+
+func passes(e *audit.Entry, f *audit.Filter) bool {
+	is := func(value string, these ...string) bool {
+		return value == "" || slices.ContainsFunc(these, func(one string) bool { return strings.EqualFold(one, value) })
+	}
+	group, _, _ := strings.Cut(string(e.Action), ".")
+	return is(f.Actor, e.Actor.ID, e.Actor.Name, string(e.Actor.Type)) && is(f.Subject, e.Subject.ID, e.Subject.Name) &&
+		is(f.Action, string(e.Action), group) && !e.At.Before(f.From)
 }

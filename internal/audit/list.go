@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/db"
@@ -106,17 +105,12 @@ func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 // page reads entries behind a mark, newest first, or back from it, the nearest
 // first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
-	where, args := f.where(institutionID)
-	beyond, direction := "<", "DESC"
-	if back {
-		beyond, direction = ">", "ASC"
+	q := &statement{}
+	where, err := l.chosen(ctx, q, institutionID, f, from, back, limit)
+	if err != nil {
+		return nil, err
 	}
-	if from != nil {
-		args = append(args, from.at, from.id)
-		where += fmt.Sprintf(" AND (at, id) %s ($%d, $%d)", beyond, len(args)-1, len(args))
-	}
-	args = append(args, limit)
-	return l.entries(ctx, where+fmt.Sprintf(` ORDER BY at %[1]s, id %[1]s LIMIT $%[2]d`, direction, len(args)), args...)
+	return l.entries(ctx, where, q.args...)
 }
 
 // entries reads those that a condition chooses, in the order that stands behind it.
@@ -132,39 +126,6 @@ func (l *Log) entries(ctx context.Context, where string, args ...any) ([]Entry, 
 		return nil, fmt.Errorf("reading the audit log: %w", err)
 	}
 	return list, nil
-}
-
-// where writes the filter as a condition.
-func (f *Filter) where(institutionID int64) (text string, args []any) {
-	var all []string
-	add := func(condition string, value any) {
-		args = append(args, value)
-		all = append(all, strings.ReplaceAll(condition, "?", fmt.Sprintf("$%d", len(args))))
-	}
-	if institutionID == 0 {
-		all = append(all, "institution_id IS NULL")
-	} else {
-		add("institution_id = ?", institutionID)
-	}
-	if actor := fold(f.Actor); actor != "" {
-		add("(actor_folded = ? OR actor_id = ? OR actor_type = ?)", actor)
-	}
-	if subject := fold(f.Subject); subject != "" {
-		add("(subject_folded = ? OR subject_id = ?)", subject)
-	}
-	switch group, deed, _ := strings.Cut(f.Action, "."); {
-	case deed != "":
-		add("action = ?", f.Action)
-	case group != "":
-		add("action LIKE ? || '.%'", strings.NewReplacer("%", "", "_", "").Replace(group))
-	}
-	if !f.From.IsZero() {
-		add("at >= ?", db.Micros(f.From))
-	}
-	if !f.To.IsZero() {
-		add("at < ?", db.Micros(f.To))
-	}
-	return strings.Join(all, " AND "), args
 }
 
 func scan(rows *sql.Rows) (e Entry, err error) {

@@ -31,13 +31,13 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		accepted := v.clock.now().UTC()
+		accepted := v.clock.Now().UTC()
 		b := v.submit(u)
 		if b.Total != 2 || b.Processing != 2 || b.Status() != Processing {
 			t.Errorf("accepted %+v", b)
 		}
 		// What is issued today is so when the certificate is made tomorrow.
-		v.clock.advance(30 * time.Hour)
+		v.clock.Advance(30 * time.Hour)
 		if err := v.work(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -145,7 +145,7 @@ func TestExpansionTakesTurns(t *testing.T) {
 			if inst == 0 {
 				break
 			}
-			v.clock.advance(time.Millisecond)
+			v.clock.Advance(time.Millisecond)
 			order = append(order, fmt.Sprintf("%s%d", insts[inst], one[int](v, `SELECT count(*) FROM certificates`)-before))
 		}
 		want := []string{"a50", "b50", "c50", "a50", "b1", "c1", "a20", "a50", "a10"}

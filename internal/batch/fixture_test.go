@@ -3,7 +3,6 @@ package batch
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,38 +11,18 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/listing"
-	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
-
-// clock is a clock that stands still until it is told to go on.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // sealer adds a tail, or refuses, and notes what it sealed in its order.
 type sealer struct {
@@ -59,18 +38,9 @@ func (s *sealer) Seal(_ context.Context, o seal.Original, stamp seal.Stamp) (*se
 	refused := s.refuse != nil && s.refuse(stamp.ReferenceID)
 	s.mu.Unlock()
 	if refused {
-		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+		return nil, certtest.ErrRefused
 	}
-	const tail = "\n% a tail that makes it verified\n"
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
-		return nil, err
-	}
-	hash.Write([]byte(tail))
-	return &seal.Verified{
-		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
-		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1},
-	}, nil
+	return certtest.Seal(o)
 }
 
 func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, nil }
@@ -82,7 +52,7 @@ type vault struct {
 
 	tb     testing.TB
 	d      *db.DB
-	clock  *clock
+	clock  *certtest.Clock
 	sealer *sealer
 	folder *blob.Folder
 	root   string
@@ -92,7 +62,7 @@ type vault struct {
 
 func newVault(tb testing.TB, d *db.DB) *vault {
 	tb.Helper()
-	v := &vault{tb: tb, d: d, clock: &clock{at: time.Now()}, sealer: &sealer{}, root: tb.TempDir()}
+	v := &vault{tb: tb, d: d, clock: certtest.NewClock(), sealer: &sealer{}, root: tb.TempDir()}
 	var err error
 	if v.folder, err = blob.NewFolder(v.root); err != nil {
 		tb.Fatal(err)
@@ -108,19 +78,14 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	v.keys = authority.New(tb.TempDir(), authority.Options{Now: v.clock.now})
-	if err := v.keys.MakeRoot(); err != nil {
-		tb.Fatal(err)
-	}
+	v.keys = certtest.Keys(tb, v.clock.Now)
 	certs := cert.New(cert.Config{
-		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer, Keys: v.keys,
-		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
-			return &pades.Report{Verdict: pades.Valid}, nil
-		},
-		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.now, Log: log,
+		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.keys,
+		Verify:    certtest.Verify,
+		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.Now, Log: log,
 		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return v.EndedTx(ctx, tx, c) },
 	})
-	v.Service = New(Config{DB: d, Ring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.now, Log: log})
+	v.Service = New(Config{DB: d, Ring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.Now, Log: log})
 	v.worker = &expandWorker{service: v.Service}
 	v.inst = v.institution("NWU")
 	return v
@@ -128,17 +93,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 
 func (v *vault) institution(prefix string) *account.Institution {
 	v.tb.Helper()
-	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix}
-	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
-		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
-	}); err != nil {
-		v.tb.Fatal(err)
-	}
-	if err := v.keys.Create(i.UUID, i.Name); err != nil {
-		v.tb.Fatal(err)
-	}
-	return i
+	return certtest.Institution(v.tb, v.d, v.keys, prefix, "University "+prefix)
 }
 
 func (v *vault) exec(query string, args ...any) {
@@ -161,24 +116,7 @@ func one[T any](v *vault, query string, args ...any) (value T) {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte {
-	var b bytes.Buffer
-	var at []int
-	b.WriteString("%PDF-1.7\n")
-	for _, body := range []string{
-		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
-	} {
-		at = append(at, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
-	return b.Bytes()
-}
+func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
 
 // stage stages a file of an institution.
 func (v *vault) stage(inst *account.Institution) *StagedFile {

@@ -133,8 +133,9 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 		where += ` AND (created_at, id) ` + beyond + ` (` + db.Places(len(args)+1, 2) + `)`
 		args = append(args, after.Created, after.ID)
 	}
-	order := ` ORDER BY created_at ` + direction + `, id ` + direction
-	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT `+batchColumns+where+order+` LIMIT $%d OFFSET $%d`, len(args)+1, len(args)+2), append(args, f.PerPage+1, f.Offset())...)
+	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(
+		`SELECT `+batchColumns+where+` ORDER BY created_at `+direction+`, id `+direction+` LIMIT $%d OFFSET $%d`, len(args)+1, len(args)+2),
+		append(args, f.PerPage+1, f.Offset())...)
 	if err != nil {
 		return nil, fmt.Errorf("listing batches: %w", err)
 	}

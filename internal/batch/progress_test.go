@@ -31,8 +31,8 @@ func TestProgress(t *testing.T) {
 			if (got.CompletedAt == nil) != (status == Processing) {
 				t.Errorf("%s: completed at %v", when, got.CompletedAt)
 			}
-			if got.CompletedAt != nil && !got.CompletedAt.Equal(db.Time(db.Micros(v.clock.now()))) {
-				t.Errorf("%s: completed at %v, want %v", when, got.CompletedAt, v.clock.now())
+			if got.CompletedAt != nil && !got.CompletedAt.Equal(db.Time(db.Micros(v.clock.Now()))) {
+				t.Errorf("%s: completed at %v, want %v", when, got.CompletedAt, v.clock.Now())
 			}
 			want.CompletedAt = got.CompletedAt
 			if *got != want || got.sum() != got.Total || got.Status() != status || got.Progress() != progress {
@@ -59,12 +59,12 @@ func TestProgress(t *testing.T) {
 			t.Fatal(err)
 		}
 		check("after a slice", Batch{Processing: 60}, Processing, 0)
-		v.clock.advance(time.Second)
+		v.clock.Advance(time.Second)
 		v.expandAll()
 		entries = check("expanded", Batch{Processing: 58, Rejected: 2}, Processing, 3)
 		failing := []string{entries[3].ReferenceID, entries[4].ReferenceID}
 		v.sealer.refuse = func(id string) bool { return slices.Contains(failing, id) }
-		v.clock.advance(time.Second)
+		v.clock.Advance(time.Second)
 		v.process("all are sealed", func() bool {
 			got, _ := v.get(v.inst, b.UUID)
 			if got.sum() != got.Total {
@@ -78,7 +78,7 @@ func TestProgress(t *testing.T) {
 		}
 		// A retry opens the batch again, and a later end is a later end.
 		v.sealer.refuse = nil
-		v.clock.advance(time.Hour)
+		v.clock.Advance(time.Hour)
 		if _, err := v.certs.Retry(ctx, v.inst.ID, entries[3].UUID, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -87,7 +87,7 @@ func TestProgress(t *testing.T) {
 		}
 		v.process("the retried one is sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
 		check("done again", Batch{Approved: 57, Failed: 1, Rejected: 2}, CompletedWithErrors, 100)
-		v.clock.advance(time.Hour)
+		v.clock.Advance(time.Hour)
 		if _, err := v.certs.Revoke(ctx, v.inst.ID, entries[4].UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
 			t.Fatal(err)
 		}
@@ -155,7 +155,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		for i := range 5 {
 			want = append(want, v.submit(v.submission(v.inst, file, people(fmt.Sprintf("Batch %d", i), i+1)...)).UUID)
 			if i != 2 { // two at the same time keep their order
-				v.clock.advance(time.Minute)
+				v.clock.Advance(time.Minute)
 			}
 		}
 		theirs := v.submit(v.submission(other, v.stage(other).UUID, "Ada Obi"))

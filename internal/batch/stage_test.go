@@ -42,7 +42,7 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		v.clock.advance(time.Hour)
+		v.clock.Advance(time.Hour)
 		_, err = stage(11)
 		refused("a byte over it", err, 23*time.Hour)
 		if err := v.Room(ctx, v.inst.ID); err != nil {
@@ -78,10 +78,10 @@ func TestStagedFilesExpire(t *testing.T) {
 		unused, waited, used := v.stage(v.inst), v.stage(v.inst), v.stage(v.inst)
 		v.submit(v.submission(v.inst, used.UUID, "Ada Obi"))
 		v.expandAll()
-		v.clock.advance(StagedLife - time.Second)
+		v.clock.Advance(StagedLife - time.Second)
 		b := v.submit(v.submission(v.inst, waited.UUID, "Bo Li"))
 		found := func() int {
-			files, err := v.find(ctx, v.inst.ID, []string{unused.UUID, waited.UUID, used.UUID}, v.clock.now())
+			files, err := v.find(ctx, v.inst.ID, []string{unused.UUID, waited.UUID, used.UUID}, v.clock.Now())
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -90,7 +90,7 @@ func TestStagedFilesExpire(t *testing.T) {
 		if n := found(); n != 3 {
 			t.Errorf("%d files can be referred to within their time", n)
 		}
-		v.clock.advance(2 * time.Second)
+		v.clock.Advance(2 * time.Second)
 		if n := found(); n != 0 {
 			t.Errorf("%d files can be referred to after their time", n)
 		}
@@ -98,7 +98,7 @@ func TestStagedFilesExpire(t *testing.T) {
 		if err := v.Sweep(ctx); err != nil || staged() != 3 {
 			t.Errorf("%d staged files just after their time, %v; want all, a batch may be about to keep them", staged(), err)
 		}
-		v.clock.advance(stagedGrace)
+		v.clock.Advance(stagedGrace)
 		if err := v.Sweep(ctx); err != nil || staged() != 1 {
 			t.Errorf("%d staged files, %v; want the one that an entry waits for", staged(), err)
 		}
@@ -155,7 +155,7 @@ func TestSweepOfFiles(t *testing.T) {
 				t.Fatal("a staged file was swept")
 			}
 		}
-		v.clock.advance(StagedLife + stagedGrace + time.Second)
+		v.clock.Advance(StagedLife + stagedGrace + time.Second)
 		sweep()
 		if there(unused) || !there(waited) || !there(used) {
 			t.Errorf("unused %v, waited for %v, a certificate's %v", there(unused), there(waited), there(used))

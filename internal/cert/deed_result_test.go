@@ -144,11 +144,11 @@ func TestResultsSurviveAndEnd(t *testing.T) {
 			}
 			return n
 		}
-		v.clock.advance(DeedsKeptFor - time.Minute)
+		v.clock.Advance(DeedsKeptFor - time.Minute)
 		if err := v.SweepDeeds(t.Context()); err != nil || count() != 90 {
 			t.Errorf("%d are left before the time, %v", count(), err)
 		}
-		v.clock.advance(2 * time.Minute)
+		v.clock.Advance(2 * time.Minute)
 		if err := v.SweepDeeds(t.Context()); err != nil || count() != 0 {
 			t.Errorf("%d are left, %v", count(), err)
 		}

@@ -200,7 +200,7 @@ func TestSweepFeeds(t *testing.T) {
 		all := v.batch(v.inst, feedFew+10)
 		sweep := func() {
 			t.Helper()
-			v.clock.advance(lostAfter + time.Second)
+			v.clock.Advance(lostAfter + time.Second)
 			if err := v.SweepJobs(t.Context()); err != nil {
 				t.Fatal(err)
 			}

@@ -7,12 +7,10 @@ import (
 	"database/sql"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,31 +21,13 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
-	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
-
-// clock is a clock that stands still until it is told to go on.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // fakeSealer is a Sealer whose work the test says.
 type fakeSealer struct {
@@ -80,7 +60,7 @@ func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 	return v, nil
 }
 
-const tailText = "\n% a tail that makes it verified\n"
+const tailText = certtest.Tail
 
 // vault is a service with all that it stands on.
 type vault struct {
@@ -88,7 +68,7 @@ type vault struct {
 
 	tb      testing.TB
 	d       *db.DB
-	clock   *clock
+	clock   *certtest.Clock
 	sealer  *fakeSealer
 	folder  *blob.Folder
 	ring    *authority.Authority
@@ -117,9 +97,9 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		tb.Fatal(err)
 	}
 	// The queue has its own clock, so that ours begins with it.
-	v := &vault{tb: tb, d: d, clock: &clock{at: time.Now()}, folder: folder, root: root}
+	v := &vault{tb: tb, d: d, clock: certtest.NewClock(), folder: folder, root: root}
 	v.ringDir = tb.TempDir()
-	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.now})
+	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.Now})
 	if err := v.ring.MakeRoot(); err != nil {
 		tb.Fatal(err)
 	}
@@ -130,11 +110,9 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
 	}
 	cfg := Config{
-		DB: d, Ring: ring, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.now), Sealer: v.sealer, Keys: v.ring,
-		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
-			return &pades.Report{Verdict: pades.Valid}, nil
-		},
-		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.now, Log: log,
+		DB: d, Ring: ring, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
+		Verify:    certtest.Verify,
+		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.Now, Log: log,
 	}
 	for _, o := range options {
 		o(&cfg)
@@ -147,7 +125,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 
 func (v *vault) institution(prefix string) *account.Institution {
 	v.tb.Helper()
-	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix, CreatedAt: v.clock.now()}
+	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix, CreatedAt: v.clock.Now()}
 	v.tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(i.CreatedAt)).Scan(&i.ID)
@@ -174,37 +152,7 @@ func (v *vault) exec(query string, args ...any) {
 }
 
 // samplePDF is a PDF of one page, padded to size where size is given.
-func samplePDF(text string, size int) []byte {
-	build := func(padding int) []byte {
-		var b bytes.Buffer
-		var at []int
-		object := func(body string) {
-			at = append(at, b.Len())
-			fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
-		}
-		content := "BT /F1 24 Tf 72 700 Td (" + text + ") Tj ET"
-		b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
-		object("<</Type/Catalog/Pages 2 0 R>>")
-		object("<</Type/Pages/Kids[3 0 R]/Count 1>>")
-		object("<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>")
-		object(fmt.Sprintf("<</Length %d>>stream\n%s\nendstream", len(content), content))
-		object("<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>")
-		if padding >= 0 {
-			object(fmt.Sprintf("<</Length %010d>>stream\n%s\nendstream", padding, strings.Repeat("x", padding)))
-		}
-		start := b.Len()
-		fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-		for _, offset := range at {
-			fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-		}
-		fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%010d\n%%%%EOF\n", len(at)+1, start)
-		return b.Bytes()
-	}
-	if size == 0 {
-		return build(-1)
-	}
-	return build(size - len(build(0)))
-}
+func samplePDF(text string, size int) []byte { return certtest.PDF(text, size) }
 
 func (v *vault) receive(inst *account.Institution, content []byte) *File {
 	v.tb.Helper()

@@ -21,16 +21,16 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := v.upload(nil)
-		v.clock.advance(time.Minute)
+		v.clock.Advance(time.Minute)
 		v.sealer.seal = func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error) { return nil, pades.ErrKey }
 		if err := v.work(t.Context(), c, v.attempts); err != nil {
 			t.Fatal(err)
 		}
-		v.clock.advance(time.Minute)
+		v.clock.Advance(time.Minute)
 		if _, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil); err != nil {
 			t.Fatal(err)
 		}
-		v.clock.advance(time.Minute)
+		v.clock.Advance(time.Minute)
 		ada := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "1", Name: "Ada Obi"})
 		if _, err := v.Revoke(ada, v.inst.ID, c.UUID, Revocation{Reason: "Issued in error."}); err != nil {
 			t.Fatal(err)

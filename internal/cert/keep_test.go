@@ -25,7 +25,7 @@ const aDay = 24 * time.Hour
 
 func (v *vault) keeps(k account.Keep) {
 	v.tb.Helper()
-	if err := account.New(v.d, v.clock.now).SetKeep(v.tb.Context(), v.inst.ID, k); err != nil {
+	if err := account.New(v.d, v.clock.Now).SetKeep(v.tb.Context(), v.inst.ID, k); err != nil {
 		v.tb.Fatal(err)
 	}
 }
@@ -105,7 +105,7 @@ func TestFailedCertificatesEnd(t *testing.T) {
 		old := v.failed("old")
 		retried := v.failed("retried")
 		approved := v.approved(v.upload(titled("approved")))
-		v.clock.advance(31 * aDay)
+		v.clock.Advance(31 * aDay)
 		young := v.failed("young")
 		if _, err := v.Retry(ctx, v.inst.ID, retried.UUID, nil); err != nil {
 			t.Fatal(err)
@@ -152,7 +152,7 @@ func TestNumbersOfEndedCertificatesAreNotGivenAgain(t *testing.T) {
 		v.failed("one")
 		last := v.failed("last")
 		v.keeps(account.Keep{Failed: 30})
-		v.clock.advance(31 * aDay)
+		v.clock.Advance(31 * aDay)
 		v.sweepKept()
 		next := v.upload(titled("next"))
 		if next.ID <= last.ID {
@@ -189,9 +189,9 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 		gone = revoke(gone)
 		early := revoke(of("early"))
 		young := v.approved(v.upload(titled("young")))
-		v.clock.advance(29 * aDay)
+		v.clock.Advance(29 * aDay)
 		young = revoke(young)
-		v.clock.advance(2 * aDay)
+		v.clock.Advance(2 * aDay)
 		v.keeps(account.Keep{Revoked: 30})
 		if _, revoked, err := v.Over(ctx, v.inst.ID, account.Keep{Revoked: 30}); err != nil || revoked != 2 {
 			t.Errorf("%d are over, %v", revoked, err)
@@ -232,7 +232,7 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 		}
 		// The monthly check finds nothing missing, even where a result came too late.
 		v.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 0)`, now.ID, CheckFile)
-		v.clock.advance(rehashAge + time.Minute)
+		v.clock.Advance(rehashAge + time.Minute)
 		for range 5 {
 			if err := v.Rehash(ctx); err != nil {
 				t.Fatal(err)
@@ -276,8 +276,8 @@ func TestEndingYieldsToRetry(t *testing.T) {
 		ctx := t.Context()
 		c := v.failed("one")
 		v.failed("newest")
-		v.clock.advance(31 * aDay)
-		before := since(v.clock.now(), 30)
+		v.clock.Advance(31 * aDay)
+		before := since(v.clock.Now(), 30)
 		if _, err := v.Retry(ctx, v.inst.ID, c.UUID, nil); err != nil {
 			t.Fatal(err)
 		}
@@ -300,7 +300,7 @@ func TestSweepsTogether(t *testing.T) {
 			v.failed(title)
 		}
 		v.keeps(account.Keep{Failed: 30})
-		v.clock.advance(31 * aDay)
+		v.clock.Advance(31 * aDay)
 		done := make(chan error)
 		for range 2 {
 			go func() { done <- v.SweepKept(t.Context()) }()

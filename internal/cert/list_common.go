@@ -53,7 +53,7 @@ func (v *view) sample(q *statement, share float64) string {
 
 // bounded writes what is selected, as far as it is counted.
 func (s *Service) bounded(q *statement, v *view, by way, columns string) string {
-	with, from := ``, ``
+	var with, from string
 	if by == waySearch && s.db.Dialect == db.PostgreSQL && !v.common {
 		with, from = v.foundByTrigrams(q)
 	} else {

@@ -124,7 +124,7 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 						moved := all[(turn*3)%39]
 						moved = all[slices.Index(all, moved)/3*3]
 						v.exec(`UPDATE certificates SET status = $1, updated_at = $2 WHERE id = $3`,
-							string(Statuses[turn%4]), db.Micros(v.clock.now().Add(time.Duration(turn*7%11)*time.Hour)), moved.id)
+							string(Statuses[turn%4]), db.Micros(v.clock.Now().Add(time.Duration(turn*7%11)*time.Hour)), moved.id)
 						if turn < 15 {
 							fresh := crowd(1, v.inst.ID)[0]
 							fresh.id, fresh.title, fresh.reference = int64(900_000+turn), fmt.Sprint("new ", turn), fmt.Sprintf("NEW-%016d", turn)

@@ -41,11 +41,11 @@ func TestListPages(t *testing.T) {
 		for i := range 7 {
 			// Pairs are of the same moment: their ids decide.
 			if i%2 == 0 {
-				v.clock.advance(time.Second)
+				v.clock.Advance(time.Second)
 			}
 			newest = append([]string{v.upload(titled(fmt.Sprint(i))).Title}, newest...)
 		}
-		v.clock.advance(-time.Hour)
+		v.clock.Advance(-time.Hour)
 		newest = append(newest, v.upload(titled("made late, dated early")).Title)
 		for _, tc := range []struct {
 			page, per int

@@ -248,9 +248,10 @@ func TestDaysAndFailures(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		// Noon, so that a test that takes a moment does not see two days.
-		v.clock.at = v.clock.at.UTC().Truncate(24 * time.Hour).Add(12 * time.Hour)
+		now := v.clock.Now().UTC()
+		v.clock.Advance(now.Truncate(24 * time.Hour).Add(12 * time.Hour).Sub(now))
 		list := v.several(6)
-		v.clock.advance(24 * time.Hour)
+		v.clock.Advance(24 * time.Hour)
 		if _, err := v.Revoke(t.Context(), v.inst.ID, list[0].UUID, Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
 		}
@@ -267,7 +268,7 @@ func TestDaysAndFailures(t *testing.T) {
 			if yesterday.Created != 6 || yesterday.Approved != 2 || yesterday.Failed != 2 || today.Created != 0 || today.Revoked != 1 {
 				t.Errorf("%+v, %+v", yesterday, today)
 			}
-			if !today.Date.Equal(v.clock.now().Truncate(24 * time.Hour)) {
+			if !today.Date.Equal(v.clock.Now().Truncate(24 * time.Hour)) {
 				t.Errorf("today is %v", today.Date)
 			}
 		}

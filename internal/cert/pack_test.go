@@ -119,7 +119,7 @@ func TestPackOfDamagedFilesIsBroken(t *testing.T) {
 			t.Parallel()
 			v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 			v.approved(v.upload(titled("good")))
-			v.clock.advance(-time.Minute)
+			v.clock.Advance(-time.Minute)
 			if err := harm(v, v.approved(v.upload(titled("bad")))); err != nil {
 				t.Fatal(err)
 			}

@@ -138,7 +138,7 @@ func TestFileOfAnAttemptThatBrokeIsSwept(t *testing.T) {
 		t.Fatalf("err = %v", err)
 	}
 	v.exec(`DROP TRIGGER broken`)
-	v.clock.advance(spareYounger + time.Hour)
+	v.clock.Advance(spareYounger + time.Hour)
 	if err := v.SweepBlobs(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -56,7 +56,7 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !got.Signer.Chain[0].Equal(list[0].Chain[0]) || !got.Time.Equal(v.clock.now()) {
+			if !got.Signer.Chain[0].Equal(list[0].Chain[0]) || !got.Time.Equal(v.clock.Now()) {
 				t.Errorf("signed with %v at %v", got.Signer.Chain[0].Subject, got.Time)
 			}
 			if err := v.ring.Rotate(i.UUID, i.Name); err != nil {
@@ -165,12 +165,12 @@ func TestRehashVerifiesSignatures(t *testing.T) {
 		}
 		again := func(verdict pades.Verdict, err error) Check {
 			v.verify = func(_ io.ReaderAt, size int64, o pades.Options) (*pades.Report, error) {
-				if size != c.Verified.Size || len(o.Roots) == 0 || !o.Now.Equal(v.clock.now()) {
+				if size != c.Verified.Size || len(o.Roots) == 0 || !o.Now.Equal(v.clock.Now()) {
 					t.Errorf("asked about %d bytes with %+v", size, o)
 				}
 				return &pades.Report{Verdict: verdict}, err
 			}
-			v.clock.advance(rehashAge + time.Minute)
+			v.clock.Advance(rehashAge + time.Minute)
 			if err := v.Rehash(ctx); err != nil {
 				t.Fatal(err)
 			}

@@ -90,7 +90,7 @@ func TestEveryStatusWithEveryTrigger(t *testing.T) {
 				name := string(from) + " " + string(trigger)
 				c := v.upload(titled(name))
 				v.force(c, from)
-				v.clock.advance(time.Second)
+				v.clock.Advance(time.Second)
 				before := v.snapshot(c.UUID)
 				err := v.pull(trigger, c.UUID)
 				after := v.snapshot(c.UUID)
@@ -131,7 +131,7 @@ func refused(t *testing.T, name string, from Status, trigger Trigger, err error)
 func (v *vault) checkMove(name string, before, after snapshot, want move) {
 	t := v.tb
 	t.Helper()
-	now := db.Time(db.Micros(v.clock.now()))
+	now := db.Time(db.Micros(v.clock.Now()))
 	if after.Row.Status != want.to || !after.Row.UpdatedAt.Equal(now) || after.Row.TriggerContext != SingleUpload {
 		t.Errorf("%s: now %s, updated at %v, context %s", name, after.Row.Status, after.Row.UpdatedAt, after.Row.TriggerContext)
 	}
@@ -300,7 +300,7 @@ func TestRevoke(t *testing.T) {
 		if got.RevocationReason != long || got.RevocationNote != "an inquiry" || got.RevokedAt == nil || !got.RevokedAt.Equal(got.UpdatedAt) {
 			t.Errorf("revoked as %+v", got)
 		}
-		v.clock.advance(time.Hour)
+		v.clock.Advance(time.Hour)
 		again, err := v.Revoke(ctx, v.inst.ID, c.UUID, Revocation{Reason: "another reason"})
 		if err != nil || again.RevocationReason != long || !again.RevokedAt.Equal(*got.RevokedAt) {
 			t.Errorf("again: %+v, %v", again, err)

@@ -41,7 +41,7 @@ func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
 		kept := []*Certificate{
 			stored("waiting", Processing, ""), stored("approved", Approved, vanish), stored("failed", Failed, vanish), stored("revoked", Revoked, vanish),
 		}
-		v.clock.advance(lostAfter + time.Second)
+		v.clock.Advance(lostAfter + time.Second)
 		kept = append(kept, stored("just changed", Processing, vanish))
 		before := map[string]*Certificate{}
 		for _, c := range kept {
@@ -68,7 +68,7 @@ func TestSweepJobsGivesBackWhatTheQueueLost(t *testing.T) {
 			}
 			v.approved(c)
 		}
-		v.clock.advance(lostAfter + time.Second)
+		v.clock.Advance(lostAfter + time.Second)
 		v.force(kept[len(kept)-1], Approved)
 		jobs = len(v.jobs())
 		if err := v.SweepJobs(ctx); err != nil || len(v.jobs()) != jobs {
@@ -131,7 +131,7 @@ func TestSweepBlobsRemovesWhatNothingRefersTo(t *testing.T) {
 // age makes a file old.
 func (v *vault) age(name string, age time.Duration) {
 	v.tb.Helper()
-	at := v.clock.now().Add(-age)
+	at := v.clock.Now().Add(-age)
 	if err := os.Chtimes(filepath.Join(v.root, name), at, at); err != nil {
 		v.tb.Fatal(err)
 	}
@@ -290,8 +290,8 @@ func TestChecks(t *testing.T) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		c := v.approved(v.upload(nil))
-		made := db.Time(db.Micros(v.clock.now()))
-		v.clock.advance(time.Hour)
+		made := db.Time(db.Micros(v.clock.Now()))
+		v.clock.Advance(time.Hour)
 		list, err := v.Checks(ctx, c)
 		if err != nil || len(list) != 3 {
 			t.Fatalf("%+v, %v", list, err)
@@ -300,7 +300,7 @@ func TestChecks(t *testing.T) {
 			name   string
 			result Result
 			at     *time.Time
-		}{{"record", Passed, new(v.clock.now())}, {"file", Passed, &made}, {"signature", Passed, &made}} {
+		}{{"record", Passed, new(v.clock.Now())}, {"file", Passed, &made}, {"signature", Passed, &made}} {
 			got := list[i]
 			if got.Name != want.name || got.Result != want.result || (got.CheckedAt == nil) != (want.at == nil) ||
 				want.at != nil && !got.CheckedAt.Equal(*want.at) {
@@ -357,20 +357,20 @@ func TestRehashFindsWhatStorageChanged(t *testing.T) {
 		if err := os.WriteFile(name, content, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		v.clock.advance(rehashAge - time.Minute)
+		v.clock.Advance(rehashAge - time.Minute)
 		if err := v.Rehash(ctx); err != nil {
 			t.Fatal(err)
 		}
 		if n, err := v.Damaged(ctx); err != nil || n != 0 {
 			t.Errorf("%d damaged before they are due, %v", n, err)
 		}
-		v.clock.advance(2 * time.Minute)
+		v.clock.Advance(2 * time.Minute)
 		for range 3 {
 			if err := v.Rehash(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
-		now := db.Time(db.Micros(v.clock.now()))
+		now := db.Time(db.Micros(v.clock.Now()))
 		for c, want := range map[*Certificate]Result{sound: Passed, missing: FailedCheck, changed: FailedCheck} {
 			if k := v.fileCheck(c); k.Result != want || !k.CheckedAt.Equal(now) {
 				t.Errorf("%s: %s at %v, want %s now", c.Title, k.Result, k.CheckedAt, want)

@@ -101,7 +101,7 @@ func TestUploadKeepsWhatWasSubmitted(t *testing.T) {
 		if got.Title != "BSc  Physics" || got.FullName != "Ada  Ọ̀bí" || got.Email != "Ada.Obi@EXAMPLE.org" || got.Details != "with  honours" {
 			t.Errorf("kept %+v", got)
 		}
-		if want := v.clock.now().UTC().Format("2006-01-02"); got.IssueDate != want {
+		if want := v.clock.Now().UTC().Format("2006-01-02"); got.IssueDate != want {
 			t.Errorf("issue date %s, want today, %s", got.IssueDate, want)
 		}
 		if got.Creator != (Actor{Type: "token", ID: 7, Name: "Registry"}) || got.Source != Vault || got.File.Name != "diploma.pdf" {

@@ -32,7 +32,7 @@ func TestSealing(t *testing.T) {
 		}
 		content := samplePDF("a diploma", 0)
 		c := v.upload(func(u *Upload) { u.File.Notices = []seal.Notice{{Code: "first", Message: "First."}} })
-		v.clock.advance(time.Minute)
+		v.clock.Advance(time.Minute)
 		got := v.approved(c)
 		if stamp.ReferenceID != c.ReferenceID || stamp.VerifyURL != "https://vault.example/verify/"+c.ReferenceID ||
 			stamp.Institution != v.inst.Name || stamp.Placement.Mode != seal.Auto || stamp.Placement.Page != 1 {
@@ -45,7 +45,7 @@ func TestSealing(t *testing.T) {
 		if got.Verified.SHA256 != sha256.Sum256(whole) || got.Verified.Size != int64(len(whole)) || got.Verified.Whole {
 			t.Errorf("verified %+v", got.Verified)
 		}
-		now := db.Time(db.Micros(v.clock.now()))
+		now := db.Time(db.Micros(v.clock.Now()))
 		if got.ApprovedAt == nil || !got.ApprovedAt.Equal(now) || !got.UpdatedAt.Equal(now) || !got.CreatedAt.Equal(c.CreatedAt) {
 			t.Errorf("approved at %v, updated at %v", got.ApprovedAt, got.UpdatedAt)
 		}
@@ -301,12 +301,12 @@ func TestPlacesAreRemembered(t *testing.T) {
 		if len(placement.Remembered) != 0 {
 			t.Errorf("remembered %+v before anything was", placement.Remembered)
 		}
-		v.clock.advance(time.Second)
+		v.clock.Advance(time.Second)
 		v.approved(v.upload(titled("second")))
 		if !reflect.DeepEqual(placement.Remembered, []seal.Layout{layout}) {
 			t.Errorf("remembered %+v", placement.Remembered)
 		}
-		v.clock.advance(time.Second)
+		v.clock.Advance(time.Second)
 		layout = seal.Layout{Width: 842, Height: 595, Box: seal.Box{0, 0, 0.5, 0.5}}
 		v.approved(v.upload(titled("third")))
 		v.approved(v.upload(titled("fourth")))

@@ -184,7 +184,7 @@ func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			k.clock.advance(time.Second)
+			k.clock.Advance(time.Second)
 			done = one[bool](k, `SELECT status = 'unpacked' FROM intake_archives`)
 			if rounds > 100 {
 				t.Fatal("it does not end")

@@ -4,7 +4,6 @@ import (
 	"archive/zip"
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,56 +12,27 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
-	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
-
-// clock is a clock that stands still until it is told to go on.
-type clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-func (c *clock) now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-func (c *clock) advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // sealer adds a tail, or refuses files of some names.
 type sealer struct{ refuse sync.Map }
 
 func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 	if _, refused := s.refuse.Load(o.Name); refused {
-		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+		return nil, certtest.ErrRefused
 	}
-	const tail = "\n% a tail that makes it verified\n"
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
-		return nil, err
-	}
-	hash.Write([]byte(tail))
-	return &seal.Verified{
-		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
-		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1},
-	}, nil
+	return certtest.Seal(o)
 }
 
 func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, nil }
@@ -73,7 +43,7 @@ type desk struct {
 
 	t       *testing.T
 	d       *db.DB
-	clock   *clock
+	clock   *certtest.Clock
 	sealer  *sealer
 	keys    *authority.Authority
 	folder  *blob.Folder
@@ -85,7 +55,7 @@ type desk struct {
 
 func newDesk(t *testing.T, d *db.DB) *desk {
 	t.Helper()
-	k := &desk{t: t, d: d, clock: &clock{at: time.Now()}, sealer: &sealer{}, person: cert.Actor{Type: "user", ID: 7, Name: "Regina Registrar"}}
+	k := &desk{t: t, d: d, clock: certtest.NewClock(), sealer: &sealer{}, person: cert.Actor{Type: "user", ID: 7, Name: "Regina Registrar"}}
 	var err error
 	if k.folder, err = blob.NewFolder(t.TempDir()); err != nil {
 		t.Fatal(err)
@@ -102,19 +72,14 @@ func newDesk(t *testing.T, d *db.DB) *desk {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k.keys = authority.New(t.TempDir(), authority.Options{Now: k.clock.now})
-	if err := k.keys.MakeRoot(); err != nil {
-		t.Fatal(err)
-	}
+	k.keys = certtest.Keys(t, k.clock.Now)
 	k.certs = cert.New(cert.Config{
-		DB: d, Ring: ring, Blobs: k.folder, Queue: queue, Hooks: webhook.New(d, ring, k.clock.now), Sealer: k.sealer, Keys: k.keys,
-		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
-			return &pades.Report{Verdict: pades.Valid}, nil
-		},
-		VerifyURL: verifyURL, Attempts: 3, BulkWorkers: 2, Now: k.clock.now, Log: log,
+		DB: d, Ring: ring, Blobs: k.folder, Queue: queue, Hooks: webhook.New(d, ring, k.clock.Now), Sealer: k.sealer, Keys: k.keys,
+		Verify:    certtest.Verify,
+		VerifyURL: verifyURL, Attempts: 3, BulkWorkers: 2, Now: k.clock.Now, Log: log,
 	})
-	k.batches = batch.New(batch.Config{DB: d, Ring: ring, Certs: k.certs, Queue: queue, Quota: 1 << 30, Now: k.clock.now, Log: log})
-	k.Service = New(Config{DB: d, Certs: k.certs, Batches: k.batches, Blobs: k.folder, Queue: queue, Now: k.clock.now, Log: log})
+	k.batches = batch.New(batch.Config{DB: d, Ring: ring, Certs: k.certs, Queue: queue, Quota: 1 << 30, Now: k.clock.Now, Log: log})
+	k.Service = New(Config{DB: d, Certs: k.certs, Batches: k.batches, Blobs: k.folder, Queue: queue, Now: k.clock.Now, Log: log})
 	k.inst = k.institution("NWU")
 	return k
 }
@@ -123,17 +88,7 @@ func verifyURL(id string) string { return "https://vault.example/verify/" + id }
 
 func (k *desk) institution(prefix string) *account.Institution {
 	k.t.Helper()
-	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix}
-	if err := k.d.Tx(k.t.Context(), func(tx *db.Tx) error {
-		return tx.QueryRowContext(k.t.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
-	}); err != nil {
-		k.t.Fatal(err)
-	}
-	if err := k.keys.Create(i.UUID, i.Name); err != nil {
-		k.t.Fatal(err)
-	}
-	return i
+	return certtest.Institution(k.t, k.d, k.keys, prefix, "University "+prefix)
 }
 
 // ok fails the test on an error.
@@ -269,21 +224,4 @@ func entry(name string, content []byte) zipFile {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte {
-	var b bytes.Buffer
-	var at []int
-	b.WriteString("%PDF-1.7\n")
-	for _, body := range []string{
-		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
-	} {
-		at = append(at, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
-	return b.Bytes()
-}
+func samplePDF() []byte { return certtest.PDF("a diploma", 0) }

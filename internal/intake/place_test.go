@@ -81,12 +81,12 @@ func TestRemovedFileIsForgotten(t *testing.T) {
 		if v := k.review(draft); len(v.Files) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 2 || v.Valid != 1 {
 			t.Errorf("%d files, missing %v", len(v.Files), v.Missing)
 		}
-		k.clock.advance(10 * time.Minute)
+		k.clock.Advance(10 * time.Minute)
 		k.ok(k.batches.SweepStaged(t.Context()))
 		if staged() != 1 || used() != full/2 {
 			t.Errorf("%d staged files, %d of %d bytes", staged(), used(), full)
 		}
-		k.clock.advance(25 * time.Hour)
+		k.clock.Advance(25 * time.Hour)
 		k.ok(k.certs.SweepBlobs(t.Context(), k.batches.RefersTo, k.RefersTo))
 		o, err := k.folder.Open(t.Context(), kept)
 		k.ok(err)

@@ -259,7 +259,7 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 			k.ok(k.Sweep(t.Context()))
 			k.ok(k.batches.SweepStaged(t.Context()))
 		}
-		k.clock.advance(Life - 1e9)
+		k.clock.Advance(Life - 1e9)
 		sweep()
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
 			t.Fatalf("%d files are staged", n)
@@ -267,12 +267,12 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 		if v := k.review(kept); v.Valid != 1 {
 			t.Fatalf("%+v", v.Rows[0])
 		}
-		k.clock.advance(2e9)
+		k.clock.Advance(2e9)
 		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("past its end: %v", err)
 		}
 		sweep()
-		k.clock.advance(6 * 60e9)
+		k.clock.Advance(6 * 60e9)
 		sweep()
 		var left []string
 		for _, table := range []string{"intake_drafts", "intake_rows", "intake_files", "staged_files"} {
@@ -307,7 +307,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a second time: %v", err)
 		}
-		k.clock.advance(10 * 60e9)
+		k.clock.Advance(10 * 60e9)
 		k.ok(k.batches.SweepStaged(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
 			t.Errorf("%d files are still staged", n)

@@ -106,7 +106,7 @@ func TestFromListToResults(t *testing.T) {
 		if n, err := k.SkipExisting(t.Context(), k.again(again)); err != nil || n != 1 {
 			t.Errorf("%d skipped, %v", n, err)
 		}
-		k.clock.advance(25 * time.Hour)
+		k.clock.Advance(25 * time.Hour)
 		k.ok(k.batches.SweepStaged(t.Context()))
 		k.ok(k.Submit(t.Context(), k.again(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
@@ -139,7 +139,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		k.clock.advance(2 * reviveAfter)
+		k.clock.Advance(2 * reviveAfter)
 		k.ok(k.Sweep(t.Context()))
 		k.ok(k.Sweep(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM river_job WHERE kind = 'intake_submit'`); n != 1 {

@@ -68,7 +68,7 @@ type waiting struct {
 // in is true also where the time of all jobs is still to come: that is the
 // fetch's to judge.
 func (w *waiting) in(ctx context.Context, queue string) (some bool, err error) {
-	stmt, err := w.prepared(ctx)
+	stmt, err := w.prepared(ctx) //nolint:sqlclosecheck // it is kept
 	if err == nil {
 		err = stmt.QueryRowContext(ctx, queue).Scan(&some)
 	}

@@ -106,7 +106,8 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 // oldest alone: what is younger has its time still.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-keepStopped))
-	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status NOT IN ('active', 'deleted') AND stopped_at < $1 ORDER BY id`, before))
+	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx,
+		`SELECT id FROM webhook_endpoints WHERE status NOT IN ('active', 'deleted') AND stopped_at < $1 ORDER BY id`, before))
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package api
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,19 +18,17 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
@@ -40,7 +37,7 @@ import (
 
 const (
 	base = "https://vault.example"
-	tail = "\n% a tail that makes it verified\n"
+	tail = certtest.Tail
 )
 
 // sealer adds a tail, or refuses files that say so.
@@ -49,17 +46,13 @@ type sealer struct{ done chan struct{} }
 func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 	defer func() { s.done <- struct{}{} }()
 	if strings.HasPrefix(o.Name, "refuse") {
-		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+		return nil, certtest.ErrRefused
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
-		return nil, err
+	made, err := certtest.Seal(o)
+	if err == nil {
+		made.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	}
-	hash.Write([]byte(tail))
-	return &seal.Verified{
-		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
-		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}, Notices: []seal.Notice{{Code: "form", Message: "The PDF has form fields."}},
-	}, nil
+	return made, err
 }
 
 func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) {
@@ -119,18 +112,13 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	v.ring = authority.New(tb.TempDir(), authority.Options{Now: time.Now})
-	if err := v.ring.MakeRoot(); err != nil {
-		tb.Fatal(err)
-	}
+	v.ring = certtest.Keys(tb, time.Now)
 	links := web.NewLinks(base, ring, time.Now)
 	v.api = &API{
 		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Keys: limit.NewKeys(d, "test", time.Now), Log: log,
 		Certs: cert.New(cert.Config{
 			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
-			Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
-				return &pades.Report{Verdict: pades.Valid}, nil
-			},
+			Verify:    certtest.Verify,
 			VerifyURL: links.Verify, Attempts: 1,
 			Now: time.Now, Log: log,
 		}),
@@ -152,17 +140,7 @@ func sqlite(tb testing.TB) *db.DB {
 
 func (v *vault) institution(prefix string) *account.Institution {
 	v.tb.Helper()
-	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "Université & " + prefix, Prefix: prefix}
-	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
-		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
-	}); err != nil {
-		v.tb.Fatal(err)
-	}
-	if err := v.ring.Create(i.UUID, i.Name); err != nil {
-		v.tb.Fatal(err)
-	}
-	return i
+	return certtest.Institution(v.tb, v.d, v.ring, prefix, "Université & "+prefix)
 }
 
 func (v *vault) token(inst *account.Institution, expires *time.Time, permissions ...token.Permission) string {
@@ -348,34 +326,7 @@ func (v *vault) stored() (rows, files int) {
 }
 
 // samplePDF is a PDF of one page, padded to size where size is given.
-func samplePDF(size int) []byte {
-	build := func(padding int) []byte {
-		var b bytes.Buffer
-		var at []int
-		object := func(body string) {
-			at = append(at, b.Len())
-			fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
-		}
-		b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
-		object("<</Type/Catalog/Pages 2 0 R>>")
-		object("<</Type/Pages/Kids[3 0 R]/Count 1>>")
-		object("<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>")
-		if padding >= 0 {
-			object(fmt.Sprintf("<</Length %010d>>stream\n%s\nendstream", padding, strings.Repeat("x", padding)))
-		}
-		start := b.Len()
-		fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-		for _, offset := range at {
-			fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-		}
-		fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%010d\n%%%%EOF\n", len(at)+1, start)
-		return b.Bytes()
-	}
-	if size == 0 {
-		return build(-1)
-	}
-	return build(size - len(build(0)))
-}
+func samplePDF(size int) []byte { return certtest.PDF("a diploma", size) }
 
 // count counts rows.
 func (v *vault) count(query string) (n int) {

@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -162,14 +163,7 @@ func sqlite(tb testing.TB) *db.DB {
 
 func (o *office) institution(prefix, name string) account.Institution {
 	o.tb.Helper()
-	i := account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: name, Prefix: prefix}
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
-		return tx.QueryRowContext(o.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
-	}); err != nil {
-		o.tb.Fatal(err)
-	}
-	return i
+	return *certtest.Institution(o.tb, o.d, nil, prefix, name)
 }
 
 // person makes somebody who can sign in, known by the part of their address

@@ -3,24 +3,21 @@ package panel
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
-	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
@@ -30,24 +27,14 @@ import (
 // sealer adds a tail to files, and refuses those with "refuse" in their name.
 type sealer struct{}
 
-const tail = "\n% a tail that makes it verified\n"
-
 // onePixel is a picture.
 const onePixel = "\x89PNG\r\n\x1a\n"
 
 func (sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 	if strings.Contains(o.Name, "refuse") {
-		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+		return nil, certtest.ErrRefused
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
-		return nil, err
-	}
-	hash.Write([]byte(tail))
-	return &seal.Verified{
-		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
-		Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1},
-	}, nil
+	return certtest.Seal(o)
 }
 
 func (sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte(onePixel), nil }
@@ -81,17 +68,14 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 		MaxAttempts: 3, Timeout: time.Minute, Logger: log,
 	})
 	fail(err)
-	o.keys = authority.New(o.tb.TempDir(), authority.Options{Now: now})
-	fail(o.keys.MakeRoot())
+	o.keys = certtest.Keys(o.tb, now)
 	p := o.panel
 	p.Keys = o.keys
 	p.RotateKey = func(_ context.Context, inst *account.Institution) error { return o.keys.Rotate(inst.UUID, inst.Name) }
 	p.Links = web.NewLinks(p.BaseURL, ring, now)
 	p.Certs = cert.New(cert.Config{
 		DB: o.d, Ring: ring, Blobs: folder, Queue: o.queue, Hooks: webhook.New(o.d, ring, now), Sealer: sealer{}, Keys: o.keys,
-		Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
-			return &pades.Report{Verdict: pades.Valid}, nil
-		},
+		Verify:    certtest.Verify,
 		VerifyURL: p.Links.Verify, Attempts: 3, BulkWorkers: 2, Now: now, Log: log,
 	})
 	catalog, err := locale.Load()
@@ -159,24 +143,7 @@ func (o *office) settle() {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte {
-	var b bytes.Buffer
-	var at []int
-	b.WriteString("%PDF-1.7\n")
-	for _, body := range []string{
-		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
-	} {
-		at = append(at, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", len(at), body)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
-	return b.Bytes()
-}
+func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
 
 // pathOf gives the address of a page of the test's institution.
 func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }

@@ -15,20 +15,19 @@ import (
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -37,7 +36,7 @@ import (
 
 const (
 	base = "https://vault.example"
-	tail = "\n% a tail that makes it verified\n"
+	tail = certtest.Tail
 	// Nothing of these may ever be shown to the public.
 	secretEmail   = "secret.address@example.org"
 	secretDetails = "details-for-the-institution"
@@ -50,17 +49,9 @@ type sealer struct{ done chan struct{} }
 func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 	defer func() { s.done <- struct{}{} }()
 	if strings.HasPrefix(o.Name, "refuse") {
-		return nil, &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
+		return nil, certtest.ErrRefused
 	}
-	hash := sha256.New()
-	if _, err := io.Copy(hash, io.NewSectionReader(o.R, 0, o.Size)); err != nil {
-		return nil, err
-	}
-	hash.Write([]byte(tail))
-	return &seal.Verified{
-		Body: io.NewSectionReader(strings.NewReader(tail), 0, int64(len(tail))), SHA256: [32]byte(hash.Sum(nil)), Size: o.Size + int64(len(tail)),
-		Placement: seal.BottomRight, Page: 1,
-	}, nil
+	return certtest.Seal(o)
 }
 
 func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) {
@@ -101,10 +92,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	v.ring = authority.New(tb.TempDir(), authority.Options{Now: now})
-	if err := v.ring.MakeRoot(); err != nil {
-		tb.Fatal(err)
-	}
+	v.ring = certtest.Keys(tb, now)
 	links := web.NewLinks(base, ring, now)
 	languages, err := locale.Load()
 	if err != nil {
@@ -119,9 +107,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		Accounts: account.New(d, now), Links: links, Limit: limit.NewCounter(0, now), Now: now, Keys: v.ring,
 		Certs: cert.New(cert.Config{
 			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
-			Verify: func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
-				return &pades.Report{Verdict: pades.Valid}, nil
-			},
+			Verify:    certtest.Verify,
 			VerifyURL: links.Verify, Attempts: 1, Now: now, Log: quiet,
 		}),
 	}
@@ -159,17 +145,7 @@ func sqlite(tb testing.TB) *db.DB {
 
 func (v *vault) institution(prefix, name string) *account.Institution {
 	v.tb.Helper()
-	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: name, Prefix: prefix}
-	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
-		return tx.QueryRowContext(v.tb.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, 0) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix).Scan(&i.ID)
-	}); err != nil {
-		v.tb.Fatal(err)
-	}
-	if err := v.ring.Create(i.UUID, i.Name); err != nil {
-		v.tb.Fatal(err)
-	}
-	return i
+	return certtest.Institution(v.tb, v.d, v.ring, prefix, name)
 }
 
 // request is one as it comes over TLS from an address of the public.
@@ -245,24 +221,7 @@ func (v *vault) revoke(c *cert.Certificate, reason string) {
 	}
 }
 
-func samplePDF() []byte {
-	var b bytes.Buffer
-	var at []int
-	b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
-	for i, body := range []string{
-		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Resources<<>>>>",
-	} {
-		at = append(at, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, body)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, start)
-	return b.Bytes()
-}
+func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
 
 func (v *vault) let(p account.Public) {
 	v.tb.Helper()
