@@ -153,12 +153,13 @@ func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data 
 	return p.view.Again(w, r, name, data, err)
 }
 
-// lead leads to a page of the visit's institution, which tells a notice.
-func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string) error {
+// lead leads to a page of the visit's institution, which tells a notice with its
+// numbers.
+func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	if r.Header.Get(scriptHeader) != "" {
 		w = scripted{w}
 	}
-	return p.view.Redirect(w, r, v.Path(path), notice)
+	return p.view.Redirect(w, r, v.Path(path), notice, numbers...)
 }
 
 // scriptHeader is sent by the script that shows how far an upload is. What it is
