@@ -42,6 +42,12 @@ type dryRunView struct {
 	Run *intake.DryRun
 }
 
+// Rejected is how many rows would be submitted and become no certificate.
+func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Made }
+
+// Nothing says that rows are in order, and none of them would become a certificate.
+func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Made == 0 }
+
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	page, err := p.draftPage(r, v, "submit")
 	if err != nil {
@@ -59,6 +65,15 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
 		return err
+	}
+	if d.Status == intake.Open {
+		view, err := p.dryRunView(r, v)
+		if err != nil {
+			return err
+		}
+		if view.Nothing() {
+			return p.again(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
+		}
 	}
 	if err := p.Intake.Submit(r.Context(), d, nil); err != nil {
 		view, e := p.dryRunView(r, v)
