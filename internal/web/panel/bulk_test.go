@@ -141,7 +141,7 @@ func TestSingleUpload(t *testing.T) {
 func (o *office) placed(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
-	says(t, "for all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "The vault's choice", "A blank place on the page")
+	says(t, "for all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "As your settings say: a blank place on the page", "A blank place on the page")
 	says(t, "a bad place", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
 	says(t, "no such place", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
 	o.leads(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
