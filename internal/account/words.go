@@ -19,13 +19,14 @@ import (
 
 const (
 	maxSender = 100
-	// MaxParagraph and MaxClosing bound the words of an institution in mail, and
-	// maxPlaces how often they name something, so that the mail stays below what
-	// mailboxes show whole.
+	// MaxParagraph bounds the paragraph of an institution in mail, in characters.
 	MaxParagraph = 600
-	MaxClosing   = 200
-	maxPlaces    = 4
-	maxLines     = 12
+	// MaxClosing bounds the closing.
+	MaxClosing = 200
+	// maxPlaces and maxLines bound how often they name something, and their lines, so
+	// that the mail stays below what mailboxes show whole.
+	maxPlaces = 4
+	maxLines  = 12
 	// wordsInLog bounds what of a text is in the audit log.
 	wordsInLog = 200
 )

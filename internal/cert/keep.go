@@ -23,7 +23,8 @@ const (
 
 // ErrFilesEnded is a file that its institution let end. It is told as what is missing is
 // (the interface knows no other status for it), in words of its own.
-var ErrFilesEnded = fault.New(fault.NotFound, "The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
+var ErrFilesEnded = fault.New(fault.NotFound,
+	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
 
 // filesEnded refuses files that have ended.
 func (c *Certificate) filesEnded() error {
@@ -111,7 +112,8 @@ func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, 
 		}
 	}
 	if len(ids) > 0 {
-		s.log.InfoContext(ctx, "what an institution keeps for a time only has ended", slog.Int64("institution", institutionID), slog.Int("certificates", len(ids)), slog.Int("days", days))
+		s.log.InfoContext(ctx, "what an institution keeps for a time only has ended",
+			slog.Int64("institution", institutionID), slog.Int("certificates", len(ids)), slog.Int("days", days))
 	}
 	return nil
 }

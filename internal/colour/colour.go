@@ -48,7 +48,7 @@ func Parse(text string) (Colour, error) {
 	if err != nil {
 		return Colour{}, errForm
 	}
-	return Colour{uint8(n >> 16), uint8(n >> 8 & 0xff), uint8(n & 0xff)}, nil //nolint:gosec // 24 bits, one byte each
+	return Colour{uint8(n >> 16), uint8(n >> 8 & 0xff), uint8(n & 0xff)}, nil
 }
 
 // String writes it as Parse reads it.
@@ -89,7 +89,7 @@ func (c Colour) OnIt() Colour {
 
 // mix goes n of 255 steps from a colour to another.
 func (c Colour) mix(to Colour, n int) Colour {
-	step := func(a, b uint8) uint8 { return uint8((int(a)*(255-n) + int(b)*n) / 255) } //nolint:gosec // between two bytes
+	step := func(a, b uint8) uint8 { return uint8((int(a)*(255-n) + int(b)*n) / 255) }
 	return Colour{step(c.R, to.R), step(c.G, to.G), step(c.B, to.B)}
 }
 

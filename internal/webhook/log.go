@@ -144,7 +144,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		for _, status := range statuses {
 			page, err := s.logOf(ctx, endpoint, status, q)
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return nil, &fault.Error{Kind: fault.Unavailable, Message: "There is too much in the log to look through. Choose an endpoint or a state.", RetryAfter: logTime, Err: err}
+				return nil, &fault.Error{Kind: fault.Unavailable, Message: longLog, RetryAfter: logTime, Err: err}
 			}
 			if err != nil {
 				return nil, fmt.Errorf("reading the log: %w", err)
@@ -154,6 +154,8 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 	}
 	return q.page(list), nil
 }
+
+const longLog = "There is too much in the log to look through. Choose an endpoint or a state."
 
 // page gives a page of what was found, newest first.
 func (q *LogQuery) page(list []Delivery) []Delivery {

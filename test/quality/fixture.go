@@ -260,7 +260,7 @@ func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error
 	if err := os.WriteFile(file, logo, 0o600); err != nil {
 		return fmt.Errorf("writing the logo: %w", err)
 	}
-	res, err := vault.Run(ctx, v.Options, "", "institution", "set", "--institution", slug, "--public-image", "--public-download",
+	res, err := vault.Run(ctx, v.Options, "", "institution", "set", "--institution", slug, "--public-image", "--public-download", "--colour", "#1a237e",
 		"--contact", "registry@nwu.example", "--logo", file)
 	if err != nil || res.Code != 0 {
 		return fmt.Errorf("institution set: %s%s, %w", res.Stdout, res.Stderr, err)

@@ -29,7 +29,8 @@ func (f *fixture) office(ctx context.Context, v *vault.Vault, slug string, made 
 		{"certificate-email", certificates + "/" + made["valid"].UUID + "/email", http.StatusOK},
 		{"settings", at + "/settings", http.StatusOK}, {"settings-public", at + "/settings/public", http.StatusOK}, {"settings-mail", at + "/settings/mail", http.StatusOK},
 		{"settings-mail-arabic", at + "/settings/mail?language=ar", http.StatusOK}, {"settings-stamps", at + "/settings/stamps", http.StatusOK},
-		{"settings-retention", at + "/settings/retention", http.StatusOK}, {"settings-keys", at + "/settings/keys", http.StatusOK}, {"settings-key-rotate", at + "/settings/keys/rotate", http.StatusOK},
+		{"settings-retention", at + "/settings/retention", http.StatusOK},
+		{"settings-keys", at + "/settings/keys", http.StatusOK}, {"settings-key-rotate", at + "/settings/keys/rotate", http.StatusOK},
 	} {
 		page := f.add(p.name, p.address, p.status)
 		page.Session, page.Heavy = session, true

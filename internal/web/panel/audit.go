@@ -155,10 +155,10 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 	}
 	if !more {
 		// Not enough stands before it to be a page of its own, so it is the first.
-		next := ""
 		if before != "" {
 			after = ""
 		}
+		var next string
 		if entries, next, err = p.Audit.List(r.Context(), institution, filter, after, auditPage); err != nil {
 			return err
 		}

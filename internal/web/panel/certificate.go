@@ -188,7 +188,8 @@ func (*certificatePage) Happening(m cert.Moment) status {
 	if known, ok := happenings[m.Event]; ok {
 		return known
 	}
-	return status{Text: m.Action.Says()}
+	says := m.Action.Says()
+	return status{Text: strings.ToUpper(says[:1]) + says[1:]}
 }
 
 // certificateOf gives the certificate that the path names. Another institution's is

@@ -32,11 +32,11 @@ func (v *colourView) ByDayLook() lookView {
 
 // ByNightLook is the picture on a dark ground.
 func (v *colourView) ByNightLook() lookView {
-	return lookView{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Brand.Night, v.OnNight}
+	return lookView{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.OnNight}
 }
 
 // Lightened tells whether the night has another shade than the day.
-func (v *colourView) Lightened() bool { return v.Day != v.Brand.Night }
+func (v *colourView) Lightened() bool { return v.Day != v.Night }
 
 // viewColour gives what is drawn of a colour, nil of none.
 func viewColour(text string) *colourView {

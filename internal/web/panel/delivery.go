@@ -83,7 +83,10 @@ var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Wa
 // deliveries is the log of what was sent and is to be.
 func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	asked := r.URL.Query()
-	page := &deliveriesPage{Visit: v, Endpoint: asked.Get("endpoint"), Status: asked.Get("status"), Event: asked.Get("event"), Search: strings.TrimSpace(asked.Get("q")), Hosts: map[string]string{}}
+	page := &deliveriesPage{
+		Visit: v, Endpoint: asked.Get("endpoint"), Status: asked.Get("status"), Event: asked.Get("event"),
+		Search: strings.TrimSpace(asked.Get("q")), Hosts: map[string]string{},
+	}
 	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err

@@ -61,7 +61,7 @@ func TestRetention(t *testing.T) {
 		}
 		at := o.pathOf("certificates/" + taken.UUID)
 		w := o.get("auditor", at)
-		says(t, "ended", w, http.StatusOK, "The files ended", "The record and both digests stay", "removed the files of a revoked certificate", "By Certvault", "Revoked on ")
+		says(t, "ended", w, http.StatusOK, "The files ended", "The record and both digests stay", "Removed the files of a revoked certificate", "By Certvault", "Revoked on ")
 		if hrefs := w.Body.String(); contains(hrefs, "/verified.pdf", "/original\"", "/page.png") {
 			t.Error("files that have ended are offered")
 		}

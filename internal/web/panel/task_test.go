@@ -32,7 +32,9 @@ func TestResultsOfATask(t *testing.T) {
 		}
 		task := o.post("owner", o.pathOf("certificates/revoke"), form).Header().Get("Location")
 		says(t, "under way", o.get("owner", task), http.StatusOK, "Revoking certificates", "Under way", "Begun by Owner Person")
-		o.process("all are revoked", func() bool { return strings.Contains(words(t, o.get("owner", task)), "Done 59 certificates revoked, 1 passed over.") })
+		o.process("all are revoked", func() bool {
+			return strings.Contains(words(t, o.get("owner", task)), "Done 59 certificates revoked, 1 passed over.")
+		})
 
 		w := o.get("auditor", task)
 		says(t, "first page", w, http.StatusOK, "All 60", "Revoked 59", "Passed over 1", "Failed 0", "Next page", "Person Number 3 ")
