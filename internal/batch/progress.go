@@ -174,16 +174,8 @@ func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 
 func (b *Batch) place() batchPlace { return batchPlace{db.Micros(b.CreatedAt), b.id} }
 
-func scanBatches(rows *sql.Rows) (list []*Batch, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		b, err := scanBatch(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, b)
-	}
-	return list, rows.Err()
+func scanBatches(rows *sql.Rows) ([]*Batch, error) {
+	return db.Collect(rows, func(rows *sql.Rows) (*Batch, error) { return scanBatch(rows) })
 }
 
 // Names gives the names of an institution's batches by their UUIDs, of which there

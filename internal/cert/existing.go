@@ -2,12 +2,14 @@ package cert
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/db"
 )
 
 // Key is what no two certificates of an institution share.
@@ -98,18 +100,10 @@ func (s *Service) Alike(ctx context.Context, institutionID int64, t Text, digest
 }
 
 // some gives the certificates that a query selects.
-func (s *Service) some(ctx context.Context, query string, args ...any) (list []*Certificate, err error) {
+func (s *Service) some(ctx context.Context, query string, args ...any) ([]*Certificate, error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		c, err := scan(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, c)
-	}
-	return list, rows.Err()
+	return db.Collect(rows, func(rows *sql.Rows) (*Certificate, error) { return scan(rows) })
 }

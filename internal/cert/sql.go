@@ -103,20 +103,11 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	for i, id := range ids {
 		args[i] = id
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...)
-	if err != nil {
+	if list, err = s.some(ctx, `SELECT `+columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...); err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		c, err := scan(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading certificates: %w", err)
-		}
-		list = append(list, c)
-	}
 	slices.SortFunc(list, func(a, b *Certificate) int { return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID)) })
-	return list, rows.Err()
+	return list, nil
 }
 
 // ByReference gives the certificate of a reference id as typed.

@@ -158,15 +158,10 @@ func (s *Service) Archives(ctx context.Context, d *Draft) (list []*Archive, err 
 	if err != nil {
 		return nil, fmt.Errorf("reading archives: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		a, err := scanArchive(rows)
-		if err != nil {
-			return nil, fmt.Errorf("reading archives: %w", err)
-		}
-		list = append(list, a)
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (*Archive, error) { return scanArchive(rows) }); err != nil {
+		return nil, fmt.Errorf("reading archives: %w", err)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // unpackArgs is the job that unpacks an archive.

@@ -132,15 +132,10 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 	if err != nil {
 		return nil, fmt.Errorf("listing bulk uploads: %w", err)
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		d, err := scanDraft(rows)
-		if err != nil {
-			return nil, fmt.Errorf("listing bulk uploads: %w", err)
-		}
-		list = append(list, d)
+	if list, err = scanDrafts(rows); err != nil {
+		return nil, fmt.Errorf("listing bulk uploads: %w", err)
 	}
-	return list, rows.Err()
+	return list, nil
 }
 
 // changeTx holds a draft that is open until the transaction ends, so that what is
@@ -222,16 +217,8 @@ func (s *Service) Sweep(ctx context.Context) error {
 	}
 }
 
-func scanDrafts(rows *sql.Rows) (list []*Draft, err error) {
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	for rows.Next() {
-		d, err := scanDraft(rows)
-		if err != nil {
-			return nil, err
-		}
-		list = append(list, d)
-	}
-	return list, rows.Err()
+func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
+	return db.Collect(rows, func(rows *sql.Rows) (*Draft, error) { return scanDraft(rows) })
 }
 
 // RefersTo tells whether a draft has an archive, for the sweep of files.

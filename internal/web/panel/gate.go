@@ -20,7 +20,6 @@ const maxForm = 256 << 10
 
 var (
 	errForbidden = fault.New(fault.Forbidden, "Your role does not allow this. Ask an owner or admin of the institution if you need it.")
-	errForeign   = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
 	errForm      = fault.New(fault.BadRequest, "The form could not be read. Please go back and try again.")
 )
 

@@ -138,9 +138,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 		p.patterns = append(p.patterns, one.pattern)
 		mux.Handle(one.pattern, web.Handler(p.view.Render, p.guard(one)))
 	}
-	guarded := http.NewCrossOriginProtection()
-	guarded.SetDenyHandler(web.Handler(p.view.Render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
-	return guarded.Handler(web.Routes(mux, p.view.Render)), nil
+	return web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
 // Patterns lists the routes that Handler made.

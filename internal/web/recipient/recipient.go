@@ -77,8 +77,6 @@ const (
 	maxReport = 256 << 10
 )
 
-var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
-
 // notices are what is told after a deed.
 var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent"}
 
@@ -129,9 +127,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		p.patterns = append(p.patterns, pattern)
 		mux.Handle(pattern, web.Handler(web.WriteJSONError, p.bounce))
 	}
-	foreign := http.NewCrossOriginProtection()
-	foreign.SetDenyHandler(web.Handler(p.secret.Render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
-	return web.Throttled(p.Limit, p.secret.Render, foreign.Handler(web.Routes(mux, p.secret.Render))), nil
+	return web.Throttled(p.Limit, p.secret.Render, web.SameOrigin(p.secret.Render, web.Routes(mux, p.secret.Render))), nil
 }
 
 // Patterns lists the routes that Handler made.
@@ -142,12 +138,8 @@ func (p *Pages) Patterns() []string { return p.patterns }
 func (p *Pages) bound(most int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		r.Body = http.MaxBytesReader(w, r.Body, most)
-		if err := r.ParseForm(); err != nil {
-			if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-				return fault.Wrap(fault.TooLarge, "The form is too large.", err)
-			}
-			return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
+		if err := web.ReadForm(w, r, most); err != nil {
+			return err
 		}
 		return f(w, r)
 	}

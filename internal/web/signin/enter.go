@@ -143,7 +143,7 @@ type answer struct {
 
 func readAnswer(r *http.Request) (a answer, err error) {
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-		return answer{}, unread(err)
+		return answer{}, web.Unread(err)
 	}
 	return a, nil
 }

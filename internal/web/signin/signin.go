@@ -10,7 +10,6 @@ package signin
 
 import (
 	"embed"
-	"errors"
 	"html/template"
 	"log/slog"
 	"net/http"
@@ -18,7 +17,6 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/audit"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
@@ -51,8 +49,6 @@ var Prefixes = []string{"/sign-in", "/sign-up", "/sign-out", "/reset", "/account
 
 // maxForm bounds what a form or a passkey's answer may send.
 const maxForm = 64 << 10
-
-var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
 
 // Handler gives the routes.
 func (p *Pages) Handler() (http.Handler, error) {
@@ -115,9 +111,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route("POST /account/security/sessions/end", p.Require(p.endSession))
 	route("POST /account/security/sessions/end-others", p.Require(p.endOthers))
 
-	foreign := http.NewCrossOriginProtection()
-	foreign.SetDenyHandler(web.Handler(p.view.Render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
-	return web.Throttled(p.Limit, p.view.Render, foreign.Handler(web.Routes(mux, p.view.Render))), nil
+	return web.Throttled(p.Limit, p.view.Render, web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render))), nil
 }
 
 // Patterns lists the routes that Handler made.
@@ -131,20 +125,11 @@ func (p *Pages) bound(f web.Func) web.Func {
 		if r.PathValue("token") != "" {
 			w.Header().Set("Referrer-Policy", "no-referrer")
 		}
-		r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-		if err := r.ParseForm(); err != nil {
-			return unread(err)
+		if err := web.ReadForm(w, r, maxForm); err != nil {
+			return err
 		}
 		return f(w, r.WithContext(audit.With(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
 	}
-}
-
-// unread is a body that could not be read.
-func unread(err error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.Wrap(fault.TooLarge, "The form is too large.", err)
-	}
-	return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
 }
 
 // draw shows a page.
