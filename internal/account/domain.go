@@ -12,7 +12,10 @@ var providers = map[string][]string{
 	"googlemail": {"com"},
 	"hotmail":    {"com", "co.uk", "de", "es", "fr", "it", "be", "ca", "ch", "nl", "se", "no", "dk", "com.ar", "com.br"},
 	"outlook":    {"com", "at", "be", "de", "dk", "es", "fr", "it", "jp", "pt", "sa", "com.ar", "com.au", "com.br", "com.tr"},
-	"yahoo":      {"com", "at", "ca", "de", "dk", "es", "fr", "ie", "in", "it", "no", "pl", "ro", "se", "co.id", "co.in", "co.jp", "co.uk", "co.za", "com.ar", "com.au", "com.br", "com.mx", "com.tr"},
+	"yahoo": {
+		"com", "at", "ca", "de", "dk", "es", "fr", "ie", "in", "it", "no", "pl", "ro", "se",
+		"co.id", "co.in", "co.jp", "co.uk", "co.za", "com.ar", "com.au", "com.br", "com.mx", "com.tr",
+	},
 	"icloud":     {"com"},
 	"protonmail": {"com", "ch"},
 	"t-online":   {"de"},
@@ -28,7 +31,8 @@ var proper = map[string]bool{"mail.com": true, "email.com": true, "ymail.com": t
 // misspeltCom are endings that were meant to be com behind the name of a provider.
 // Some are those of countries, under which no provider gives addresses.
 var misspeltCom = map[string]bool{
-	"con": true, "cmo": true, "comm": true, "coom": true, "ccom": true, "cpm": true, "vom": true, "xom": true, "cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
+	"con": true, "cmo": true, "comm": true, "coom": true, "ccom": true, "cpm": true, "vom": true, "xom": true,
+	"cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
 }
 
 // minLabel is from which length on a label with one mistake is taken for that of a
@@ -70,10 +74,10 @@ func MeantDomain(e Email) string {
 
 // oneSlip tells whether one slip of a finger makes the second of the first.
 func oneSlip(a, b string) bool {
-	for len(a) > 0 && len(b) > 0 && a[0] == b[0] {
+	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]
 	}
-	for len(a) > 0 && len(b) > 0 && a[len(a)-1] == b[len(b)-1] {
+	for a != "" && b != "" && a[len(a)-1] == b[len(b)-1] {
 		a, b = a[:len(a)-1], b[:len(b)-1]
 	}
 	switch {
