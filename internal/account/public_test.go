@@ -6,6 +6,7 @@ import (
 	"image/color"
 	"image/jpeg"
 	"image/png"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -104,7 +105,7 @@ func TestLogo(t *testing.T) {
 			file       []byte
 			wide, high int
 		}{
-			{append(wide[:len(wide):len(wide)], hidden...), 480, 120},
+			{append(slices.Clip(wide), hidden...), 480, 120},
 			{picture(t, 100, 800, true), 16, 128},
 			{picture(t, 30, 20, false), 30, 20},
 			{picture(t, 4000, 2, false), 480, 1},

@@ -31,7 +31,7 @@ const (
 	// MayUpload uploads certificates, singly and in bulk.
 	MayUpload Permission = "upload"
 	// MayRetry has failed certificates processed again, corrects a recipient's
-	// address and sends mail again.
+	// address, sends mail again and closes requests for correction.
 	MayRetry Permission = "retry"
 	// MayRevoke revokes certificates.
 	MayRevoke Permission = "revoke"
@@ -69,7 +69,7 @@ var Permissions = []struct {
 }{
 	{MayView, "See certificates, batches and their files"},
 	{MayUpload, "Upload certificates, singly and in bulk"},
-	{MayRetry, "Retry what failed, correct an address, send mail again"},
+	{MayRetry, "Retry what failed, correct an address, send mail again, close requests for correction"},
 	{MayRevoke, "Revoke certificates"},
 	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},

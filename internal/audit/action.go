@@ -17,6 +17,7 @@ const (
 	CertificateExported Action = "certificate.exported"
 	CertificateMailed   Action = "certificate.mailed"
 	CertificateAddress  Action = "certificate.address"
+	CertificateMended   Action = "certificate.correction"
 	CertificateEnded    Action = "certificate.ended"
 	FilesEnded          Action = "certificate.files-ended"
 	MailEnded           Action = "certificate.mail-ended"
@@ -84,6 +85,7 @@ var Actions = []struct {
 	{CertificateExported, "exported certificates"},
 	{CertificateMailed, "had a certificate mailed again"},
 	{CertificateAddress, "corrected the address of a certificate"},
+	{CertificateMended, "closed a request to correct a certificate"},
 	{CertificateEnded, "removed a failed certificate, whose time was over"},
 	{FilesEnded, "removed the files of a revoked certificate, whose time was over"},
 	{MailEnded, "removed names and addresses of old mail and events"},

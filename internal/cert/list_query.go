@@ -37,7 +37,7 @@ type bounds struct {
 	sample int
 }
 
-var usualBounds = bounds{count: 10_000, few: 30_000, walk: 2000, depth: 20_000, days: 500, sample: 5000}
+var usualBounds = bounds{count: 10_000, few: 30_000, walk: 2000, depth: 20_000, days: 500, sample: 2000}
 
 // item is a certificate and its place in the list.
 type item struct {

@@ -152,8 +152,8 @@ type DryRun struct {
 	// another row.
 	Existing []Duplicate
 	Twins    []*Row
-	// SharedFiles are the files that several rows mean.
-	SharedFiles []*File
+	// Misspelt are rows whose e-mail address seems to have a misspelt domain.
+	Misspelt []*Row
 }
 
 // DryRun finds out what would come of a draft.
@@ -176,16 +176,14 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared := map[*File]bool{}
 	for i, row := range rows {
 		if id, ok := existing[keys[i]]; ok {
 			run.Existing = append(run.Existing, Duplicate{Row: row, ExistingUUID: id})
 		} else if row.Twin == 0 {
 			run.Made++
 		}
-		if row.Shared > 1 && !shared[row.File] {
-			shared[row.File] = true
-			run.SharedFiles = append(run.SharedFiles, row.File)
+		if row.Meant != "" {
+			run.Misspelt = append(run.Misspelt, row)
 		}
 	}
 	run.Batches = (len(rows) + s.partSize - 1) / s.partSize

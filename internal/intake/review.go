@@ -37,7 +37,23 @@ type Review struct {
 	// there, Refused the files that can never be made a certificate.
 	Unused, Refused []*File
 	Missing         []*Row
+	// Shared are the files that several rows would use, in the order of the list.
+	Shared []*Shared
 }
+
+// Shared is a file that several rows would use, and which: one of them may be about
+// to get what is another person's.
+type Shared struct {
+	*File
+
+	Rows []*Row
+}
+
+// First gives the first of its rows, at most n, and More how many there are beside.
+func (f *Shared) First(n int) []*Row { return f.Rows[:min(n, len(f.Rows))] }
+
+// More is for the end of a list of the first.
+func (f *Shared) More(n int) int { return max(0, len(f.Rows)-n) }
 
 // Row is one row of a list and what it would become.
 type Row struct {
@@ -57,16 +73,48 @@ type Row struct {
 	// Twin is the number of the row before it that would become the same certificate,
 	// 0 for none; the first becomes one.
 	Twin int
-	// Shared is how many rows mean the same file.
-	Shared int
+	// Shared is the file with all rows that would use it, nil where this one does
+	// alone.
+	Shared *Shared
+	// Meant is the domain that the e-mail address seems to have been meant with, ""
+	// where nothing speaks against the one that it has.
+	Meant string
 
 	email account.Email
+}
+
+// Doubtful says that a row is in order by every rule and may be wrong all the same,
+// which a person has to look at.
+func (r *Row) Doubtful() bool {
+	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.Meant != "")
 }
 
 // Problem is what is wrong with a field of a row.
 type Problem struct {
 	Column  sheet.Column
 	Message string
+}
+
+// Sharers gives the other rows that would use the same file, at most n, and
+// MoreSharers how many there are beside.
+func (r *Row) Sharers(n int) (list []*Row) {
+	if r.Shared == nil {
+		return nil
+	}
+	for _, other := range r.Shared.Rows {
+		if other != r && len(list) < n {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// MoreSharers is for the end of a list of sharers.
+func (r *Row) MoreSharers(n int) int {
+	if r.Shared == nil {
+		return 0
+	}
+	return r.Shared.More(n + 1)
 }
 
 // Value gives a field's text as it is shown and can be changed.
@@ -135,13 +183,14 @@ func (r *Row) cell(at int) string {
 
 func (v *Review) look(today string) {
 	shelf := newShelf(v.Files)
-	rowsOf := map[*File]int{}
+	named := map[*File]bool{}
+	uses := map[*File]*Shared{}
 	first := map[string]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
 		var problem string
 		if row.File, problem = shelf.find(row.FileName); row.File != nil {
-			rowsOf[row.File]++
+			named[row.File] = true
 			problem = row.File.Problem
 		} else if !row.Skipped {
 			v.Missing = append(v.Missing, row)
@@ -153,7 +202,13 @@ func (v *Review) look(today string) {
 		case row.Skipped:
 			v.Skipped++
 			continue
-		case len(row.Problems) > 0:
+		case row.File != nil:
+			if uses[row.File] == nil {
+				uses[row.File] = &Shared{File: row.File}
+			}
+			uses[row.File].Rows = append(uses[row.File].Rows, row)
+		}
+		if len(row.Problems) > 0 {
 			v.Invalid++
 			continue
 		}
@@ -163,17 +218,27 @@ func (v *Review) look(today string) {
 			first[key] = row.Number
 		}
 	}
-	for _, row := range v.Rows {
-		if row.File != nil {
-			row.Shared = rowsOf[row.File]
-		}
-	}
+	v.share(uses)
 	for _, f := range v.Files {
-		if rowsOf[f] == 0 {
+		if !named[f] {
 			v.Unused = append(v.Unused, f)
 		}
 		if f.Problem != "" {
 			v.Refused = append(v.Refused, f)
+		}
+	}
+}
+
+// share notes which files several rows would use.
+func (v *Review) share(uses map[*File]*Shared) {
+	for _, row := range v.Rows {
+		used := uses[row.File]
+		if row.Skipped || used == nil || len(used.Rows) < 2 {
+			continue
+		}
+		row.Shared = used
+		if used.Rows[0] == row {
+			v.Shared = append(v.Shared, used)
 		}
 	}
 }
@@ -233,6 +298,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	}
 	if email, err := account.ParseEmail(r.Text.Email); err == nil {
 		r.email = email
+		r.Meant = account.MeantDomain(email)
 	}
 }
 
@@ -277,6 +343,7 @@ const (
 	ShowValid     Show = "valid"
 	ShowSkipped   Show = "skipped"
 	ShowDuplicate Show = "duplicates"
+	ShowDoubtful  Show = "doubtful"
 )
 
 // Of gives the rows that are asked for.
@@ -291,6 +358,8 @@ func (v *Review) Of(show Show) []*Row {
 			return !r.Skipped
 		case ShowDuplicate:
 			return r.Twin == 0
+		case ShowDoubtful:
+			return !r.Doubtful()
 		case ShowAll:
 			return false
 		default:

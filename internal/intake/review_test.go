@@ -40,7 +40,7 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 			len(v.Refused) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 5 {
 			t.Fatalf("%d valid, %d invalid, dates %q, unused %v, refused %v, missing %v", v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
 		}
-		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" || first.File.Path != "ada.pdf" || first.Shared != 2 {
+		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" || first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
 			t.Errorf("%+v", first)
 		}
 		for number, want := range map[int]struct {
@@ -92,6 +92,52 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 		if err := k.Fix(t.Context(), k.again(draft), 99, nil); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a row that is not there: %v", err)
+		}
+	})
+}
+
+// TestWhatIsRightByTheRulesMayBeWrong finds rows that would give a certificate to
+// somebody else: by a file that is another row's, and by a misspelt domain.
+func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.list(k.create(), "Title,Name,Email,File\n"+
+			"BSc,Ada,ada@example.org,ada.pdf\n"+
+			"BSc,Bea,bea@gmial.com,bea.pdf\n"+
+			"BSc,Cy,cy@example.org,ADA\n"+
+			"BSc,Di,di@example.org,di.pdf\n"+
+			"BSc,Ed,ed@example.org,Ada.PDF\n")
+		for _, name := range []string{"ada.pdf", "bea.pdf", "di.pdf"} {
+			k.file(draft, name)
+		}
+		run, err := k.DryRun(t.Context(), k.again(draft))
+		k.ok(err)
+		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 || len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].Meant != "gmail.com" {
+			t.Fatalf("%d valid, shared %v, misspelt %v", run.Valid, run.Shared, run.Misspelt)
+		}
+		var doubtful []int
+		for _, row := range run.Of(ShowDoubtful) {
+			doubtful = append(doubtful, row.Number)
+		}
+		if !slices.Equal(doubtful, []int{2, 3, 4, 6}) {
+			t.Errorf("to be looked at: %v", doubtful)
+		}
+		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
+			t.Errorf("row 4 shares with %v", others)
+		}
+		// A row that is left out takes nobody's file; it names it all the same.
+		k.ok(k.Skip(t.Context(), k.again(draft), 4, true))
+		k.ok(k.Skip(t.Context(), k.again(draft), 5, true))
+		k.ok(k.Fix(t.Context(), k.again(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
+		run, err = k.DryRun(t.Context(), k.again(draft))
+		k.ok(err)
+		if len(run.Shared) != 1 || len(run.Shared[0].Rows) != 2 || run.Rows[2].Shared != nil || len(run.Misspelt) != 0 || len(run.Unused) != 0 {
+			t.Errorf("without row 4: shared %v, misspelt %v, unused %v", run.Shared, run.Misspelt, run.Unused)
+		}
+		k.ok(k.Skip(t.Context(), k.again(draft), 6, true))
+		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(ShowDoubtful)) != 0 {
+			t.Errorf("without row 6: %v", v.Shared)
 		}
 	})
 }

@@ -47,8 +47,8 @@ func TestFromListToResults(t *testing.T) {
 		run, err := k.DryRun(t.Context(), k.again(draft))
 		k.ok(err)
 		if run.Made != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Twins) != 1 || run.Twins[0].Number != 9 ||
-			len(run.SharedFiles) != 1 || run.SharedFiles[0].Path != "1.pdf" {
-			t.Fatalf("%d made in %d batches, existing %v, twins %v, shared %v", run.Made, run.Batches, run.Existing, run.Twins, run.SharedFiles)
+			len(run.Shared) != 1 || run.Shared[0].Path != "1.pdf" || len(run.Shared[0].Rows) != 2 {
+			t.Fatalf("%d made in %d batches, existing %v, twins %v, shared %v", run.Made, run.Batches, run.Existing, run.Twins, run.Shared)
 		}
 		// Twice clicked is once submitted, also from two windows.
 		stale := k.again(draft)

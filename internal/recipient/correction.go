@@ -3,7 +3,6 @@ package recipient
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -22,15 +21,17 @@ const (
 	maxCorrection = 1000
 	// maxWritten bounds what of it stands in the mail, which has it in one line.
 	maxWritten = maxCorrection
+	// maxShownCorrections is how many requests are told of one certificate.
+	maxShownCorrections = 50
 )
 
 // Correction is what somebody says is wrong with their certificate.
 type Correction struct {
 	UUID string
-	// Certificate is its UUID.
-	Certificate, Title, ReferenceID string
-	Text                            string
-	CreatedAt                       time.Time
+	// Certificate is its UUID, FullName whose it is.
+	Certificate, FullName, Title, ReferenceID string
+	Text                                      string
+	CreatedAt                                 time.Time
 	// SettledAt is nil as long as the institution has not looked into it.
 	SettledAt *time.Time
 }
@@ -72,6 +73,8 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&tag); err != nil {
 		return fmt.Errorf("reading the institution: %w", err)
 	}
+	// Who reads the mail is to mend something, which the public page lets nobody.
+	desk := s.to("/panel/" + face.Slug + "/certificates/" + c.UUID + "#corrections")
 	w := &words{language: s.language(tag), most: titleInText}
 	name := h.Name
 	if name == "" {
@@ -84,7 +87,7 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 			w.text("correction_intro", "name", name, "email", h.Email, "title", c.Title, "reference", c.ReferenceID),
 			"“" + mail.Quote(text, maxWritten, w.language.Direction) + "”", w.text("correction_next"),
 		},
-		Button: &mail.Button{Label: w.text("correction_open"), URL: s.to("/verify/" + c.ReferenceID)},
+		Button: &mail.Button{Label: w.text("correction_open"), URL: desk},
 		Why:    w.text("correction_why", "institution", face.Name),
 	}
 	if w.err != nil {
@@ -107,52 +110,77 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	return nil
 }
 
-// Corrections gives a page of what people said is wrong with an institution's
-// certificates, the newest first, and how many there are; open ones alone, or all.
-func (s *Service) Corrections(ctx context.Context, institutionID int64, open bool, page, perPage int) (list []*Correction, total int, err error) {
-	where := ` FROM corrections r JOIN certificates c ON c.id = r.certificate_id WHERE r.institution_id = $1`
-	if open {
-		where += ` AND r.settled_at IS NULL`
-	}
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*)`+where, institutionID).Scan(&total); err != nil {
+// OpenCorrections gives what people said is wrong with an institution's certificates
+// and nobody has looked into, the oldest first and at most so many, and how many
+// there are.
+func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, most int) (list []*Correction, total int, err error) {
+	const where = `r.institution_id = $1 AND r.settled_at IS NULL`
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM corrections r WHERE `+where, institutionID).Scan(&total); err != nil {
 		return nil, 0, fmt.Errorf("counting requests for correction: %w", err)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT r.uuid, c.uuid, c.title, c.reference_id, r.text, r.created_at, r.settled_at`+where+` ORDER BY r.id DESC LIMIT $2 OFFSET $3`,
-		institutionID, perPage, (page-1)*perPage)
-	if err != nil {
-		return nil, 0, fmt.Errorf("reading requests for correction: %w", err)
+	if total == 0 {
+		return nil, 0, nil
 	}
-	list, err = db.Collect(rows, func(rows *sql.Rows) (*Correction, error) {
+	list, err = s.corrections(ctx, where+` ORDER BY r.id LIMIT $2`, institutionID, most)
+	return list, total, err
+}
+
+// CorrectionsOf gives what people said is wrong with a certificate, the newest first.
+func (s *Service) CorrectionsOf(ctx context.Context, c *cert.Certificate) ([]*Correction, error) {
+	return s.corrections(ctx, `r.certificate_id = $1 AND r.institution_id = $2 ORDER BY r.id DESC LIMIT $3`, c.ID, c.InstitutionID, maxShownCorrections)
+}
+
+func (s *Service) corrections(ctx context.Context, where string, args ...any) ([]*Correction, error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT r.uuid, c.uuid, c.full_name, c.title, c.reference_id, r.text, r.created_at, r.settled_at
+		FROM corrections r JOIN certificates c ON c.id = r.certificate_id WHERE `+where, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading requests for correction: %w", err)
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (*Correction, error) {
 		var r Correction
 		var created int64
 		var settled sql.NullInt64
-		if err := rows.Scan(&r.UUID, &r.Certificate, &r.Title, &r.ReferenceID, &r.Text, &created, &settled); err != nil {
+		if err := rows.Scan(&r.UUID, &r.Certificate, &r.FullName, &r.Title, &r.ReferenceID, &r.Text, &created, &settled); err != nil {
 			return nil, err
 		}
 		r.CreatedAt, r.SettledAt = db.Time(created), db.OptionalTime(settled)
 		return &r, nil
 	})
 	if err != nil {
-		return nil, 0, fmt.Errorf("reading requests for correction: %w", err)
+		return nil, fmt.Errorf("reading requests for correction: %w", err)
 	}
-	return list, total, nil
+	return list, nil
 }
 
-// SettleCorrection notes that an institution has looked into a request. then may
-// be nil.
-func (s *Service) SettleCorrection(ctx context.Context, institutionID int64, id string, then func(ctx context.Context, tx *db.Tx) error) error {
+// SettleCorrection notes that an institution has looked into what somebody said is
+// wrong with a certificate. Once more changes nothing. then, which may be nil, runs
+// in the same transaction when it was open.
+func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.Then) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
-		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = coalesce(settled_at, $1) WHERE uuid = $2 AND institution_id = $3`,
-			db.Micros(s.now()), id, institutionID)
+		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = $1 WHERE uuid = $2 AND certificate_id = $3 AND institution_id = $4 AND settled_at IS NULL`,
+			db.Micros(s.now()), id, c.ID, c.InstitutionID)
 		if err != nil {
 			return fmt.Errorf("settling a request for correction: %w", err)
 		}
-		if n, err := r.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(err, fault.New(fault.NotFound, "No such request."))
+		n, err := r.RowsAffected()
+		if err != nil {
+			return fmt.Errorf("settling a request for correction: %w", err)
 		}
-		if then == nil {
-			return nil
+		if n > 0 {
+			if then == nil {
+				return nil
+			}
+			return then(ctx, tx, c)
 		}
-		return then(ctx, tx)
+		var there bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM corrections WHERE uuid = $1 AND certificate_id = $2 AND institution_id = $3)`,
+			id, c.ID, c.InstitutionID).Scan(&there); err != nil {
+			return fmt.Errorf("looking for a request for correction: %w", err)
+		}
+		if !there {
+			return fault.New(fault.NotFound, "No such request.")
+		}
+		return nil
 	})
 }

@@ -212,7 +212,7 @@ func TestForgottenAccountLeavesCertificates(t *testing.T) {
 		if _, _, err := b.Shared(t.Context(), secret); err == nil {
 			t.Error("a link of theirs still opens")
 		}
-		if _, n, err := b.Corrections(t.Context(), b.inst.ID, true, 1, 10); err != nil || n != 1 {
+		if _, n, err := b.OpenCorrections(t.Context(), b.inst.ID, 10); err != nil || n != 1 {
 			t.Errorf("the institution has %d requests, %v", n, err)
 		}
 		// Whoever comes back is somebody new, and the number is never another's.

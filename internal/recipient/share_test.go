@@ -201,18 +201,39 @@ func TestCorrections(t *testing.T) {
 		if last := b.mails()[1]; !strings.Contains(last.Text, "My name is Zoë.") || !strings.Contains(last.Text, c.ReferenceID) {
 			t.Errorf("the mail says %q", last.Text)
 		}
-		list, n, err := b.Corrections(ctx, b.inst.ID, true, 1, 2)
-		if err != nil || n != 5 || len(list) != 2 || list[0].Text != "My name is\nZoë." || list[0].Certificate != c.UUID {
+		if want := "https://vault.example/panel/" + b.inst.Slug + "/certificates/" + c.UUID + "#corrections"; !strings.Contains(b.mails()[1].Text, want) {
+			t.Errorf("the mail does not lead to %s: %q", want, b.mails()[1].Text)
+		}
+		list, n, err := b.OpenCorrections(ctx, b.inst.ID, 2)
+		if err != nil || n != 5 || len(list) != 2 || list[0].Text != "My name is\nZoë." || list[0].Certificate != c.UUID || list[0].FullName != c.FullName {
 			t.Fatalf("%d, %+v, %v", n, list, err)
 		}
-		if err := b.SettleCorrection(ctx, b.institution("KTH").ID, list[0].UUID, nil); !fault.Is(err, fault.NotFound) {
-			t.Errorf("by another institution: %v", err)
+		kth := b.institution("KTH")
+		if list, n, err := b.OpenCorrections(ctx, kth.ID, 2); err != nil || n != 0 || len(list) != 0 {
+			t.Errorf("another institution sees %d, %+v, %v", n, list, err)
 		}
-		if err := b.SettleCorrection(ctx, b.inst.ID, list[0].UUID, nil); err != nil {
-			t.Fatal(err)
+		foreign, other := *c, b.upload(to("eve@example.org"))
+		foreign.InstitutionID = kth.ID
+		for name, of := range map[string]*cert.Certificate{"another institution": &foreign, "another certificate": other} {
+			if err := b.SettleCorrection(ctx, of, list[0].UUID, nil); !fault.Is(err, fault.NotFound) {
+				t.Errorf("by %s: %v", name, err)
+			}
+			if list, err := b.CorrectionsOf(ctx, of); err != nil || len(list) != 0 {
+				t.Errorf("%s has %+v, %v", name, list, err)
+			}
 		}
-		if _, n, err := b.Corrections(ctx, b.inst.ID, true, 1, 2); err != nil || n != 4 {
-			t.Errorf("%d are open, %v", n, err)
+		noted := 0
+		for range 2 {
+			if err := b.SettleCorrection(ctx, c, list[0].UUID, func(context.Context, *db.Tx, *cert.Certificate) error { noted++; return nil }); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if _, n, err := b.OpenCorrections(ctx, b.inst.ID, 2); err != nil || n != 4 || noted != 1 {
+			t.Errorf("%d are open, noted %d times, %v", n, noted, err)
+		}
+		all, err := b.CorrectionsOf(ctx, c)
+		if err != nil || len(all) != 5 || all[4].UUID != list[0].UUID || all[4].SettledAt == nil || all[0].SettledAt != nil {
+			t.Errorf("of the certificate: %+v, %v", all, err)
 		}
 	})
 }

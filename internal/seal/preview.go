@@ -36,6 +36,9 @@ type Candidate struct {
 	// Covers says that something stands there that would be covered, and Missing
 	// that the page has no room there.
 	Covers, Missing bool
+	// Remembered says that the place is where an earlier stamp stood on a page of
+	// this size, and not looked for anew.
+	Remembered bool
 }
 
 // corner modes, in the order in which people look at a page.
@@ -100,7 +103,7 @@ func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Cand
 	}
 	for _, a := range j.remembered() {
 		if box := a.spot.box(j.frame); ctx.Err() == nil && m.blank(m.pixels(box)) {
-			return Candidate{Mode: Auto, Box: &box}
+			return Candidate{Mode: Auto, Box: &box, Remembered: true}
 		}
 	}
 	if spots := m.places(j.frame, j.figures, j.frame.sides(), Auto); len(spots) > 0 {

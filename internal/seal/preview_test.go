@@ -13,11 +13,14 @@ import (
 func TestPreviewIsWhatIsSealed(t *testing.T) {
 	t.Parallel()
 	blank := pagePDF{}.bytes()
+	before, _ := seals(t, "a.pdf", blank, Placement{Mode: TopLeft})
 	for name, tc := range map[string]struct {
 		data      []byte
 		placement Placement
 	}{
 		"auto":         {blank, Placement{}},
+		"remembered":   {blank, Placement{Remembered: []Layout{before.Layout}}},
+		"another size": {blank, Placement{Remembered: []Layout{{Width: 100, Height: 100, Box: before.Layout.Box}}}},
 		"a corner":     {blank, Placement{Mode: TopLeft}},
 		"a place":      {blank, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.5}}},
 		"a strip":      {blank, Placement{Mode: Strip}},
@@ -31,6 +34,9 @@ func TestPreviewIsWhatIsSealed(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		v, _ := seals(t, "a.pdf", tc.data, tc.placement)
+		if p.Chosen.Remembered != (name == "remembered") {
+			t.Errorf("%s: remembered is %t", name, p.Chosen.Remembered)
+		}
 		if p.Chosen.Mode != v.Placement || p.Page != 1 || p.Pages != 1 || p.Width < 100 {
 			t.Errorf("%s: %+v; sealed %s", name, p, v.Placement)
 		}

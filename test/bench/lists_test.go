@@ -7,6 +7,7 @@ import (
 	"math/rand/v2"
 	"net/url"
 	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -19,8 +20,10 @@ import (
 )
 
 // The environment says how large an institution is listed: with a folder or a
-// database, what test/scale/fill has put there; else a new one of so many
-// records, few when nobody says.
+// database, what test/scale/fill has put there, by this version or an earlier
+// one; else a new one of so many records, few when nobody says. To measure a
+// database twice, name a folder too: the keys that belong to it stay there, and
+// without them it is not served again.
 const (
 	recordsVariable  = "CERTVAULT_BENCH_RECORDS"
 	folderVariable   = "CERTVAULT_BENCH_FOLDER"
@@ -101,20 +104,24 @@ func (n *institution) day(b *testing.B, back int) time.Time {
 func large(b *testing.B, database string) *institution {
 	b.Helper()
 	data, filled := os.Getenv(folderVariable), true
-	if database != "" {
-		data = b.TempDir()
-		if given := os.Getenv(databaseVariable); given != "" {
-			database = given
-		} else {
-			filled = false
-		}
-	} else if data == "" {
+	if data == "" {
 		data, filled = b.TempDir(), false
+	}
+	if database != "" {
+		// The keys of what the database was served with are in a folder of its own.
+		data = filepath.Join(data, "postgres")
+		if err := os.MkdirAll(data, 0o700); err != nil {
+			b.Fatal(err)
+		}
+		given := os.Getenv(databaseVariable)
+		if filled = given != ""; filled {
+			database = given
+		}
 	}
 	if !filled {
 		fill(b, data, database)
 	} else if err := open(b, data, database).Migrate(b.Context()); err != nil {
-		// What was filled by an earlier version lacks what its lists need since.
+		// A server that is waited for has no time to migrate a million records.
 		b.Fatalf("bringing what %s or %s names up to date: %v", folderVariable, databaseVariable, err)
 	}
 	v, err := vault.Start(b.Context(), vault.Options{Data: data, Database: database, Args: []string{"--rate-limit", "0"}})

@@ -171,6 +171,9 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.fill("text", "My name is Zoë Obi.")
 		b.press("Send to the institution")
 		b.see("Your request was sent to the institution.")
+		if covered := ask[bool](b, `document.querySelector("[role=status]").getBoundingClientRect().bottom > document.querySelector(".verdict").getBoundingClientRect().top`); covered {
+			t.Error("the notice is covered by the verdict")
+		}
 		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
 
 		// Revoked, it says so, and its files are gone.

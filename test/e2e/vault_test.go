@@ -39,7 +39,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 		b.see("The address was corrected.", "corrected@example.net")
 		b.press("Revoke")
 		b.fill("reason", "The thesis was withdrawn.")
-		b.press("Look at it again")
+		b.press("Refresh the preview")
 		b.see("has taken this certificate back. It is no longer valid.", "The thesis was withdrawn.")
 		b.photograph("revoke")
 		b.press("Revoke the certificate of")

@@ -141,7 +141,7 @@ func TestSingleUpload(t *testing.T) {
 func (o *office) placed(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
-	says(t, "for all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "The vault's choice", "A blank place on the page")
+	says(t, "for all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "As your settings say: a blank place on the page", "A blank place on the page")
 	says(t, "a bad place", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
 	says(t, "no such place", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
 	o.leads(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
@@ -195,6 +195,31 @@ func TestGoodFileIsRemoved(t *testing.T) {
 		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 rows have problems")
 		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
 		says(t, "in order again", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
+	})
+}
+
+// Rows that would give a certificate to somebody else are named, and lead to each
+// other.
+func TestDoubtfulRowsAreNamed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		o := newOffice(t, d)
+		draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
+		list := "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@gmial.com,ada.pdf\n"
+		o.leads(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
+		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
+		w := o.get("issuer", draft+"/submit")
+		says(t, "before it is submitted", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 rows")
+		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
+			t.Error("the rows are not led to")
+		}
+		says(t, "among the rows", o.get("issuer", draft+"/rows?show=doubtful"), http.StatusOK, "To look at 2", "Look at it", "also be that of row 3 , Bea", "Is gmail.com meant")
+		says(t, "on the row", o.get("issuer", draft+"/rows/3"), http.StatusOK, "Look whether this is right", "also be that of row 2 , Ada", "Is gmail.com meant")
+		o.post("issuer", draft+"/rows/3", url.Values{"do": {"skip"}})
+		if text := words(t, o.get("issuer", draft+"/submit")); strings.Contains(text, "used by several") || strings.Contains(text, "misspelt") {
+			t.Errorf("the skipped row is spoken of still: %s", text)
+		}
 	})
 }
 

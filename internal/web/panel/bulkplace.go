@@ -42,7 +42,7 @@ func (d *draftPage) usual() string {
 	if d.Wanted != nil {
 		return "As for all rows"
 	}
-	return "The vault's choice"
+	return usualPlace
 }
 
 // PlaceOf names the place that a row wants for itself, "" for none.
@@ -51,7 +51,7 @@ func (*draftPage) PlaceOf(row *intake.Row) string { return nameOf(row.Wanted) }
 // PlaceOfAll names the place that all rows have that want none for themselves.
 func (d *draftPage) PlaceOfAll() string {
 	if d.Wanted == nil {
-		return "The vault's choice"
+		return usualPlace
 	}
 	return nameOf(d.Wanted)
 }

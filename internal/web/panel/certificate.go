@@ -15,6 +15,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/pades"
@@ -81,6 +82,8 @@ type certificatePage struct {
 	Checks []cert.Check
 	Story  []cert.Moment
 	Mails  []*recipient.Notice
+	// Corrections are what its person said is wrong with it.
+	Corrections []*recipient.Correction
 	// Batch is the name of its batch, Verify its public page.
 	Batch, Verify string
 	Reason, Note  string
@@ -183,10 +186,19 @@ var happenings = map[webhook.Name]status{
 	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
 }
 
+// doings are deeds as the page of one certificate names them, which the log says of
+// whoever did them.
+var doings = map[audit.Action]string{
+	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CertificateMended: "A correction request was marked as done",
+}
+
 // Happening names what happened.
 func (*certificatePage) Happening(m cert.Moment) status {
 	if known, ok := happenings[m.Event]; ok {
 		return known
+	}
+	if known, ok := doings[m.Action]; ok {
+		return status{Text: known}
 	}
 	says := m.Action.Says()
 	return status{Text: strings.ToUpper(says[:1]) + says[1:]}
@@ -244,6 +256,9 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 		return nil, err
 	}
 	if page.Mails, err = p.Mail.Notices(ctx, c); err != nil {
+		return nil, err
+	}
+	if page.Corrections, err = p.Mail.CorrectionsOf(ctx, c); err != nil {
 		return nil, err
 	}
 	slices.Reverse(page.Story)

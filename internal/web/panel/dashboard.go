@@ -26,6 +26,8 @@ const (
 	// shownBounces how many are named.
 	bounceTime   = 30 * 24 * time.Hour
 	shownBounces = 5
+	// shownCorrections is how many requests for correction are named.
+	shownCorrections = 5
 )
 
 // periods are how far back the dashboard looks, in days.
@@ -48,6 +50,10 @@ type dashboard struct {
 	// how many there are.
 	Undelivered []recipient.Undelivered
 	Bounces     int
+	// Corrections are the requests for correction that wait longest, and Asked how
+	// many wait.
+	Corrections []*recipient.Correction
+	Asked       int
 	Steps       []step
 }
 
@@ -75,8 +81,11 @@ func (*dashboard) Sick(e *webhook.Endpoint) bool {
 
 // Quiet says that nothing needs anybody.
 func (d *dashboard) Quiet() bool {
-	return len(d.Failures) == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
+	return len(d.Failures) == 0 && d.Asked == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
 }
+
+// MoreAsked counts the requests for correction that are not named.
+func (d *dashboard) MoreAsked() int { return d.Asked - len(d.Corrections) }
 
 // Left counts the steps that are left.
 func (d *dashboard) Left() (n int) {
@@ -137,6 +146,9 @@ func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
 		return err
 	}
 	if d.Undelivered, d.Bounces, err = p.Mail.Undelivered(ctx, id, p.Now().Add(-bounceTime), shownBounces); err != nil {
+		return err
+	}
+	if d.Corrections, d.Asked, err = p.Mail.OpenCorrections(ctx, id, shownCorrections); err != nil {
 		return err
 	}
 	return p.steps(r, v, d)

@@ -50,6 +50,28 @@ func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.lead(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
 }
 
+// OpenCorrections counts the requests for correction that nobody has looked into.
+func (c *certificatePage) OpenCorrections() (n int) {
+	for _, r := range c.Corrections {
+		if r.SettledAt == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// settleCorrection notes that what somebody said is wrong was looked into.
+func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	c, err := p.certificateOf(r, v)
+	if err != nil {
+		return err
+	}
+	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CertificateMended, nil)); err != nil {
+		return err
+	}
+	return p.lead(w, r, v, "certificates/"+c.UUID, "correction_done")
+}
+
 // addressPage is the form with a certificate's address.
 type addressPage struct {
 	Visit *Visit

@@ -29,7 +29,7 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"draft_discarded":  "The bulk upload was discarded.",
 	"submitted":        "The bulk upload was submitted.",
 	"begun_again":      "Here are the rows that became no certificate, with their files. Correct them and submit again.",
-	"revoked":          "The certificate was revoked. The public sees it from now on.",
+	"revoked":          "The certificate was revoked. The public sees it from now on. No mail was sent: tell its person yourself.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
 	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
 	"webhook_promoted": "The new secret alone keys X-Webhook-Signature from now on.",
@@ -41,6 +41,8 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"delivery_again":   "The delivery is sent again.",
 
 	"token_revoked": "The token was revoked. Nothing can use it any more.",
+
+	"correction_done": "The request is marked as done.",
 
 	"mailed_again":  "The mail is on its way again.",
 	"address_kept":  "The address was corrected. Links that went to the old one open the certificate no more.",

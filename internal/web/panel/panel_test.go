@@ -94,6 +94,12 @@ func (s *samples) make(name string) (string, error) {
 		return deed.UUID, nil
 	case "certificate":
 		return o.approved(s.inst).UUID, nil
+	case "correction":
+		c, err := o.panel.Certs.ByUUID(ctx, id, s.of("certificate"))
+		if err != nil {
+			return "", err
+		}
+		return o.asked(c, "Another spelling, please."), nil
 	case "upload":
 		return o.staged(s.inst), nil
 	case "draft":

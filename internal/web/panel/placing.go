@@ -21,7 +21,8 @@ type placing struct {
 	Preview *seal.Preview
 	// Form is what is chosen.
 	Form url.Values
-	// Usual is what it is called to choose nothing, and Picture the address of the page.
+	// Usual is what it is called to choose nothing, before the place that it means,
+	// and Picture the address of the page.
 	Usual, Picture string
 	// Width and Height are those of the page as the drawing shows it, 1000 on its longer
 	// side.
@@ -43,6 +44,9 @@ type drawnBox struct{ X, Y, Width, Height float64 }
 
 const sheetSide = 1000
 
+// usualPlace is what it is called to leave the place to the institution's settings.
+const usualPlace = "As your settings say"
+
 // placing looks at a staged file: where its stamp would stand as it is wanted by
 // usual, or without that as the institution decided.
 func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, usual *cert.Wanted, form url.Values) (*placing, error) {
@@ -50,7 +54,7 @@ func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, usua
 	if err != nil {
 		return nil, err
 	}
-	l := &placing{Preview: preview, Form: form, Usual: "The vault's choice"}
+	l := &placing{Preview: preview, Form: form, Usual: usualPlace}
 	scale := sheetSide / max(preview.Width, preview.Height)
 	l.Width, l.Height = preview.Width*scale, preview.Height*scale
 	return l, nil
@@ -74,13 +78,19 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
 }
 
+// meant names the place that it means to choose nothing.
+func (l *placing) meant() string {
+	name := modes[l.Preview.Chosen.Mode]
+	if l.Preview.Chosen.Remembered {
+		name = "Where it was on your last upload of this size"
+	}
+	return strings.ToLower(name[:1]) + name[1:]
+}
+
 // Places gives the choices, that of choosing nothing first.
 func (l *placing) Places() []place {
 	chosen := l.Form.Get("placement")
-	usual := place{Mode: "", Label: l.Usual, Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
-	if l.Preview.Chosen.Box == nil {
-		usual.Label = l.Usual + ": " + strings.ToLower(modes[l.Preview.Chosen.Mode])
-	}
+	usual := place{Mode: "", Label: l.Usual + ": " + l.meant(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
 	list := []place{usual}
 	if l.auto != nil && !l.Preview.Signed {
 		list = append(list, place{Mode: string(seal.Auto), Label: modes[seal.Auto], Box: l.drawn(l.auto.Box), Chosen: chosen == string(seal.Auto)})
@@ -96,6 +106,16 @@ func (l *placing) Places() []place {
 		list = append(list, one)
 	}
 	return list
+}
+
+// Spot gives where the frame stands, nil for nowhere on the page.
+func (l *placing) Spot() *drawnBox {
+	for _, one := range l.Places() {
+		if one.Chosen {
+			return one.Box
+		}
+	}
+	return nil
 }
 
 // edges are the fields of an exact place.

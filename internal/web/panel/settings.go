@@ -221,12 +221,12 @@ var placements = []struct {
 	Mode        seal.Mode
 	Label, Says string
 }{
-	{seal.Auto, "Find a blank place", "The vault looks for room that nothing is printed on, and remembers where it was on files of the same size."},
+	{seal.Auto, modes[seal.Auto], "The vault looks for room that nothing is printed on, and takes the same place again on the next file of the same size."},
 	{seal.BottomRight, "Bottom right", "A strip below the page where the corner is not blank."},
 	{seal.BottomLeft, "Bottom left", ""},
 	{seal.TopRight, "Top right", ""},
 	{seal.TopLeft, "Top left", ""},
-	{seal.Exact, "A place of your own", "Give its edges below. Whatever is printed there is covered."},
+	{seal.Exact, modes[seal.Exact], "Give its edges below. Whatever is printed there is covered."},
 	{seal.Strip, "A strip below the page", "The page grows by a strip, and nothing is ever covered."},
 	{seal.Appended, "A page of its own at the end", "The pages of your file stay as they are."},
 }

@@ -11,6 +11,7 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/resend", may: account.MayRetry, handler: p.resend},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.addressForm},
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/email", may: account.MayRetry, handler: p.correctAddress},
+		{pattern: "POST /panel/{institution}/certificates/{certificate}/corrections/{correction}/done", may: account.MayRetry, handler: p.settleCorrection},
 
 		{pattern: "GET /panel/{institution}/settings", may: account.MayManageSettings, handler: p.settings},
 		{pattern: "POST /panel/{institution}/settings", may: account.MayManageSettings, handler: p.setName},

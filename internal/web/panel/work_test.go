@@ -42,7 +42,7 @@ func (sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return 
 func (sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
 	box := seal.Box{0.7, 0.8, 0.9, 0.9}
 	return &seal.Preview{
-		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box},
+		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box, Remembered: len(stamp.Placement.Remembered) > 0},
 		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, Missing: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
 	}, nil
 }

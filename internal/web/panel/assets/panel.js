@@ -95,15 +95,9 @@ for (const area of document.querySelectorAll("[data-placing]")) {
   const exact = area.querySelector("#place-exact");
   const sheet = svg.viewBox.baseVal;
   const fields = Object.fromEntries(["x", "y", "width", "height"].map((name) => [name, area.querySelector(`[name=${name}]`)]));
-  let spot = svg.querySelector(".spot");
-  if (!spot) {
-    spot = document.createElementNS("http://www.w3.org/2000/svg", "rect");
-    spot.setAttribute("class", "spot");
-    svg.append(spot);
-  }
+  const spot = svg.querySelector(".spot");
   const show = (box) => {
-    spot.toggleAttribute("hidden", !box);
-    spot.style.display = box ? "" : "none";
+    spot.setAttribute("display", box ? "inline" : "none");
     if (box) for (const name of Object.keys(fields)) spot.setAttribute(name, box[name]);
   };
   const typed = () => ({
