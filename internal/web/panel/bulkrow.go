@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/intake"
@@ -60,6 +61,23 @@ type rowState struct {
 // State gives how a row stands.
 func (l *rowsView) State(row *intake.Row) rowState {
 	return rowState{row, l.Wrong(row), l.PlaceOf(row)}
+}
+
+// breaks takes an address or a path apart where a line may end in it.
+func breaks(text string) (parts []string) {
+	for {
+		at := strings.IndexAny(text, "@/_") + 1
+		if at == 0 || at == len(text) {
+			return append(parts, text)
+		}
+		parts, text = append(parts, text[:at]), text[at:]
+	}
+}
+
+// Folder tells whether a file is the one that a row names but for its folder, which
+// needs no saying.
+func (*rowsView) Folder(row *intake.Row) bool {
+	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
 }
 
 // rows shows what each row would become.

@@ -28,7 +28,7 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"rows_skipped":     "The rows were skipped.",
 	"draft_discarded":  "The bulk upload was discarded.",
 	"submitted":        "The bulk upload was submitted.",
-	"begun_again":      "Here are the rows that became no certificate, with their files. Correct them and submit again.",
+	"begun_again":      "Here are the rows that were rejected, or skipped for a problem, with their files. Correct them and submit again.",
 	"revoked":          "The certificate was revoked. The public sees it from now on. No mail was sent: tell its person yourself.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
 	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
@@ -100,8 +100,16 @@ func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// What is a second short of a day ahead is a day ahead.
-		d, form = -d+30*time.Second, "in %s"
+		// What is to come is rounded, so that a week stays one beyond its first second.
+		d, form = -d, "in %s"
+		switch {
+		case d >= 2*day-time.Hour/2:
+			d += day / 2
+		case d >= time.Hour-time.Minute/2:
+			d += time.Hour / 2
+		default:
+			d += time.Minute / 2
+		}
 	}
 	switch {
 	case d < 10*time.Second && form == "%s ago":

@@ -27,7 +27,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
   const cancel = form.querySelector("[data-cancel]");
   for (const hint of form.querySelectorAll("[data-drop-hint]")) hint.hidden = false;
   // What is dropped goes to the control of the part that it is dropped on.
-  const parts = form.querySelectorAll("[data-drop]");
+  const parts = form.querySelectorAll("[data-part]");
   for (const part of parts.length ? parts : [form]) {
     part.addEventListener("dragover", (event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
@@ -46,7 +46,7 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const request = new XMLHttpRequest();
-    request.open("POST", event.submitter?.formAction || form.action);
+    request.open("POST", event.submitter?.getAttribute("formaction") ?? form.action);
     request.setRequestHeader("Upload-Script", "1");
     bar.hidden = false;
     cancel.hidden = false;
@@ -70,11 +70,14 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
         else location.assign(next);
         return;
       }
-      // What was taken all the same is not sent a second time.
-      for (const name of (request.getResponseHeader("Upload-Taken") ?? "").split(" ")) if (name) form.elements[name].value = "";
-      // What is wrong stands in the page that came back.
-      const problem = problemOf(request.responseText);
-      stop(problem || "This did not work. Please try again.");
+      // What is wrong stands in the page that came back. What was taken all the same is
+      // said, and not sent a second time.
+      let text = problemOf(request.responseText) || "This did not work. Please try again.";
+      for (const name of (request.getResponseHeader("Upload-Taken") ?? "").split(" ").filter(Boolean)) {
+        form.elements[name].value = "";
+        text += name === "list" ? " The list was read." : " The files were taken.";
+      }
+      stop(text);
     });
     request.addEventListener("error", () => stop("The connection broke off. Please try again."));
     request.addEventListener("abort", () => stop("Cancelled. Nothing was kept of what was being sent."));
