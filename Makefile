@@ -67,7 +67,7 @@ deps: $(EMBEDDED) $(RECEIVERS) ## bring in what the tests need beside Go
 
 .PHONY: test
 test: deps ## run every test, on SQLite and a private PostgreSQL
-	go run ./test/pgcluster -- go test -timeout 8m ./...
+	go run ./test/pgcluster -fsync=off -- go test -timeout 8m ./...
 
 # SQLite's C, translated, serialises itself by locks of its own, and takes five
 # times as long when each of its reads is watched. Everything else is: a package
