@@ -95,16 +95,12 @@ $(JUDGES): test/quality/package-lock.json
 .PHONY: quality
 quality: deps build $(JUDGES) ## judge the pages in a browser: axe, markup, behaviour, Lighthouse
 	.ci/tools chromium default-jre-headless
-	go run ./test/quality pages
-	go run ./test/quality behaviour
-	go run ./test/quality scores
+	go run ./test/quality pages scores behaviour
 
 .PHONY: quality/quick
 quality/quick: deps build $(JUDGES) ## the part of it that CI has time for
 	.ci/tools chromium
-	go run ./test/quality pages-quick
-	go run ./test/quality behaviour
-	go run ./test/quality scores-quick
+	go run ./test/quality pages-quick scores-quick behaviour
 
 .PHONY: screenshots
 screenshots: deps build $(JUDGES) ## write every page and state to test/screenshots
