@@ -111,6 +111,23 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 }
 
+// Who has a certificate in an account is asked to sign in: to sign up for it would
+// promise what cannot be, once the account has another address.
+func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	h.approved("ada@example.org", "BSc")
+	view, _ := h.mailed()
+	h.says("nobody's", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
+	h.join()
+	h.person = nil
+	w := h.get("/c/" + view)
+	h.says("somebody's", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
+	if strings.Contains(w.Body.String(), "/sign-up") {
+		t.Error("it asks to sign up")
+	}
+}
+
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -167,6 +184,7 @@ func TestWalletPage(t *testing.T) {
 	}
 	h.says("first", h.get("/account"), http.StatusOK, "Certificates: 25", "Page 1 of 2", "page=2")
 	h.says("second", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
+	h.says("past the end", h.get("/account?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
 	h.says("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
 	h.says("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificate fits this filter", "Show all")
 	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {
