@@ -135,6 +135,8 @@ func TestSharing(t *testing.T) {
 	theirs := h.approved("eve@example.org", "Other")
 	h.join()
 	mine := "/account/certificates/" + c.UUID
+	h.exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
+	h.says("one's own", h.get(mine), http.StatusOK, "With a note")
 	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
 	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
 		t.Errorf("another's is shared: %d", w.Code)
@@ -156,8 +158,8 @@ func TestSharing(t *testing.T) {
 		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("link %d: %v", i, w.Header())
 		}
-		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") {
-			t.Errorf("link %d shows the address or the original", i)
+		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
+			t.Errorf("link %d shows the address, the details or the original", i)
 		}
 		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != "original and a tail" {
 			t.Errorf("the file of link %d: %d", i, w.Code)

@@ -38,6 +38,9 @@ type shown struct {
 	// Approved and Revoked are times as pages write them.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
+	// Others says that others than its person look at it: they do not see the details,
+	// which the institution wrote for that person.
+	Others bool
 }
 
 // Given says that its files are given out.
@@ -307,5 +310,9 @@ func (p *Pages) shared(r *http.Request) (*recipient.Share, *shown, error) {
 		return nil, nil, err
 	}
 	s, err := p.show(r.Context(), c, "/s/"+r.PathValue("token"))
-	return share, s, err
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Others = true
+	return share, s, nil
 }
