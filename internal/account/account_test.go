@@ -81,6 +81,11 @@ func TestCreateInstitutionNamesEveryBadField(t *testing.T) {
 	var names []string
 	for _, f := range e.Fields {
 		names = append(names, f.Name)
+		for _, text := range f.Messages {
+			if !strings.HasPrefix(text, "The ") || !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: %q is no sentence", f.Name, text)
+			}
+		}
 	}
 	if got := strings.Join(names, " "); got != "name owner_name prefix owner_email owner_password" {
 		t.Fatalf("fields: %s", got)
@@ -132,6 +137,8 @@ func TestParseEmail(t *testing.T) {
 		"a!#$%&*+-/=?^_`{|}~@a.test": "a!#$%&*+-/=?^_`{|}~@a.test",
 		"a@نامه\u200cای.com":         "a@xn--mgba3gch31f060k.com", // RFC 5892's own example of a joiner
 		"a@4.example":                "a@4.example",
+
+		"a@" + strings.Repeat("b", 63) + ".cd": "a@" + strings.Repeat("b", 63) + ".cd",
 	} {
 		got, err := account.ParseEmail(in)
 		if err != nil || got.Folded != folded || got.Text != strings.TrimSpace(in) {
@@ -144,6 +151,7 @@ func TestParseEmail(t *testing.T) {
 		"a\u00a0b@c.de", "a\u200b@b.cd", "a\u202e@b.cd", "a\u2028@b.cd", "a\u0085@b.cd", "a\ufeff@b.cd", "a\u200d@b.cd", "a@b\u00ad.cd", "a@b\u200b.cd", "a@b\u200d.cd",
 		"a@xn--a.cd", "a@1.2.3.4", "a@b.123",
 		"a\x00@b.cd", "a\xff@b.cd", "a@-b.cd", strings.Repeat("a", 65) + "@b.cd", "a@" + strings.Repeat("b", 260) + ".cd",
+		"a@" + strings.Repeat("b", 64) + ".cd", "a@" + strings.Repeat("ü", 60) + ".cd",
 	} {
 		if got, err := account.ParseEmail(in); err == nil {
 			t.Errorf("ParseEmail(%q) = %+v, want an error", in, got)

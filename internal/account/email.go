@@ -62,9 +62,15 @@ func unseen(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 // domain they stand only where RFC 5892, appendix A, lets them, which idna checks.
 func joiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// hostName tells whether a domain has more than one label and a last one that is
-// not a number, by which addresses are told from names (RFC 3696, 2).
+// hostName tells whether a domain has more than one label, none over 63 octets
+// (RFC 1035, 2.3.4), and a last one that is not a number, by which addresses are
+// told from names (RFC 3696, 2).
 func hostName(ascii string) bool {
+	for label := range strings.SplitSeq(ascii, ".") {
+		if len(label) > 63 {
+			return false
+		}
+	}
 	dot := strings.LastIndexByte(ascii, '.')
 	return dot > 0 && strings.Trim(ascii[dot+1:], "0123456789") != ""
 }

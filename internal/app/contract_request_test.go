@@ -96,6 +96,9 @@ func (d *driver) driveRanges() {
 		if got := d.send(http.MethodGet, target, secret, http.Header{"If-None-Match": {tag}}, ""); got != http.StatusNotModified {
 			d.Errorf("%s, known: %d", target, got)
 		}
+		if got := d.send(http.MethodGet, target, secret, http.Header{"If-Match": {`"another"`}}, ""); got != http.StatusPreconditionFailed {
+			d.Errorf("%s, another: %d", target, got)
+		}
 	}
 	if !served("error of a range") {
 		res := d.unchecked(http.MethodGet, targets[0], secret, http.Header{"Range": {"bytes=999999999-"}}, "")

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
 )
@@ -20,6 +21,8 @@ type Entry struct {
 	// ErrorCode and Error say why it failed or was rejected; ExistingUUID is the
 	// certificate that it would have doubled.
 	ErrorCode, Error, ExistingUUID string
+	// Text is what its certificate says, with what was corrected since.
+	Text cert.Text
 }
 
 // Entries is one part of the entries of a batch.
@@ -75,7 +78,8 @@ func (s *Service) AllEntries(ctx context.Context, b *Batch) ([]Entry, error) {
 func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset int) (list []Entry, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
-			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, '')
+			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, ''),
+			coalesce(c.title, ''), coalesce(c.full_name, ''), coalesce(c.email, ''), coalesce(c.issue_date, ''), coalesce(c.details, '')
 		FROM (SELECT entry_index, status, certificate_id, error_code, error, existing_uuid FROM batch_entries
 				WHERE batch_id = $1 AND entry_index > $5 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
 			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
@@ -86,7 +90,8 @@ func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset in
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var e Entry
-		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID); err != nil {
+		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID,
+			&e.Text.Title, &e.Text.FullName, &e.Text.Email, &e.Text.IssueDate, &e.Text.Details); err != nil {
 			return nil, fmt.Errorf("reading entries: %w", err)
 		}
 		list = append(list, e)

@@ -225,6 +225,26 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	return list, s.count(ctx, list)
 }
 
+// Busy gives those of an institution's batches that have entries which are not at
+// their end. Unlike ByUUIDs it counts nothing, so that many can be asked about.
+func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string) ([]string, error) {
+	if len(uuids) == 0 {
+		return []string{}, nil
+	}
+	args := []any{institutionID, string(cert.Processing), string(queued)}
+	for _, u := range uuids {
+		args = append(args, u)
+	}
+	list, err := db.Column[string](s.db.QueryContext(ctx, `
+		SELECT b.uuid FROM batches b WHERE b.institution_id = $1 AND b.uuid IN (`+db.Places(len(args)-len(uuids)+1, len(uuids))+`) AND (
+			EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = b.uuid AND c.status = $2) OR
+			EXISTS (SELECT 1 FROM batch_entries e WHERE e.batch_id = b.id AND e.status = $3 AND e.status <> 'made'))`, args...))
+	if err != nil {
+		return nil, fmt.Errorf("looking for batches under way: %w", err)
+	}
+	return list, nil
+}
+
 // Pace counts the certificates of batches that were approved since a time, by
 // which people are told how long the rest takes.
 func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n int, err error) {

@@ -39,6 +39,8 @@ const (
 	Unsupported
 	// OutOfRange asks for a part of a file that the file does not have.
 	OutOfRange
+	// Unmet asks for a file on a condition that does not hold.
+	Unmet
 	// TooMany is a caller over its rate or quota.
 	TooMany
 	// Unavailable is a passing condition of ours; trying later helps.

@@ -48,7 +48,10 @@ type Draft struct {
 	// institution's choice.
 	Wanted *cert.Wanted
 	// Total is how many rows the list has.
-	Total       int
+	Total int
+	// Done says of a draft in a list that all rows that were submitted are at their
+	// end.
+	Done        bool
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	SubmittedAt *time.Time
@@ -134,6 +137,9 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 	}
 	if list, err = scanDrafts(rows); err != nil {
 		return nil, fmt.Errorf("listing bulk uploads: %w", err)
+	}
+	if err := s.settle(ctx, institutionID, list); err != nil {
+		return nil, err
 	}
 	return list, nil
 }

@@ -167,10 +167,7 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	today := cert.Today(s.now())
 	keys := make([]cert.Key, len(rows))
 	for i, row := range rows {
-		keys[i] = cert.Key{EmailFolded: row.email.Folded, Title: row.Text.Title, IssueDate: row.Text.IssueDate}
-		if keys[i].IssueDate == "" {
-			keys[i].IssueDate = today
-		}
+		keys[i] = row.key(today)
 	}
 	existing, err := s.certs.Existing(ctx, d.InstitutionID, keys)
 	if err != nil {

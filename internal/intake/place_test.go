@@ -9,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 // What was chosen for all rows, and for one, comes to the certificates through their
@@ -28,6 +29,7 @@ func TestPlacesComeToCertificates(t *testing.T) {
 		k.ok(k.Place(t.Context(), draft, 4, &cert.Wanted{Mode: seal.Strip, Page: 1}))
 		k.ok(k.Place(t.Context(), draft, 4, nil))
 		k.ok(k.Place(t.Context(), draft, 6, &cert.Wanted{Mode: seal.Appended, Page: 1}))
+		k.ok(k.Fix(t.Context(), draft, 6, map[sheet.Column]string{sheet.Name: ""}))
 		k.ok(k.Skip(t.Context(), draft, 6, true))
 		for name, bad := range map[string]*cert.Wanted{"no mode": {Page: 1}, "a result": {Mode: seal.Cover, Page: 1}, "no box": {Mode: seal.Exact, Page: 1}} {
 			if err := k.Place(t.Context(), draft, 3, bad); !fault.Is(err, fault.Invalid) {

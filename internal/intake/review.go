@@ -185,7 +185,7 @@ func (v *Review) look(today string) {
 	shelf := newShelf(v.Files)
 	named := map[*File]bool{}
 	uses := map[*File]*Shared{}
-	first := map[string]int{}
+	first := map[cert.Key]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
 		var problem string
@@ -244,12 +244,12 @@ func (v *Review) share(uses map[*File]*Shared) {
 }
 
 // key is the same for rows that would become the same certificate.
-func (r *Row) key(today string) string {
-	date := r.Text.IssueDate
-	if date == "" {
-		date = today
+func (r *Row) key(today string) cert.Key {
+	k := cert.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
+	if k.IssueDate == "" {
+		k.IssueDate = today
 	}
-	return r.email.Folded + "\x00" + r.Text.Title + "\x00" + date
+	return k
 }
 
 // read finds out what a row says, by the rules of the interface.

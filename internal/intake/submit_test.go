@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/csv"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -44,6 +45,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 		k.sealer.refuse.Store("2.pdf", true)
 		k.ok(k.Skip(t.Context(), k.again(draft), 10, true))
+		k.ok(k.Fix(t.Context(), k.again(draft), 3, map[sheet.Column]string{sheet.Name: "Persona Una"}))
 		run, err := k.DryRun(t.Context(), k.again(draft))
 		k.ok(err)
 		if run.Made != 6 || run.Batches != 3 || len(run.Existing) != 1 || run.Existing[0].Number != 2 || len(run.Twins) != 1 || run.Twins[0].Number != 9 ||
@@ -77,6 +79,11 @@ func TestFromListToResults(t *testing.T) {
 		if list[1][11] == "" || list[2][8] != verifyURL(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
 			t.Errorf("results.csv: %q", list)
 		}
+		// What was issued stands beside what the list said, and the reason beside what was not.
+		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf"}) ||
+			strings.Join(list[1][12:], "") != "" || !strings.Contains(list[9][10], "none.pdf") {
+			t.Errorf("what was issued: %q", list)
+		}
 
 		// Retrying takes what failed and nothing else.
 		k.sealer.refuse.Delete("2.pdf")
@@ -98,8 +105,8 @@ func TestFromListToResults(t *testing.T) {
 		again, err := k.Again(t.Context(), k.again(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
-		if len(v.Rows) != 3 || v.Valid != 2 || v.Invalid != 1 {
-			t.Fatalf("%d rows, %d valid, %d invalid", len(v.Rows), v.Valid, v.Invalid)
+		if len(v.Rows) != 3 || v.Valid != 2 || v.Invalid != 1 || len(v.Files) != 2 {
+			t.Fatalf("%d rows, %d valid, %d invalid, %d files", len(v.Rows), v.Valid, v.Invalid, len(v.Files))
 		}
 		k.ok(k.Fix(t.Context(), k.again(again), 9, map[sheet.Column]string{sheet.Email: "twin@example.org"}))
 		k.ok(k.Skip(t.Context(), k.again(again), 10, true))
@@ -111,6 +118,61 @@ func TestFromListToResults(t *testing.T) {
 		k.ok(k.Submit(t.Context(), k.again(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
 			t.Errorf("%+v", p)
+		}
+	})
+}
+
+// Rows that somebody skipped tell why, and of those only the ones with a problem are
+// taken up again, with the files that they mean.
+func TestSkippedRowsTellWhy(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		first := k.list(k.create(), rows(1))
+		k.file(first, "0.pdf")
+		k.ok(k.Submit(t.Context(), first, nil))
+		if list, err := k.List(t.Context(), k.inst.ID, k.person.ID); err != nil || len(list) != 1 || list[0].Done {
+			t.Errorf("it is done before it began: %v, %v", list, err)
+		}
+		k.finish(first)
+
+		draft := k.list(k.create(), rows(4)+"BSc Physics,Twin,person.1@example.org,1.pdf,2026-06-30\nBSc Physics,Bad,bad@example.org,bad.pdf,2026-06-30\n")
+		for _, name := range []string{"0.pdf", "1.pdf", "2.pdf", "3.pdf", "unused.pdf"} {
+			k.file(draft, name)
+		}
+		bad, err := k.AddFile(t.Context(), k.inst, k.again(draft), "bad.pdf", strings.NewReader("no PDF"))
+		k.ok(err)
+		for _, row := range []int{2, 5, 6, 7} {
+			k.ok(k.Skip(t.Context(), k.again(draft), row, true))
+		}
+		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		if p := k.finish(draft); p.Total != 2 || p.Approved != 2 || p.Skipped != 4 {
+			t.Fatalf("%+v", p)
+		}
+		if list, err := k.List(t.Context(), k.inst.ID, k.person.ID); err != nil || len(list) != 2 || !list[0].Done || !list[1].Done {
+			t.Errorf("it is not done: %v, %v", list, err)
+		}
+		results, err := k.Results(t.Context(), k.again(draft))
+		k.ok(err)
+		left := Left(results)
+		if len(left) != 4 {
+			t.Fatalf("%d rows became no certificate", len(left))
+		}
+		for i, want := range []string{"already", "by hand", "the same certificate as row 3", bad.Problem} {
+			if got := left[i]; got.Status != StatusSkipped || !strings.Contains(got.Error, want) || got.Again != (i == 3) {
+				t.Errorf("row %d: %s, %q, again %t; want %q", got.Number, got.Status, got.Error, got.Again, want)
+			}
+		}
+		if left[0].ExistingUUID == "" {
+			t.Error("the certificate that there is already is not named")
+		}
+		again, err := k.Again(t.Context(), k.again(draft), k.person)
+		k.ok(err)
+		if v := k.review(again); len(v.Rows) != 1 || v.Rows[0].Number != 7 || len(v.Files) != 1 || v.Files[0].Problem != bad.Problem {
+			t.Errorf("again: %+v, %+v", v.Rows, v.Files)
+		}
+		if _, err := k.Again(t.Context(), k.again(first), k.person); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("nothing is left, and yet: %v", err)
 		}
 	})
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"time"
 
 	"github.com/certvault/certvault/internal/fault"
@@ -15,8 +16,8 @@ const contentTime = 10 * time.Minute
 
 // ServeContent answers with a stored file, whose digest makes its ETag; ranges
 // and conditions are net/http's (RFC 9110, 13 and 14). The headers that say what
-// it is are the caller's. A range that lies outside the file is an error, so that
-// its answer has the form of its surface.
+// it is are the caller's. A range that lies outside the file, and a condition that
+// does not hold, are errors, so that their answers have the form of their surface.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 		return fmt.Errorf("bounding the download's time: %w", err)
@@ -24,33 +25,43 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", `"`+tag+`"`)
+	if unit, _, _ := strings.Cut(r.Header.Get("Range"), "="); unit != "" && unit != "bytes" {
+		// A unit that is not known asks for nothing (RFC 9110, 14.2).
+		r = r.Clone(r.Context())
+		r.Header.Del("Range")
+	}
 	ranged := &rangeWriter{ResponseWriter: w}
 	http.ServeContent(ranged, r, "", time.Time{}, content)
-	if ranged.refused {
+	switch ranged.refused {
+	case http.StatusRequestedRangeNotSatisfiable:
 		// Content-Range, which says how long the file is, stays.
 		h.Del("Content-Disposition")
 		return fault.New(fault.OutOfRange, "The file does not have the range that was asked for.")
+	case http.StatusPreconditionFailed:
+		h.Del("Content-Disposition")
+		return fault.New(fault.Unmet, "The file is not the one that If-Match names.")
 	}
 	return nil
 }
 
-// rangeWriter keeps net/http's own words for a range outside the file back.
+// rangeWriter keeps net/http's own words for what it refuses back.
 type rangeWriter struct {
 	http.ResponseWriter
 
-	refused bool
+	// refused is the status of the refusal, 0 for none.
+	refused int
 }
 
 func (w *rangeWriter) WriteHeader(status int) {
-	if status == http.StatusRequestedRangeNotSatisfiable {
-		w.refused = true
+	if status == http.StatusRequestedRangeNotSatisfiable || status == http.StatusPreconditionFailed {
+		w.refused = status
 		return
 	}
 	w.ResponseWriter.WriteHeader(status)
 }
 
 func (w *rangeWriter) Write(p []byte) (int, error) {
-	if w.refused {
+	if w.refused != 0 {
 		return len(p), nil
 	}
 	return w.ResponseWriter.Write(p)

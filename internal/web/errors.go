@@ -29,6 +29,7 @@ var statuses = map[fault.Kind]int{
 	fault.TooLarge:     http.StatusRequestEntityTooLarge,
 	fault.Unsupported:  http.StatusUnsupportedMediaType,
 	fault.OutOfRange:   http.StatusRequestedRangeNotSatisfiable,
+	fault.Unmet:        http.StatusPreconditionFailed,
 	fault.TooMany:      http.StatusTooManyRequests,
 	fault.Unavailable:  http.StatusServiceUnavailable,
 }

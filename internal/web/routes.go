@@ -3,6 +3,7 @@ package web
 import (
 	"net/http"
 	"path"
+	"slices"
 
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -28,12 +29,22 @@ func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 		probe := &probe{header: http.Header{}}
 		handler.ServeHTTP(probe, r)
 		if probe.status == http.StatusMethodNotAllowed {
-			w.Header().Set("Allow", probe.header.Get("Allow"))
-			render(w, r, fault.New(fault.NotAllowed, "The "+methodOf(r)+" method is not supported for this route."))
+			render(w, r, NotAllowed(w, r, probe.header.Get("Allow")))
 			return
 		}
 		render(w, r, fault.New(fault.NotFound, "The route could not be found."))
 	})
+}
+
+// NotAllowed is the error of a method that a route does not have, of which it has
+// those that allow names (RFC 9110, 10.2.1).
+func NotAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
+	w.Header().Set("Allow", allow)
+	message := "This method is not supported for this route."
+	if slices.Contains(methods, r.Method) {
+		message = "The " + r.Method + " method is not supported for this route."
+	}
+	return fault.New(fault.NotAllowed, message)
 }
 
 // probe takes the answer of the mux itself, for its status and Allow header.

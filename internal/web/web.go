@@ -180,8 +180,8 @@ var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// methodOf gives a request's method for log and message; one of the client's own
-// making may be long and say anything.
+// methodOf gives a request's method for the log; one of the client's own making
+// may be long and say anything.
 func methodOf(r *http.Request) string {
 	if slices.Contains(methods, r.Method) {
 		return r.Method

@@ -128,7 +128,7 @@ func (r *registrar) work(rows int, list, archive []byte) {
 	r.await("the ZIP is unpacked", draft, func(page string) bool { return !strings.Contains(page, "is being unpacked") })
 	since("unpacked-s")
 	began = time.Now()
-	if page := r.get(draft + "/submit"); !strings.Contains(page, fmt.Sprintf("Submit %d rows", rows)) {
+	if page := r.get(draft + "/submit"); !strings.Contains(page, fmt.Sprintf("Submit %d certificates", rows)) {
 		r.b.Fatalf("not all rows are in order: %s", page)
 	}
 	since("checked-s")

@@ -135,9 +135,9 @@ func TestRegistrar(t *testing.T) {
 		b.open(draft + "/rows?show=problems")
 		b.see("With problems 3")
 		b.press("Skip all 3 rows with problems")
-		b.see("The rows were skipped.", "1 row doubles another of the list", "Certificates that will be made", "Submit 297 rows")
+		b.see("The rows were skipped.", "1 row doubles another of the list", "Certificates that will be made", "Submit 296 certificates")
 		b.photograph("submit")
-		b.press("Submit 297 rows")
+		b.press("Submit 296 certificates")
 		b.see("of 297 rows are done")
 		b.photograph("progress")
 
@@ -146,7 +146,7 @@ func TestRegistrar(t *testing.T) {
 		f.restart(t)
 		b.base = f.URL
 		b.open(draft + "/progress")
-		eventually(t, 4*time.Minute, "all rows are done", func() bool { return strings.Contains(b.words(), "All 297 rows are done") })
+		eventually(t, 4*time.Minute, "all rows are done", func() bool { return strings.Contains(b.words(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.") })
 		b.see("Approved 296", "Rejected 1")
 		b.photograph("done")
 

@@ -142,6 +142,8 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 		{"POST", "/business/certificate-templates", 405, "GET, HEAD"},
 		{"GET", "/business/certificate-vault/bulk", 405, "POST"},
 		{"GET", "/business/certificate-vault/upload-file", 405, "POST"},
+		{"PUT", "/business/certificate-vault/bulk", 405, "POST"},
+		{"DELETE", "/business/certificate-vault/upload-file", 405, "POST"},
 		{"POST", "/business/batches", 405, "GET, HEAD"},
 		{"DELETE", "/business/batches/" + nobody, 405, "GET, HEAD"},
 		{"GET", "/business/batches/" + nobody + "/entries", 404, ""},

@@ -76,16 +76,23 @@ func (a *API) Handler() http.Handler {
 	route("GET /business/certificates/{uuid}", a.generalView, token.CertificateView, token.VaultView)
 	route("GET /business/certificates/{uuid}/download", a.generalDownload, token.CertificateDownload, token.VaultDownload)
 	route("GET /business/certificate-templates", a.templates, token.TemplateList, token.VaultList)
-	for _, path := range []string{"/business/certificate-vault/upload-file", "/business/certificate-vault/bulk"} {
-		// Not a certificate of that name.
-		mux.Handle("GET "+path, web.Handler(web.WriteJSONError, onlyPost))
-	}
-	return a.authenticate(web.Routes(mux, web.WriteJSONError))
+	return a.authenticate(onlyPost(web.Routes(mux, web.WriteJSONError)))
 }
 
-func onlyPost(w http.ResponseWriter, r *http.Request) error {
-	w.Header().Set("Allow", http.MethodPost)
-	return fault.New(fault.NotAllowed, "The "+r.Method+" method is not supported for this route.")
+// onlyPost answers for the routes that to the mux look like a certificate of that
+// name as well.
+func onlyPost(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/business/certificate-vault/upload-file", "/business/certificate-vault/bulk":
+			if r.Method != http.MethodPost {
+				web.SetRoute(r, "(unknown)")
+				web.WriteJSONError(w, r, web.NotAllowed(w, r, http.MethodPost))
+				return
+			}
+		}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Patterns lists the routes that Handler made.

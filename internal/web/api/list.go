@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
@@ -59,7 +60,11 @@ func oneOf[T ~string](list []T, value T) string {
 	if slices.Contains(list, value) {
 		return ""
 	}
-	return fmt.Sprintf("The value is invalid; it must be one of %v.", list)
+	names := make([]string, len(list))
+	for i, v := range list {
+		names[i] = string(v)
+	}
+	return "The value is invalid; it must be one of " + strings.Join(names, ", ") + "."
 }
 
 func (a *API) list(w http.ResponseWriter, c *call) error {

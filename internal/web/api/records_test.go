@@ -205,6 +205,9 @@ func TestListFilters(t *testing.T) {
 			t.Errorf("%q: %d %s", query, a.Status, a.Body)
 		}
 	}
+	if got := v.get("/business/certificate-vault?status=x").refusal(t).Message; got != "The value is invalid; it must be one of processing, approved, failed, revoked." {
+		t.Errorf("message %q", got)
+	}
 	if got := v.get("/business/certificate-vault?page=0&per_page=0&status=x").refusal(t).Message; !strings.HasSuffix(got, " (and 2 more errors)") {
 		t.Errorf("message %q", got)
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"html/template"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -89,21 +90,27 @@ func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 const (
 	noticeCookie = "__Host-notice"
 	noticeTime   = time.Minute
+	// noticeNumbers is how many numbers a notice has at most.
+	noticeNumbers = 4
 )
 
 // Redirect leads to another page after a deed (RFC 9110, 15.4.4), which tells
-// the notice of that name; empty tells nothing.
-func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string) error {
+// the notice of that name with the numbers that it has; empty tells nothing.
+func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string, numbers ...int) error {
 	if notice != "" {
-		s.Note(w, notice)
+		s.Note(w, notice, numbers...)
 	}
 	w.Header().Set("Cache-Control", "no-store")
 	http.Redirect(w, r, to, http.StatusSeeOther)
 	return nil
 }
 
-// Note has the next page tell a notice, where a module leads to it.
-func (*Set) Note(w http.ResponseWriter, notice string) {
+// Note has the next page tell a notice, where a module leads to it. Its numbers
+// stand in the places {1}, {2} of its text.
+func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
+	for _, n := range numbers {
+		notice += "." + strconv.Itoa(n)
+	}
 	http.SetCookie(w, &http.Cookie{
 		Name: noticeCookie, Value: notice, Path: "/", MaxAge: int(noticeTime.Seconds()), Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode,
 	})
@@ -118,9 +125,18 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	if err != nil {
 		return ""
 	}
-	text := s.options.Notices[c.Value]
+	parts := strings.Split(c.Value, ".")
+	text := s.options.Notices[parts[0]]
 	if said, err := g.Language.Text(text); err == nil {
-		return said
+		text = said
+	}
+	// The cookie is the browser's: nothing but numbers comes from it into a page.
+	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {
+		n, err := strconv.Atoi(part)
+		if err != nil {
+			return ""
+		}
+		text = strings.ReplaceAll(text, "{"+strconv.Itoa(i+1)+"}", strconv.Itoa(n))
 	}
 	return text
 }

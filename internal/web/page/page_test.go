@@ -112,8 +112,8 @@ func TestProblemsOfAForm(t *testing.T) {
 // that is not on the surface's list.
 func TestNotice(t *testing.T) {
 	t.Parallel()
-	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "made": "The token was made."}})
-	for name, want := range map[string]string{"copied": "Kopiert", "made": "The token was made.", "<script>": "", "other": ""} {
+	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "made": "The token was made.", "left": "Row {1} is done ({2} left)."}})
+	for name, want := range map[string]string{"copied": "Kopiert", "made": "The token was made.", "left.7.12": "Row 7 is done (12 left).", "left.7.x": "", "<script>": "", "other": ""} {
 		w := httptest.NewRecorder()
 		if err := set.Redirect(w, get("/"), "/next", name); err != nil || w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/next" {
 			t.Fatal(w.Code, err)

@@ -1,14 +1,10 @@
 package panel
 
 import (
-	"errors"
-	"io"
-	"mime/multipart"
 	"net/http"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/google/uuid"
 
@@ -16,17 +12,6 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/sheet"
-)
-
-const (
-	// maxList and maxFiles bound what is sent at once, in bytes: a list with its
-	// form, and files, an archive among them.
-	maxList  = sheet.MaxFile + 1<<20
-	maxFiles = intake.MaxArchive + 64<<20
-	// filesTime bounds how long files may take to come in.
-	filesTime = time.Hour
-	// maxParts bounds the files of one form.
-	maxParts = 5000
 )
 
 func (v *Visit) actor() cert.Actor {
@@ -63,6 +48,10 @@ type draftPage struct {
 	Archives []*intake.Archive
 	// Step is the page of the way.
 	Step string
+	// ToCorrect are the rows with something wrong that is not mended by files which
+	// are still to come, Awaited those that lack nothing but such a file.
+	ToCorrect []*intake.Row
+	Awaited   int
 }
 
 // Path gives the address of a page of it.
@@ -77,6 +66,34 @@ func (d *draftPage) Path(page string) string {
 // Unpacking says that an archive is not done.
 func (d *draftPage) Unpacking() bool {
 	return slices.ContainsFunc(d.Archives, func(a *intake.Archive) bool { return !a.Done })
+}
+
+// NoFiles says that no file was added at all.
+func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() }
+
+// Waiting says that files are still to come, so that a row without its file is not
+// wrong yet.
+func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
+
+// Wrong gives what is to correct in a row.
+func (d *draftPage) Wrong(row *intake.Row) []intake.Problem {
+	if !d.Waiting() || row.File != nil || row.FileName == "" {
+		return row.Problems
+	}
+	return slices.DeleteFunc(slices.Clone(row.Problems), func(p intake.Problem) bool { return p.Column == sheet.File })
+}
+
+// sort finds the rows to correct.
+func (d *draftPage) sort() {
+	for _, row := range d.Rows {
+		switch {
+		case row.Skipped || len(row.Problems) == 0:
+		case len(d.Wrong(row)) > 0:
+			d.ToCorrect = append(d.ToCorrect, row)
+		default:
+			d.Awaited++
+		}
+	}
 }
 
 // Shown bounds a list on a page.
@@ -101,8 +118,11 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 		return nil, err
 	}
 	page := &draftPage{Review: review, Visit: v, Step: step}
-	page.Archives, err = p.Intake.Archives(r.Context(), d)
-	return page, err
+	if page.Archives, err = p.Intake.Archives(r.Context(), d); err != nil {
+		return nil, err
+	}
+	page.sort()
+	return page, nil
 }
 
 // draft shows what a bulk upload has, and what it needs; one that was submitted
@@ -128,87 +148,6 @@ func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err
 		return e
 	}
 	return p.again(w, r, "bulk_files.html", page, err)
-}
-
-// takeList reads the list.
-func (p *Panel) takeList(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if err := patient(w, uploadTime); err != nil {
-		return err
-	}
-	d, err := p.draftOf(r, v)
-	if err != nil {
-		return err
-	}
-	err = eachFile(r, "list", "Choose the list first.", func(part *multipart.Part, source *sourceReader) error {
-		err := p.Intake.TakeList(r.Context(), d, part.FileName(), source)
-		if source.err != nil {
-			return uploadError(source.err)
-		}
-		return err
-	})
-	if err != nil {
-		return p.filesAgain(w, r, v, err)
-	}
-	return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", "list_taken")
-}
-
-// eachFile calls f for each file of a form under a name; there must be one.
-func eachFile(r *http.Request, field, missing string, f func(part *multipart.Part, source *sourceReader) error) error {
-	parts, err := r.MultipartReader()
-	if err != nil {
-		return errUpload
-	}
-	n := 0
-	for {
-		// Names with folders come as they are; what they may be is their taker's.
-		part, err := parts.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return uploadError(err)
-		}
-		if part.FormName() != field || part.FileName() == "" {
-			continue
-		}
-		if n++; n > maxParts {
-			return fault.OfField(field, "Send at most 5,000 files at once, or put them into a ZIP.")
-		}
-		if err := f(part, &sourceReader{r: part}); err != nil {
-			return err
-		}
-	}
-	if n == 0 {
-		return fault.OfField(field, missing)
-	}
-	return nil
-}
-
-// takeFiles takes files, and archives of them.
-func (p *Panel) takeFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if err := patient(w, filesTime); err != nil {
-		return err
-	}
-	d, err := p.draftOf(r, v)
-	if err != nil {
-		return err
-	}
-	err = eachFile(r, "files", "Choose files, or a ZIP of them, first.", func(part *multipart.Part, source *sourceReader) error {
-		var err error
-		if strings.HasSuffix(strings.ToLower(part.FileName()), ".zip") {
-			_, err = p.Intake.AddArchive(r.Context(), v.Institution(), d, part.FileName(), source)
-		} else {
-			_, err = p.Intake.AddFile(r.Context(), v.Institution(), d, part.FileName(), source)
-		}
-		if source.err != nil {
-			return uploadError(source.err)
-		}
-		return err
-	})
-	if err != nil {
-		return p.filesAgain(w, r, v, err)
-	}
-	return p.lead(w, r, v, "bulk/"+d.UUID, "files_taken")
 }
 
 // columnField is what is asked about one meaning of columns.

@@ -210,7 +210,7 @@ func TestDoubtfulRowsAreNamed(t *testing.T) {
 		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
 		w := o.get("issuer", draft+"/submit")
-		says(t, "before it is submitted", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 rows")
+		says(t, "before it is submitted", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 certificates")
 		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
 			t.Error("the rows are not led to")
 		}
@@ -268,13 +268,18 @@ func TestBulkUpload(t *testing.T) {
 		o.leads(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
 		o.leads(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
 		o.placed(t, draft)
-		says(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 rows", "2 files are not used", "A strip below the page", "1 row elsewhere")
+		says(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 certificates", "2 files are not used", "A strip below the page", "1 row elsewhere")
 		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.settleInto("all rows are done", func() bool {
-			return strings.Contains(words(t, o.get("auditor", draft+"/progress")), "All 3 rows are done")
+			return strings.Contains(words(t, o.get("auditor", draft+"/progress")), "All 4 rows are done: 2 made, 1 failed, 1 skipped.")
 		})
-		says(t, "done", o.get("issuer", draft+"/progress"), http.StatusOK, "Approved 2", "Failed 1", "Retry 1 failed row")
+		says(t, "done", o.get("issuer", draft+"/progress"), http.StatusOK, "Approved 2", "Failed 1", "Skipped 1", "Retry 1 failed row", "2 rows that became no certificate",
+			"Row 4 , Cy : skipped. No file with the name", "Row 5 , Di : failed.", "Correct 1 row in a new bulk upload")
+		if text := words(t, o.get("auditor", draft+"/progress")); strings.Contains(text, "Correct 1 row") {
+			t.Errorf("an auditor is offered to correct: %s", text)
+		}
+		says(t, "listed", o.get("issuer", o.pathOf("bulk")), http.StatusOK, "class.csv 4 rows Done")
 		if w := o.get("auditor", draft+"/events"); w.Header().Get("Content-Type") != "text/event-stream" || !strings.Contains(w.Body.String(), `"approved":2,"failed":1,"rejected":0,"finished":true`) {
 			t.Errorf("events: %v, %s", w.Header(), w.Body)
 		}

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/intake"
@@ -48,6 +49,37 @@ func (l *rowsView) at(page int) string {
 	return l.Path("rows") + "?" + q.Encode()
 }
 
+// rowState is how a row stands, with what is to correct in it and the place that it
+// wants for itself.
+type rowState struct {
+	*intake.Row
+
+	Wrong []intake.Problem
+	Place string
+}
+
+// State gives how a row stands.
+func (l *rowsView) State(row *intake.Row) rowState {
+	return rowState{row, l.Wrong(row), l.PlaceOf(row)}
+}
+
+// breaks takes an address or a path apart where a line may end in it.
+func breaks(text string) (parts []string) {
+	for {
+		at := strings.IndexAny(text, "@/_") + 1
+		if at == 0 || at == len(text) {
+			return append(parts, text)
+		}
+		parts, text = append(parts, text[:at]), text[at:]
+	}
+}
+
+// Folder tells whether a file is the one that a row names but for its folder, which
+// needs no saying.
+func (*rowsView) Folder(row *intake.Row) bool {
+	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
+}
+
 // rows shows what each row would become.
 func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
@@ -65,6 +97,9 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		l.Page = n
 	}
 	found := page.Of(l.Show)
+	if l.Show == intake.ShowProblems {
+		found = page.ToCorrect
+	}
 	l.Found = len(found)
 	first := min(len(found), (l.Page-1)*rowsPage)
 	l.Some = found[first:min(len(found), first+rowsPage)]
@@ -80,6 +115,18 @@ type rowView struct {
 	Row *intake.Row
 	// Next is the next row with a problem, 0 for none.
 	Next int
+	// Still says that the row was saved, and is not in order for all that.
+	Still bool
+}
+
+// ProblemOf gives what is to correct in a field, "" for nothing.
+func (l *rowView) ProblemOf(c sheet.Column) string {
+	for _, problem := range l.Wrong(l.Row) {
+		if problem.Column == c {
+			return problem.Message
+		}
+	}
+	return ""
 }
 
 // Fields gives the fields of a row.
@@ -101,7 +148,7 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	if view.Row, err = page.Row(number); err != nil {
 		return nil, err
 	}
-	for _, row := range page.Of(intake.ShowProblems) {
+	for _, row := range page.ToCorrect {
 		if row.Number > number && view.Next == 0 {
 			view.Next = row.Number
 		}
@@ -196,14 +243,22 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	if !after.Row.Skipped && len(after.Row.Problems) > 0 {
+	if !after.Row.Skipped && len(after.Wrong(after.Row)) > 0 {
+		after.Still = true
 		return p.drawRow(w, r, after, nil)
 	}
-	to := "bulk/" + view.UUID + "/rows?show=problems"
-	if after.Next != 0 {
-		to = "bulk/" + view.UUID + "/rows/" + strconv.Itoa(after.Next)
+	notice := "row_saved"
+	if after.Row.Skipped {
+		notice = "row_skipped"
 	}
-	return p.lead(w, r, v, to, "row_saved")
+	rows, left := "bulk/"+view.UUID+"/rows", len(after.ToCorrect)
+	switch {
+	case after.Next != 0:
+		return p.lead(w, r, v, rows+"/"+strconv.Itoa(after.Next), notice+"_next", number, after.Next, left)
+	case left > 0:
+		return p.lead(w, r, v, rows+"?show=problems", notice+"_left", number, left)
+	}
+	return p.lead(w, r, v, rows+"?show=problems", notice, number)
 }
 
 // skipRows leaves all rows of a kind out.

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"strconv"
+	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/intake"
@@ -42,6 +45,12 @@ type dryRunView struct {
 	Run *intake.DryRun
 }
 
+// Rejected is how many rows would be submitted and become no certificate.
+func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Made }
+
+// Nothing says that rows are in order, and none of them would become a certificate.
+func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Made == 0 }
+
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	page, err := p.draftPage(r, v, "submit")
 	if err != nil {
@@ -60,6 +69,15 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
+	if d.Status == intake.Open {
+		view, err := p.dryRunView(r, v)
+		if err != nil {
+			return err
+		}
+		if view.Nothing() {
+			return p.again(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
+		}
+	}
 	if err := p.Intake.Submit(r.Context(), d, nil); err != nil {
 		view, e := p.dryRunView(r, v)
 		if e != nil {
@@ -77,6 +95,54 @@ type progressView struct {
 	P *intake.Progress
 	// Rest says how long it takes, in words.
 	Rest string
+	// Left are the rows that became no certificate, once all are at their end, and
+	// Again how many of them can be corrected and submitted after all.
+	Left  []*intake.Result
+	Again int
+}
+
+// MaxBatch is how many rows a batch has at most.
+func (*progressView) MaxBatch() int { return batch.MaxEntries }
+
+// Came says what came of all rows of the list, in words.
+func (l *progressView) Came() string {
+	p := l.P
+	parts := []string{strconv.Itoa(p.Approved+p.Revoked) + " made"}
+	for _, one := range []struct {
+		n    int
+		what string
+	}{{p.Failed, "failed"}, {p.Rejected, "rejected"}, {p.Refused, "not taken"}, {p.Skipped, "skipped"}} {
+		if one.n > 0 {
+			parts = append(parts, strconv.Itoa(one.n)+" "+one.what)
+		}
+	}
+	all := fmt.Sprintf("All %d rows are done", p.Total+p.Skipped)
+	if p.Total+p.Skipped == 1 {
+		all = "The only row is done"
+	}
+	return all + ": " + strings.Join(parts, ", ") + "."
+}
+
+// leftOver finds the rows that became no certificate.
+func (p *Panel) leftOver(r *http.Request, view *progressView) error {
+	done := view.P
+	if !done.Finished() || done.Failed+done.Rejected+done.Refused+done.Skipped == 0 {
+		return nil
+	}
+	results, err := p.Intake.Results(r.Context(), view.Draft)
+	if err != nil {
+		return err
+	}
+	view.Left = intake.Left(results)
+	if !view.Visit.Can(account.MayUpload) {
+		return nil
+	}
+	for _, row := range view.Left {
+		if row.Again {
+			view.Again++
+		}
+	}
+	return nil
 }
 
 // rest writes how fast it goes and how long the rest takes.
@@ -107,6 +173,9 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 		return err
 	}
 	view.Rest = rest(view.P)
+	if err := p.leftOver(r, view); err != nil {
+		return err
+	}
 	return p.draw(w, r, "bulk_progress.html", view)
 }
 

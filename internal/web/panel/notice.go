@@ -11,16 +11,24 @@ import (
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
 	"retried":          "Processing began again.",
 	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
-	"list_taken":       "The list was read.",
+	"list_taken":       "The list was read: {1} rows.",
+	"list_one":         "The list was read: 1 row.",
+	"both_taken":       "The list was read: {1} rows. The files were taken.",
+	"both_one":         "The list was read: 1 row. The files were taken.",
 	"files_taken":      "The files were taken.",
 	"columns_saved":    "Saved, and remembered for the next list with these columns.",
-	"row_saved":        "The row was saved.",
+	"row_saved":        "Row {1} was saved. No row has a problem any more.",
+	"row_saved_left":   "Row {1} was saved. Still with a problem: {2}.",
+	"row_saved_next":   "Row {1} was saved. Next with a problem: row {2} ({3} left).",
+	"row_skipped":      "Row {1} was skipped. No row has a problem any more.",
+	"row_skipped_left": "Row {1} was skipped. Still with a problem: {2}.",
+	"row_skipped_next": "Row {1} was skipped. Next with a problem: row {2} ({3} left).",
 	"file_removed":     "The file was removed.",
 	"place_kept":       "The place was kept. It holds for all rows that have none of their own.",
 	"rows_skipped":     "The rows were skipped.",
 	"draft_discarded":  "The bulk upload was discarded.",
 	"submitted":        "The bulk upload was submitted.",
-	"begun_again":      "Here are the rows that became no certificate, with their files. Correct them and submit again.",
+	"begun_again":      "Here are the rows that were rejected, or skipped for a problem, with their files. Correct them and submit again.",
 	"revoked":          "The certificate was revoked. The public sees it from now on. No mail was sent: tell its person yourself.",
 	"webhook_paused":   "The endpoint is paused. Its events wait, for 14 days.",
 	"webhook_resumed":  "The endpoint is active. What waited is sent now.",
@@ -92,8 +100,16 @@ func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// What is a second short of a day ahead is a day ahead.
-		d, form = -d+30*time.Second, "in %s"
+		// What is to come is rounded, so that a week stays one beyond its first second.
+		d, form = -d, "in %s"
+		switch {
+		case d >= 2*day-time.Hour/2:
+			d += day / 2
+		case d >= time.Hour-time.Minute/2:
+			d += time.Hour / 2
+		default:
+			d += time.Minute / 2
+		}
 	}
 	switch {
 	case d < 10*time.Second && form == "%s ago":

@@ -69,9 +69,11 @@ type Gate interface {
 	// Person gives who is signed in, false for nobody.
 	Person(r *http.Request) (Person, bool)
 	// Require asks for a sign-in before a handler; RequireRecent for one, or a
-	// confirmation of it, that is not long ago.
+	// confirmation of it, that is not long ago; RequireFilledIn for one that may be
+	// as long ago as it takes to fill in a form which RequireRecent let open.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
+	RequireFilledIn(f web.Func) web.Func
 }
 
 // Members tells to which institutions a person belongs, and as what.
@@ -128,7 +130,7 @@ func (p *Panel) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
 		Templates: templates, English: true, Styles: []string{"form.css", "panel.css"}, Modules: []string{"panel.js"},
-		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf},
+		Funcs:  template.FuncMap{"ago": p.ago, "plural": plural, "number": number, "host": host, "size": size, "status": statusOf, "breaks": breaks},
 		Person: p.person, Frame: p.frame, Notices: notices,
 	}); err != nil {
 		return nil, err
@@ -153,12 +155,13 @@ func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data 
 	return p.view.Again(w, r, name, data, err)
 }
 
-// lead leads to a page of the visit's institution, which tells a notice.
-func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string) error {
+// lead leads to a page of the visit's institution, which tells a notice with its
+// numbers.
+func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	if r.Header.Get(scriptHeader) != "" {
 		w = scripted{w}
 	}
-	return p.view.Redirect(w, r, v.Path(path), notice)
+	return p.view.Redirect(w, r, v.Path(path), notice, numbers...)
 }
 
 // scriptHeader is sent by the script that shows how far an upload is. What it is

@@ -115,11 +115,24 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 	}
 }
 
+// Who fills a form in slowly is asked at the next page, and not at the cost of what
+// was typed.
+func TestFormsMayTakeTime(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	o.people.slow[o.people.persons["owner"].ID] = true
+	if w := o.get("owner", "/panel/nwu/tokens/new"); w.Code != http.StatusSeeOther {
+		t.Errorf("the form opens: %d", w.Code)
+	}
+	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {"Typed slowly"}, "permissions": {"certificate-vault:list"}, "end": {"30"}})
+	says(t, "sent", w, http.StatusOK, "Typed slowly", "It is not shown again")
+}
+
 func TestSpan(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{
 		0: "just now", 40 * time.Second: "40 seconds ago", time.Minute: "1 minute ago", 90 * time.Minute: "1 hour ago", -3 * 24 * time.Hour: "in 3 days",
-		-time.Second: "in less than a minute", -24*time.Hour + time.Second: "in 24 hours", -time.Minute: "in 1 minute", 47 * time.Hour: "47 hours ago",
+		-time.Second: "in less than a minute", -24*time.Hour + time.Second: "in 24 hours", -time.Minute: "in 1 minute", -7*24*time.Hour + 5*time.Hour: "in 7 days", -7*24*time.Hour + 20*time.Hour: "in 6 days", -90*time.Minute - time.Second: "in 2 hours", 47 * time.Hour: "47 hours ago",
 	} {
 		if got := span(d); got != want {
 			t.Errorf("%v: %s", d, got)

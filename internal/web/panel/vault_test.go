@@ -169,7 +169,7 @@ func TestSettings(t *testing.T) {
 			"The placement must be one of":   {"placement": {"middle"}, "placement_page": {"1"}},
 			"The page must be a number":      {"placement": {"auto"}, "placement_page": {"x"}},
 			"The left edge must be a number": {"placement": {"exact"}, "placement_page": {"1"}, "left": {"x"}, "top": {"1"}, "right": {"2"}, "bottom": {"3"}},
-			"The box must be":                {"placement": {"exact"}, "placement_page": {"1"}, "left": {"80"}, "top": {"80"}, "right": {"70"}, "bottom": {"90"}},
+			"the bottom below the top":       {"placement": {"exact"}, "placement_page": {"1"}, "left": {"80"}, "top": {"80"}, "right": {"70"}, "bottom": {"90"}},
 		} {
 			says(t, problem, o.post("admin", stamps, form), http.StatusUnprocessableEntity, problem)
 		}

@@ -371,6 +371,18 @@ func TestGate(t *testing.T) {
 	if reached != 1 || w.Header().Get("Location") != "/account/confirm?next="+url.QueryEscape("/panel/x?a=b") {
 		t.Errorf("reached %d times, then %d to %s", reached, w.Code, w.Header().Get("Location"))
 	}
+	// What is typed in time may be sent for half an hour in all.
+	sent := 0
+	slow := h.pages.Around(web.Handler(web.WriteJSONError, h.pages.RequireFilledIn(func(http.ResponseWriter, *http.Request) error {
+		sent++
+		return nil
+	})))
+	slow.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodPost, "/panel/x", nil))
+	h.wait(20 * time.Minute)
+	slow.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodPost, "/panel/x", nil))
+	if sent != 1 {
+		t.Errorf("sent %d times", sent)
+	}
 	if ReaderOf(nil, false) != nil {
 		t.Error("nobody is somebody")
 	}

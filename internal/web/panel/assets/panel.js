@@ -45,29 +45,31 @@ for (const form of document.querySelectorAll("form.many")) {
 // A form with files is sent with its progress shown, and can be stopped. What comes
 // back is the page itself, as without this module.
 for (const form of document.querySelectorAll("form[data-upload]")) {
-  const input = form.querySelector("input[type=file]");
   const bar = form.querySelector("progress");
-  const says = form.querySelector("[role=status]");
+  const says = form.querySelector(".says");
   const cancel = form.querySelector("[data-cancel]");
-  const hint = form.querySelector("[data-drop-hint]");
-  if (hint) hint.hidden = false;
-  form.addEventListener("dragover", (event) => {
-    if (!event.dataTransfer?.types.includes("Files")) return;
-    event.preventDefault();
-    form.classList.add("over");
-  });
-  form.addEventListener("dragleave", () => form.classList.remove("over"));
-  form.addEventListener("drop", (event) => {
-    if (!event.dataTransfer?.files.length) return;
-    event.preventDefault();
-    form.classList.remove("over");
-    input.files = event.dataTransfer.files;
-    form.requestSubmit();
-  });
+  for (const hint of form.querySelectorAll("[data-drop-hint]")) hint.hidden = false;
+  // What is dropped goes to the control of the part that it is dropped on.
+  const parts = form.querySelectorAll("[data-part]");
+  for (const part of parts.length ? parts : [form]) {
+    part.addEventListener("dragover", (event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      part.classList.add("over");
+    });
+    part.addEventListener("dragleave", () => part.classList.remove("over"));
+    part.addEventListener("drop", (event) => {
+      if (!event.dataTransfer?.files.length) return;
+      event.preventDefault();
+      part.classList.remove("over");
+      part.querySelector("input[type=file]").files = event.dataTransfer.files;
+      form.requestSubmit();
+    });
+  }
   form.addEventListener("submit", (event) => {
     event.preventDefault();
     const request = new XMLHttpRequest();
-    request.open("POST", form.action);
+    request.open("POST", event.submitter?.getAttribute("formaction") ?? form.action);
     request.setRequestHeader("Upload-Script", "1");
     bar.hidden = false;
     cancel.hidden = false;
@@ -75,7 +77,9 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
       bar.hidden = true;
       cancel.hidden = true;
       says.textContent = text;
+      says.classList.add("problem");
     };
+    says.classList.remove("problem");
     request.upload.addEventListener("progress", (step) => {
       if (!step.lengthComputable) return;
       bar.value = (100 * step.loaded) / step.total;
@@ -89,9 +93,14 @@ for (const form of document.querySelectorAll("form[data-upload]")) {
         else location.assign(next);
         return;
       }
-      // What is wrong stands in the page that came back.
-      const problem = problemOf(request.responseText);
-      stop(problem || "This did not work. Please try again.");
+      // What is wrong stands in the page that came back. What was taken all the same is
+      // said, and not sent a second time.
+      let text = problemOf(request.responseText) || "This did not work. Please try again.";
+      for (const name of (request.getResponseHeader("Upload-Taken") ?? "").split(" ").filter(Boolean)) {
+        form.elements[name].value = "";
+        text += name === "list" ? " The list was read." : " The files were taken.";
+      }
+      stop(text);
     });
     request.addEventListener("error", () => stop("The connection broke off. Please try again."));
     request.addEventListener("abort", () => stop("Cancelled. Nothing was kept of what was being sent."));

@@ -1,0 +1,265 @@
+package intake
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// Result is what came of a row.
+type Result struct {
+	*Row
+
+	// Status is skipped, waiting, refused or that of the batch's entry.
+	Status            string
+	UUID, ReferenceID string
+	// Issued is what the certificate says, with what was corrected since.
+	Issued cert.Text
+	// Error says why there is none, and of a skipped row why that may have been.
+	Error        string
+	ExistingUUID string
+	// Again says that the row can become a certificate when it is corrected.
+	Again bool
+}
+
+// Made says that the row became a certificate, be it one that was revoked since.
+func (r *Result) Made() bool { return r.UUID != "" && r.Status != string(cert.Failed) }
+
+// The statuses of rows that are in no batch.
+const (
+	StatusSkipped = "skipped"
+	StatusWaiting = "waiting"
+	StatusRefused = "refused"
+)
+
+// Results gives what came of each row of a draft that was submitted, in the order
+// of the list.
+func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
+	review, err := s.Review(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	parts, err := s.parts(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	reasons, err := s.reasons(ctx, review)
+	if err != nil {
+		return nil, err
+	}
+	results := make([]*Result, len(review.Rows))
+	byNumber := make(map[int]*Result, len(results))
+	at := 0
+	for i, row := range review.Rows {
+		results[i] = &Result{Row: row, Status: StatusWaiting}
+		byNumber[row.Number] = results[i]
+		if row.Skipped {
+			results[i].Status = StatusSkipped
+			reasons.give(results[i])
+			continue
+		}
+		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
+			results[i].Status, results[i].Error, results[i].Again = StatusRefused, parts[n].problem, true
+		}
+		at++
+	}
+	for _, part := range parts {
+		if part.batchUUID == "" {
+			continue
+		}
+		b, err := s.batches.ByUUID(ctx, d.InstitutionID, part.batchUUID, "")
+		if err != nil {
+			return nil, err
+		}
+		entries, err := s.batches.AllEntries(ctx, b)
+		if err != nil {
+			return nil, err
+		}
+		for _, e := range entries {
+			if r := byNumber[e.Index]; r != nil {
+				r.Status, r.UUID, r.ReferenceID, r.Error, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.Error, e.ExistingUUID
+				r.Issued, r.Again = e.Text, e.UUID == "" && e.Status == "rejected"
+			}
+		}
+	}
+	return results, nil
+}
+
+// reasons knows why rows may have been skipped.
+type reasons struct {
+	today    string
+	first    map[cert.Key]int
+	existing map[cert.Key]string
+}
+
+// reasons looks for what speaks against the skipped rows of a review.
+func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
+	r := &reasons{today: cert.Today(s.now()), first: map[cert.Key]int{}}
+	if v.SubmittedAt != nil {
+		r.today = cert.Today(*v.SubmittedAt)
+	}
+	for _, row := range v.Of(ShowValid) {
+		if key := row.key(r.today); r.first[key] == 0 {
+			r.first[key] = row.Number
+		}
+	}
+	var keys []cert.Key
+	for _, row := range v.Of(ShowSkipped) {
+		if len(row.Problems) == 0 {
+			keys = append(keys, row.key(r.today))
+		}
+	}
+	var err error
+	r.existing, err = s.certs.Existing(ctx, v.InstitutionID, keys)
+	return r, err
+}
+
+// give says why a row was skipped. One with a problem can be corrected and submitted
+// after all; one that is in order was left out because somebody wanted it so.
+func (r *reasons) give(row *Result) {
+	if len(row.Problems) > 0 {
+		messages := make([]string, len(row.Problems))
+		for i, p := range row.Problems {
+			messages[i] = p.Message
+		}
+		row.Error, row.Again = strings.Join(messages, " "), true
+		return
+	}
+	row.ExistingUUID = r.existing[row.key(r.today)]
+	switch n := r.first[row.key(r.today)]; {
+	case n != 0:
+		row.Error = fmt.Sprintf("It is the same certificate as row %d.", n)
+	case row.ExistingUUID != "":
+		row.Error = "There is this certificate already."
+	default:
+		row.Error = "It was in order, and left out by hand."
+	}
+}
+
+// Left gives the results of rows that became no certificate.
+func Left(results []*Result) []*Result {
+	return slices.DeleteFunc(slices.Clone(results), (*Result).Made)
+}
+
+// issuedColumns are what certificates say.
+var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
+
+// WriteResults writes what came of each row as CSV: the columns of the list as it
+// was uploaded, then the result, and what was issued.
+func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(referenceID string) string, out io.Writer) error {
+	results, err := s.Results(ctx, d)
+	if err != nil {
+		return err
+	}
+	w := sheet.NewWriter(out)
+	if err := w.Write(slices.Concat(d.Header, []string{
+		"Row in the list", "Result", "Reference id", "Verification address", "Certificate", "Error", "Existing certificate",
+	}, issuedColumns)...); err != nil {
+		return err
+	}
+	for _, r := range results {
+		cells := make([]string, len(d.Header))
+		copy(cells, r.Cells)
+		address := ""
+		if r.ReferenceID != "" {
+			address = verifyURL(r.ReferenceID)
+		}
+		issued := make([]string, len(issuedColumns))
+		if r.UUID != "" {
+			issued = []string{r.Issued.Title, r.Issued.FullName, r.Issued.Email, r.Issued.IssueDate, r.Issued.Details, r.FileName}
+			if r.File != nil {
+				issued[len(issued)-1] = r.File.Path
+			}
+		}
+		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, r.Error, r.ExistingUUID}
+		if err := w.Write(slices.Concat(cells, result, issued)...); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// Again begins a draft with the rows that were rejected, or skipped for a problem,
+// and with their files.
+func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
+	if d.Status != Submitted {
+		return nil, fault.New(fault.BadRequest, "This bulk upload is not done yet.")
+	}
+	results, err := s.Results(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	var numbers []int
+	var files []int64
+	for _, r := range results {
+		if !r.Again {
+			continue
+		}
+		numbers = append(numbers, r.Number)
+		if r.File != nil {
+			files = append(files, r.File.ID)
+		}
+	}
+	if len(numbers) == 0 {
+		return nil, fault.New(fault.BadRequest, "No row is left to be corrected.")
+	}
+	var again *Draft
+	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		if again, err = s.createTx(ctx, tx, d.InstitutionID, creator); err != nil {
+			return err
+		}
+		return s.copyTx(ctx, tx, d, again, numbers, files)
+	})
+	if err != nil {
+		return nil, fmt.Errorf("beginning a bulk upload again: %w", err)
+	}
+	return s.ByUUID(ctx, d.InstitutionID, creator.ID, again.UUID)
+}
+
+// copyTx gives one draft the list, some rows and some files of another, and keeps
+// the files for as long as it lasts.
+func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, numbers []int, files []int64) error {
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE intake_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, wanted = o.wanted, total = $1
+		FROM (SELECT list_name, header, mapping, wanted FROM intake_drafts WHERE id = $2) AS o WHERE intake_drafts.id = $3`,
+		len(numbers), from.ID, to.ID); err != nil {
+		return err
+	}
+	for some := range slices.Chunk(numbers, rowsAtOnce) {
+		args := []any{to.ID, from.ID}
+		for _, n := range some {
+			args = append(args, n)
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO intake_rows (draft_id, number, cells, fixed, skipped, wanted)
+			SELECT $1, number, cells, fixed, false, wanted FROM intake_rows WHERE draft_id = $2 AND number IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
+			return err
+		}
+	}
+	slices.Sort(files)
+	for some := range slices.Chunk(slices.Compact(files), rowsAtOnce) {
+		args := []any{to.ID, from.ID, from.InstitutionID}
+		for _, id := range some {
+			args = append(args, id)
+		}
+		if _, err := tx.ExecContext(ctx, `
+			INSERT INTO intake_files (draft_id, path, size, staged_uuid, problem, notices)
+			SELECT $1, f.path, f.size, f.staged_uuid, f.problem, f.notices FROM intake_files f WHERE f.draft_id = $2 AND f.id IN (`+db.Places(4, len(some))+`)
+				AND (f.problem <> '' OR EXISTS (SELECT 1 FROM staged_files s WHERE s.uuid = f.staged_uuid AND s.institution_id = $3))`, args...); err != nil {
+			return err
+		}
+	}
+	staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT staged_uuid FROM intake_files WHERE draft_id = $1 AND staged_uuid IS NOT NULL`, to.ID))
+	if err != nil {
+		return err
+	}
+	return s.batches.EndTx(ctx, tx, from.InstitutionID, staged, to.ExpiresAt.Add(fileGrace))
+}
