@@ -19,6 +19,18 @@ for (const picker of document.querySelectorAll("[data-picks]")) {
   });
 }
 
+// A colour can be picked beside the field of its code, and what is typed there is
+// shown by the picker.
+for (const picker of document.querySelectorAll("[data-picks-for]")) {
+  const field = document.getElementById(picker.dataset.picksFor);
+  picker.hidden = false;
+  picker.addEventListener("input", () => { field.value = picker.value; });
+  field.addEventListener("input", () => {
+    const code = field.value.trim().toLowerCase();
+    if (/^#[0-9a-f]{6}$/.test(code)) picker.value = code;
+  });
+}
+
 // Of a list whose rows can be ticked, one tick is for all that are seen, and it says
 // how many are ticked. Who ticks one means these, and not all that match.
 for (const form of document.querySelectorAll("form.many")) {
