@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/listing"
 )
 
@@ -254,6 +255,7 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.SignIns([]*identity.Session{{ID: 1, Method: identity.ByPassword, Address: "192.0.2.1", UserAgent: "Lynx"}}, []identity.Passkey{{Name: "Ada's phone"}})
 		var out bytes.Buffer
 		if err := e.Write(ctx, &out); err != nil {
 			t.Fatal(err)
@@ -280,6 +282,9 @@ func TestExport(t *testing.T) {
 		if about.Account.Email != "ada@example.org" || len(about.Certificates) != 1 || about.Certificates[0].UUID != c.UUID ||
 			len(about.Certificates[0].ShareLinks) != 1 || len(about.Certificates[0].Mails) != 1 || strings.Contains(files["export.json"], "eve@") {
 			t.Errorf("export.json says %s", files["export.json"])
+		}
+		if len(about.Sessions) != 1 || about.Sessions[0].Address != "192.0.2.1" || len(about.Passkeys) != 1 || about.Passkeys[0].Name != "Ada's phone" {
+			t.Errorf("export.json says of signing in %+v, %+v", about.Sessions, about.Passkeys)
 		}
 		for range allowed[exporting] - 1 {
 			if _, err := b.Export(ctx, id); err != nil {

@@ -318,7 +318,8 @@ func TestColumnsAreGuessed(t *testing.T) {
 		"Certificate Title|Full Name|E-Mail|File Name|Issue-Date|Details": "map[details:5 email:2 file:3 full_name:1 issue_date:4 title:0]",
 		"No.|First name|Surname|mail|pdf":                                 "map[email:3 family_name:2 file:4 given_name:1]",
 		"Name|First name|Email|Email address":                             "map[email:2 full_name:0]",
-		"x|y":                                                             "map[]",
+		"Vorname|Nachname|E-Mail|Degree|Datei|Datum":                      "map[email:2 family_name:1 file:4 given_name:0 issue_date:5 title:3]",
+		"x|y": "map[]",
 	} {
 		if got := fmt.Sprint(Guess(strings.Split(header, "|"))); got != want {
 			t.Errorf("%s: %s, want %s", header, got, want)

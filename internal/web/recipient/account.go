@@ -53,6 +53,11 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 		f.Status = status
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
+	if err == nil && f.Page > list.Pages() {
+		// The list is shorter than when the link was made.
+		f.Page = list.Pages()
+		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
+	}
 	if err != nil {
 		data := &walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
 		return p.own.Again(w, r, "wallet.html", data, said(err))
@@ -61,7 +66,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
 	}
 	if f.Page > 1 {
-		data.Before = pageOf(q, min(f.Page-1, list.Pages()))
+		data.Before = pageOf(q, f.Page-1)
 	}
 	if f.Page < list.Pages() {
 		data.After = pageOf(q, f.Page+1)
@@ -86,6 +91,16 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.own.Again(w, r, "export.html", nil, said(err))
 	}
+	id := s.Person.ID
+	sessions, err := p.People.Sessions(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	passkeys, err := p.People.Passkeys(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	e.SignIns(sessions, passkeys)
 	// A server that cannot bound it keeps its own bound.
 	_ = http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime))
 	h := w.Header()

@@ -115,6 +115,23 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 }
 
+// Who has a certificate in an account is asked to sign in: to sign up for it would
+// promise what cannot be, once the account has another address.
+func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	h.approved("ada@example.org", "BSc")
+	view, _ := h.mailed()
+	h.says("nobody's", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
+	h.join()
+	h.person = nil
+	w := h.get("/c/" + view)
+	h.says("somebody's", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
+	if strings.Contains(w.Body.String(), "/sign-up") {
+		t.Error("it asks to sign up")
+	}
+}
+
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -122,6 +139,8 @@ func TestSharing(t *testing.T) {
 	theirs := h.approved("eve@example.org", "Other")
 	h.join()
 	mine := "/account/certificates/" + c.UUID
+	h.exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
+	h.says("one's own", h.get(mine), http.StatusOK, "With a note")
 	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
 	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
 		t.Errorf("another's is shared: %d", w.Code)
@@ -143,8 +162,8 @@ func TestSharing(t *testing.T) {
 		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("link %d: %v", i, w.Header())
 		}
-		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") {
-			t.Errorf("link %d shows the address or the original", i)
+		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
+			t.Errorf("link %d shows the address, the details or the original", i)
 		}
 		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != "original and a tail" {
 			t.Errorf("the file of link %d: %d", i, w.Code)
@@ -171,6 +190,7 @@ func TestWalletPage(t *testing.T) {
 	}
 	h.says("first", h.get("/account"), http.StatusOK, "Certificates: 25", "Page 1 of 2", "page=2")
 	h.says("second", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
+	h.says("past the end", h.get("/account?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
 	h.says("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
 	h.says("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificate fits this filter", "Show all")
 	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
@@ -38,6 +39,9 @@ type shown struct {
 	// Approved and Revoked are times as pages write them.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
+	// Others says that others than its person look at it: they do not see the details,
+	// which the institution wrote for that person.
+	Others bool
 }
 
 // Given says that its files are given out.
@@ -155,11 +159,28 @@ type own struct {
 	Label, Expires, Text string
 	Public               bool
 	Today                string
-	// Account says that it is in an account; else Email is the address to sign up
-	// with, empty for who is signed in already. More links to the other certificates
-	// of the mail.
-	Account     bool
-	Email, More string
+	// Account says that it is shown in an account; else Invite asks to have one. More
+	// links to the other certificates of the mail.
+	Account bool
+	Invite  *invite
+	More    string
+}
+
+// invite asks who has a mailed link to have an account, or to sign in to theirs.
+type invite struct {
+	Email string
+	// Claimed says that all that is shown is in an account: to sign up for it would
+	// promise what cannot be.
+	Claimed bool
+}
+
+// invite is nil for who is signed in.
+func (p *Pages) invite(r *http.Request, email string, shown ...*cert.Certificate) *invite {
+	if _, in := p.Gate.Person(r); in {
+		return nil
+	}
+	free := func(c *cert.Certificate) bool { return c.CustomerID == 0 }
+	return &invite{Email: email, Claimed: !slices.ContainsFunc(shown, free)}
 }
 
 // page gives the page of a certificate for who has it.
@@ -173,9 +194,7 @@ func (p *Pages) page(r *http.Request, h *held) (*own, error) {
 		return nil, err
 	}
 	if h.link != nil {
-		if _, in := p.Gate.Person(r); !in {
-			o.Email = h.link.Email
-		}
+		o.Invite = p.invite(r, h.link.Email, h.certificate)
 		if len(h.link.Certificates) > 1 {
 			o.More = "/c/" + r.PathValue("token")
 		}
@@ -214,7 +233,7 @@ type bundle struct {
 	Institution  string
 	Brand        *colour.Brand
 	Certificates []*cert.Certificate
-	Email        string
+	Invite       *invite
 }
 
 // link shows what a mailed link has: a certificate, or a list of them.
@@ -231,9 +250,9 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b := bundle{Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates}
-	if _, in := p.Gate.Person(r); !in {
-		b.Email = l.Email
+	b := bundle{
+		Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates,
+		Invite: p.invite(r, l.Email, l.Certificates...),
 	}
 	return p.secret.Draw(w, r, http.StatusOK, "bundle.html", b)
 }
@@ -304,5 +323,9 @@ func (p *Pages) shared(r *http.Request) (*recipient.Share, *shown, error) {
 		return nil, nil, err
 	}
 	s, err := p.show(r.Context(), c, "/s/"+r.PathValue("token"))
-	return share, s, err
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Others = true
+	return share, s, nil
 }
