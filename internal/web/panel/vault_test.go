@@ -143,7 +143,7 @@ func TestSettings(t *testing.T) {
 		}
 
 		at := page + "/colour"
-		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "1.5:1", "The nearest shade that has it is #")
+		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "is too light", "The nearest shade that is dark enough is #")
 		w = o.post("admin", at, url.Values{"colour": {"#1a237e"}, "look": {"1"}})
 		says(t, "look", w, http.StatusOK, "It is not kept yet.", "a lighter shade is drawn there")
 		if n := strings.Count(w.Body.String(), `fill="#1a237e"`); n != 2 {
