@@ -109,6 +109,17 @@ export async function judgeBehaviour(plan) {
     const [told, verdict] = [await notice.boundingBox(), await page.locator(".verdict").boundingBox()];
     assert.ok(told.y + told.height <= verdict.y, `the notice ends at ${told.y + told.height}, and the verdict begins at ${verdict.y}`);
   });
+  await step("a colour is picked or typed, as one likes", {}, async (page) => {
+    const settings = plan.pages.find((one) => one.name === "settings");
+    await visit(page, settings, settings.url);
+    const [field, picker] = [page.locator("#colour"), page.getByLabel("Pick your colour")];
+    await picker.fill("#880e4f");
+    assert.equal(await field.inputValue(), "#880e4f");
+    await field.fill("#33691E");
+    assert.equal(await picker.inputValue(), "#33691e");
+    await field.fill("green");
+    assert.equal(await picker.inputValue(), "#33691e");
+  });
   await step("all rows of a page are ticked at once, and counted", { viewport: { width: 1280, height: 500 } }, async (page) => {
     const list = plan.pages.find((one) => one.name === "certificates");
     await visit(page, list, list.url);
@@ -131,7 +142,7 @@ export async function judgeBehaviour(plan) {
   });
   await browser.close();
   faults.push(...(await judgeCamera(base, plan)));
-  console.log("behaviour: files, camera, copy, notices, selection, keyboard, no JavaScript, Trusted Types");
+  console.log("behaviour: files, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
 
