@@ -119,6 +119,7 @@ func TestWallet(t *testing.T) {
 		ctx := t.Context()
 		ada, eve := b.user("ada@example.org", true), b.user("eve@example.org", true)
 		kth := b.institution("KTH")
+		b.exec(`UPDATE institutions SET colour = '#1a237e' WHERE id = $1`, kth.ID)
 		bsc, msc, gone := b.upload(titled("BSc 100% Physik")), b.upload(titled("MSc"), of(kth)), b.upload(titled("gone"))
 		b.approve(bsc, msc, gone)
 		b.move(gone, cert.Revoked)
@@ -149,6 +150,11 @@ func TestWallet(t *testing.T) {
 			}
 			if strings.Join(got, ",") != strings.Join(tc.want, ",") || w.All != 3 || len(w.Issuers) != 2 || tc.filter.Page == 1 && w.Total != len(tc.want) {
 				t.Errorf("%s: %q of %d, %d issuers", name, got, w.All, len(w.Issuers))
+			}
+			for i := range w.Issuers {
+				if brand := w.Issuers[i].Brand(); (w.Issuers[i].ID == kth.ID) != (brand != nil) || brand != nil && brand.Day.String() != "#1a237e" {
+					t.Errorf("%s has the colour %v", w.Issuers[i].Slug, brand)
+				}
 			}
 		}
 		if _, err := b.Certificate(ctx, ada, bsc.UUID); err != nil {

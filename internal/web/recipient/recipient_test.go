@@ -52,7 +52,11 @@ func TestMailLink(t *testing.T) {
 	h.exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
 	h.says("unchecked", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
 	h.exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
-	h.says("revoked", h.get("/c/"+view), http.StatusOK, "Revoked on", "In error")
+	w = h.get("/c/" + view)
+	h.says("revoked", w, http.StatusOK, "Revoked on", "In error", "Verified on")
+	if strings.Contains(w.Body.String(), "Verified since") {
+		t.Error("what was revoked is told as verified to this day")
+	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
 			t.Errorf("%s after the revocation: %d", file, w.Code)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web"
@@ -45,6 +46,14 @@ type shown struct {
 
 // Given says that its files are given out.
 func (s *shown) Given() bool { return s.Verdict != revoked && s.Verified != nil }
+
+// Band is the institution's colour, which only a valid certificate has above it.
+func (s *shown) Band() *colour.Brand {
+	if s.Verdict != valid {
+		return nil
+	}
+	return s.Face.Brand()
+}
 
 // show gives what a page shows of a certificate.
 func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*shown, error) {
@@ -229,6 +238,7 @@ func (p *Pages) nothing(w http.ResponseWriter, r *http.Request, err error) error
 type bundle struct {
 	Base         string
 	Institution  string
+	Brand        *colour.Brand
 	Certificates []*cert.Certificate
 	Invite       *invite
 }
@@ -247,7 +257,10 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b := bundle{Base: "/c/" + r.PathValue("token"), Institution: face.Name, Certificates: l.Certificates, Invite: p.invite(r, l.Email, l.Certificates...)}
+	b := bundle{
+		Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates,
+		Invite: p.invite(r, l.Email, l.Certificates...),
+	}
 	return p.secret.Draw(w, r, http.StatusOK, "bundle.html", b)
 }
 
