@@ -137,10 +137,10 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	}
 	email, err := ParseEmail(n.OwnerEmail)
 	if err != nil {
-		bad.Add("owner_email", err.Error())
+		bad.Add("owner_email", "The owner's address must look like name@example.org.")
 	}
 	if err := CheckPassword(n.OwnerPassword); password && err != nil {
-		bad.Add("owner_password", err.Error())
+		bad.Add("owner_password", fmt.Sprintf("The password must be text of %d to %d characters.", minPassword, maxPassword))
 	}
 	return email, bad.Err()
 }

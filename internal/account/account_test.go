@@ -81,6 +81,11 @@ func TestCreateInstitutionNamesEveryBadField(t *testing.T) {
 	var names []string
 	for _, f := range e.Fields {
 		names = append(names, f.Name)
+		for _, text := range f.Messages {
+			if !strings.HasPrefix(text, "The ") || !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: %q is no sentence", f.Name, text)
+			}
+		}
 	}
 	if got := strings.Join(names, " "); got != "name owner_name prefix owner_email owner_password" {
 		t.Fatalf("fields: %s", got)

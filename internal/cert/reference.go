@@ -32,8 +32,8 @@ func newReference(prefix string) (string, error) {
 }
 
 // FoldReference gives a typed reference id in the form in which two are one:
-// upper case, without white space and hyphens, O as 0, I and L as 1. What
-// cannot be a reference id gives "".
+// upper case, without white space, hyphens and characters that nobody sees, O as
+// 0, I and L as 1. What cannot be a reference id gives "".
 func FoldReference(typed string) string {
 	if len(typed) > maxTyped {
 		return ""
@@ -64,7 +64,9 @@ func foldCharacter(c rune) (folded byte, ok bool) {
 		return '1', true
 	case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
 		return byte(c), true
-	case unicode.IsSpace(c), isHyphen(c):
+	case unicode.IsSpace(c), isHyphen(c), unicode.Is(unicode.Cf, c):
+		// Cf is what nobody sees and copying brings along: marks of direction, soft
+		// hyphens, zero-width spaces.
 		return 0, true
 	}
 	return 0, false

@@ -283,6 +283,7 @@ func TestFoldReference(t *testing.T) {
 	for _, typed := range []string{
 		"NWU-7K3M9QX2P4RTVW01", "nwu-7k3m9qx2p4rtvw01", "NWU7K3M9QX2P4RTVW01", " nwu 7k3m-9qx2-p4rt-vw01\n",
 		"NWU-7K3M9QX2P4RTVWOI", "nwu-7k3m9qx2p4rtvwol", "NWU\u20137K3M9QX2P4RTVW01", "NWU\u22127K3M9QX2P4RTVW01", "NWU\u00a07K3M9QX2P4RTVW01",
+		"\u200eNWU-7K3M9QX2P4RTVW01\u200f", "NWU\u00ad-7K3M9QX2\u200bP4RTVW01", "\ufeffNWU-7K3M9QX2P4RTVW01", "\u2068NWU-7K3M9QX2P4RTVW01\u2069",
 	} {
 		if got := FoldReference(typed); got != want {
 			t.Errorf("%q folds to %q, want %q", typed, got, want)

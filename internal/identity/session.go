@@ -28,6 +28,8 @@ const (
 	pendingLife = 10 * time.Minute
 	// recent is for how long nobody is asked again who they are.
 	recent = 10 * time.Minute
+	// filledIn is for how long a form may be sent whose page asked.
+	filledIn = 30 * time.Minute
 	// seenEvery is how often it is written that a session is in use.
 	seenEvery    = time.Minute
 	maxUserAgent = 300
@@ -59,6 +61,10 @@ type Session struct {
 
 // Recent tells whether its person showed a short time ago who they are.
 func (s *Session) Recent(now time.Time) bool { return now.Sub(s.ConfirmedAt) < recent }
+
+// FilledIn tells whether a form may still be sent whose page was opened when
+// that was recent: to fill it in takes time, and what was typed is not to be lost.
+func (s *Session) FilledIn(now time.Time) bool { return now.Sub(s.ConfirmedAt) < filledIn }
 
 // EndsAt is when the session ends if it is not used again.
 func (s *Session) EndsAt() time.Time {

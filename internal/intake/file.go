@@ -8,6 +8,7 @@ import (
 	"io"
 	"path"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
@@ -33,7 +34,8 @@ type File struct {
 // maxPath bounds a path in code points.
 const maxPath = 500
 
-// AddFile takes a file into a draft, in the place of one with the same path. A file
+// AddFile takes a file into a draft, in the place of one with the same path; without
+// a folder, in that of the only one with its name in any. A file
 // that can never be made a certificate is kept as its name and what is wrong with
 // it.
 func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
@@ -47,12 +49,30 @@ func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Dra
 			return err
 		}
 		f = got
+		if err := s.replaceTx(ctx, tx, d, got); err != nil {
+			return err
+		}
 		return s.putFileTx(ctx, tx, d, 0, got)
 	})
 	if err != nil {
 		return nil, fmt.Errorf("adding a file: %w", err)
 	}
 	return f, nil
+}
+
+// replaceTx gives a file that comes without a folder the path of the one that it is
+// meant to replace: the only one of its name, which a ZIP had in a folder.
+func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) error {
+	if strings.Contains(f.Path, "/") {
+		return nil
+	}
+	paths, err := db.Column[string](tx.QueryContext(ctx, `
+		SELECT path FROM intake_files WHERE draft_id = $1 AND (path = $2 OR substr(path, length(path) - $3) = $4)`,
+		d.ID, f.Path, utf8.RuneCountInString(f.Path), "/"+f.Path))
+	if err == nil && len(paths) == 1 {
+		f.Path = paths[0]
+	}
+	return err
 }
 
 // cleanPath gives the path of a file with slashes between folders, and without

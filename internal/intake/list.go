@@ -208,12 +208,16 @@ func checkDefault(column sheet.Column, value string, order sheet.Order) string {
 		return ""
 	}
 	if column == sheet.IssueDate {
-		if date, _ := sheet.Date(value, order); date != "" {
-			value = date
+		date, ambiguous := sheet.Date(value, order)
+		switch {
+		case ambiguous:
+			return fmt.Sprintf("“%s” can be a day of one month or of another. Say below how dates are written, or write this one as YYYY-MM-DD.", value)
+		case date == "":
+			return noDate(value)
 		}
+		return ""
 	}
-	_, problem := cert.Fields[fieldOf[column]].Check(value)
-	return problem
+	return cert.Fields[fieldOf[column]].Say(value)
 }
 
 // headersKey is the same for lists with the same columns in whatever order.

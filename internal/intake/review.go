@@ -287,8 +287,13 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 			}
 		}
 		kept, problem := f.Check(value)
-		if problem == "" && strings.ContainsRune(kept, '\uFFFD') {
-			problem = "The " + strings.ReplaceAll(f.Name, "_", " ") + " has a character that was lost when the list was saved."
+		switch {
+		case problem != "" && column == sheet.IssueDate:
+			problem = noDate(value)
+		case problem != "":
+			problem = f.Say(value)
+		case strings.ContainsRune(kept, '\uFFFD'):
+			problem = "The " + f.Noun() + " has a character that was lost when the list was saved."
 		}
 		if problem != "" {
 			kept = value
@@ -300,6 +305,15 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 		r.email = email
 		r.Meant = account.MeantDomain(email)
 	}
+}
+
+// noDate says what is wrong with a date, of the kinds that lists have.
+func noDate(text string) string {
+	numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
+	if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
+		return "The day " + text + " does not exist."
+	}
+	return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
 }
 
 // rows gives all rows of a draft as they are kept.

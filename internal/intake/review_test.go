@@ -47,7 +47,7 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 			column sheet.Column
 			says   string
 		}{
-			3: {sheet.Title, "required"}, 4: {sheet.Email, "valid email"}, 5: {sheet.File, "No file with the name"}, 6: {sheet.IssueDate, "date that exists"},
+			3: {sheet.Title, "The title is missing"}, 4: {sheet.Email, "has no @"}, 5: {sheet.File, "No file with the name"}, 6: {sheet.IssueDate, "31/02/2026 does not exist"},
 			7: {sheet.File, "PDF"}, 9: {sheet.Name, "lost"},
 		} {
 			row, err := v.Row(number)
@@ -63,7 +63,7 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		var b bytes.Buffer
 		k.ok(v.WriteErrors(&b))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
-		if err != nil || len(list) != 7 || list[1][6] != "3" || !strings.Contains(list[1][7], "required") {
+		if err != nil || len(list) != 7 || list[1][6] != "3" || !strings.Contains(list[1][7], "missing") {
 			t.Errorf("errors.csv: %q, %v", list, err)
 		}
 
@@ -348,6 +348,24 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		v := k.review(draft)
 		if len(v.Files) != 1 || v.Files[0].Problem != "" {
 			t.Fatalf("%+v", v.Files)
+		}
+		// A file without a folder is the only one of its name in any.
+		for _, name := range []string{"Bachelor/Ö b.pdf", "Bachelor/c.pdf", "Master/c.pdf", "Bachelor/xÖ b.pdf"} {
+			_, err := k.AddFile(t.Context(), k.inst, draft, name, strings.NewReader("no PDF"))
+			k.ok(err)
+		}
+		k.file(draft, "Ö b.pdf")
+		k.file(draft, "c.pdf")
+		var names []string
+		for _, f := range k.review(draft).Files {
+			if f.Path != "a.pdf" {
+				names = append(names, fmt.Sprint(f.Path, " ", f.Problem == ""))
+				k.ok(k.RemoveFile(t.Context(), draft, f.ID))
+			}
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, ", "); got != "Bachelor/c.pdf false, Bachelor/xÖ b.pdf false, Bachelor/Ö b.pdf true, Master/c.pdf false, c.pdf true" {
+			t.Errorf("files: %s", got)
 		}
 		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {

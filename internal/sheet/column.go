@@ -23,10 +23,11 @@ var Columns = []Column{Title, Name, GivenName, FamilyName, Email, File, IssueDat
 // meanings are the names under which people keep what a row needs, folded.
 var meanings = map[string]Column{
 	"title": Title, "certificatetitle": Title, "certificate": Title, "award": Title, "qualification": Title,
+	"degree": Title, "degreetitle": Title, "programme": Title, "program": Title, "abschluss": Title, "studiengang": Title, "titel": Title, "título": Title, "titulo": Title,
 	"fullname": Name, "name": Name, "recipient": Name, "recipientname": Name, "student": Name, "studentname": Name, "holder": Name,
 	"email": Email, "applicantemail": Email, "emailaddress": Email, "mail": Email, "recipientemail": Email,
-	"file": File, "filename": File, "certificatefile": File, "path": File, "pdf": File, "document": File,
-	"issuedate": IssueDate, "date": IssueDate, "issued": IssueDate, "issuedon": IssueDate, "dateofissue": IssueDate,
+	"file": File, "filename": File, "certificatefile": File, "path": File, "pdf": File, "document": File, "datei": File, "dateiname": File,
+	"issuedate": IssueDate, "date": IssueDate, "issued": IssueDate, "issuedon": IssueDate, "dateofissue": IssueDate, "datum": IssueDate, "ausstellungsdatum": IssueDate,
 	"details": Details, "description": Details,
 }
 
@@ -34,6 +35,7 @@ var meanings = map[string]Column{
 var parts = map[string]Column{
 	"firstname": GivenName, "givenname": GivenName, "givennames": GivenName, "forename": GivenName, "forenames": GivenName,
 	"lastname": FamilyName, "familyname": FamilyName, "surname": FamilyName,
+	"vorname": GivenName, "vornamen": GivenName, "nachname": FamilyName, "familienname": FamilyName,
 }
 
 // Meaning gives what a column means by its name in the header, "" where that does

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,26 @@ func TestListsOfAllProgramsReadTheSame(t *testing.T) {
 	}
 	if table := read(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
 		t.Errorf("that the encoding was guessed is not said: %q", table.Notices)
+	}
+}
+
+// Rows that nobody sees in the workbook are read, and counted as people count.
+func TestHiddenRowsAreSaid(t *testing.T) {
+	t.Parallel()
+	for want, hidden := range map[string][]int{
+		"1 row that is hidden in the workbook was read too.": {2}, "2 rows that are hidden in the workbook were read too.": {2, 5},
+	} {
+		table := read(t, workbook(t, func(f *excelize.File) {
+			fill(t, f, "Sheet1")
+			for _, row := range hidden {
+				if err := f.SetRowVisible("Sheet1", row, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}))
+		if len(table.Rows) != 2 || !slices.Contains(table.Notices, want) {
+			t.Errorf("%d rows, %q", len(table.Rows), table.Notices)
+		}
 	}
 }
 
@@ -297,7 +318,8 @@ func TestColumnsAreGuessed(t *testing.T) {
 		"Certificate Title|Full Name|E-Mail|File Name|Issue-Date|Details": "map[details:5 email:2 file:3 full_name:1 issue_date:4 title:0]",
 		"No.|First name|Surname|mail|pdf":                                 "map[email:3 family_name:2 file:4 given_name:1]",
 		"Name|First name|Email|Email address":                             "map[email:2 full_name:0]",
-		"x|y":                                                             "map[]",
+		"Vorname|Nachname|E-Mail|Degree|Datei|Datum":                      "map[email:2 family_name:1 file:4 given_name:0 issue_date:5 title:3]",
+		"x|y": "map[]",
 	} {
 		if got := fmt.Sprint(Guess(strings.Split(header, "|"))); got != want {
 			t.Errorf("%s: %s, want %s", header, got, want)

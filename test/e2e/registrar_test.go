@@ -107,7 +107,7 @@ func TestRegistrar(t *testing.T) {
 		})()`))
 		b.photograph("columns")
 		b.press("Save and go on to the rows")
-		b.see("With problems", "No file with the name")
+		b.see("Rows (6 to correct)", "With problems 6", "No files yet", "294 rows wait for their files")
 		draft := ask[string](b, `location.pathname.replace("/rows", "")`)
 		b.open(draft)
 		b.give("#files", "Add the files", archive)
@@ -121,7 +121,7 @@ func TestRegistrar(t *testing.T) {
 			b.open(draft + "/rows?show=problems")
 			return !strings.Contains(b.words(), "still being unpacked")
 		})
-		b.see("With problems 9", "date that exists", "valid email address", "lost when the list was saved", "No file with the name “lost.pdf”")
+		b.see("With problems 9", "31.02.2026 does not exist", "This e-mail address has no @", "The title is missing", "lost when the list was saved", "No file with the name “lost.pdf”")
 		b.photograph("rows")
 
 		for row, change := range map[int][2]string{
@@ -130,7 +130,7 @@ func TestRegistrar(t *testing.T) {
 			b.open(fmt.Sprintf("%s/rows/%d", draft, row))
 			b.fill(change[0], change[1])
 			b.press("Save")
-			b.see("The row was saved.")
+			b.see(fmt.Sprintf("Row %d was saved.", row))
 		}
 		b.open(draft + "/rows?show=problems")
 		b.see("With problems 3")
@@ -146,7 +146,9 @@ func TestRegistrar(t *testing.T) {
 		f.restart(t)
 		b.base = f.URL
 		b.open(draft + "/progress")
-		eventually(t, 4*time.Minute, "all rows are done", func() bool { return strings.Contains(b.words(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.") })
+		eventually(t, 4*time.Minute, "all rows are done", func() bool {
+			return strings.Contains(b.words(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.")
+		})
 		b.see("Approved 296", "Rejected 1")
 		b.photograph("done")
 

@@ -58,18 +58,32 @@ type sent struct {
 	content []byte
 }
 
+// field is a control of a form with its files.
+type field struct {
+	name  string
+	files []sent
+}
+
 // sendFiles sends a form with files, as the issuer.
-func (o *office) sendFiles(target, field string, files ...sent) *httptest.ResponseRecorder {
+func (o *office) sendFiles(target, name string, files ...sent) *httptest.ResponseRecorder {
+	o.tb.Helper()
+	return o.sendFields(target, field{name, files})
+}
+
+// sendFields sends a form with several controls for files.
+func (o *office) sendFields(target string, fields ...field) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
-	for _, f := range files {
-		part, err := form.CreateFormFile(field, f.name)
-		if err != nil {
-			o.tb.Fatal(err)
-		}
-		if _, err := part.Write(f.content); err != nil {
-			o.tb.Fatal(err)
+	for _, one := range fields {
+		for _, f := range one.files {
+			part, err := form.CreateFormFile(one.name, f.name)
+			if err != nil {
+				o.tb.Fatal(err)
+			}
+			if _, err := part.Write(f.content); err != nil {
+				o.tb.Fatal(err)
+			}
 		}
 	}
 	if err := form.Close(); err != nil {
@@ -103,7 +117,7 @@ func TestSingleUpload(t *testing.T) {
 			t.Errorf("%d %v", w.Code, w.Header())
 		}
 		form := url.Values{"certificate_title": {"BSc"}, "full_name": {""}, "applicant_email": {"nobody"}}
-		says(t, "with faults", o.post("issuer", page, form), http.StatusUnprocessableEntity, "full name field is required", "valid email address")
+		says(t, "with faults", o.post("issuer", page, form), http.StatusUnprocessableEntity, "The name is missing", "This e-mail address has no @")
 		form.Set("full_name", "Ada")
 		form.Set("applicant_email", "ada@example.org")
 		form.Set("placement", "exact")
@@ -258,13 +272,13 @@ func TestBulkUpload(t *testing.T) {
 		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()}, sent{"refuse.pdf", samplePDF()}, sent{"other.pdf", samplePDF()}, sent{"bad.pdf", nil}), draft)
 		o.process("the ZIP is unpacked", func() bool { return !strings.Contains(words(t, o.get("issuer", draft)), "is being unpacked") })
 		says(t, "files", o.get("issuer", draft), http.StatusOK, "5 files", "1 cannot be used", "bad.pdf")
-		says(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "valid email address", "No file with the name", "Files that no row names", "other.pdf")
+		says(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "This e-mail address has no @", "No file with the name", "Files that no row names", "other.pdf")
 		w = o.get("issuer", draft+"/errors.csv")
 		if rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll(); err != nil || len(rows) != 3 {
 			t.Errorf("errors.csv: %v, %v", rows, err)
 		}
 		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "2 rows have problems")
-		says(t, "corrected in vain", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still nobody"}}), http.StatusOK, "valid email address")
+		says(t, "corrected in vain", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still nobody"}}), http.StatusOK, "This e-mail address has no @", "Row 3 was saved, but something is wrong with it still.")
 		o.leads(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
 		o.leads(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
 		o.placed(t, draft)

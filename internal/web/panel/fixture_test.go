@@ -37,8 +37,9 @@ import (
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// stale are those who signed in long ago.
-	stale map[int64]bool
+	// stale are those who signed in long ago, and slow those who did a while ago:
+	// they may send what they fill in, and open nothing.
+	stale, slow map[int64]bool
 }
 
 const whoHeader = "Test-Person"
@@ -60,12 +61,25 @@ func (g *people) Require(f web.Func) web.Func {
 
 func (g *people) RequireRecent(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
-		if p, ok := g.Person(r); !ok || g.stale[p.ID] {
-			http.Redirect(w, r, "/account/confirm?next="+url.QueryEscape(r.URL.Path), http.StatusSeeOther)
-			return nil
+		if p, ok := g.Person(r); !ok || g.stale[p.ID] || g.slow[p.ID] {
+			return confirm(w, r)
 		}
 		return f(w, r)
 	}
+}
+
+func (g *people) RequireFilledIn(f web.Func) web.Func {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		if p, ok := g.Person(r); !ok || g.stale[p.ID] {
+			return confirm(w, r)
+		}
+		return f(w, r)
+	}
+}
+
+func confirm(w http.ResponseWriter, r *http.Request) error {
+	http.Redirect(w, r, "/account/confirm?next="+url.QueryEscape(r.URL.Path), http.StatusSeeOther)
+	return nil
 }
 
 func (g *people) Memberships(_ context.Context, userID int64) ([]account.Membership, error) {
@@ -133,7 +147,7 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	}
 	o := &office{
 		tb: tb, d: d, log: &bytes.Buffer{}, at: time.Now().UTC().Truncate(time.Second),
-		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}},
+		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}},
 	}
 	now := func() time.Time { return o.at }
 	o.panel = &Panel{

@@ -7,6 +7,7 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
@@ -65,7 +66,11 @@ func visitOf(r *http.Request) *Visit {
 func (p *Panel) guard(one route) web.Func {
 	handle := func(w http.ResponseWriter, r *http.Request) error { return one.handler(w, r, visitOf(r)) }
 	if one.recent {
-		handle = p.Gate.RequireRecent(handle)
+		confirmed := p.Gate.RequireRecent
+		if strings.HasPrefix(one.pattern, http.MethodPost) {
+			confirmed = p.Gate.RequireFilledIn
+		}
+		handle = confirmed(handle)
 	}
 	check := func(w http.ResponseWriter, r *http.Request) error {
 		v, r, err := p.visit(r)

@@ -69,9 +69,11 @@ type Gate interface {
 	// Person gives who is signed in, false for nobody.
 	Person(r *http.Request) (Person, bool)
 	// Require asks for a sign-in before a handler; RequireRecent for one, or a
-	// confirmation of it, that is not long ago.
+	// confirmation of it, that is not long ago; RequireFilledIn for one that may be
+	// as long ago as it takes to fill in a form which RequireRecent let open.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
+	RequireFilledIn(f web.Func) web.Func
 }
 
 // Members tells to which institutions a person belongs, and as what.

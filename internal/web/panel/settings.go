@@ -274,6 +274,9 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 			}
 			policy.Box[i] = edge / 100
 		}
+		if b := policy.Box; bad.Err() == nil && (!within(b[0], b[2]) || !within(b[1], b[3])) {
+			bad.Add("placement_box", "The edges must lie on the page, from 0 to 100 percent: the right one to the right of the left one, the bottom below the top.")
+		}
 	}
 	if err = bad.Err(); err == nil {
 		err = p.Certs.SetPolicy(r.Context(), v.Institution().ID, policy)
@@ -283,6 +286,9 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	}
 	return p.lead(w, r, v, "settings/stamps", "settings_kept")
 }
+
+// within tells whether two edges lie on the page, one before the other.
+func within(from, to float64) bool { return 0 <= from && from < to && to <= 1 }
 
 // percent reads a number of percent as people write it.
 func percent(text string) (float64, error) {

@@ -115,6 +115,19 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 	}
 }
 
+// Who fills a form in slowly is asked at the next page, and not at the cost of what
+// was typed.
+func TestFormsMayTakeTime(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	o.people.slow[o.people.persons["owner"].ID] = true
+	if w := o.get("owner", "/panel/nwu/tokens/new"); w.Code != http.StatusSeeOther {
+		t.Errorf("the form opens: %d", w.Code)
+	}
+	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {"Typed slowly"}, "permissions": {"certificate-vault:list"}, "end": {"30"}})
+	says(t, "sent", w, http.StatusOK, "Typed slowly", "It is not shown again")
+}
+
 func TestSpan(t *testing.T) {
 	t.Parallel()
 	for d, want := range map[time.Duration]string{

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -190,7 +191,32 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		},
 	})
 	if err != nil {
-		return p.again(w, r, "upload_details.html", u, err)
+		return p.again(w, r, "upload_details.html", u, plainly(err, r.PostForm))
 	}
 	return p.lead(w, r, v, "certificates/"+c.UUID, "uploaded")
+}
+
+// plainly says what is wrong with the texts of a certificate in words for people.
+func plainly(err error, form url.Values) error {
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.Kind != fault.Invalid {
+		return err
+	}
+	var bad fault.Fields
+	for _, field := range refusal.Fields {
+		for _, message := range field.Messages {
+			bad.Add(field.Name, cmp.Or(said(field.Name, form), message))
+		}
+	}
+	return bad.Err()
+}
+
+// said gives what is wrong with a field, "" for nothing that its text alone tells.
+func said(name string, form url.Values) string {
+	for i := range cert.Fields {
+		if f := &cert.Fields[i]; f.Name == name {
+			return f.Say(form.Get(name))
+		}
+	}
+	return ""
 }

@@ -143,7 +143,10 @@ func TestSettings(t *testing.T) {
 		}
 
 		at := page + "/colour"
-		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "1.5:1", "The nearest shade that has it is #")
+		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#0b5d4b"`) {
+			t.Error("the picker does not begin at the vault's own colour")
+		}
+		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "is too light", "The nearest shade that is dark enough is #")
 		w = o.post("admin", at, url.Values{"colour": {"#1a237e"}, "look": {"1"}})
 		says(t, "look", w, http.StatusOK, "It is not kept yet.", "a lighter shade is drawn there")
 		if n := strings.Count(w.Body.String(), `fill="#1a237e"`); n != 2 {
@@ -153,6 +156,9 @@ func TestSettings(t *testing.T) {
 			t.Errorf("a look keeps a colour: %+v, %v", face, err)
 		}
 		says(t, "kept", o.leads(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
+		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#1a237e"`) {
+			t.Error("the picker does not begin at the colour that is kept")
+		}
 		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || face.Colour != "#1a237e" {
 			t.Errorf("%+v, %v", face, err)
 		}
@@ -169,7 +175,7 @@ func TestSettings(t *testing.T) {
 			"The placement must be one of":   {"placement": {"middle"}, "placement_page": {"1"}},
 			"The page must be a number":      {"placement": {"auto"}, "placement_page": {"x"}},
 			"The left edge must be a number": {"placement": {"exact"}, "placement_page": {"1"}, "left": {"x"}, "top": {"1"}, "right": {"2"}, "bottom": {"3"}},
-			"The box must be":                {"placement": {"exact"}, "placement_page": {"1"}, "left": {"80"}, "top": {"80"}, "right": {"70"}, "bottom": {"90"}},
+			"the bottom below the top":       {"placement": {"exact"}, "placement_page": {"1"}, "left": {"80"}, "top": {"80"}, "right": {"70"}, "bottom": {"90"}},
 		} {
 			says(t, problem, o.post("admin", stamps, form), http.StatusUnprocessableEntity, problem)
 		}

@@ -117,9 +117,17 @@ func (p *Pages) Require(f web.Func) web.Func {
 
 // RequireRecent lets a request through whose person showed a short time ago who
 // they are, and asks others to show it first.
-func (p *Pages) RequireRecent(f web.Func) web.Func {
+func (p *Pages) RequireRecent(f web.Func) web.Func { return p.confirmed((*identity.Session).Recent, f) }
+
+// RequireFilledIn is RequireRecent for what takes a form whose page has that
+// before it: it leaves time to fill the form in.
+func (p *Pages) RequireFilledIn(f web.Func) web.Func {
+	return p.confirmed((*identity.Session).FilledIn, f)
+}
+
+func (p *Pages) confirmed(enough func(s *identity.Session, now time.Time) bool, f web.Func) web.Func {
 	return p.Require(func(w http.ResponseWriter, r *http.Request) error {
-		if s, _ := p.Person(r); !s.Recent(p.Now()) {
+		if s, _ := p.Person(r); !enough(s, p.Now()) {
 			return p.detour(w, r, "/account/confirm")
 		}
 		return f(w, r)
