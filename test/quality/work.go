@@ -50,7 +50,8 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
-		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit", "bulk-waits": f.waits + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
+		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit",
+		"bulk-waits": f.waits + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
 		"tasks": panel + "/tasks", "task": task,
 	} {
 		p := f.add(name, v.URL+path, http.StatusOK)
