@@ -302,3 +302,37 @@ func TestExport(t *testing.T) {
 		}
 	})
 }
+
+// A mailed link that is ended for a certificate goes on showing the others of its
+// mail.
+func TestEndMailed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		list := b.batch(true, "ada@example.org", "ada@example.org")
+		b.approve(list...)
+		b.sweep()
+		for i, c := range list {
+			if mailed, err := b.Mailed(ctx, c); err != nil || !mailed {
+				t.Fatal("no mailed link opens it", err)
+			}
+			for range 2 {
+				if err := b.EndMailed(ctx, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if mailed, err := b.Mailed(ctx, c); err != nil || mailed {
+				t.Fatal("a mailed link opens it still", err)
+			}
+			link, err := b.MailLink(ctx, b.link(0))
+			if left := list[i+1:]; len(left) == 0 {
+				if !fault.Is(err, fault.NotFound) {
+					t.Errorf("the link shows %+v, %v", link, err)
+				}
+			} else if err != nil || len(link.Certificates) != len(left) || link.Certificates[0].ID != left[0].ID {
+				t.Errorf("the link shows %+v, %v", link, err)
+			}
+		}
+	})
+}

@@ -120,15 +120,37 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
-	h.approved("ada@example.org", "BSc")
+	theirs, c := h.approved("eve@example.org", "Other"), h.approved("ada@example.org", "BSc")
 	view, _ := h.mailed()
 	h.says("nobody's", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
 	h.join()
+	ada := h.person
 	h.person = nil
 	w := h.get("/c/" + view)
 	h.says("somebody's", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
 	if strings.Contains(w.Body.String(), "/sign-up") {
 		t.Error("it asks to sign up")
+	}
+	mine := "/account/certificates/" + c.UUID
+	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
+		t.Errorf("ended by nobody: %d", w.Code)
+	}
+	h.says("by others", h.get("/c/"+view), http.StatusOK, "BSc")
+	h.person = ada
+	if w := h.post("/account/certificates/" + theirs.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
+		t.Errorf("another's: %d", w.Code)
+	}
+	h.says("offered", h.get(mine), http.StatusOK, "End the mailed link")
+	if w := h.post(mine + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != mine {
+		t.Errorf("ended: %d %s", w.Code, w.Body.String())
+	}
+	for _, path := range []string{"/c/" + view, "/c/" + view + "/" + c.UUID + "/original"} {
+		if w := h.get(path); w.Code != http.StatusNotFound {
+			t.Errorf("%s after its end: %d", path, w.Code)
+		}
+	}
+	if strings.Contains(h.get(mine).Body.String(), "End the mailed link") {
+		t.Error("what has ended can be ended")
 	}
 }
 

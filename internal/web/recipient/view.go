@@ -164,6 +164,8 @@ type own struct {
 	Account bool
 	Invite  *invite
 	More    string
+	// Mailed says that a mailed link opens it too, for who has it in an account.
+	Mailed bool
 }
 
 // invite asks who has a mailed link to have an account, or to sign in to theirs.
@@ -192,6 +194,11 @@ func (p *Pages) page(r *http.Request, h *held) (*own, error) {
 	o := &own{shown: s, Today: p.Now().UTC().Format(time.DateOnly), Account: h.link == nil}
 	if o.Shares, err = p.Recipients.Shares(r.Context(), h.certificate); err != nil {
 		return nil, err
+	}
+	if o.Account {
+		if o.Mailed, err = p.Recipients.Mailed(r.Context(), h.certificate); err != nil {
+			return nil, err
+		}
 	}
 	if h.link != nil {
 		o.Invite = p.invite(r, h.link.Email, h.certificate)
@@ -285,6 +292,17 @@ func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "share_revoked")
+}
+
+func (p *Pages) endMailed(w http.ResponseWriter, r *http.Request) error {
+	h, err := p.hold(r)
+	if err != nil {
+		return p.nothing(w, r, err)
+	}
+	if err := p.Recipients.EndMailed(r.Context(), h.certificate); err != nil {
+		return err
+	}
+	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "mailed_ended")
 }
 
 func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
