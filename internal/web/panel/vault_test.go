@@ -21,7 +21,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newOffice(t, d)
-		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
+		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
 		// A step is for who may take it.
 		if text := words(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("an issuer reads %s", text)
