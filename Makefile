@@ -67,7 +67,7 @@ deps: $(EMBEDDED) $(RECEIVERS) ## bring in what the tests need beside Go
 
 .PHONY: test
 test: deps ## run every test, on SQLite and a private PostgreSQL
-	go run ./test/pgcluster -- go test -timeout 8m ./...
+	go run ./test/pgcluster -fsync=off -- go test -timeout 8m ./...
 
 # SQLite's C, translated, serialises itself by locks of its own, and takes five
 # times as long when each of its reads is watched. Everything else is: a package
@@ -95,16 +95,12 @@ $(JUDGES): test/quality/package-lock.json
 .PHONY: quality
 quality: deps build $(JUDGES) ## judge the pages in a browser: axe, markup, behaviour, Lighthouse
 	.ci/tools chromium default-jre-headless
-	go run ./test/quality pages
-	go run ./test/quality behaviour
-	go run ./test/quality scores
+	go run ./test/quality pages scores behaviour
 
 .PHONY: quality/quick
 quality/quick: deps build $(JUDGES) ## the part of it that CI has time for
 	.ci/tools chromium
-	go run ./test/quality pages-quick
-	go run ./test/quality behaviour
-	go run ./test/quality scores-quick
+	go run ./test/quality pages-quick scores-quick behaviour
 
 .PHONY: screenshots
 screenshots: deps build $(JUDGES) ## write every page and state to test/screenshots

@@ -103,7 +103,7 @@ type NewCertificate struct {
 	CertificateTitle, FullName, ApplicantEmail string
 	// IssueDate is YYYY-MM-DD; empty is today in UTC.
 	IssueDate string
-	// Details are for the institution; they may be empty.
+	// Details are shown to the recipient, not to the public; they may be empty.
 	Details string
 	File    *File
 }

@@ -16,7 +16,7 @@ type uploadCommand struct {
 	Name      string `help:"The recipient's name."                          required:""`
 	Email     string `help:"The recipient's e-mail address."                required:""`
 	IssueDate string `help:"Date of issue. Default: today, UTC."            placeholder:"YYYY-MM-DD"`
-	Details   string `help:"For the institution; the public does not see it."`
+	Details   string `help:"Shown to the recipient; the public does not see it."`
 	Wait      bool   `help:"Wait until the verified PDF is made; one that fails is exit code 1."`
 }
 

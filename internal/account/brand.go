@@ -37,7 +37,7 @@ func CheckColour(text string) (*colour.Colour, error) {
 	}
 	if has := colour.Contrast(c, colour.White); has < colour.Graphic {
 		return nil, fault.OfField("colour", fmt.Sprintf(
-			"%s has a contrast of %s to the white of the page, and needs %s so that everybody can see it. The nearest shade that has it is %s.",
+			"%s is too light: not everybody can see it on a white page (its contrast is %s, and %s is needed). The nearest shade that is dark enough is %s.",
 			c, colour.Ratio(has), colour.Ratio(colour.Graphic), c.Darker()))
 	}
 	return &c, nil

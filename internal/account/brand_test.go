@@ -38,8 +38,8 @@ func TestColour(t *testing.T) {
 			t.Errorf("drawn as %+v", b)
 		}
 		for text, says := range map[string]string{
-			"#ffcc00": "#ffcc00 has a contrast of 1.5:1 to the white of the page, and needs 3:1", "#fff": "a # and six digits", "red": "a # and six digits",
-			`#0b5d4b"/><script>`: "a # and six digits", "#ffffff": "The nearest shade that has it is #949494.",
+			"#ffcc00": "#ffcc00 is too light: not everybody can see it on a white page (its contrast is 1.5:1, and 3:1 is needed)", "#fff": "a # and six digits", "red": "a # and six digits",
+			`#0b5d4b"/><script>`: "a # and six digits", "#ffffff": "The nearest shade that is dark enough is #949494.",
 		} {
 			if err := s.SetColour(ctx, one.ID, text); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%s: %v", text, err)

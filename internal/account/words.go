@@ -44,11 +44,26 @@ type Words struct {
 
 // Letterhead is from whom mail to an institution's recipients is.
 type Letterhead struct {
-	// Sender is the name shown as sender, empty for the vault's own. The address is
+	// Sender is the name shown as sender, empty for the institution's. The address is
 	// always the vault's.
 	Sender string `json:"mail_sender"`
 	// ReplyTo is the address that answers go to, empty for the vault's own.
 	ReplyTo string `json:"reply_to"`
+}
+
+// Shown gives the sender's name as mail has it: the one that was chosen, else the
+// institution's own, without what a chosen one must not have.
+func (l Letterhead) Shown(institution string) string {
+	if l.Sender != "" {
+		return l.Sender
+	}
+	name := []rune(strings.Map(func(r rune) rune {
+		if strings.ContainsRune("@<>", r) || !plain(string(r)) {
+			return ' '
+		}
+		return r
+	}, institution))
+	return strings.Join(strings.Fields(string(name[:min(len(name), maxSender)])), " ")
 }
 
 // Letterhead gives from whom mail is.

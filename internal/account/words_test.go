@@ -40,6 +40,17 @@ func TestWords(t *testing.T) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 		}
+		if name := head.Shown("One"); name != "Registrar, One" {
+			t.Errorf("shown as %q", name)
+		}
+		for name, want := range map[string]string{
+			"Universität Köln": "Universität Köln", "جامعة": "جامعة", "Bank <security@bank.example>": "Bank security bank.example",
+			"a\u202eb\r\nBcc: x": "a b Bcc: x", strings.Repeat("ä", 200): strings.Repeat("ä", 100),
+		} {
+			if got := (account.Letterhead{}).Shown(name); got != want {
+				t.Errorf("%q is shown as %q", name, got)
+			}
+		}
 		words := account.Words{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
 		if err := s.SetWords(ctx, one.ID, "en", words); err != nil {
 			t.Fatal(err)

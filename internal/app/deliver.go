@@ -40,7 +40,7 @@ func (a *App) prepareMail() error {
 			return err
 		}
 		sender = mail.NewSMTP(server, host, signer)
-	} else if sender, err = mail.NewOutbox(filepath.Join(a.cfg.Data, "outbox")); err != nil {
+	} else if sender, err = mail.NewOutbox(a.outbox()); err != nil {
 		return err
 	}
 	a.mailer = mail.New(mail.Config{
@@ -50,6 +50,9 @@ func (a *App) prepareMail() error {
 	})
 	return nil
 }
+
+// outbox is the folder in which mail stays without a server.
+func (a *App) outbox() string { return filepath.Join(a.cfg.Data, "outbox") }
 
 // signer gives what signs mail, nil where nothing does.
 func (a *App) signer(from mail.Address) (*mail.Signer, error) {

@@ -3,9 +3,9 @@ package app
 import (
 	"context"
 	"fmt"
-	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
@@ -22,16 +22,17 @@ const lateHooks = 5 * time.Minute
 
 // access is what the panel's pages about people work with.
 func (a *App) access(site *page.Site, door panel.Door) panel.Access {
-	way := "the mail server of --smtp"
+	way, outbox := "the mail server of --smtp", ""
 	if a.cfg.SMTP == "" {
-		way = "the outbox folder " + filepath.Join(a.cfg.Data, "outbox") + ", since no --smtp is set: it reaches nobody by itself"
+		outbox = a.outbox()
+		way = "no server: it stays in the folder " + outbox + ", since no --smtp is set"
 	}
 	return panel.Access{
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,
 		Invitations: account.NewInvitations(account.InvitationsConfig{
 			Accounts: a.Accounts, Send: a.mailer.EnqueueTx, Languages: site.Catalog(), Link: a.links.To,
 		}),
-		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, MailWay: way,
+		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
 	}
 }
@@ -77,6 +78,14 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	return s, err
 }
 
+// count writes a number with its noun, whose plural ends in s.
+func count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return strconv.Itoa(n) + " " + noun
+}
+
 // findings is what an operator should know at a glance; doctor looks closer.
 func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Finding, err error) {
 	note := func(name string, good bool, format string, args ...any) {
@@ -94,23 +103,23 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 			(SELECT count(*) FROM institutions WHERE key_made_at IS NULL)`, db.Micros(time.Now().Add(-stuckAfter))).Scan(&stuck, &keyless); err != nil {
 		return nil, fmt.Errorf("looking at the installation: %w", err)
 	}
-	note("Processing", stuck == 0, "%d certificates in processing for over an hour", stuck)
+	note("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
 	damaged, err := a.certs.Damaged(ctx)
 	if err != nil {
 		return nil, err
 	}
 	note("Stored files", damaged == 0, "%d damaged", damaged)
-	note("Signing keys", keyless == 0, "%d institutions without one", keyless)
+	note("Signing keys", keyless == 0, "%s without one", count(keyless, "institution"))
 	if a.cfg.SMTP == "" {
 		note("Mail", false, "no mail server is set: messages stay in the outbox folder")
 	} else {
-		note("Mail", s.Mail.Failed == 0, "%d messages given up in 30 days, %d wait", s.Mail.Failed, s.Mail.Queued)
+		note("Mail", s.Mail.Failed == 0, "%s given up in 30 days, %d to be sent", count(s.Mail.Failed, "message"), s.Mail.Queued)
 	}
 	hooks, err := a.Hooks.Condition(ctx)
 	if err != nil {
 		return nil, err
 	}
-	note("Webhooks", hooks.Off == 0 && hooks.Late < lateHooks, "%d endpoints switched off, %d left alone for now; the oldest delivery has waited %s",
-		hooks.Off, hooks.Open, hooks.Late.Round(time.Second))
+	note("Webhooks", hooks.Off == 0 && hooks.Late < lateHooks, "%s switched off, %d left alone for now; the oldest delivery has waited %s",
+		count(hooks.Off, "endpoint"), hooks.Open, hooks.Late.Round(time.Second))
 	return list, nil
 }

@@ -3,6 +3,7 @@ package cert
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -258,13 +259,20 @@ func TestListAgainstModel(t *testing.T) {
 				Search: "diploma", Statuses: []Status{Approved, Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",
 			},
 		}
-		for name, f := range filters {
+		asked := 0
+		for _, name := range slices.Sorted(maps.Keys(filters)) {
+			f := filters[name]
 			for _, low := range []bool{false, true} {
 				if v.bounds = usualBounds; low {
 					v.bounds = lowBounds
 				}
 				for _, f.Sort = range Sorts {
 					for _, f.Ascending = range []bool{false, true} {
+						// The race detector sees nothing new in the thousandth list; a
+						// step that no number of ways divides meets each way in turn.
+						if asked++; testing.Short() && asked%5 != 0 {
+							continue
+						}
 						f.PerPage, f.Page = 8, 1
 						want := model(all, v.inst.ID, &f)
 						where := fmt.Sprintf("%s by %s, ascending %v, low bounds %v", name, f.Sort, f.Ascending, low)

@@ -51,7 +51,9 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	return c, err
 }
 
+// revokeTx revokes. Why one had failed goes: it asks for a retry, which there is
+// none of any more.
 func (s *Service) revokeTx(ctx context.Context, tx *db.Tx, uuid, reason, note string) (*Certificate, error) {
 	return s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
-		column{"revocation_reason", reason}, column{"revocation_note", optional(note)})
+		column{"revocation_reason", reason}, column{"revocation_note", optional(note)}, column{"failure_code", nil}, column{"failure_message", nil})
 }

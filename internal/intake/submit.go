@@ -96,6 +96,8 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 		return fault.New(fault.BadRequest, "There is no list yet.")
 	case !now.Mapped:
 		return fault.New(fault.BadRequest, "Look at what the columns mean first.")
+	case review.Invalid == 1:
+		return fault.New(fault.BadRequest, "1 row has a problem. Correct or skip it first.")
 	case review.Invalid > 0:
 		return fault.New(fault.BadRequest, fmt.Sprintf("%d rows have problems. Correct or skip them first.", review.Invalid))
 	case review.Valid == 0:

@@ -280,7 +280,7 @@ func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
 	k.ok(k.TakeList(t.Context(), draft, "a.csv", strings.NewReader(rows(1))))
 	refused("columns")
 	k.ok(k.SetMapping(t.Context(), k.again(draft), k.again(draft).Mapping))
-	refused("1 rows have problems")
+	refused("1 row has a problem")
 	k.ok(k.Skip(t.Context(), draft, 2, true))
 	refused("nothing to submit")
 	if _, err := k.Again(t.Context(), k.again(draft), k.person); !fault.Is(err, fault.BadRequest) {

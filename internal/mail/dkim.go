@@ -41,7 +41,7 @@ func NewSigner(domain, selector, file string) (*Signer, error) {
 // named twice, so that none can be added (RFC 6376, 8.15). Those to unsubscribe by
 // are among them, since a receiver takes them for ours only then (RFC 8058, 4).
 var covered = []string{
-	"From", "From", "To", "To", "Subject", "Subject", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted",
+	"From", "From", "To", "To", "Subject", "Subject", "Reply-To", "Reply-To", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted",
 	"List-Unsubscribe", "List-Unsubscribe-Post",
 }
 

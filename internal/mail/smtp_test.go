@@ -217,7 +217,7 @@ func TestSignature(t *testing.T) {
 			s := (&server{}).start(t)
 			sender := NewSMTP(s.MailServer, "vault.example", signer)
 			arabic := envelope(t)
-			arabic.Text, arabic.To.Name = strings.Repeat("شهادة ", 200), "يوسف"
+			arabic.Text, arabic.To.Name, arabic.ReplyTo = strings.Repeat("شهادة ", 200), "يوسف", "office@example.org"
 			for _, e := range []*Envelope{envelope(t), arabic} {
 				if err := sender.Send(t.Context(), e); err != nil {
 					t.Fatal(err)
@@ -246,8 +246,10 @@ func TestSignature(t *testing.T) {
 				if verify(strings.Replace(m.text, "Auto-Submitted: auto-generated", "Auto-Submitted: no", 1)) == nil {
 					t.Error("a changed header is not noticed")
 				}
-				if verify("Subject: another\r\n"+m.text) == nil {
-					t.Error("a second subject is not noticed")
+				for _, header := range []string{"Subject: another", "Reply-To: mallory@example.org"} {
+					if verify(header+"\r\n"+m.text) == nil {
+						t.Errorf("what was added is not noticed: %s", header)
+					}
 				}
 			}
 		})

@@ -95,8 +95,8 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 		if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
 			return err
 		}
-		if _, err := tx.ExecContext(ctx, `UPDATE notices SET link_id = NULL WHERE certificate_id = $1`, c.ID); err != nil {
-			return fmt.Errorf("revoking links: %w", err)
+		if err := endMailedTx(ctx, tx, c.ID); err != nil {
+			return err
 		}
 		if err := s.revokeSharesTx(ctx, tx, c.ID); err != nil {
 			return err

@@ -14,6 +14,7 @@ import (
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
 )
 
 // exportPage is how many certificates are read at once.
@@ -31,6 +32,22 @@ type exported struct {
 	ExportedAt   time.Time             `json:"exported_at"`
 	Account      exportedAccount       `json:"account"`
 	Certificates []exportedCertificate `json:"certificates"`
+	Sessions     []exportedSession     `json:"sessions"`
+	Passkeys     []exportedPasskey     `json:"passkeys"`
+}
+
+type exportedSession struct {
+	Method     string    `json:"method"`
+	Address    string    `json:"address"`
+	UserAgent  string    `json:"user_agent"`
+	CreatedAt  time.Time `json:"created_at"`
+	LastSeenAt time.Time `json:"last_seen_at"`
+}
+
+type exportedPasskey struct {
+	Name      string     `json:"name"`
+	CreatedAt time.Time  `json:"created_at"`
+	UsedAt    *time.Time `json:"used_at"`
 }
 
 type exportedAccount struct {
@@ -93,7 +110,9 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err
 	}
-	e := &Export{service: s, userID: userID, about: exported{ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}}}
+	e := &Export{service: s, userID: userID, about: exported{
+		ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}, Sessions: []exportedSession{}, Passkeys: []exportedPasskey{},
+	}}
 	a := &e.about.Account
 	var created int64
 	var proved sql.NullInt64
@@ -103,6 +122,18 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	}
 	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
 	return e, nil
+}
+
+// SignIns adds where and with what the person signs in.
+func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passkey) {
+	for _, s := range sessions {
+		e.about.Sessions = append(e.about.Sessions, exportedSession{
+			Method: string(s.Method), Address: s.Address, UserAgent: s.UserAgent, CreatedAt: s.CreatedAt, LastSeenAt: s.LastSeenAt,
+		})
+	}
+	for _, k := range passkeys {
+		e.about.Passkeys = append(e.about.Passkeys, exportedPasskey{Name: k.Name, CreatedAt: k.CreatedAt, UsedAt: k.UsedAt})
+	}
 }
 
 // Write writes the export as a ZIP file: export.json, and a folder with the files

@@ -30,8 +30,8 @@ type MailLink struct {
 // errNoLink is the same for a link that never was and one that was revoked.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
-// MailLink gives what a mailed link shows. A certificate whose address was corrected
-// is not there any more, and a link without any is none.
+// MailLink gives what a mailed link shows. A certificate whose address was corrected,
+// or whose person ended its links, is not there any more, and a link without any is none.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
@@ -51,6 +51,27 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	}
 	l.Certificates, err = s.certs.ByIDs(ctx, list)
 	return &l, err
+}
+
+// Mailed tells whether a mailed link opens a certificate.
+func (s *Service) Mailed(ctx context.Context, c *cert.Certificate) (open bool, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
+		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)
+	}
+	return open, nil
+}
+
+// EndMailed has the links that were mailed open a certificate no more, for the
+// person who has it in an account. Ending them again is no error.
+func (s *Service) EndMailed(ctx context.Context, c *cert.Certificate) error {
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return endMailedTx(ctx, tx, c.ID) })
+}
+
+func endMailedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE notices SET link_id = NULL WHERE certificate_id = $1`, certificateID); err != nil {
+		return fmt.Errorf("revoking links: %w", err)
+	}
+	return nil
 }
 
 // Certificate gives one of those that the link shows.

@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/listing"
 )
 
@@ -118,6 +119,7 @@ func TestWallet(t *testing.T) {
 		ctx := t.Context()
 		ada, eve := b.user("ada@example.org", true), b.user("eve@example.org", true)
 		kth := b.institution("KTH")
+		b.exec(`UPDATE institutions SET colour = '#1a237e' WHERE id = $1`, kth.ID)
 		bsc, msc, gone := b.upload(titled("BSc 100% Physik")), b.upload(titled("MSc"), of(kth)), b.upload(titled("gone"))
 		b.approve(bsc, msc, gone)
 		b.move(gone, cert.Revoked)
@@ -148,6 +150,11 @@ func TestWallet(t *testing.T) {
 			}
 			if strings.Join(got, ",") != strings.Join(tc.want, ",") || w.All != 3 || len(w.Issuers) != 2 || tc.filter.Page == 1 && w.Total != len(tc.want) {
 				t.Errorf("%s: %q of %d, %d issuers", name, got, w.All, len(w.Issuers))
+			}
+			for i := range w.Issuers {
+				if brand := w.Issuers[i].Brand(); (w.Issuers[i].ID == kth.ID) != (brand != nil) || brand != nil && brand.Day.String() != "#1a237e" {
+					t.Errorf("%s has the colour %v", w.Issuers[i].Slug, brand)
+				}
 			}
 		}
 		if _, err := b.Certificate(ctx, ada, bsc.UUID); err != nil {
@@ -254,6 +261,7 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		e.SignIns([]*identity.Session{{ID: 1, Method: identity.ByPassword, Address: "192.0.2.1", UserAgent: "Lynx"}}, []identity.Passkey{{Name: "Ada's phone"}})
 		var out bytes.Buffer
 		if err := e.Write(ctx, &out); err != nil {
 			t.Fatal(err)
@@ -281,6 +289,9 @@ func TestExport(t *testing.T) {
 			len(about.Certificates[0].ShareLinks) != 1 || len(about.Certificates[0].Mails) != 1 || strings.Contains(files["export.json"], "eve@") {
 			t.Errorf("export.json says %s", files["export.json"])
 		}
+		if len(about.Sessions) != 1 || about.Sessions[0].Address != "192.0.2.1" || len(about.Passkeys) != 1 || about.Passkeys[0].Name != "Ada's phone" {
+			t.Errorf("export.json says of signing in %+v, %+v", about.Sessions, about.Passkeys)
+		}
 		for range allowed[exporting] - 1 {
 			if _, err := b.Export(ctx, id); err != nil {
 				t.Fatal(err)
@@ -288,6 +299,40 @@ func TestExport(t *testing.T) {
 		}
 		if _, err := b.Export(ctx, id); !fault.Is(err, fault.TooMany) {
 			t.Errorf("beyond the day's: %v", err)
+		}
+	})
+}
+
+// A mailed link that is ended for a certificate goes on showing the others of its
+// mail.
+func TestEndMailed(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		ctx := t.Context()
+		list := b.batch(true, "ada@example.org", "ada@example.org")
+		b.approve(list...)
+		b.sweep()
+		for i, c := range list {
+			if mailed, err := b.Mailed(ctx, c); err != nil || !mailed {
+				t.Fatal("no mailed link opens it", err)
+			}
+			for range 2 {
+				if err := b.EndMailed(ctx, c); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if mailed, err := b.Mailed(ctx, c); err != nil || mailed {
+				t.Fatal("a mailed link opens it still", err)
+			}
+			link, err := b.MailLink(ctx, b.link(0))
+			if left := list[i+1:]; len(left) == 0 {
+				if !fault.Is(err, fault.NotFound) {
+					t.Errorf("the link shows %+v, %v", link, err)
+				}
+			} else if err != nil || len(link.Certificates) != len(left) || link.Certificates[0].ID != left[0].ID {
+				t.Errorf("the link shows %+v, %v", link, err)
+			}
 		}
 	})
 }

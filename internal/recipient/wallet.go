@@ -7,6 +7,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -22,7 +23,12 @@ const (
 type Issuer struct {
 	ID         int64
 	Slug, Name string
+	// Colour is its own as "#rrggbb", empty for the vault's.
+	Colour string
 }
+
+// Brand gives the colour as it is drawn, nil for none.
+func (i *Issuer) Brand() *colour.Brand { return account.BrandOf(i.Colour) }
 
 // Filter says which of a person's certificates to list.
 type Filter struct {
@@ -93,12 +99,12 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 }
 
 func (s *Service) issuers(ctx context.Context, userID int64) ([]Issuer, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT DISTINCT i.id, i.slug, i.name`+issued+` ORDER BY i.name, i.id`, userID)
+	rows, err := s.db.QueryContext(ctx, `SELECT DISTINCT i.id, i.slug, i.name, i.colour`+issued+` ORDER BY i.name, i.id`, userID)
 	if err != nil {
 		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
 	}
 	list, err := db.Collect(rows, func(rows *sql.Rows) (i Issuer, err error) {
-		err = rows.Scan(&i.ID, &i.Slug, &i.Name)
+		err = rows.Scan(&i.ID, &i.Slug, &i.Name, &i.Colour)
 		return i, err
 	})
 	if err != nil {

@@ -109,6 +109,9 @@ func TestSample(t *testing.T) {
 	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }}
 	d := draft{institution: "NWU", fallback: "en", words: map[string]account.Words{"en": {Paragraph: "Dear {name}"}}}
 	m, err := s.sample(&d, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
+	if m.Sender != "NWU" {
+		t.Errorf("it is from %q", m.Sender)
+	}
 	if err != nil || !strings.Contains(m.Text, "Dear Regina") || m.Unsubscribe != "" || strings.Contains(m.Text, "/c/") || strings.Contains(m.Text, "unsubscribe") {
 		t.Errorf("%s, %v", m.Text, err)
 	}

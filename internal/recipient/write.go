@@ -307,6 +307,6 @@ func (d *draft) sized(most, title int) (mail.Message, error) {
 		return mail.Message{}, fmt.Errorf("writing a mail: %w", w.err)
 	}
 	m, err := letter.Message(to, subject)
-	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.head.Sender, d.head.ReplyTo
+	m.Unsubscribe, m.Sender, m.ReplyTo = d.unsubscribe, d.head.Shown(d.institution), d.head.ReplyTo
 	return m, err
 }

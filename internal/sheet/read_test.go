@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -65,6 +66,26 @@ func TestListsOfAllProgramsReadTheSame(t *testing.T) {
 	}
 	if table := read(t, []byte(windows)); len(table.Notices) != 1 || !strings.Contains(table.Notices[0], "Windows-1252") {
 		t.Errorf("that the encoding was guessed is not said: %q", table.Notices)
+	}
+}
+
+// Rows that nobody sees in the workbook are read, and counted as people count.
+func TestHiddenRowsAreSaid(t *testing.T) {
+	t.Parallel()
+	for want, hidden := range map[string][]int{
+		"1 row that is hidden in the workbook was read too.": {2}, "2 rows that are hidden in the workbook were read too.": {2, 5},
+	} {
+		table := read(t, workbook(t, func(f *excelize.File) {
+			fill(t, f, "Sheet1")
+			for _, row := range hidden {
+				if err := f.SetRowVisible("Sheet1", row, false); err != nil {
+					t.Fatal(err)
+				}
+			}
+		}))
+		if len(table.Rows) != 2 || !slices.Contains(table.Notices, want) {
+			t.Errorf("%d rows, %q", len(table.Rows), table.Notices)
+		}
 	}
 }
 

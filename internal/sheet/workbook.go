@@ -75,7 +75,11 @@ func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 			t.note(fmt.Sprintf("The workbook has %d sheets; the list was read from the sheet “%s”.", len(names), name))
 		}
 		if s.hidden > 0 {
-			t.note(fmt.Sprintf("%d rows that are hidden in the workbook were read too.", s.hidden))
+			said := "%d rows that are hidden in the workbook were read too."
+			if s.hidden == 1 {
+				said = "%d row that is hidden in the workbook was read too."
+			}
+			t.note(fmt.Sprintf(said, s.hidden))
 		}
 		return nil
 	}

@@ -88,6 +88,42 @@ func TestOnlyWhatPaysIsCompressed(t *testing.T) {
 	}
 }
 
+// A HEAD does not tell a length that the GET would not have (RFC 9110, 8.6).
+func TestHeadOfWhatIsCompressed(t *testing.T) {
+	t.Parallel()
+	compress, err := web.Compress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	long := strings.Repeat("certificate ", 500)
+	for _, tc := range []struct {
+		mediaType, encoding string
+		length              int64
+	}{
+		{"application/json", "gzip", -1},
+		{"text/html; charset=utf-8", "br, gzip", -1},
+		{"application/json", "identity", int64(len(long))},
+		{"application/json", "", int64(len(long))},
+		{"application/pdf", "gzip", int64(len(long))},
+	} {
+		server := httptest.NewServer(compress(typed(tc.mediaType, long)))
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodHead, server.URL, http.NoBody)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", tc.encoding)
+		res, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		res.Body.Close()
+		server.Close()
+		if res.StatusCode != http.StatusOK || res.ContentLength != tc.length || res.Header.Get("Content-Type") != tc.mediaType {
+			t.Errorf("%s for %q: %d, length %d, header %v", tc.mediaType, tc.encoding, res.StatusCode, res.ContentLength, res.Header)
+		}
+	}
+}
+
 // The same text has the same length each time: a difference would tell that
 // something in it differs.
 func TestCompressionTellsNothingByChance(t *testing.T) {

@@ -3,6 +3,8 @@ package web
 import (
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/klauspost/compress/gzhttp"
 	"github.com/klauspost/compress/gzip"
@@ -31,5 +33,43 @@ func Compress() (func(http.Handler) http.Handler, error) {
 	if err != nil {
 		return nil, fmt.Errorf("preparing compression: %w", err)
 	}
-	return func(next http.Handler) http.Handler { return wrap(next) }, nil
+	return func(next http.Handler) http.Handler {
+		compressed := wrap(next)
+		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Method == http.MethodHead && strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+				w = &unsized{ResponseWriter: w}
+			}
+			compressed.ServeHTTP(w, r)
+		})
+	}, nil
 }
+
+// unsized answers a HEAD whose GET may be compressed: it does not tell the length
+// that the GET would not have (RFC 9110, 8.6).
+type unsized struct {
+	http.ResponseWriter
+
+	told bool
+}
+
+func (w *unsized) WriteHeader(status int) {
+	w.told = true
+	h := w.Header()
+	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
+	if slices.Contains(compressible, kind) {
+		h.Del("Content-Length")
+	}
+	w.ResponseWriter.WriteHeader(status)
+}
+
+// Write takes the body that a HEAD does not have, and by which its length would be
+// told.
+func (w *unsized) Write(p []byte) (int, error) {
+	if !w.told {
+		w.WriteHeader(http.StatusOK)
+	}
+	return len(p), nil
+}
+
+// Unwrap lets http.ResponseController reach the connection.
+func (w *unsized) Unwrap() http.ResponseWriter { return w.ResponseWriter }

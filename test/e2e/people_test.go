@@ -87,8 +87,8 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	owner.fill("prefix", "nwu")
 	owner.fill("owner_name", "Ada Owner")
 	owner.fill("owner_email", "ada@nwu.example")
-	owner.press("Send a test message there")
-	owner.see("A test message to ada@nwu.example was handed over")
+	owner.press("Write a test message")
+	owner.see("A test message to ada@nwu.example was written to the folder, and sent to nobody")
 	if text := letterTo(t, v, "ada@nwu.example", "can send mail"); !strings.Contains(text, v.URL) {
 		t.Errorf("the test message says %s", text)
 	}

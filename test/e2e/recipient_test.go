@@ -6,6 +6,7 @@ import (
 	"archive/zip"
 	"bytes"
 	"io"
+	"io/fs"
 	"net/http"
 	"net/url"
 	"os"
@@ -254,6 +255,10 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 	}
 	if !slices.Contains(names, "export.json") || !slices.Contains(names, reference+"/"+reference+".pdf") || len(names) != 5 {
 		t.Errorf("the export has %v", names)
+	}
+	about, err := fs.ReadFile(z, "export.json")
+	if err != nil || !strings.Contains(string(about), "Chrome/") {
+		t.Errorf("the export does not say where its person is signed in: %v, %s", err, about)
 	}
 }
 

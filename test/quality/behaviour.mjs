@@ -2,7 +2,7 @@ import assert from "node:assert/strict";
 import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { launch, newPage } from "./browser.mjs";
+import { launch, newPage, visit } from "./browser.mjs";
 
 // judgeBehaviour does on the pages what people do, and gives what went wrong.
 export async function judgeBehaviour(plan) {
@@ -99,9 +99,50 @@ export async function judgeBehaviour(plan) {
     // The browser says each of them in its console.
     assert.equal(complaints.splice(0).length, refused.length);
   });
+  await step("what was just done is told in full above the certificate", {}, async (page) => {
+    await page.goto(plan.pages.find((one) => one.name === "mail-link").url);
+    await page.getByText("Ask for a correction").click();
+    await page.locator("#text").fill("My name has an accent.");
+    await page.getByRole("button", { name: "Send to the institution" }).click();
+    const notice = page.locator(".note[role=status]");
+    assert.match(await notice.textContent(), /was sent/);
+    const [told, verdict] = [await notice.boundingBox(), await page.locator(".verdict").boundingBox()];
+    assert.ok(told.y + told.height <= verdict.y, `the notice ends at ${told.y + told.height}, and the verdict begins at ${verdict.y}`);
+  });
+  await step("a colour is picked or typed, as one likes", {}, async (page) => {
+    const settings = plan.pages.find((one) => one.name === "settings");
+    await visit(page, settings, settings.url);
+    const [field, picker] = [page.locator("#colour"), page.getByLabel("Pick your colour")];
+    await picker.fill("#880e4f");
+    assert.equal(await field.inputValue(), "#880e4f");
+    await field.fill("#33691E");
+    assert.equal(await picker.inputValue(), "#33691e");
+    await field.fill("green");
+    assert.equal(await picker.inputValue(), "#33691e");
+  });
+  await step("all rows of a page are ticked at once, and counted", { viewport: { width: 1280, height: 500 } }, async (page) => {
+    const list = plan.pages.find((one) => one.name === "certificates");
+    await visit(page, list, list.url);
+    const rows = page.locator("[name=selected]");
+    await page.locator("#which-all").check();
+    await page.getByLabel("Select all on this page").check();
+    assert.equal(await page.locator("[name=selected]:checked").count(), await rows.count());
+    assert.equal(await page.locator("#which-selected").isChecked(), true);
+    await rows.first().uncheck();
+    assert.equal((await page.locator("label[for=which-selected]").textContent()).trim(), `Selected (${(await rows.count()) - 1})`);
+    assert.equal(await page.getByLabel("Select all on this page").evaluate((every) => every.indeterminate), true);
+    // What can be done stays in view, and hides nothing that has the focus.
+    await rows.last().focus();
+    const [deeds, bar] = [await page.locator(".deeds").boundingBox(), await page.locator(".bar").boundingBox()];
+    assert.ok(deeds.y >= bar.height && deeds.y + deeds.height < 500, `what can be done is at ${deeds.y}`);
+    for (let i = (await rows.count()) - 1; i >= 0; i--) {
+      await rows.nth(i).focus();
+      assert.ok((await rows.nth(i).boundingBox()).y >= deeds.y + deeds.height, `row ${i} is hidden`);
+    }
+  });
   await browser.close();
   faults.push(...(await judgeCamera(base, plan)));
-  console.log("behaviour: files, camera, copy, keyboard, no JavaScript, Trusted Types");
+  console.log("behaviour: files, camera, copy, notices, colour, selection, keyboard, no JavaScript, Trusted Types");
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
 

@@ -55,6 +55,8 @@ type fixture struct {
 	client *vault.Client
 	// sample is the file made last.
 	sample []byte
+	// waits and done are the bulk uploads that bulks makes.
+	waits, done string
 }
 
 func newFixture(ctx context.Context) (_ *fixture, err error) {
@@ -203,6 +205,9 @@ func (f *fixture) fill(ctx context.Context) error {
 		return fmt.Errorf("revoking: %+v, %w", a, err)
 	}
 	if err := f.keep(ctx, made["valid"]); err != nil {
+		return err
+	}
+	if err := f.bulks(ctx, v, inst.Slug); err != nil {
 		return err
 	}
 	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {

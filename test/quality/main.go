@@ -8,6 +8,8 @@
 //	go run ./test/quality scores-quick  Lighthouse's accessibility alone
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
 //	go run ./test/quality serve         the vault alone, until it is interrupted
+//
+// Several of them look at the same vault, one after the other.
 package main
 
 import (
@@ -35,7 +37,7 @@ func main() {
 }
 
 func run(ctx context.Context, args []string) (err error) {
-	if len(args) != 1 {
+	if len(args) == 0 {
 		return errors.New("say what to do: pages, pages-quick, behaviour, scores, scores-quick, screenshots or serve")
 	}
 	root, err := vault.Root()
@@ -60,12 +62,20 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := os.WriteFile(file, plan, 0o600); err != nil {
 		return fmt.Errorf("writing the list of pages: %w", err)
 	}
-	cmd := exec.CommandContext(ctx, "node", "judge.mjs", args[0], file) //nolint:gosec // what the person at the keyboard asked for
+	// What one finds does not keep another from being asked.
+	for _, what := range args {
+		fmt.Println("quality:", what)
+		if e := judge(ctx, root, what, file); e != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", what, e))
+		}
+	}
+	return err
+}
+
+func judge(ctx context.Context, root, what, file string) error {
+	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // what the person at the keyboard asked for
 	cmd.Dir = filepath.Join(root, "test", "quality")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
-	if err := cmd.Run(); err != nil {
-		return fmt.Errorf("judging: %w", err)
-	}
-	return nil
+	return cmd.Run()
 }

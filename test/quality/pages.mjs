@@ -2,7 +2,7 @@ import { AxeBuilder } from "@axe-core/playwright";
 import { HtmlValidate, StaticConfigLoader } from "html-validate";
 import { spawnSync } from "node:child_process";
 import { mkdtemp, rm, writeFile } from "node:fs/promises";
-import { tmpdir } from "node:os";
+import { availableParallelism, tmpdir } from "node:os";
 import { join } from "node:path";
 import vnu from "vnu-jar";
 import { inLanguage, newPage, visit } from "./browser.mjs";
@@ -19,13 +19,21 @@ for (const lang of ["en", "ar"]) {
 // Two looks that differ in everything.
 const opposite = [looks[0], looks.at(-1)];
 
+// How many looks are taken at once.
+const lanes = availableParallelism();
+
 // judgePages gives what is wrong with the pages: for axe in every look, for
 // html-validate and vnu in both directions. In a hurry, pages of who is signed in
 // are looked at in two opposite looks alone.
 export async function judgePages(browser, plan, { hurry }) {
   const faults = [];
   const markup = new Map();
-  for (const look of looks) {
+  // Those with the most pages come first, so that no lane is left alone with one.
+  const waiting = [...opposite, ...looks.filter((look) => !opposite.includes(look))];
+  const lane = async () => {
+    for (let look = waiting.shift(); look; look = waiting.shift()) await judgeLook(look);
+  };
+  const judgeLook = async (look) => {
     const { lang, colorScheme, width } = look;
     const { context, page, complaints, hosts } = await newPage(browser, { colorScheme, viewport: { width, height: 800 } });
     for (const one of plan.pages) {
@@ -48,7 +56,8 @@ export async function judgePages(browser, plan, { hurry }) {
       }
     }
     await context.close();
-  }
+  };
+  await Promise.all(Array.from({ length: lanes }, lane));
   faults.push(...(await validate(markup)));
   console.log(`${plan.pages.length} pages and states, ${looks.length} looks each${hurry ? ", two where somebody is signed in" : ""}`);
   return faults;

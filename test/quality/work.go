@@ -50,13 +50,55 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		"certificate-revoked": panel + "/certificates/" + made["revoked"].UUID, "certificate-revoke": panel + "/certificates/" + made["valid"].UUID + "/revoke",
 		"upload": panel + "/upload", "upload-details": upload, "bulk": panel + "/bulk", "bulk-files": draft, "bulk-columns": draft + "/columns",
 		"bulk-rows": draft + "/rows?show=problems", "bulk-row": draft + "/rows/3", "bulk-row-place": draft + "/rows/2",
-		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit", "batches": panel + "/batches",
+		"bulk-placement": draft + "/placement", "bulk-filelist": draft + "/files", "bulk-submit": draft + "/submit",
+		"bulk-waits": f.waits + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
 		"tasks": panel + "/tasks", "task": task,
 	} {
 		p := f.add(name, v.URL+path, http.StatusOK)
 		p.Session, p.Heavy = session, true
 	}
 	return nil
+}
+
+// bulks makes two bulk uploads: one that waits for its files, and one that is done
+// with a row skipped.
+func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error {
+	c, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	if c.Session, err = v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword); err != nil {
+		return err
+	}
+	post := func(path string, form url.Values) (location string) {
+		var a *vault.Answer
+		if err != nil {
+			return ""
+		}
+		if a, err = c.PostForm(ctx, path, form); err == nil && a.Status != http.StatusSeeOther {
+			err = fmt.Errorf("%s: %+v", path, a)
+		}
+		if err != nil {
+			return ""
+		}
+		return a.Header.Get("Location")
+	}
+	list := "Title,Full name,Email,File\nBSc Physics,Dana Ito,dana@example.org,diploma.pdf\nBSc Physics,Eli Roth,nobody,eli.pdf\n"
+	for _, draft := range []*string{&f.waits, &f.done} {
+		if *draft = post("/panel/"+slug+"/bulk", url.Values{}); err == nil {
+			_, err = f.sendFile(ctx, c, *draft+"/list", "list", "late graduates.csv", []byte(list))
+		}
+		post(*draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}})
+	}
+	if err == nil {
+		_, err = f.sendFile(ctx, c, f.done+"/files", "files", "diploma.pdf", f.sample)
+	}
+	post(f.done+"/rows/3", url.Values{"do": {"skip"}})
+	post(f.done+"/submit", url.Values{})
+	if err != nil {
+		return fmt.Errorf("preparing bulk uploads: %w", err)
+	}
+	return settled(ctx, c, f.done+"/progress", func(a *vault.Answer) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
 }
 
 // retried has certificates retried that are not failed, and gives the page of what
@@ -67,22 +109,30 @@ func retried(ctx context.Context, c *vault.Client, panel string, uuids ...string
 		return "", fmt.Errorf("beginning a task: %+v, %w", a, err)
 	}
 	task := a.Header.Get("Location")
-	ctx, cancel := context.WithTimeout(ctx, linkTime)
+	return task, settled(ctx, c, task, func(a *vault.Answer) bool { return a.Header.Get("Refresh") == "" })
+}
+
+// workTime bounds the wait for what the vault does by itself.
+const workTime = time.Minute
+
+// settled looks at a page until it is as it should be.
+func settled(ctx context.Context, c *vault.Client, path string, is func(*vault.Answer) bool) error {
+	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
-		a, err := c.Get(ctx, task)
+		a, err := c.Get(ctx, path)
 		if err != nil {
-			return "", err
+			return err
 		}
-		if a.Header.Get("Refresh") == "" {
-			return task, nil
+		if is(a) {
+			return nil
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("the task %s is not done", task)
+			return fmt.Errorf("%s is not done", path)
 		}
 	}
 }

@@ -19,6 +19,9 @@ import (
 // on which tests may create databases.
 const Variable = "CERTVAULT_TEST_POSTGRES"
 
+// plain is how an empty database is made, whatever the server's own habit.
+const plain = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
+
 // Each runs a test on SQLite and on PostgreSQL, each time on a database of its
 // own, migrated and closed at the end.
 func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
@@ -29,13 +32,16 @@ func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	})
 	t.Run("postgres", func(t *testing.T) {
 		t.Parallel()
-		f(t, Open(t, "", PostgresURL(t)))
+		f(t, Open(t, "", migratedURL(t)))
 	})
 }
 
 // Open opens and migrates a database, and closes it when the test ends.
 func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	tb.Helper()
+	if databaseURL == "" {
+		place(tb, dataDir)
+	}
 	d, err := db.Open(tb.Context(), dataDir, databaseURL)
 	if err != nil {
 		tb.Fatal(err)
@@ -56,6 +62,12 @@ func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 // skipped, but with CI=true it fails: there both databases must be tested.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
+	return create(tb, server(tb), plain)
+}
+
+// server gives the URL of the test server.
+func server(tb testing.TB) string {
+	tb.Helper()
 	server := os.Getenv(Variable)
 	if server == "" {
 		if os.Getenv("CI") == "true" {
@@ -63,8 +75,14 @@ func PostgresURL(tb testing.TB) string {
 		}
 		tb.Skipf("no PostgreSQL: %s is not set (make test starts a private one)", Variable)
 	}
+	return server
+}
+
+// create makes a database that is dropped when the test ends, and gives its URL.
+func create(tb testing.TB, server, how string) string {
+	tb.Helper()
 	name := "cv_" + strings.ToLower(rand.Text())
-	admin(tb, tb.Context(), server, `CREATE DATABASE `+name+` TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`)
+	admin(tb, tb.Context(), server, `CREATE DATABASE `+name+` `+how)
 	tb.Cleanup(func() {
 		admin(tb, context.WithoutCancel(tb.Context()), server, `DROP DATABASE `+name+` WITH (FORCE)`)
 	})

@@ -115,6 +115,11 @@ func TestRecordInEachStatus(t *testing.T) {
 		if !reflect.DeepEqual(revoked, data(t, a)) || revoked["revocation_reason"] != "Withdrawn" {
 			t.Errorf("revoked %v", revoked)
 		}
+		// Why it had failed asks for a retry, which there is none of any more.
+		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
+		if a.Status != http.StatusOK || data(t, a)["failure"] != nil || view(failing)["failure"] != nil {
+			t.Errorf("revoked after it failed: %d %s", a.Status, a.Body)
+		}
 	})
 }
 

@@ -22,9 +22,10 @@ type Access struct {
 	SetupRemote bool
 	// MakeKeys makes the signing keys of institutions that have none.
 	MakeKeys func(ctx context.Context) error
-	// TryMail sends a message at once; MailWay says by which way.
+	// TryMail sends a message at once. Outbox is the folder in which it stays where no
+	// mail server is set, empty where one is.
 	TryMail func(ctx context.Context, m mail.Message) error
-	MailWay string
+	Outbox  string
 	// Status looks at the installation.
 	Status func(ctx context.Context) (*Status, error)
 }

@@ -53,7 +53,7 @@ func (o *office) access(now func() time.Time) Access {
 				return "id", nil
 			},
 		}),
-		MakeKeys: func(context.Context) error { return nil }, MailWay: "the outbox folder",
+		MakeKeys: func(context.Context) error { return nil },
 		TryMail: func(_ context.Context, m mail.Message) error {
 			if strings.HasPrefix(m.To.Email, "refuse") {
 				return errMail

@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -195,7 +196,7 @@ func shown(value any) string {
 	case nil:
 		return "none"
 	case string:
-		return v
+		return cmp.Or(v, "none")
 	case bool:
 		return map[bool]string{true: "yes", false: "no"}[v]
 	case []any:

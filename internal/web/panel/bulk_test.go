@@ -206,7 +206,7 @@ func TestGoodFileIsRemoved(t *testing.T) {
 		}
 		says(t, "gone", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No such file")
 		says(t, "missing", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 1", "No file with the name")
-		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 rows have problems")
+		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 row has a problem")
 		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
 		says(t, "in order again", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
 	})

@@ -160,6 +160,12 @@ func (c *certificatePage) Voucher() string {
 // CheckName names a check.
 func (*certificatePage) CheckName(name string) string { return checkNames[name] }
 
+// Waits tells whether a check has nothing to check yet: no record stands before a
+// certificate was made.
+func (c *certificatePage) Waits(k cert.Check) bool {
+	return k.Name == cert.CheckRecord && c.C.Status == cert.Processing
+}
+
 // Original and Verified are the digests of both files.
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 

@@ -110,6 +110,18 @@ func (l *certificateList) With(key, value string) string {
 	return l.Visit.Path("certificates") + "?" + q.Encode()
 }
 
+// Matching counts what the list has on all its pages, "" where that is too much to
+// count.
+func (l *certificateList) Matching() string {
+	if !l.Counted {
+		return ""
+	}
+	if s := l.Query.Get("status"); s != "" {
+		return number(l.Counts[cert.Status(s)])
+	}
+	return number(l.All)
+}
+
 // Statuses gives the tabs.
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
 

@@ -51,7 +51,11 @@ func TestListOfCertificates(t *testing.T) {
 		if text := words(t, w); strings.Contains(text, "Stranger") || strings.Contains(text, "Revoke…") || strings.Contains(text, "Number 4 ") {
 			t.Errorf("shows what it must not: %s", text)
 		}
-		says(t, "failed", o.get("issuer", o.pathOf("certificates?status=failed")), http.StatusOK, "Person Number 27", "Retry failed")
+		if body := w.Body.String(); strings.Index(body, "Export CSV") > strings.Index(body, "Person Number 29") {
+			t.Error("what can be done with certificates stands below them")
+		}
+		says(t, "what is meant by all", w, http.StatusOK, "All that match (30)")
+		says(t, "failed", o.get("issuer", o.pathOf("certificates?status=failed")), http.StatusOK, "Person Number 27", "Retry failed", "All that match (10)")
 		w = o.get("issuer", o.pathOf("certificates?q=number+1"))
 		says(t, "search", w, http.StatusOK, "All 11", "Person Number 13")
 		if strings.Contains(words(t, w), "Number 2 ") {
@@ -118,7 +122,7 @@ func TestOneCertificate(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
 	good, bad := o.upload(o.mine, "Ada Lovelace", "ada.pdf"), o.upload(o.mine, "Bob \"B\" Best", "refuse.pdf")
-	says(t, "processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "looks again by itself")
+	says(t, "processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "looks again by itself", "The record stands Not yet")
 	o.settle()
 	good, err := o.panel.Certs.ByUUID(t.Context(), o.mine.ID, good.UUID)
 	if err != nil {
@@ -128,7 +132,7 @@ func TestOneCertificate(t *testing.T) {
 	says(t, "approved", o.get("auditor", page), http.StatusOK, "Ada Lovelace", "Approved", good.ReferenceID, "ada.pdf",
 		fmt.Sprintf("%x", good.File.SHA256), fmt.Sprintf("%x", good.Verified.SHA256), "Bottom right, page 1", "The digital signature is valid Yes",
 		"Uploaded; processing began", "the verified PDF was made", "By Regina Registrar")
-	says(t, "failed", o.get("issuer", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Bob \"B\" Best", "There is no room for the stamp.", "Retry", "Processing failed")
+	says(t, "failed", o.get("issuer", o.pathOf("certificates/"+bad.UUID)), http.StatusOK, "Bob \"B\" Best", "There is no room for the stamp.", "Retry", "Processing failed", "The record stands No")
 	if text := words(t, o.get("auditor", o.pathOf("certificates/"+bad.UUID))); strings.Contains(text, "Retry") || strings.Contains(text, "Revoke…") {
 		t.Errorf("an auditor is offered deeds: %s", text)
 	}

@@ -52,6 +52,18 @@ func viewColour(text string) *colourView {
 	}
 }
 
+// ownColour is the vault's, where an institution has none.
+const ownColour = "#0b5d4b"
+
+// Picked is where the picker begins: at the colour, as a picker takes it, or at the
+// vault's own.
+func (s *institutionSettings) Picked() string {
+	if c, err := colour.Parse(s.Colour); err == nil {
+		return c.String()
+	}
+	return ownColour
+}
+
 // setColour keeps a colour, or shows how it would look.
 func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	text := r.PostForm.Get("colour")

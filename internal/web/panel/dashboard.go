@@ -45,7 +45,9 @@ type dashboard struct {
 	Failures     []cert.FailureCount
 	MoreFailures bool
 	Batches      []*batch.Batch
-	Endpoints    []webhook.Endpoint
+	// Many says that certificates have come in together.
+	Many      bool
+	Endpoints []webhook.Endpoint
 	// Undelivered are the latest mails of a month that did not arrive, and Bounces
 	// how many there are.
 	Undelivered []recipient.Undelivered
@@ -137,6 +139,7 @@ func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
 	if err != nil {
 		return err
 	}
+	d.Many = len(list.Items) > 0
 	for _, b := range list.Items {
 		if b.Status() == batch.Processing && len(d.Batches) < shownBatches {
 			d.Batches = append(d.Batches, b)
@@ -162,6 +165,7 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 		}
 	}
 	add(account.MayUpload, "upload", "Upload the first certificate", "The vault signs it and gives it a QR code that anybody can check.", d.All > 0)
+	add(account.MayUpload, "bulk", "Upload many at once", "With a list in Excel or CSV and the files that it names. There is a template for the list.", d.Many)
 	if v.Can(account.MayManageSettings) {
 		face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
 		if err != nil {

@@ -69,6 +69,8 @@ func (p *Panel) routes() []route {
 
 		{pattern: "GET /panel/{institution}/bulk", may: account.MayUpload, handler: p.bulk},
 		{pattern: "POST /panel/{institution}/bulk", may: account.MayUpload, handler: p.newBulk},
+		{pattern: "GET /panel/{institution}/bulk/template.xlsx", may: account.MayUpload, handler: p.templateWorkbook},
+		{pattern: "GET /panel/{institution}/bulk/template.csv", may: account.MayUpload, handler: p.templateCSV},
 		{pattern: "GET /panel/{institution}/bulk/{draft}", may: account.MayUpload, handler: p.draft},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/list", may: account.MayUpload, handler: p.takeList, body: maxTaken},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.takeFiles, body: maxTaken},

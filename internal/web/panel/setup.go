@@ -27,7 +27,8 @@ type setupForm struct {
 	Token                 string
 	OwnerName, OwnerEmail string
 	Name, Prefix          string
-	BaseURL, MailWay      string
+	// Outbox is the folder in which mail stays, empty where it is sent.
+	BaseURL, Outbox string
 	// Elsewhere is the address at which the page was opened, where that is not the
 	// vault's own.
 	Elsewhere string
@@ -62,7 +63,7 @@ func (p *Panel) atSetup(w http.ResponseWriter, r *http.Request) (*setupForm, err
 	}
 	f := &setupForm{
 		Token: token, OwnerName: r.PostFormValue("owner_name"), OwnerEmail: strings.TrimSpace(r.PostFormValue("owner_email")),
-		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), BaseURL: p.BaseURL, MailWay: p.MailWay,
+		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), BaseURL: p.BaseURL, Outbox: p.Outbox,
 	}
 	if u, err := url.Parse(p.BaseURL); err == nil && !strings.EqualFold(u.Host, r.Host) {
 		f.Elsewhere = "https://" + r.Host

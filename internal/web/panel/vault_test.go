@@ -21,7 +21,7 @@ func TestDashboard(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newOffice(t, d)
-		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
+		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
 		// A step is for who may take it.
 		if text := words(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("an issuer reads %s", text)
@@ -143,7 +143,10 @@ func TestSettings(t *testing.T) {
 		}
 
 		at := page + "/colour"
-		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "1.5:1", "The nearest shade that has it is #")
+		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#0b5d4b"`) {
+			t.Error("the picker does not begin at the vault's own colour")
+		}
+		says(t, "too light", o.post("admin", at, url.Values{"colour": {"#ffcc00"}}), http.StatusUnprocessableEntity, "is too light", "The nearest shade that is dark enough is #")
 		w = o.post("admin", at, url.Values{"colour": {"#1a237e"}, "look": {"1"}})
 		says(t, "look", w, http.StatusOK, "It is not kept yet.", "a lighter shade is drawn there")
 		if n := strings.Count(w.Body.String(), `fill="#1a237e"`); n != 2 {
@@ -153,6 +156,9 @@ func TestSettings(t *testing.T) {
 			t.Errorf("a look keeps a colour: %+v, %v", face, err)
 		}
 		says(t, "kept", o.leads(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
+		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#1a237e"`) {
+			t.Error("the picker does not begin at the colour that is kept")
+		}
 		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || face.Colour != "#1a237e" {
 			t.Errorf("%+v, %v", face, err)
 		}

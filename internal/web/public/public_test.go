@@ -70,7 +70,10 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University", "BSc Physics", "Ada Obi", "30 June 2026",
 			valid.ReferenceID, hex.EncodeToString(sum[:]), hex.EncodeToString(original[:]), "Passed")
 		w = v.get("/verify/" + taken.ReferenceID)
-		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass")
+		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")
+		if strings.Contains(w.Body.String(), "Verified since") {
+			t.Error("what was revoked is told as verified to this day")
+		}
 		if text := words(t, w); strings.Contains(text, "is valid") {
 			t.Errorf("a revoked certificate is called valid: %s", text)
 		}
@@ -245,6 +248,9 @@ func TestLookUp(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))
 	checkPage(t, "look-up", v.get("/verify"), http.StatusOK, "Verify a certificate", "Reference id")
+	if links := attributes(t, v.get("/verify"), "a", "href"); !slices.Contains(links, "/sign-in") {
+		t.Errorf("members find no way in: %q", links)
+	}
 	checkPage(t, "look-up of nothing", v.get("/verify?reference_id=+"), http.StatusOK, "Verify a certificate")
 	const id = "NWU-7K3M9QX2P4RTVW01"
 	for typed, want := range map[string]string{

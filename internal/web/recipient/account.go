@@ -21,8 +21,6 @@ type walletPage struct {
 	*recipient.Wallet
 
 	Filter recipient.Filter
-	// Names are those of the institutions, by their ids.
-	Names map[int64]string
 	// Filtered says that the list is not whole.
 	Filtered bool
 	// Before and After are the addresses of the pages beside, empty for none.
@@ -31,6 +29,16 @@ type walletPage struct {
 	// Proved says that the address of the account was proved: until then nothing
 	// comes to it.
 	Proved bool
+}
+
+// Issuer gives an institution of the list.
+func (w *walletPage) Issuer(id int64) *recipient.Issuer {
+	for i := range w.Issuers {
+		if w.Issuers[i].ID == id {
+			return &w.Issuers[i]
+		}
+	}
+	return &recipient.Issuer{}
 }
 
 // wallet lists the certificates of who is signed in.
@@ -45,23 +53,25 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 		f.Status = status
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
+	if err == nil && f.Page > list.Pages() {
+		// The list is shorter than when the link was made.
+		f.Page = list.Pages()
+		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
+	}
 	if err != nil {
-		data := walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
+		data := &walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
 		return p.own.Again(w, r, "wallet.html", data, said(err))
 	}
 	data := walletPage{
-		Wallet: list, Filter: f, Names: map[int64]string{}, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
-	}
-	for _, i := range list.Issuers {
-		data.Names[i.ID] = i.Name
+		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
 	}
 	if f.Page > 1 {
-		data.Before = pageOf(q, min(f.Page-1, list.Pages()))
+		data.Before = pageOf(q, f.Page-1)
 	}
 	if f.Page < list.Pages() {
 		data.After = pageOf(q, f.Page+1)
 	}
-	return p.own.Draw(w, r, http.StatusOK, "wallet.html", data)
+	return p.own.Draw(w, r, http.StatusOK, "wallet.html", &data)
 }
 
 // pageOf gives the address of a page of the list that is shown.
@@ -81,6 +91,16 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return p.own.Again(w, r, "export.html", nil, said(err))
 	}
+	id := s.Person.ID
+	sessions, err := p.People.Sessions(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	passkeys, err := p.People.Passkeys(r.Context(), id)
+	if err != nil {
+		return err
+	}
+	e.SignIns(sessions, passkeys)
 	// A server that cannot bound it keeps its own bound.
 	_ = http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime))
 	h := w.Header()

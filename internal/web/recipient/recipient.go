@@ -78,7 +78,7 @@ const (
 )
 
 // notices are what is told after a deed.
-var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent"}
+var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended"}
 
 // Handler gives the routes.
 func (p *Pages) Handler() (http.Handler, error) {
@@ -110,6 +110,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 		route(set.view, "POST "+base+"/shares/{share}/revoke", set.guard(p.revokeShare))
 		route(set.view, "POST "+base+"/correction", set.guard(p.correct))
 	}
+	route(p.own, "POST /account/certificates/{uuid}/mailed/end", p.Gate.Require(p.endMailed))
 	route(p.secret, "GET /s/{token}", p.share)
 	route(p.secret, "GET /s/{token}/{file}", p.shareFile)
 	route(p.secret, "GET /unsubscribe/{token}", p.unsubscribePage)

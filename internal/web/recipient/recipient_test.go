@@ -52,7 +52,11 @@ func TestMailLink(t *testing.T) {
 	h.exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
 	h.says("unchecked", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
 	h.exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
-	h.says("revoked", h.get("/c/"+view), http.StatusOK, "Revoked on", "In error")
+	w = h.get("/c/" + view)
+	h.says("revoked", w, http.StatusOK, "Revoked on", "In error", "Verified on")
+	if strings.Contains(w.Body.String(), "Verified since") {
+		t.Error("what was revoked is told as verified to this day")
+	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
 			t.Errorf("%s after the revocation: %d", file, w.Code)
@@ -111,6 +115,45 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 }
 
+// Who has a certificate in an account is asked to sign in: to sign up for it would
+// promise what cannot be, once the account has another address.
+func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
+	t.Parallel()
+	h := newHall(t, 0)
+	theirs, c := h.approved("eve@example.org", "Other"), h.approved("ada@example.org", "BSc")
+	view, _ := h.mailed()
+	h.says("nobody's", h.get("/c/"+view), http.StatusOK, "Sign up with", "/sign-up?email=ada%40example.org")
+	h.join()
+	ada := h.person
+	h.person = nil
+	w := h.get("/c/" + view)
+	h.says("somebody's", w, http.StatusOK, "Already in an account", `href="/sign-in?next=%2Faccount"`)
+	if strings.Contains(w.Body.String(), "/sign-up") {
+		t.Error("it asks to sign up")
+	}
+	mine := "/account/certificates/" + c.UUID
+	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
+		t.Errorf("ended by nobody: %d", w.Code)
+	}
+	h.says("by others", h.get("/c/"+view), http.StatusOK, "BSc")
+	h.person = ada
+	if w := h.post("/account/certificates/" + theirs.UUID + "/mailed/end"); w.Code != http.StatusNotFound {
+		t.Errorf("another's: %d", w.Code)
+	}
+	h.says("offered", h.get(mine), http.StatusOK, "End the mailed link")
+	if w := h.post(mine + "/mailed/end"); w.Code != http.StatusSeeOther || w.Header().Get("Location") != mine {
+		t.Errorf("ended: %d %s", w.Code, w.Body.String())
+	}
+	for _, path := range []string{"/c/" + view, "/c/" + view + "/" + c.UUID + "/original"} {
+		if w := h.get(path); w.Code != http.StatusNotFound {
+			t.Errorf("%s after its end: %d", path, w.Code)
+		}
+	}
+	if strings.Contains(h.get(mine).Body.String(), "End the mailed link") {
+		t.Error("what has ended can be ended")
+	}
+}
+
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -118,6 +161,8 @@ func TestSharing(t *testing.T) {
 	theirs := h.approved("eve@example.org", "Other")
 	h.join()
 	mine := "/account/certificates/" + c.UUID
+	h.exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
+	h.says("one's own", h.get(mine), http.StatusOK, "With a note")
 	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
 	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
 		t.Errorf("another's is shared: %d", w.Code)
@@ -139,8 +184,8 @@ func TestSharing(t *testing.T) {
 		if indexed := w.Header().Get("X-Robots-Tag") == "" && !strings.Contains(w.Body.String(), `content="noindex"`); indexed != (i == 1) || w.Header().Get("Referrer-Policy") != "no-referrer" {
 			t.Errorf("link %d: %v", i, w.Header())
 		}
-		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") {
-			t.Errorf("link %d shows the address or the original", i)
+		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
+			t.Errorf("link %d shows the address, the details or the original", i)
 		}
 		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != "original and a tail" {
 			t.Errorf("the file of link %d: %d", i, w.Code)
@@ -167,6 +212,7 @@ func TestWalletPage(t *testing.T) {
 	}
 	h.says("first", h.get("/account"), http.StatusOK, "Certificates: 25", "Page 1 of 2", "page=2")
 	h.says("second", h.get("/account?page=2"), http.StatusOK, "BSc", "Page 2 of 2")
+	h.says("past the end", h.get("/account?page=9"), http.StatusOK, "BSc", "Page 2 of 2", "page=1")
 	h.says("a filter", h.get("/account?search=course+b&status=approved&institution=nwu"), http.StatusOK, "Certificates: 1", "Course B", `value="course b"`)
 	h.says("a filter that finds nothing", h.get("/account?search=no+such+course"), http.StatusOK, "No certificate fits this filter", "Show all")
 	for _, q := range []string{"?page=x", "?page=-1", "?status=failed", "?page=1&page=2"} {

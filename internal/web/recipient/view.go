@@ -4,11 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web"
@@ -37,10 +39,21 @@ type shown struct {
 	// Approved and Revoked are times as pages write them.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
+	// Others says that others than its person look at it: they do not see the details,
+	// which the institution wrote for that person.
+	Others bool
 }
 
 // Given says that its files are given out.
 func (s *shown) Given() bool { return s.Verdict != revoked && s.Verified != nil }
+
+// Band is the institution's colour, which only a valid certificate has above it.
+func (s *shown) Band() *colour.Brand {
+	if s.Verdict != valid {
+		return nil
+	}
+	return s.Face.Brand()
+}
 
 // show gives what a page shows of a certificate.
 func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*shown, error) {
@@ -146,11 +159,30 @@ type own struct {
 	Label, Expires, Text string
 	Public               bool
 	Today                string
-	// Account says that it is in an account; else Email is the address to sign up
-	// with, empty for who is signed in already. More links to the other certificates
-	// of the mail.
-	Account     bool
-	Email, More string
+	// Account says that it is shown in an account; else Invite asks to have one. More
+	// links to the other certificates of the mail.
+	Account bool
+	Invite  *invite
+	More    string
+	// Mailed says that a mailed link opens it too, for who has it in an account.
+	Mailed bool
+}
+
+// invite asks who has a mailed link to have an account, or to sign in to theirs.
+type invite struct {
+	Email string
+	// Claimed says that all that is shown is in an account: to sign up for it would
+	// promise what cannot be.
+	Claimed bool
+}
+
+// invite is nil for who is signed in.
+func (p *Pages) invite(r *http.Request, email string, shown ...*cert.Certificate) *invite {
+	if _, in := p.Gate.Person(r); in {
+		return nil
+	}
+	free := func(c *cert.Certificate) bool { return c.CustomerID == 0 }
+	return &invite{Email: email, Claimed: !slices.ContainsFunc(shown, free)}
 }
 
 // page gives the page of a certificate for who has it.
@@ -163,10 +195,13 @@ func (p *Pages) page(r *http.Request, h *held) (*own, error) {
 	if o.Shares, err = p.Recipients.Shares(r.Context(), h.certificate); err != nil {
 		return nil, err
 	}
-	if h.link != nil {
-		if _, in := p.Gate.Person(r); !in {
-			o.Email = h.link.Email
+	if o.Account {
+		if o.Mailed, err = p.Recipients.Mailed(r.Context(), h.certificate); err != nil {
+			return nil, err
 		}
+	}
+	if h.link != nil {
+		o.Invite = p.invite(r, h.link.Email, h.certificate)
 		if len(h.link.Certificates) > 1 {
 			o.More = "/c/" + r.PathValue("token")
 		}
@@ -203,8 +238,9 @@ func (p *Pages) nothing(w http.ResponseWriter, r *http.Request, err error) error
 type bundle struct {
 	Base         string
 	Institution  string
+	Brand        *colour.Brand
 	Certificates []*cert.Certificate
-	Email        string
+	Invite       *invite
 }
 
 // link shows what a mailed link has: a certificate, or a list of them.
@@ -221,9 +257,9 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 	if err != nil {
 		return err
 	}
-	b := bundle{Base: "/c/" + r.PathValue("token"), Institution: face.Name, Certificates: l.Certificates}
-	if _, in := p.Gate.Person(r); !in {
-		b.Email = l.Email
+	b := bundle{
+		Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates,
+		Invite: p.invite(r, l.Email, l.Certificates...),
 	}
 	return p.secret.Draw(w, r, http.StatusOK, "bundle.html", b)
 }
@@ -256,6 +292,17 @@ func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "share_revoked")
+}
+
+func (p *Pages) endMailed(w http.ResponseWriter, r *http.Request) error {
+	h, err := p.hold(r)
+	if err != nil {
+		return p.nothing(w, r, err)
+	}
+	if err := p.Recipients.EndMailed(r.Context(), h.certificate); err != nil {
+		return err
+	}
+	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "mailed_ended")
 }
 
 func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
@@ -294,5 +341,9 @@ func (p *Pages) shared(r *http.Request) (*recipient.Share, *shown, error) {
 		return nil, nil, err
 	}
 	s, err := p.show(r.Context(), c, "/s/"+r.PathValue("token"))
-	return share, s, err
+	if err != nil {
+		return nil, nil, err
+	}
+	s.Others = true
+	return share, s, nil
 }

@@ -41,6 +41,12 @@ func TestSignUpAndIn(t *testing.T) {
 	b.leads("who is in", b.get("/sign-in"), "/account")
 	b.leads("signing out", b.post("/sign-out"), "/sign-in")
 	b.says("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
+	if body := b.get("/sign-up?lang=de").Body.String(); !strings.Contains(body, `<a class="enter" href="/sign-in?lang=de">Anmelden</a>`) {
+		t.Error("there is no way in from the page of signing up")
+	}
+	if strings.Contains(b.get("/sign-in").Body.String(), `class="enter"`) {
+		t.Error("the page of signing in leads to itself")
+	}
 	b.leads("who is out", b.get("/account/security?x=1"), "/sign-in?next=%2Faccount%2Fsecurity%3Fx%3D1")
 	b.leads("signing in", b.post("/sign-in", "email", address, "password", password, "next", "/account/security?x=1"), "/account/security?x=1")
 	if strings.Contains(b.log.String(), strings.TrimPrefix(link, "/sign-up/")) || strings.Contains(b.log.String(), address) {

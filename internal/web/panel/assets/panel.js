@@ -19,6 +19,41 @@ for (const picker of document.querySelectorAll("[data-picks]")) {
   });
 }
 
+// A colour can be picked beside the field of its code, and what is typed there is
+// shown by the picker.
+for (const picker of document.querySelectorAll("[data-picks-for]")) {
+  const field = document.getElementById(picker.dataset.picksFor);
+  picker.hidden = false;
+  picker.addEventListener("input", () => { field.value = picker.value; });
+  field.addEventListener("input", () => {
+    const code = field.value.trim().toLowerCase();
+    if (/^#[0-9a-f]{6}$/.test(code)) picker.value = code;
+  });
+}
+
+// Of a list whose rows can be ticked, one tick is for all that are seen, and it says
+// how many are ticked. Who ticks one means these, and not all that match.
+for (const form of document.querySelectorAll("form.many")) {
+  const rows = Array.from(form.querySelectorAll("[name=selected]"));
+  const every = form.querySelector("[data-every]");
+  const count = form.querySelector("[data-count]");
+  const show = () => {
+    const n = rows.filter((row) => row.checked).length;
+    every.checked = n === rows.length;
+    every.indeterminate = n > 0 && n < rows.length;
+    count.textContent = n ? ` (${n})` : "";
+  };
+  every.hidden = false;
+  form.addEventListener("change", (event) => {
+    if (event.target === every) for (const row of rows) row.checked = every.checked;
+    if (event.target.type === "checkbox") form.querySelector("#which-selected").checked = true;
+    show();
+  });
+  // A browser that comes back to the page ticks what was ticked.
+  window.addEventListener("pageshow", show);
+  show();
+}
+
 // A form with files is sent with its progress shown, and can be stopped. What comes
 // back is the page itself, as without this module.
 for (const form of document.querySelectorAll("form[data-upload]")) {

@@ -1,0 +1,35 @@
+package panel
+
+import (
+	"bytes"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// A list to fill in can be had where a bulk upload begins, by who may upload.
+func TestTemplateOfAList(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	start := o.get("issuer", o.pathOf("bulk"))
+	for text, mediaType := range map[string]string{"Excel": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "CSV": "text/csv"} {
+		w := o.get("issuer", o.follow(start, text))
+		h := w.Header()
+		if w.Code != http.StatusOK || !strings.HasPrefix(h.Get("Content-Type"), mediaType) || !strings.HasPrefix(h.Get("Content-Disposition"), "attachment") {
+			t.Errorf("%s: %d, %v", text, w.Code, h)
+		}
+		content := w.Body.Bytes()
+		if text == "CSV" {
+			content = append(content, "BSc,Ada Obi,ada@example.org,obi.pdf\r\n"...)
+			table, err := sheet.Read(t.Context(), bytes.NewReader(content))
+			if err != nil || len(table.Rows) != 1 || len(sheet.Guess(table.Header)) != len(table.Header) {
+				t.Errorf("%+v, %v", table, err)
+			}
+		}
+		if w := o.get("auditor", o.pathOf("bulk/template.xlsx")); w.Code != http.StatusForbidden {
+			t.Errorf("an auditor is answered %d", w.Code)
+		}
+	}
+}
