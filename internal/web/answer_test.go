@@ -294,7 +294,7 @@ func TestEventsAreSentAsTheyCome(t *testing.T) {
 	t.Cleanup(server.Close)
 	for _, encoding := range []string{"identity", "gzip"} {
 		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, http.NoBody)
 		if err != nil {
 			t.Fatal(err)
 		}
