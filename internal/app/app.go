@@ -120,6 +120,8 @@ type App struct {
 	// patterns are all routes, which a test holds against the OpenAPI document.
 	patterns []string
 
+	// onStop is called when requests are to end: for answers that go on by themselves.
+	onStop    []func()
 	public    *http.Server
 	listener  net.Listener
 	metrics   *http.Server

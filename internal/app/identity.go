@@ -52,11 +52,14 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	if err != nil {
 		return nil, err
 	}
+	stopping, stop := context.WithCancel(context.Background())
+	a.onStop = append(a.onStop, stop)
 	office := &panel.Panel{
 		Access: a.access(site, entrance),
 		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.certs,
 		Certs: a.certs, Batches: a.batches, Intake: a.intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
+		Stopping: stopping.Done(),
 	}
 	officeHandler, err := office.Handler()
 	if err != nil {

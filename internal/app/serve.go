@@ -244,6 +244,9 @@ func (a *App) serve() {
 
 // stopServing lets requests under way end, and closes the ports.
 func (a *App) stopServing(ctx context.Context) error {
+	for _, stop := range a.onStop {
+		stop()
+	}
 	var errs []error
 	for _, s := range []struct {
 		server *http.Server

@@ -1,11 +1,14 @@
 package web_test
 
 import (
+	"bufio"
 	"bytes"
 	"compress/gzip"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
@@ -263,5 +266,49 @@ func TestMethodOfTheClientsMakingIsNotLogged(t *testing.T) {
 	w, log := serve(web.Options{}, r, web.Routes(mux, web.WriteJSONError))
 	if w.Code != http.StatusMethodNotAllowed || strings.Contains(log+w.Body.String(), "SECRET") {
 		t.Errorf("%d %s, log %s", w.Code, w.Body, log)
+	}
+}
+
+// Events reach who listens while the answer goes on, compressed or not.
+func TestEventsAreSentAsTheyCome(t *testing.T) {
+	t.Parallel()
+	compress, err := web.Compress()
+	if err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan struct{})
+	server := httptest.NewTLSServer(web.Wrap(web.Options{Log: slog.New(slog.DiscardHandler), Now: time.Now}, compress(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		if _, err := io.WriteString(w, "data: 1\n\n"); err != nil {
+			t.Error(err)
+		}
+		if err := http.NewResponseController(w).Flush(); err != nil {
+			t.Error(err)
+		}
+		select {
+		case <-heard:
+		case <-r.Context().Done():
+			t.Error("nothing was heard before the client went")
+		}
+	}))))
+	t.Cleanup(server.Close)
+	for _, encoding := range []string{"identity", "gzip"} {
+		ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, server.URL, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("Accept-Encoding", encoding)
+		resp, err := server.Client().Do(r)
+		if err != nil {
+			t.Fatalf("%s: %v", encoding, err)
+		}
+		line, err := bufio.NewReader(resp.Body).ReadString('\n')
+		if err != nil || line != "data: 1\n" {
+			t.Errorf("%s: %q, %v", encoding, line, err)
+		}
+		heard <- struct{}{}
+		cancel()
+		_ = resp.Body.Close()
 	}
 }

@@ -224,5 +224,12 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
+// Flush sends what was written so far. What compresses asks for an http.Flusher and
+// looks no further than here.
+func (w *recorder) Flush() {
+	// Who cannot be reached is noticed by the next write.
+	_ = http.NewResponseController(w.ResponseWriter).Flush()
+}
+
 // Unwrap lets http.ResponseController reach the connection.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -2,7 +2,6 @@ package panel
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -15,14 +14,8 @@ import (
 	"github.com/certvault/certvault/internal/intake"
 )
 
-const (
-	// eventEvery is how often progress is told, and eventTime for how long one
-	// request is told it; browsers ask again by themselves.
-	eventEvery = time.Second
-	eventTime  = 5 * time.Minute
-	// batchesPage is how many batches a page shows.
-	batchesPage = 25
-)
+// batchesPage is how many batches a page shows.
+const batchesPage = 25
 
 // dryRun shows what would come of it.
 func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
@@ -179,7 +172,7 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "bulk_progress.html", view)
 }
 
-// progressEvents tells how far it is as it goes (HTML, 9.2 Server-sent events).
+// progressEvents tells how far it is as it goes.
 func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -188,47 +181,20 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 	if d.Status == intake.Open {
 		return fault.New(fault.BadRequest, "This bulk upload was not submitted yet.")
 	}
-	c := http.NewResponseController(w)
-	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("giving events time: %w", err)
-	}
-	h := w.Header()
-	h.Set("Content-Type", "text/event-stream")
-	h.Set("Cache-Control", "no-store, no-transform")
-	h.Set("X-Accel-Buffering", "no")
-	ctx, cancel := context.WithTimeout(r.Context(), eventTime)
-	defer cancel()
-	tick := time.NewTicker(eventEvery)
-	defer tick.Stop()
-	last := ""
-	for {
-		progress, err := p.Intake.Progress(ctx, d)
+	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
+		now, err := p.Intake.Progress(ctx, d)
 		if err != nil {
-			return p.whole(r, err)
+			return nil, false, err
 		}
-		event := fmt.Sprintf(`{"percent":%d,"done":%d,"total":%d,"approved":%d,"failed":%d,"rejected":%d,"finished":%t,"rest":%q}`,
-			progress.Percent(), progress.Done(), progress.Total, progress.Approved, progress.Failed, progress.Rejected+progress.Refused, progress.Finished(), rest(progress))
-		if event == last {
-			event = ""
-		} else {
-			last = event
-			event = "data: " + event + "\n\n"
-		}
-		if event == "" {
-			event = ": \n\n" // keeps what is between from closing the connection
-		}
-		if _, err := w.Write([]byte(event)); err != nil {
-			return nil // nobody listens any more
-		}
-		if err := c.Flush(); err != nil || progress.Finished() {
-			return nil // nobody listens any more
-		}
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-tick.C:
-		}
-	}
+		return struct {
+			Done     int    `json:"done"`
+			Approved int    `json:"approved"`
+			Failed   int    `json:"failed"`
+			Rejected int    `json:"rejected"`
+			Finished bool   `json:"finished"`
+			Rest     string `json:"rest"`
+		}{now.Done(), now.Approved, now.Failed, now.Rejected, now.Finished(), rest(now)}, now.Finished(), nil
+	})
 }
 
 // resultsCSV gives what came of each row as CSV.

@@ -232,8 +232,26 @@ func (o *office) request(who, method, target string, form url.Values) *http.Requ
 
 func (o *office) send(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
-	o.handler.ServeHTTP(w, r)
+	if !strings.HasSuffix(r.URL.Path, "/events") {
+		o.handler.ServeHTTP(w, r)
+		return w
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	o.handler.ServeHTTP(listener{w, cancel}, r.WithContext(ctx))
 	return w
+}
+
+// listener hears one event and goes.
+type listener struct {
+	*httptest.ResponseRecorder
+
+	leave context.CancelFunc
+}
+
+func (l listener) Flush() {
+	l.ResponseRecorder.Flush()
+	l.leave()
 }
 
 func (o *office) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {

@@ -111,6 +111,8 @@ type Panel struct {
 	Mail *recipient.Service
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
+	// Stopping is closed when the server stops: what would go on for minutes ends.
+	Stopping <-chan struct{}
 	// BaseURL is the address of the vault.
 	BaseURL string
 	Now     func() time.Time

@@ -51,6 +51,7 @@ func (p *Panel) routes() []route {
 		{pattern: "POST /panel/{institution}/certificates/zip", may: account.MayView, handler: p.exportZIP},
 		{pattern: "GET /panel/{institution}/tasks", may: account.MayView, handler: p.tasks},
 		{pattern: "GET /panel/{institution}/tasks/{task}", may: account.MayView, handler: p.task},
+		{pattern: "GET /panel/{institution}/tasks/{task}/events", may: account.MayView, handler: p.taskEvents},
 		{pattern: "GET /panel/{institution}/tasks/{task}/results.csv", may: account.MayView, handler: p.taskCSV},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}", may: account.MayView, handler: p.certificate},
 		{pattern: "GET /panel/{institution}/certificates/{certificate}/page.png", may: account.MayView, handler: p.certificateImage},

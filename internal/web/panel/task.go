@@ -1,6 +1,7 @@
 package panel
 
 import (
+	"context"
 	"net/http"
 	"net/url"
 	"slices"
@@ -88,10 +89,27 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.fillTask(r, t, asked); err != nil {
 		return err
 	}
-	if deed.FinishedAt == nil {
-		w.Header().Set("Refresh", "2")
-	}
 	return p.draw(w, r, "task.html", t)
+}
+
+// taskEvents tells how far it is as it goes.
+func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	if _, err := p.Certs.Deed(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
+		return err
+	}
+	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
+		now, err := p.Certs.Deed(ctx, v.Institution().ID, r.PathValue("task"))
+		if err != nil {
+			return nil, false, err
+		}
+		finished := now.FinishedAt != nil
+		return struct {
+			Done     int  `json:"done"`
+			Passed   int  `json:"passed"`
+			Failed   int  `json:"failed"`
+			Finished bool `json:"finished"`
+		}{now.Done, now.PassedOver, now.Failed, finished}, finished, nil
+	})
 }
 
 // fillTask reads the results that the address means.

@@ -31,12 +31,17 @@ func TestResultsOfATask(t *testing.T) {
 			t.Fatal(err)
 		}
 		task := o.post("owner", o.pathOf("certificates/revoke"), form).Header().Get("Location")
-		says(t, "under way", o.get("owner", task), http.StatusOK, "Revoking certificates", "Under way", "Begun by Owner Person")
+		says(t, "under way", o.get("owner", task), http.StatusOK, "Revoking certificates", "Under way", "Begun by Owner Person",
+			"Revoked: 0 , passed over: 0 , failed: 0")
 		o.process("all are revoked", func() bool {
 			return strings.Contains(words(t, o.get("owner", task)), "Done 59 certificates revoked, 1 passed over.")
 		})
 
-		w := o.get("auditor", task)
+		w := o.get("auditor", task+"/events")
+		if got := w.Body.String(); w.Header().Get("Content-Type") != "text/event-stream" || got != `data: {"done":59,"passed":1,"failed":0,"finished":true}`+"\n\n" {
+			t.Errorf("events: %v, %s", w.Header(), got)
+		}
+		w = o.get("auditor", task)
 		says(t, "first page", w, http.StatusOK, "All 60", "Revoked 59", "Passed over 1", "Failed 0", "Next page", "Person Number 3 ")
 		w = o.get("auditor", o.follow(w, "Next page"))
 		says(t, "second page", w, http.StatusOK, "Person Number", "Previous page")

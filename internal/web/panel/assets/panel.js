@@ -174,24 +174,30 @@ for (const area of document.querySelectorAll("[data-placing]")) {
   });
 }
 
-// How far a bulk upload is comes as it goes; where that does not work, the page is
-// asked for again now and then.
+// How far something is comes as it goes; where that does not work, the page is asked
+// for again now and then: what is between may refuse events, or hold them back.
 for (const area of document.querySelectorAll("[data-progress]")) {
   const source = new EventSource(area.dataset.progress);
   let failed = 0;
+  const poll = (wait) => {
+    source.close();
+    setTimeout(() => fetch(location.href, { method: "HEAD" }).then((answer) => (answer.ok ? location.reload() : poll(5000)), () => poll(5000)), wait);
+  };
+  const silence = setTimeout(poll, 10000, 0);
   source.addEventListener("message", (event) => {
     failed = 0;
+    clearTimeout(silence);
     const now = JSON.parse(event.data);
-    area.querySelector("progress").value = now.done;
-    for (const name of ["done", "approved", "failed", "rejected", "rest"]) area.querySelector(`[data-${name}]`).textContent = now[name];
-    if (!now.finished) return;
-    source.close();
-    location.reload();
+    for (const bar of area.querySelectorAll("progress")) bar.value = now.done;
+    for (const [name, value] of Object.entries(now)) {
+      for (const at of area.querySelectorAll(`[data-${name}]`)) at.textContent = value;
+    }
+    if (now.finished) poll(0);
   });
   source.addEventListener("error", () => {
-    if (++failed < 4) return;
-    source.close();
-    setTimeout(() => location.reload(), 5000);
+    if (++failed < 4 && source.readyState !== EventSource.CLOSED) return;
+    clearTimeout(silence);
+    poll(5000);
   });
 }
 

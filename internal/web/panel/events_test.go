@@ -1,0 +1,34 @@
+package panel
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+)
+
+// What tells how far something is ends when the server stops: else stopping would
+// wait for it, for minutes.
+func TestEventsEndWhenTheServerStops(t *testing.T) {
+	t.Parallel()
+	o := newOffice(t, sqlite(t))
+	c := o.upload(o.mine, "Somebody", "a.pdf")
+	task := o.post("owner", o.pathOf("certificates/revoke"), url.Values{"sure": {"1"}, "reason": {"Withdrawn"}, "selected": {c.UUID}}).Header().Get("Location")
+	stopping := make(chan struct{})
+	close(stopping)
+	o.panel.Stopping = stopping
+	w := httptest.NewRecorder()
+	o.handler.ServeHTTP(w, o.request("auditor", http.MethodGet, task+"/events", nil))
+	if got := w.Body.String(); got != `data: {"done":0,"passed":0,"failed":0,"finished":false}`+"\n\n" {
+		t.Errorf("%d %q", w.Code, got)
+	}
+	if w := o.get("auditor", o.pathOf("tasks/00000000-0000-0000-0000-000000000000/events")); w.Code != http.StatusNotFound || strings.Contains(w.Header().Get("Content-Type"), "event-stream") {
+		t.Errorf("of no task: %d", w.Code)
+	}
+	if got, err := o.panel.Certs.ByUUID(t.Context(), o.mine.ID, c.UUID); err != nil || got.Status == cert.Revoked {
+		t.Errorf("asking did it: %+v, %v", got, err)
+	}
+}
