@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// shown bounds the certificates that one link shows.
-const shown = 500
+// linkShows bounds the certificates that one mailed link shows.
+const linkShows = 500
 
 // MailLink is a link that was mailed to somebody without an account.
 type MailLink struct {
@@ -23,6 +23,8 @@ type MailLink struct {
 	// Certificates are those it shows, in the order of the mail. Revoked ones are
 	// among them.
 	Certificates []*cert.Certificate
+	// More says that its mail told of more than it shows.
+	More bool
 
 	id int64
 }
@@ -42,12 +44,15 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
-	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, shown))
+	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT certificate_id FROM notices WHERE link_id = $1 ORDER BY id LIMIT $2`, l.id, s.shows+1))
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
 	if len(list) == 0 {
 		return nil, errNoLink
+	}
+	if l.More = len(list) > s.shows; l.More {
+		list = list[:s.shows]
 	}
 	l.Certificates, err = s.certs.ByIDs(ctx, list)
 	return &l, err

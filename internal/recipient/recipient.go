@@ -47,13 +47,15 @@ type Service struct {
 	to       func(string) string
 	now      func() time.Time
 	log      *slog.Logger
+	// shows is linkShows; tests set it low.
+	shows int
 }
 
 // New makes a service and registers its workers with the queue. Its operations
 // that end in Tx are wired to cert, mail and identity by whoever makes it.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log, shows: linkShows,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -332,6 +333,32 @@ func TestEndMailed(t *testing.T) {
 				}
 			} else if err != nil || len(link.Certificates) != len(left) || link.Certificates[0].ID != left[0].ID {
 				t.Errorf("the link shows %+v, %v", link, err)
+			}
+		}
+	})
+}
+
+// A link shows so many certificates, and says when its mail told of more.
+func TestMailLinkOfVeryMany(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		b := open(t, d)
+		first := b.upload()
+		b.approve(first)
+		b.advance(time.Hour)
+		b.sweep()
+		b.shows = 2
+		for i := range b.shows {
+			b.approve(b.upload(titled(strconv.Itoa(i))))
+		}
+		b.exec(`UPDATE notices SET link_id = (SELECT min(link_id) FROM notices)`)
+		for _, more := range []bool{true, false} {
+			l, err := b.MailLink(t.Context(), b.link(0))
+			if err != nil || len(l.Certificates) != b.shows || l.More != more {
+				t.Fatalf("%d certificates, more is %v, not %v, %v", len(l.Certificates), l.More, more, err)
+			}
+			if err := b.EndMailed(t.Context(), first); err != nil {
+				t.Fatal(err)
 			}
 		}
 	})

@@ -240,7 +240,9 @@ type bundle struct {
 	Institution  string
 	Brand        *colour.Brand
 	Certificates []*cert.Certificate
-	Invite       *invite
+	// More says that there are more than are shown.
+	More   bool
+	Invite *invite
 }
 
 // link shows what a mailed link has: a certificate, or a list of them.
@@ -258,7 +260,7 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	b := bundle{
-		Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates,
+		Base: "/c/" + r.PathValue("token"), Institution: face.Name, Brand: face.Brand(), Certificates: l.Certificates, More: l.More,
 		Invite: p.invite(r, l.Email, l.Certificates...),
 	}
 	return p.secret.Draw(w, r, http.StatusOK, "bundle.html", b)
