@@ -32,7 +32,7 @@ export async function judgeScores(plan, { runs, categories }) {
     const requests = results[0].audits["network-requests"]?.details?.items ?? [];
     if (requests.length) {
       // Pictures that an institution adds are its own: its logo, its certificate.
-      const ours = requests.filter((r) => !/\/(logos\/|verify\/[^/]+\/image\.png)/.test(new URL(r.url).pathname));
+      const ours = requests.filter((r) => !/\/logos\/|\/image\.png$/.test(new URL(r.url).pathname));
       const bytes = ours.reduce((sum, r) => sum + r.transferSize, 0);
       line.push(`${(bytes / 1024).toFixed(1)} KB in ${ours.length} requests`);
       const bound = page.heavy ? mostHeavy : most;

@@ -16,7 +16,10 @@ for (const button of document.querySelectorAll("[data-copy]")) {
 }
 
 for (const area of document.querySelectorAll("[data-drop]")) {
-  if (!globalThis.crypto?.subtle) break;
+  if (!globalThis.crypto?.subtle) {
+    area.remove();
+    continue;
+  }
   area.hidden = false;
   const says = area.querySelector("[role=status]");
   const input = area.querySelector("input");
@@ -75,7 +78,10 @@ function printed(bytes) {
 }
 
 for (const scan of document.querySelectorAll("[data-scan]")) {
-  if (!navigator.mediaDevices?.getUserMedia) break;
+  if (!navigator.mediaDevices?.getUserMedia) {
+    scan.remove();
+    continue;
+  }
   scan.hidden = false;
   const dialog = scan.querySelector("dialog");
   const video = scan.querySelector("video");
