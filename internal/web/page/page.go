@@ -86,6 +86,12 @@ func Code(s string) template.HTML {
 // Path is the path of the page's address.
 func (g *Page) Path() string { return g.address.Path }
 
+// SigningIn says that the page is one of those on the way in, which need no link
+// to where it begins.
+func (g *Page) SigningIn() bool {
+	return g.address.Path == "/sign-in" || strings.HasPrefix(g.address.Path, "/sign-in/")
+}
+
 // T gives a message as text.
 func (g *Page) T(key string, args ...any) (string, error) {
 	return g.Language.Text(key, values(args)...)

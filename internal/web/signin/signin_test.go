@@ -44,8 +44,10 @@ func TestSignUpAndIn(t *testing.T) {
 	if body := b.get("/sign-up?lang=de").Body.String(); !strings.Contains(body, `<a class="enter" href="/sign-in?lang=de">Anmelden</a>`) {
 		t.Error("there is no way in from the page of signing up")
 	}
-	if strings.Contains(b.get("/sign-in").Body.String(), `class="enter"`) {
-		t.Error("the page of signing in leads to itself")
+	for _, path := range []string{"/sign-in", "/sign-in/sent", "/sign-in/link/none"} {
+		if strings.Contains(b.get(path).Body.String(), `class="enter"`) {
+			t.Errorf("%s leads back to where signing in begins", path)
+		}
 	}
 	b.leads("who is out", b.get("/account/security?x=1"), "/sign-in?next=%2Faccount%2Fsecurity%3Fx%3D1")
 	b.leads("signing in", b.post("/sign-in", "email", address, "password", password, "next", "/account/security?x=1"), "/account/security?x=1")
