@@ -53,7 +53,7 @@ type listed struct {
 	Data []struct {
 		Name       string `json:"name"`
 		Email      string `json:"email"`
-		UUID       string `json:"uuid"`
+		UUID       string `json:"id"`
 		Reference  string `json:"reference_id"`
 		BatchID    string `json:"batch_id"`
 		CustomerID int64  `json:"customer_id"`
