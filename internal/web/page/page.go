@@ -26,7 +26,7 @@ type Page struct {
 	Notice string
 	// Problems are what is wrong with the form that was sent.
 	Problems Problems
-	// Extras are the styles and modules of the surface.
+	// Extras are the links to the styles, and to the modules of the surface.
 	Extras template.HTML
 	// Frame is what the surface's own layout shows around a page.
 	Frame any

@@ -115,18 +115,24 @@ func (s *Set) spoken() []*locale.Language {
 	return s.Languages()
 }
 
-// link writes the links to what the surface adds.
+// link writes the links to the styles, which are one asset so that a page asks for
+// one, and to the modules that the surface adds.
 func (s *Set) link() error {
-	for _, list := range []struct {
-		names  []string
-		markup string
-	}{{s.options.Styles, "\n" + `<link rel="stylesheet" href="%s">`}, {s.options.Modules, "\n" + `<script type="module" src="%s"></script>`}} {
-		for _, name := range list.names {
-			address, err := s.address(name)
-			if err != nil {
-				return err
-			}
-			s.links += template.HTML(fmt.Sprintf(list.markup, template.HTMLEscapeString(address))) //nolint:gosec // it is escaped
+	style, err := s.join(append([]string{"style.css"}, s.options.Styles...))
+	if err != nil {
+		return err
+	}
+	write := func(markup, name string) error {
+		address, err := s.address(name)
+		s.links += template.HTML(fmt.Sprintf(markup, template.HTMLEscapeString(address))) //nolint:gosec // it is escaped
+		return err
+	}
+	if err := write(`<link rel="stylesheet" href="%s">`, style); err != nil {
+		return err
+	}
+	for _, name := range s.options.Modules {
+		if err := write("\n"+`<script type="module" src="%s"></script>`, name); err != nil {
+			return err
 		}
 	}
 	return nil

@@ -76,6 +76,22 @@ func (s *Site) address(name string) (string, error) {
 	return AssetsPath + s.version + "/" + name, nil
 }
 
+// join makes one asset of several in a row, and gives its name.
+func (s *Site) join(names []string) (string, error) {
+	var stems []string
+	var content []byte
+	for _, name := range names {
+		if _, err := s.address(name); err != nil {
+			return "", err
+		}
+		stems = append(stems, strings.TrimSuffix(name, path.Ext(name)))
+		content = append(content, s.files[name]...)
+	}
+	joined := strings.Join(stems, "-") + path.Ext(names[0])
+	s.files[joined] = content
+	return joined, nil
+}
+
 // AssetsPath is below what all assets are.
 const AssetsPath = "/assets/"
 
