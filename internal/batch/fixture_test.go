@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
@@ -52,7 +53,7 @@ type vault struct {
 
 	tb     testing.TB
 	d      *db.DB
-	clock  *certtest.Clock
+	clock  *clocktest.Clock
 	sealer *sealer
 	folder *blob.Folder
 	root   string
@@ -62,7 +63,7 @@ type vault struct {
 
 func newVault(tb testing.TB, d *db.DB) *vault {
 	tb.Helper()
-	v := &vault{tb: tb, d: d, clock: certtest.NewClock(), sealer: &sealer{}, root: tb.TempDir()}
+	v := &vault{tb: tb, d: d, clock: clocktest.At(time.Now()), sealer: &sealer{}, root: tb.TempDir()}
 	var err error
 	if v.folder, err = blob.NewFolder(v.root); err != nil {
 		tb.Fatal(err)

@@ -22,6 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
@@ -68,7 +69,7 @@ type vault struct {
 
 	tb      testing.TB
 	d       *db.DB
-	clock   *certtest.Clock
+	clock   *clocktest.Clock
 	sealer  *fakeSealer
 	folder  *blob.Folder
 	ring    *authority.Authority
@@ -97,7 +98,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		tb.Fatal(err)
 	}
 	// The queue has its own clock, so that ours begins with it.
-	v := &vault{tb: tb, d: d, clock: certtest.NewClock(), folder: folder, root: root}
+	v := &vault{tb: tb, d: d, clock: clocktest.At(time.Now()), folder: folder, root: root}
 	v.ringDir = tb.TempDir()
 	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.Now})
 	if err := v.ring.MakeRoot(); err != nil {

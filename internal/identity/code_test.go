@@ -24,7 +24,7 @@ func (b *bench) code(uri string) string {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	code, err := totp.GenerateCode(key.Secret(), b.now())
+	code, err := totp.GenerateCode(key.Secret(), b.Now())
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -133,7 +133,7 @@ func TestSecondFactor(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		uri, recovery := b.enrol(b.join(address))
-		b.wait(codeStep)
+		b.Advance(codeStep)
 		for name, begin := range map[string]func() (*Entry, error){
 			"password": func() (*Entry, error) { return b.SignIn(ctx, address, password, home) },
 			"link":     func() (*Entry, error) { return b.SignInByLink(ctx, b.link(ToSignIn, address), home) },
@@ -171,7 +171,7 @@ func TestSecondFactor(t *testing.T) {
 			if _, err := b.Code(ctx, code, e.with(home)); !errors.Is(err, ErrCode) {
 				t.Errorf("a code for the second time: %v", err)
 			}
-			b.wait(2 * time.Minute)
+			b.Advance(2 * time.Minute)
 		}
 		one := strings.ToLower(recovery[3])
 		for i, want := range []error{nil, ErrCode} {
@@ -183,7 +183,7 @@ func TestSecondFactor(t *testing.T) {
 			t.Errorf("%+v, %v", c, err)
 		}
 		waiting := b.signIn().with(home)
-		b.wait(pendingLife)
+		b.Advance(pendingLife)
 		if _, err := b.Code(ctx, recovery[4], waiting); !errors.Is(err, ErrNoSession) {
 			t.Errorf("too late: %v", err)
 		}
@@ -195,7 +195,7 @@ func TestOneCodeAtOnceCountsOnce(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		uri, recovery := b.enrol(b.join(address))
-		b.wait(codeStep)
+		b.Advance(codeStep)
 		for _, code := range []string{b.code(uri), recovery[0]} {
 			var wg sync.WaitGroup
 			errs := make([]error, 4)
@@ -215,7 +215,7 @@ func TestOneCodeAtOnceCountsOnce(t *testing.T) {
 			if done != 1 {
 				t.Errorf("%s let %d in", code, done)
 			}
-			b.wait(24*time.Hour + time.Second)
+			b.Advance(24*time.Hour + time.Second)
 		}
 	})
 }
@@ -225,7 +225,7 @@ func TestGuessingCodesSlowsDown(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		b.enrol(b.join(address))
-		b.wait(codeStep)
+		b.Advance(codeStep)
 		waiting := b.signIn().with(home)
 		var err error
 		for range 6 {

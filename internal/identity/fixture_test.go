@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
@@ -26,12 +27,11 @@ const (
 // bench is a service with a clock that the test turns, whose jobs the test works
 // and whose mail it reads from the table.
 type bench struct {
+	*clocktest.Clock
 	*Service
 
-	t  testing.TB
-	d  *db.DB
-	mu sync.Mutex
-	at time.Time
+	t testing.TB
+	d *db.DB
 	// proved and deleted are what hooks were called with; fail is what they answer.
 	proved, deleted []Person
 	fail            error
@@ -41,7 +41,7 @@ type bench struct {
 
 func open(t testing.TB, d *db.DB) *bench {
 	t.Helper()
-	b := &bench{t: t, d: d, at: time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)}
+	b := &bench{t: t, d: d, Clock: clocktest.At(time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC))}
 	log := slog.New(slog.DiscardHandler)
 	ring, err := keyring.Open(t.TempDir())
 	if err != nil {
@@ -55,9 +55,9 @@ func open(t testing.TB, d *db.DB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.now, Log: log})
+	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log})
 	b.Service, err = New(Config{
-		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", Now: b.now, Log: log,
+		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", Now: b.Now, Log: log,
 		OnProved: func(_ context.Context, _ *db.Tx, p Person) error {
 			b.proved = append(b.proved, p)
 			return b.fail
@@ -72,18 +72,6 @@ func open(t testing.TB, d *db.DB) *bench {
 	}
 	t.Cleanup(b.Wait)
 	return b
-}
-
-func (b *bench) now() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.at
-}
-
-func (b *bench) wait(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.at = b.at.Add(d)
 }
 
 func from(address string) Origin {
@@ -225,7 +213,7 @@ func (b *bench) count(query string, args ...any) (n int) {
 // institution makes one, whose owner has not proved their address.
 func (b *bench) institution(owner string) *account.Institution {
 	b.t.Helper()
-	inst, err := account.New(b.d, b.now).CreateInstitution(b.t.Context(), account.NewInstitution{
+	inst, err := account.New(b.d, b.Now).CreateInstitution(b.t.Context(), account.NewInstitution{
 		Name: "One", Prefix: "ONE", OwnerEmail: owner, OwnerName: "Owner", OwnerPassword: password,
 	})
 	if err != nil {

@@ -44,7 +44,7 @@ func TestSignUp(t *testing.T) {
 			t.Errorf("the hook was called with %+v", b.proved)
 		}
 		s, err := b.Session(ctx, e.with(home))
-		if err != nil || s.Person != p || !s.Recent(b.now()) {
+		if err != nil || s.Person != p || !s.Recent(b.Now()) {
 			t.Errorf("the session is %+v, %v", s, err)
 		}
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Eve", Password: password}, home); !errors.Is(err, ErrLink) {
@@ -223,7 +223,7 @@ func TestLinkIsGoodOnceAndForATime(t *testing.T) {
 		if _, err := b.Reset(ctx, secret, "another horse"); !errors.Is(err, ErrLink) {
 			t.Errorf("for another purpose: %v", err)
 		}
-		b.wait(15 * time.Minute)
+		b.Advance(15 * time.Minute)
 		if _, err := b.Look(ctx, ToSignIn, secret); !errors.Is(err, ErrLink) {
 			t.Errorf("looked at too late: %v", err)
 		}

@@ -205,7 +205,7 @@ func TestPasskey(t *testing.T) {
 			t.Errorf("another's passkey confirms: %v", err)
 		}
 		c = b.ceremony()
-		b.wait(recent)
+		b.Advance(recent)
 		if err := b.ConfirmByPasskey(ctx, &e.Session, b.ceremony().Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
 			t.Errorf("another's challenge confirms: %v", err)
 		}
@@ -213,7 +213,7 @@ func TestPasskey(t *testing.T) {
 		if err := b.ConfirmByPasskey(ctx, &e.Session, c.Secret, k.get(c)); err != nil {
 			t.Error(err)
 		}
-		if s, err := b.Session(ctx, e.with(home)); err != nil || !s.Recent(b.now()) {
+		if s, err := b.Session(ctx, e.with(home)); err != nil || !s.Recent(b.Now()) {
 			t.Errorf("%+v, %v", s, err)
 		}
 		if err := b.RemovePasskey(ctx, p, list[0].ID); err != nil {

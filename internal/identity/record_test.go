@@ -16,7 +16,7 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		inst, err := account.New(d, b.now).CreateInstitution(t.Context(), account.NewInstitution{
+		inst, err := account.New(d, b.Now).CreateInstitution(t.Context(), account.NewInstitution{
 			Name: "First", Prefix: "FST", OwnerEmail: address, OwnerName: "Ada", OwnerPassword: password,
 		})
 		if err != nil {
@@ -76,7 +76,7 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		inst, err := account.New(d, b.now).CreateInstitution(t.Context(), account.NewInstitution{
+		inst, err := account.New(d, b.Now).CreateInstitution(t.Context(), account.NewInstitution{
 			Name: "First", Prefix: "FST", OwnerEmail: address, OwnerName: "Ada", OwnerPassword: password,
 		})
 		if err != nil {

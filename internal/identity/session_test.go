@@ -22,11 +22,11 @@ func TestSessionEnds(t *testing.T) {
 			return err == nil
 		}
 		e := b.join(address)
-		b.wait(idleLife - time.Second)
+		b.Advance(idleLife - time.Second)
 		if !alive(e) {
 			t.Error("it ended before it was idle for that long")
 		}
-		b.wait(idleLife)
+		b.Advance(idleLife)
 		if alive(e) {
 			t.Error("it outlives being idle")
 		}
@@ -35,12 +35,12 @@ func TestSessionEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 6 {
-			b.wait(absoluteLife / 7)
+			b.Advance(absoluteLife / 7)
 			if !alive(e) {
 				t.Fatal("in use, it ended early")
 			}
 		}
-		b.wait(absoluteLife/7 + time.Second)
+		b.Advance(absoluteLife/7 + time.Second)
 		if alive(e) {
 			t.Error("it has no absolute end")
 		}
@@ -50,25 +50,25 @@ func TestSessionEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		for range 15 {
-			b.wait(idleLifeMember - time.Second)
+			b.Advance(idleLifeMember - time.Second)
 			if !alive(e) {
 				break
 			}
 		}
-		if used := b.now().Sub(e.Session.CreatedAt); alive(e) || used < absoluteLifeMember {
+		if used := b.Now().Sub(e.Session.CreatedAt); alive(e) || used < absoluteLifeMember {
 			t.Errorf("a member's session ended after %s", used)
 		}
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
 		}
-		b.wait(idleLifeMember)
+		b.Advance(idleLifeMember)
 		if alive(e) {
 			t.Error("a member's session outlives being idle")
 		}
 		if err := b.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
-		b.wait(absoluteLife)
+		b.Advance(absoluteLife)
 		if err := b.Sweep(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -101,12 +101,12 @@ func TestSeenIsWrittenOnceAMinute(t *testing.T) {
 			}
 			return list[0].LastSeenAt
 		}
-		b.wait(seenEvery - time.Second)
+		b.Advance(seenEvery - time.Second)
 		if at := seen("203.0.113.9"); !at.Equal(e.Session.CreatedAt) {
 			t.Errorf("written too early, %s", at)
 		}
-		b.wait(time.Second)
-		if at := seen("203.0.113.9"); !at.Equal(b.now()) {
+		b.Advance(time.Second)
+		if at := seen("203.0.113.9"); !at.Equal(b.Now()) {
 			t.Errorf("not written, %s", at)
 		}
 	})
@@ -122,7 +122,7 @@ func TestSessionsListAndEnd(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		b.wait(time.Second)
+		b.Advance(time.Second)
 		three, err := b.SignIn(ctx, address, password, home)
 		if err != nil {
 			t.Fatal(err)
@@ -169,14 +169,14 @@ func TestConfirm(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
-		b.wait(recent)
+		b.Advance(recent)
 		recently := func() bool {
 			t.Helper()
 			s, err := b.Session(ctx, e.with(home))
 			if err != nil {
 				t.Fatal(err)
 			}
-			return s.Recent(b.now())
+			return s.Recent(b.Now())
 		}
 		if recently() {
 			t.Error("signing in is recent for ever")

@@ -41,24 +41,24 @@ func TestGuessingSlowsDown(t *testing.T) {
 		}
 		// Each wait is twice as long, and being refused does not lengthen it.
 		for want := 2 * time.Second; want <= 16*time.Second; want *= 2 {
-			b.wait(want / 2)
+			b.Advance(want / 2)
 			if tries, wait := b.tryOften(home); tries != 1 || wait != want {
 				t.Errorf("then refused after %d for %s, want %s", tries, wait, want)
 			}
 		}
 		// A guesser gets about a hundred tries a day.
 		tries := 0
-		for end := b.now().Add(24 * time.Hour); b.now().Before(end); tries++ {
+		for end := b.Now().Add(24 * time.Hour); b.Now().Before(end); tries++ {
 			n, wait := b.tryOften(home)
 			if n > 1 {
 				t.Fatalf("%d tries at once", n)
 			}
-			b.wait(wait)
+			b.Advance(wait)
 		}
 		if tries < 90 || tries > 120 {
 			t.Errorf("%d tries in a day", tries)
 		}
-		b.wait(24*time.Hour + time.Second)
+		b.Advance(24*time.Hour + time.Second)
 		if tries, _ := b.tryOften(home); tries != 5 {
 			t.Errorf("after a day of peace, refused after %d", tries)
 		}

@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
@@ -43,7 +44,7 @@ type desk struct {
 
 	t       *testing.T
 	d       *db.DB
-	clock   *certtest.Clock
+	clock   *clocktest.Clock
 	sealer  *sealer
 	keys    *authority.Authority
 	folder  *blob.Folder
@@ -55,7 +56,7 @@ type desk struct {
 
 func newDesk(t *testing.T, d *db.DB) *desk {
 	t.Helper()
-	k := &desk{t: t, d: d, clock: certtest.NewClock(), sealer: &sealer{}, person: cert.Actor{Type: "user", ID: 7, Name: "Regina Registrar"}}
+	k := &desk{t: t, d: d, clock: clocktest.At(time.Now()), sealer: &sealer{}, person: cert.Actor{Type: "user", ID: 7, Name: "Regina Registrar"}}
 	var err error
 	if k.folder, err = blob.NewFolder(t.TempDir()); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/locale"
@@ -30,19 +30,18 @@ import (
 // bench is a service with all that it stands on. Nothing runs by itself: a test
 // approves, notifies and sweeps.
 type bench struct {
+	*clocktest.Clock
 	*Service
 
 	t      *testing.T
 	d      *db.DB
-	mu     sync.Mutex
-	at     time.Time
 	folder *blob.Folder
 	inst   *account.Institution
 }
 
 func open(t *testing.T, d *db.DB) *bench {
 	t.Helper()
-	b := &bench{t: t, d: d, at: time.Date(2026, 7, 1, 8, 0, 0, 0, time.UTC)}
+	b := &bench{t: t, d: d, Clock: clocktest.At(time.Date(2026, 7, 1, 8, 0, 0, 0, time.UTC))}
 	log := slog.New(slog.DiscardHandler)
 	var err error
 	if b.folder, err = blob.NewFolder(t.TempDir()); err != nil {
@@ -57,7 +56,7 @@ func open(t *testing.T, d *db.DB) *bench {
 		t.Fatal(err)
 	}
 	certs := cert.New(cert.Config{
-		DB: d, Blobs: b.folder, Queue: queue, Hooks: webhook.New(d, nil, b.clock), Attempts: 1, Now: b.clock, Log: log,
+		DB: d, Blobs: b.folder, Queue: queue, Hooks: webhook.New(d, nil, b.Now), Attempts: 1, Now: b.Now, Log: log,
 		Recipient: func(ctx context.Context, tx *db.Tx, id int64, email string) (int64, error) {
 			return b.LookUpTx(ctx, tx, id, email)
 		},
@@ -66,27 +65,15 @@ func open(t *testing.T, d *db.DB) *bench {
 	})
 	// Without a ring the messages stay readable, for tests to read.
 	mailer := mail.New(mail.Config{
-		DB: d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.clock, Log: log,
+		DB: d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log,
 		Ended: func(ctx context.Context, tx *db.Tx, e mail.End) error { return b.MailEndedTx(ctx, tx, e) },
 	})
 	b.Service = New(Config{
-		DB: d, Certs: certs, Accounts: account.New(d, b.clock), Mailer: mailer, Queue: queue, Catalog: catalog,
-		To: func(path string) string { return "https://vault.example" + path }, Now: b.clock, Log: log,
+		DB: d, Certs: certs, Accounts: account.New(d, b.Now), Mailer: mailer, Queue: queue, Catalog: catalog,
+		To: func(path string) string { return "https://vault.example" + path }, Now: b.Now, Log: log,
 	})
 	b.inst = b.institution("NWU")
 	return b
-}
-
-func (b *bench) clock() time.Time {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.at
-}
-
-func (b *bench) advance(d time.Duration) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.at = b.at.Add(d)
 }
 
 func (b *bench) tx(f func(tx *db.Tx) error) {
@@ -109,7 +96,7 @@ func (b *bench) institution(prefix string) *account.Institution {
 	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix}
 	b.tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(b.t.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(b.at)).Scan(&i.ID)
+			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(b.Now())).Scan(&i.ID)
 	})
 	return i
 }
@@ -124,7 +111,7 @@ func (b *bench) user(email string, proved bool) (id int64) {
 	b.tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(b.t.Context(), `
 			INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $3, 'Ada Account', $4, $5) RETURNING id`,
-			uuid.NewString(), e.Text, e.Folded, db.Micros(b.at), sql.NullInt64{Int64: db.Micros(b.at), Valid: proved}).Scan(&id)
+			uuid.NewString(), e.Text, e.Folded, db.Micros(b.Now()), sql.NullInt64{Int64: db.Micros(b.Now()), Valid: proved}).Scan(&id)
 	})
 	return id
 }
@@ -138,7 +125,7 @@ func (b *bench) prove(user int64, email string) {
 	}
 	b.tx(func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(b.t.Context(), `UPDATE users SET email = $1, email_folded = $2, confirmed_at = $3 WHERE id = $4`,
-			e.Text, e.Folded, db.Micros(b.clock()), user); err != nil {
+			e.Text, e.Folded, db.Micros(b.Now()), user); err != nil {
 			return err
 		}
 		return b.ClaimTx(b.t.Context(), tx, user, e.Folded)
@@ -180,7 +167,7 @@ func (b *bench) input(changes ...change) cert.Upload {
 func (b *bench) move(c *cert.Certificate, s cert.Status) {
 	b.t.Helper()
 	b.tx(func(tx *db.Tx) error {
-		approved := sql.NullInt64{Int64: db.Micros(b.clock()), Valid: s == cert.Approved || c.ApprovedAt != nil}
+		approved := sql.NullInt64{Int64: db.Micros(b.Now()), Valid: s == cert.Approved || c.ApprovedAt != nil}
 		if _, err := tx.ExecContext(b.t.Context(), `UPDATE certificates SET status = $1, approved_at = $2 WHERE id = $3`, string(s), approved, c.ID); err != nil {
 			return err
 		}
@@ -314,7 +301,7 @@ func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certific
 	b.t.Helper()
 	id := uuid.NewString()
 	b.exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_name, total, expanded, created_at)
-		VALUES ($1, $2, 'n', 'vault', 'bulk_upload', 'token', 'Registry', $3, $4, $5)`, id, b.inst.ID, len(addresses), expanded, db.Micros(b.clock()))
+		VALUES ($1, $2, 'n', 'vault', 'bulk_upload', 'token', 'Registry', $3, $4, $5)`, id, b.inst.ID, len(addresses), expanded, db.Micros(b.Now()))
 	for i, a := range addresses {
 		u := b.input(to(a), titled("Course "+string(rune('A'+i))))
 		u.BatchID = id

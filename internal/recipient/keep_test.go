@@ -57,7 +57,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 			b.end(m.uuid, mail.Sent, "")
 		}
 		link := b.link(0)
-		b.advance(31 * 24 * time.Hour)
+		b.Advance(31 * 24 * time.Hour)
 		young := b.upload(titled("young"))
 		b.approve(young)
 		if mails, events, err := b.Over(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
@@ -111,13 +111,13 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		}
 		// Again there is nothing to do; what waits for its mail is let alone.
 		sweep()
-		b.advance(31 * 24 * time.Hour)
+		b.Advance(31 * 24 * time.Hour)
 		sweep()
 		if n := count(); n != 2 || !slices.Equal(b.emails(young), []string{"ada@example.org"}) {
 			t.Errorf("%d entries, %v", n, b.emails(young))
 		}
 		b.end(b.mails()[2].uuid, mail.Failed, "550 no such mailbox")
-		b.advance(31 * 24 * time.Hour)
+		b.Advance(31 * 24 * time.Hour)
 		sweep()
 		if got := b.emails(young); !slices.Equal(got, []string{""}) {
 			t.Errorf("the young one went to %v", got)
@@ -140,7 +140,7 @@ func TestManyAddressesEnd(t *testing.T) {
 		if err := b.accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
-		b.advance(31 * 24 * time.Hour)
+		b.Advance(31 * 24 * time.Hour)
 		if err := b.SweepKept(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -168,7 +168,7 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
 			t.Fatal(err)
 		}
-		b.advance(31 * 24 * time.Hour)
+		b.Advance(31 * 24 * time.Hour)
 		if err := b.certs.SweepKept(ctx); err != nil {
 			t.Fatal(err)
 		}

@@ -36,7 +36,7 @@ func TestApprovalMailsOnce(t *testing.T) {
 		if err := errors.Join(errs...); err != nil {
 			t.Fatal(err)
 		}
-		b.advance(time.Hour)
+		b.Advance(time.Hour)
 		b.sweep()
 		b.wantSent("known@example.org", "new@example.org", "unproved@example.org")
 		for i, m := range b.mails() {
@@ -97,11 +97,11 @@ func TestBatchWaitsFifteenMinutesAtMost(t *testing.T) {
 		b := open(t, d)
 		list := b.batch(true, "a@example.org", "a@example.org", "a@example.org")
 		b.approve(list[0])
-		b.advance(14 * time.Minute)
+		b.Advance(14 * time.Minute)
 		b.approve(list[1])
 		b.sweep()
 		b.wantSent()
-		b.advance(time.Minute)
+		b.Advance(time.Minute)
 		b.sweep()
 		b.sweep()
 		b.wantSent("a@example.org")
@@ -159,7 +159,7 @@ func TestRevokedBeforeItsMailLeft(t *testing.T) {
 			b.move(c, cert.Revoked)
 			b.work(c)
 		}
-		b.advance(time.Hour)
+		b.Advance(time.Hour)
 		b.sweep()
 		b.wantSent("ada@example.org")
 		for c, want := range map[*cert.Certificate]Status{waiting: Dropped, queued: Dropped, sent: Sent} {
@@ -192,7 +192,7 @@ func TestSweepFindsWhatLostItsJob(t *testing.T) {
 		b.exec(`DELETE FROM river_job`)
 		b.sweep()
 		b.wantSent() // it is left to its job for a moment
-		b.advance(lostAfter)
+		b.Advance(lostAfter)
 		b.sweep()
 		b.wantSent("ada@example.org")
 		// And a job of the release before, which kept no notices.
@@ -219,7 +219,7 @@ func TestFailedMailShowsOnTheCertificate(t *testing.T) {
 				t.Errorf("the notice of %s: %+v", c.Title, n)
 			}
 		}
-		b.advance(time.Hour)
+		b.Advance(time.Hour)
 		b.sweep()
 		b.wantSent("a@example.org") // no second try
 	})
@@ -262,7 +262,7 @@ func TestResend(t *testing.T) {
 				t.Errorf("link %d: %v", n, err)
 			}
 		}
-		b.advance(24 * time.Hour)
+		b.Advance(24 * time.Hour)
 		if err := b.Resend(ctx, b.inst.ID, c.UUID, nil); err != nil {
 			t.Errorf("on the next day: %v", err)
 		}

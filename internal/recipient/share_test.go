@@ -60,7 +60,7 @@ func TestShares(t *testing.T) {
 		if err != nil || !got.Public || shown.ID != c.ID {
 			t.Fatalf("%+v, %v", got, err)
 		}
-		b.advance(16 * time.Hour) // 2 July, 0:00
+		b.Advance(16 * time.Hour) // 2 July, 0:00
 		if _, _, err := b.Shared(ctx, today); !fault.Is(err, fault.NotFound) {
 			t.Errorf("after its last day: %v", err)
 		}
@@ -345,7 +345,7 @@ func TestMailLinkOfVeryMany(t *testing.T) {
 		b := open(t, d)
 		first := b.upload()
 		b.approve(first)
-		b.advance(time.Hour)
+		b.Advance(time.Hour)
 		b.sweep()
 		b.shows = 2
 		for i := range b.shows {

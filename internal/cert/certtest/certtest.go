@@ -1,5 +1,5 @@
-// Package certtest has what tests of a vault at work stand on: a clock, a sealer
-// that costs nothing, institutions with keys, and files to upload. It does not know
+// Package certtest has what tests of a vault at work stand on: a sealer that
+// costs nothing, institutions with keys, and files to upload. It does not know
 // package cert, whose own tests use it.
 package certtest
 
@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -21,29 +20,6 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 )
-
-// Clock stands still until it is told to go on.
-type Clock struct {
-	mu sync.Mutex
-	at time.Time
-}
-
-// NewClock gives a clock that shows the present, with which a queue's begins.
-func NewClock() *Clock { return &Clock{at: time.Now()} }
-
-// Now is what the clock shows.
-func (c *Clock) Now() time.Time {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.at
-}
-
-// Advance has the clock go on.
-func (c *Clock) Advance(d time.Duration) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.at = c.at.Add(d)
-}
 
 // Tail is what Seal adds to an original.
 const Tail = "\n% a tail that makes it verified\n"

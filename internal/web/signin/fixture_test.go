@@ -18,6 +18,7 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/identity"
@@ -39,6 +40,7 @@ const (
 // hall is the pages in the middleware that they run in, with a queue at work and a
 // clock that the test turns.
 type hall struct {
+	*clocktest.Clock
 	tb      testing.TB
 	d       *db.DB
 	pages   *Pages
@@ -46,9 +48,6 @@ type hall struct {
 	handler http.Handler
 	log     bytes.Buffer
 	mails   chan mail.Message
-
-	mu sync.Mutex
-	at time.Time
 }
 
 // Send takes what the queue sends.
@@ -57,21 +56,9 @@ func (h *hall) Send(_ context.Context, e *mail.Envelope) error {
 	return nil
 }
 
-func (h *hall) now() time.Time {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	return h.at
-}
-
-func (h *hall) wait(d time.Duration) {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.at = h.at.Add(d)
-}
-
 func newHall(tb testing.TB) *hall {
 	tb.Helper()
-	h := &hall{tb: tb, d: dbtest.Open(tb, tb.TempDir(), ""), at: time.Now(), mails: make(chan mail.Message, 100)}
+	h := &hall{tb: tb, d: dbtest.Open(tb, tb.TempDir(), ""), Clock: clocktest.At(time.Now()), mails: make(chan mail.Message, 100)}
 	quiet := slog.New(slog.DiscardHandler)
 	ring, err := keyring.Open(tb.TempDir())
 	if err != nil {
@@ -85,9 +72,9 @@ func newHall(tb testing.TB) *hall {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	mailer := mail.New(mail.Config{DB: h.d, Queue: queue, Sender: h, From: mail.Address{Email: "no-reply@vault.example"}, Now: h.now, Log: quiet})
+	mailer := mail.New(mail.Config{DB: h.d, Queue: queue, Sender: h, From: mail.Address{Email: "no-reply@vault.example"}, Now: h.Now, Log: quiet})
 	if h.people, err = identity.New(identity.Config{
-		DB: h.d, Ring: ring, Queue: queue, Mailer: mailer, Languages: languages, BaseURL: base, Now: h.now, Log: quiet,
+		DB: h.d, Ring: ring, Queue: queue, Mailer: mailer, Languages: languages, BaseURL: base, Now: h.Now, Log: quiet,
 	}); err != nil {
 		tb.Fatal(err)
 	}
@@ -104,7 +91,7 @@ func newHall(tb testing.TB) *hall {
 		tb.Fatal(err)
 	}
 	log := slog.New(slog.NewJSONHandler(&h.log, nil))
-	h.pages = &Pages{Site: site, People: h.people, Limit: limit.NewCounter(0, h.now), Now: h.now, Log: log}
+	h.pages = &Pages{Site: site, People: h.people, Limit: limit.NewCounter(0, h.Now), Now: h.Now, Log: log}
 	inner, err := h.pages.Handler()
 	if err != nil {
 		tb.Fatal(err)

@@ -109,7 +109,7 @@ func TestSecondFactor(t *testing.T) {
 	}
 	code := func() string {
 		t.Helper()
-		code, err := totp.GenerateCode(found[1], h.now())
+		code, err := totp.GenerateCode(found[1], h.Now())
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -125,7 +125,7 @@ func TestSecondFactor(t *testing.T) {
 	b.says("it is on", b.get("/account/security"), http.StatusOK, "Unused recovery codes: 10 .")
 
 	fresh := h.browser()
-	h.wait(30 * time.Second)
+	h.Advance(30 * time.Second)
 	fresh.leads("by password", fresh.post("/sign-in", "email", address, "password", password, "next", "/panel/x"), "/sign-in/code?next=%2Fpanel%2Fx")
 	before := fresh.cookies[sessionCookie]
 	fresh.leads("half signed in", fresh.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
@@ -151,7 +151,7 @@ func TestRecentSignInIsAskedFor(t *testing.T) {
 	h.join(address)
 	b := h.browser()
 	b.enter()
-	h.wait(10 * time.Minute)
+	h.Advance(10 * time.Minute)
 	for _, pattern := range h.pages.Patterns() {
 		method, path, _ := strings.Cut(pattern, " ")
 		if !strings.HasPrefix(path, "/account/security/") || method == http.MethodGet {
@@ -367,7 +367,7 @@ func TestGate(t *testing.T) {
 		return f(w, r)
 	})))
 	handler.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodGet, "/panel/x", nil))
-	h.wait(10 * time.Minute)
+	h.Advance(10 * time.Minute)
 	w := httptest.NewRecorder()
 	handler.ServeHTTP(w, b.request(http.MethodGet, "/panel/x?a=b", nil))
 	if reached != 1 || w.Header().Get("Location") != "/account/confirm?next="+url.QueryEscape("/panel/x?a=b") {
@@ -380,7 +380,7 @@ func TestGate(t *testing.T) {
 		return nil
 	})))
 	slow.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodPost, "/panel/x", nil))
-	h.wait(20 * time.Minute)
+	h.Advance(20 * time.Minute)
 	slow.ServeHTTP(httptest.NewRecorder(), b.request(http.MethodPost, "/panel/x", nil))
 	if sent != 1 {
 		t.Errorf("sent %d times", sent)
