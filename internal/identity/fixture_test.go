@@ -214,7 +214,7 @@ func (b *bench) count(query string, args ...any) (n int) {
 func (b *bench) institution(owner string) *account.Institution {
 	b.t.Helper()
 	inst, err := account.New(b.d, b.Now).CreateInstitution(b.t.Context(), account.NewInstitution{
-		Name: "One", Prefix: "ONE", OwnerEmail: owner, OwnerName: "Owner", OwnerPassword: password,
+		Name: "One", Prefix: "ONE", OwnerEmail: owner, OwnerName: "Ada", OwnerPassword: password,
 	})
 	if err != nil {
 		b.t.Fatal(err)

@@ -16,12 +16,7 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		inst, err := account.New(d, b.Now).CreateInstitution(t.Context(), account.NewInstitution{
-			Name: "First", Prefix: "FST", OwnerEmail: address, OwnerName: "Ada", OwnerPassword: password,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		inst := b.institution(address)
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			email, err := account.ParseEmail("holder@example.org")
 			if err != nil {
@@ -76,12 +71,7 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
-		inst, err := account.New(d, b.Now).CreateInstitution(t.Context(), account.NewInstitution{
-			Name: "First", Prefix: "FST", OwnerEmail: address, OwnerName: "Ada", OwnerPassword: password,
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		inst := b.institution(address)
 		e, err := b.SignIn(t.Context(), address, password, home)
 		if err != nil {
 			t.Fatal(err)
