@@ -8,51 +8,46 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// setMessages sets the messages of a language into a template: {{.T "key"}}
-// becomes text. Where a message has values, or is an argument, the call stays and
-// is held against the catalog: messages are written out, so that a misspelt one is
-// found before anyone sees the page.
-func setMessages(t *template.Template, l *locale.Language) error {
-	for _, part := range t.Templates() {
-		if part.Tree == nil {
-			continue
-		}
-		if err := setIn(part.Tree.Root, l); err != nil {
-			return err
-		}
-	}
-	return nil
+// setter sets the messages of a language into templates: {{.T "key"}} becomes
+// text. Where a message has values, or is an argument, the call stays and is held
+// against the catalog: messages are written out, so that a misspelt one is found
+// before anyone sees the page.
+type setter struct {
+	language *locale.Language
+	// used are the templates that were called and not yet gone through.
+	used []string
 }
 
 // setIn goes through a node and all below it.
-func setIn(n parse.Node, l *locale.Language) error {
+func (s *setter) setIn(n parse.Node) error {
 	switch n := n.(type) {
 	case *parse.ListNode:
-		return setInList(n, l)
+		return s.setInList(n)
 	case *parse.ActionNode:
-		return setIn(n.Pipe, l)
+		return s.setIn(n.Pipe)
 	case *parse.TemplateNode:
+		s.used = append(s.used, n.Name)
 		if n.Pipe != nil {
-			return setIn(n.Pipe, l)
+			return s.setIn(n.Pipe)
 		}
 	case *parse.IfNode:
-		return setInBranch(&n.BranchNode, l)
+		return s.setInBranch(&n.BranchNode)
 	case *parse.RangeNode:
-		return setInBranch(&n.BranchNode, l)
+		return s.setInBranch(&n.BranchNode)
 	case *parse.WithNode:
-		return setInBranch(&n.BranchNode, l)
+		return s.setInBranch(&n.BranchNode)
 	case *parse.PipeNode:
 		for _, c := range n.Cmds {
-			if err := setIn(c, l); err != nil {
+			if err := s.setIn(c); err != nil {
 				return err
 			}
 		}
 	case *parse.CommandNode:
-		if _, _, err := message(n, l); err != nil {
+		if _, _, err := message(n, s.language); err != nil {
 			return err
 		}
 		for _, arg := range n.Args {
-			if err := setIn(arg, l); err != nil {
+			if err := s.setIn(arg); err != nil {
 				return err
 			}
 		}
@@ -60,23 +55,23 @@ func setIn(n parse.Node, l *locale.Language) error {
 	return nil
 }
 
-func setInBranch(b *parse.BranchNode, l *locale.Language) error {
-	if err := setIn(b.Pipe, l); err != nil {
+func (s *setter) setInBranch(b *parse.BranchNode) error {
+	if err := s.setIn(b.Pipe); err != nil {
 		return err
 	}
-	if err := setIn(b.List, l); err != nil {
+	if err := s.setIn(b.List); err != nil {
 		return err
 	}
 	if b.ElseList != nil {
-		return setIn(b.ElseList, l)
+		return s.setIn(b.ElseList)
 	}
 	return nil
 }
 
-func setInList(list *parse.ListNode, l *locale.Language) error {
+func (s *setter) setInList(list *parse.ListNode) error {
 	for i, n := range list.Nodes {
 		if a, ok := n.(*parse.ActionNode); ok && len(a.Pipe.Cmds) == 1 && len(a.Pipe.Decl) == 0 {
-			text, alone, err := message(a.Pipe.Cmds[0], l)
+			text, alone, err := message(a.Pipe.Cmds[0], s.language)
 			if err != nil {
 				return err
 			}
@@ -86,7 +81,7 @@ func setInList(list *parse.ListNode, l *locale.Language) error {
 				continue
 			}
 		}
-		if err := setIn(n, l); err != nil {
+		if err := s.setIn(n); err != nil {
 			return err
 		}
 	}

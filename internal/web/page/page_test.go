@@ -16,19 +16,21 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// A template that names a message that there is not stops the build here.
-func TestTemplatesNameMessagesThatThereAre(t *testing.T) {
+// A page that names a message or a part that there is not stops the build here.
+func TestTemplatesNameWhatThereIs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
+	frame := template.Must(template.New("parts.html").Parse(`{{define "part"}}{{.T "layout.copy"}}{{end}}{{define "whole"}}{{template "prat"}}{{end}}`))
 	for text, ok := range map[string]bool{
 		`{{.T "layout.copy"}}`: true, `{{.H "error.request"}}`: false, `{{.T "layout.copie"}}`: false, `{{with .Data}}{{$.H "no.such"}}{{end}}`: false, `{{.T .Data}}`: false,
 		`{{if .Data}}{{else}}{{range .Data}}{{$.T "no.such"}}{{end}}{{end}}`: false, `{{print (.T "no.such")}}`: false, `{{template "x" (.T "no.such")}}{{define "x"}}{{end}}`: false,
+		`{{template "part"}}`: true, `{{template "whole"}}`: false, `{{template "prat"}}`: false,
 	} {
-		tree, err := template.New("page").Parse(text)
+		page, err := template.New(layout).Parse(text)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := setMessages(tree, s.Languages()[0]); (err == nil) != ok {
+		if err := complete(page, frame, s.Languages()[0]); (err == nil) != ok {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

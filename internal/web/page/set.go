@@ -51,6 +51,9 @@ import (
 //go:embed templates
 var templates embed.FS
 
+// layout is the template around every page.
+const layout = "layout.html"
+
 // policy lets a page load our own style, modules and pictures, ask our own
 // routes, send our own forms, and nothing else. No text ever becomes markup or
 // code in the browser (Trusted Types with no policy at all).
@@ -153,7 +156,7 @@ func (s *Set) load(l *locale.Language) error {
 	}
 	funcs := template.FuncMap{"asset": s.address, "code": Code, "pair": pair, "day": day}
 	maps.Copy(funcs, s.options.Funcs)
-	frame, err := template.New("layout.html").Funcs(funcs).ParseFS(files["layout.html"], "templates/layout.html")
+	frame, err := template.New(layout).Funcs(funcs).ParseFS(files[layout], "templates/"+layout)
 	if err != nil {
 		return err
 	}
@@ -167,20 +170,48 @@ func (s *Set) load(l *locale.Language) error {
 	}
 	s.pages[l.Tag] = map[string]*template.Template{}
 	for name, from := range files {
-		if name == "layout.html" || name == "parts.html" {
+		if name == layout || name == "parts.html" {
 			continue
 		}
-		t, err := frame.Clone()
+		t, err := template.New(name).Funcs(funcs).ParseFS(from, "templates/"+name)
 		if err != nil {
 			return err
 		}
-		if t, err = t.ParseFS(from, "templates/"+name); err != nil {
-			return err
-		}
-		if err := setMessages(t, l); err != nil {
+		if err := complete(t, frame, l); err != nil {
 			return fmt.Errorf("%s: %w", name, err)
 		}
-		s.pages[l.Tag][name] = t
+		s.pages[l.Tag][name] = t.Lookup(layout)
+	}
+	return nil
+}
+
+// complete adds the layout to a page's own templates and those parts that the page
+// uses, and sets the messages. A copy of all parts in each page would take more
+// memory than all else that a vault holds when it is idle.
+func complete(page, frame *template.Template, l *locale.Language) error {
+	set := setter{language: l, used: []string{layout}}
+	done := map[string]bool{}
+	for len(set.used) > 0 {
+		name := set.used[0]
+		set.used = set.used[1:]
+		if done[name] {
+			continue
+		}
+		done[name] = true
+		t := page.Lookup(name)
+		if t == nil || t.Tree == nil {
+			part := frame.Lookup(name)
+			if part == nil {
+				return fmt.Errorf("there is no template %s", name)
+			}
+			var err error
+			if t, err = page.AddParseTree(name, part.Tree.Copy()); err != nil {
+				return err
+			}
+		}
+		if err := set.setIn(t.Tree.Root); err != nil {
+			return err
+		}
 	}
 	return nil
 }
