@@ -14,3 +14,6 @@ func (d *Deliverer) Look(ctx context.Context) (int, error) {
 	}
 	return n, nil
 }
+
+// Stopping is closed when no new attempt begins any more.
+func (d *Deliverer) Stopping() <-chan struct{} { return d.soft.Done() }

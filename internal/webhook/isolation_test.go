@@ -200,6 +200,7 @@ func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 			defer cut()
 			stopped := make(chan struct{})
 			go func() { d.Stop(ctx); close(stopped) }()
+			<-d.Stopping()
 			if patient {
 				close(release)
 			} else {
