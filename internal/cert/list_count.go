@@ -28,6 +28,7 @@ func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &own, &all); err != nil {
 		return 0, err
 	}
+	v.merges = s.db.Dialect == db.SQLite && v.Sort != ByStatus
 	v.few, v.most, v.own, v.size, v.all = n <= s.bounds.few, own > all-all/100, own, n, all
 	return n, nil
 }

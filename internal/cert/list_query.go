@@ -112,67 +112,18 @@ func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, er
 	}
 	q := &statement{}
 	if days {
-		items, _, err = s.fetch(ctx, v, q, v.days(q, want))
+		items, _, err = s.fetch(ctx, v, q, s.days(q, v, want))
+		return items, err
+	}
+	if records, err = s.rest(ctx, v, by, want); err != nil {
+		return nil, err
+	}
+	if records > 0 {
+		items, _, err = s.fetch(ctx, v, q, v.walked(q, records))
 	} else {
 		items, _, err = s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, by)))
 	}
 	return items, err
-}
-
-// What it costs SQLite to read a record as it comes by name, by time, which is
-// nearly the order of the file, and by an index of search or dates; and to find
-// one in an index that has all that is asked. Measured, as ratios.
-const (
-	costByName, costByTime, costOfFile, costOfIndex = 7, 4, 5, 3
-)
-
-// reach says how many records of the order to look through for a part that is
-// deep in the list: about as many as have it before them when the filters are
-// independent of each other and of the order, and as many again. It is 0 where
-// it costs less to sort all that is selected. Only SQLite is slow enough to ask.
-func (s *Service) reach(ctx context.Context, v *view, by way, want int) (int, error) {
-	if s.db.Dialect != db.SQLite || v.BatchID != "" || v.CustomerID != 0 || v.Email != "" {
-		return 0, nil
-	}
-	before, cost := want, 0
-	for _, w := range v.ways() {
-		if w == wayIssued && v.generated() {
-			continue // the way of the generation knows both
-		}
-		n, among, err := s.leads(ctx, v, w)
-		if err != nil || n == 0 {
-			return 0, err
-		}
-		before = before * among / n
-		switch {
-		case w != by:
-		case v.covers(by):
-			cost = costOfIndex * n
-		default:
-			cost = costOfFile * n
-		}
-	}
-	one := costByTime
-	if v.Sort == ByName || v.Sort == ByEmail {
-		one = costByName
-	}
-	if one*before > cost {
-		return 0, nil
-	}
-	return 2*before + s.bounds.walk, nil
-}
-
-// leads counts to how many records a way leads on SQLite, and among how many.
-func (s *Service) leads(ctx context.Context, v *view, by way) (n, among int, err error) {
-	q, among := &statement{}, v.size
-	query := `SELECT count(*) FROM certificates d WHERE ` + and(v.entry(q, by, "d"))
-	if by == waySearch {
-		// The index of trigrams knows no status.
-		q, among = &statement{}, v.own
-		query = `SELECT count(*) FROM certificate_search WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.most, v.Search))
-	}
-	err = s.db.QueryRowContext(ctx, query, q.args...).Scan(&n)
-	return n, among, err
 }
 
 // fetch reads the records that inner selects by id, key and time of creation,
@@ -249,8 +200,11 @@ func (v *view) arm(q *statement, source Source, status Status, rank int, deep st
 	default:
 		order = append([]string{key}, order...)
 	}
-	return `SELECT id, k, created_at FROM (SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c WHERE ` +
-		and(terms, v.along(q), behind(q)) + v.order(order...) + ` LIMIT ` + deep + `) AS arm`
+	all := `SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c WHERE ` + and(terms, v.along(q), behind(q))
+	if v.merges {
+		return all
+	}
+	return `SELECT id, k, created_at FROM (` + all + v.order(order...) + ` LIMIT ` + deep + `) AS arm`
 }
 
 // along narrows an arm by what the index of the order holds itself.
@@ -259,7 +213,8 @@ func (v *view) along(q *statement) []string {
 	case ByIssueDate:
 		return v.issuedTerms(q, "c.issue_date")
 	case ByGenerated:
-		return v.generatedTerms(q, "c.generated_at")
+		// The index holds the date of issue too, and must not be left for that date's own.
+		return append(v.generatedTerms(q, "c.generated_at"), v.issuedTerms(q, "c.issue_date || ''")...)
 	case ByCreated:
 		var terms []string
 		if v.GeneratedBefore != 0 {
@@ -459,16 +414,16 @@ func (v *view) covers(by way) bool {
 	}
 }
 
-// ordered says that the index of the order holds nothing between the bounds but
-// what is asked, as it does where a range of dates is in the order of these.
+// ordered says that the index of the order holds all that is asked, as it does
+// where a range of dates is in the order of these.
 func (v *view) ordered(by way) bool {
 	switch by {
 	case wayFailure:
 		return v.Sort == ByCreated && v.alone(by) && v.failed()
 	case wayIssued:
-		return v.Sort == ByIssueDate && v.alone(by)
+		return v.Sort == ByIssueDate && v.alone(by) || v.Sort == ByGenerated && v.alone(wayGenerated)
 	case wayGenerated:
-		return v.Sort == ByGenerated && v.alone(by) && !v.issued()
+		return v.Sort == ByGenerated && v.alone(by)
 	default:
 		return false
 	}

@@ -37,6 +37,10 @@ type view struct {
 	// own is how many records the institution has, size how many of the sources
 	// and statuses, and all about how many there are of all institutions.
 	own, size, all int
+	// merges says that the database, as it merges arms by the indexes of their order,
+	// reads each no further than is asked for of all. SQLite does, unless an arm has
+	// one key; with a bound of its own an arm is sorted once more.
+	merges bool
 	// common says that what is sought is in very many of the institution's
 	// records.
 	common bool

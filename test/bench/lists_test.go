@@ -53,7 +53,7 @@ type listed struct {
 	Data []struct {
 		Name       string `json:"name"`
 		Email      string `json:"email"`
-		UUID       string `json:"id"`
+		ID         any    `json:"id"` // the UUID, and in the list of the vault a number
 		Reference  string `json:"reference_id"`
 		BatchID    string `json:"batch_id"`
 		CustomerID int64  `json:"customer_id"`
