@@ -34,6 +34,14 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
+	// Unsubscribed are the institutions from which the address wanted no mail
+	// before there was an account.
+	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
+}
+
+type exportedUnsubscribe struct {
+	Institution string    `json:"institution"`
+	At          time.Time `json:"at"`
 }
 
 type exportedSession struct {
@@ -111,7 +119,7 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 		return nil, err
 	}
 	e := &Export{service: s, userID: userID, about: exported{
-		ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}, Sessions: []exportedSession{}, Passkeys: []exportedPasskey{},
+		ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}, Sessions: []exportedSession{}, Passkeys: []exportedPasskey{}, Unsubscribed: []exportedUnsubscribe{},
 	}}
 	a := &e.about.Account
 	var created int64
@@ -121,6 +129,21 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 		return nil, fmt.Errorf("reading an account: %w", err)
 	}
 	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
+	rows, err := s.db.QueryContext(ctx, `SELECT i.name, n.created_at FROM users u JOIN unsubscribes n ON n.email_folded = u.email_folded
+		JOIN institutions i ON i.id = n.institution_id WHERE u.id = $1 ORDER BY n.created_at, i.id`, userID)
+	if err != nil {
+		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
+	}
+	list, err := db.Collect(rows, func(rows *sql.Rows) (u exportedUnsubscribe, err error) {
+		var at int64
+		err = rows.Scan(&u.Institution, &at)
+		u.At = db.Time(at)
+		return u, err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
+	}
+	e.about.Unsubscribed = append(e.about.Unsubscribed, list...)
 	return e, nil
 }
 

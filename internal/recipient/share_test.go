@@ -258,6 +258,12 @@ func TestExport(t *testing.T) {
 		if _, _, err := b.CreateShare(ctx, Person(id, "Ada", "ada@example.org"), c, NewShare{Label: "for the job"}); err != nil {
 			t.Fatal(err)
 		}
+		for _, address := range []string{"ada@example.org", "eve@example.org"} {
+			if _, err := d.Writer().ExecContext(ctx, `INSERT INTO unsubscribes (institution_id, email_folded, created_at) VALUES ($1, $2, 1700000000000000)`,
+				c.InstitutionID, address); err != nil {
+				t.Fatal(err)
+			}
+		}
 		e, err := b.Export(ctx, id)
 		if err != nil {
 			t.Fatal(err)
@@ -292,6 +298,9 @@ func TestExport(t *testing.T) {
 		}
 		if len(about.Sessions) != 1 || about.Sessions[0].Address != "192.0.2.1" || len(about.Passkeys) != 1 || about.Passkeys[0].Name != "Ada's phone" {
 			t.Errorf("export.json says of signing in %+v, %+v", about.Sessions, about.Passkeys)
+		}
+		if n := about.Unsubscribed; len(n) != 1 || n[0].Institution != about.Certificates[0].Institution || n[0].At.Year() != 2023 {
+			t.Errorf("export.json says of mail that was not wanted %+v", n)
 		}
 		for range allowed[exporting] - 1 {
 			if _, err := b.Export(ctx, id); err != nil {
