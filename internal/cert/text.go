@@ -74,7 +74,7 @@ func emailRule(text string) string {
 }
 
 func dateRule(text string) string {
-	if _, err := time.Parse(dateLayout, text); err != nil {
+	if at, err := time.Parse(dateLayout, text); err != nil || at.Year() < 1 {
 		return "The issue date field must be a date that exists, as YYYY-MM-DD."
 	}
 	return ""
