@@ -110,7 +110,7 @@ func (h *webhookLog) Run(c *console) error {
 
 // printDelivery shows a delivery with all that was sent and answered.
 func printDelivery(w io.Writer, d *webhook.DeliveryDetail) {
-	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s after %d attempts.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
+	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s, attempts: %d.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
 	for _, a := range d.Log {
 		_, _ = fmt.Fprintf(w, "\nAttempt %d at %s, %v: %s\nPOST %s\n", a.Number, shown(&a.StartedAt), a.Duration, a.Outcome, a.URL)
 		printHeaders(w, a.RequestHeaders)
@@ -190,7 +190,7 @@ func (h *webhookReplay) Run(c *console) error {
 			ID       string    `json:"id"`
 			Since    time.Time `json:"since"`
 			Replayed int       `json:"replayed"`
-		}{h.ID, since, n}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%d deliveries are sent again, behind live ones.\n", n) })
+		}{h.ID, since, n}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "Deliveries sent again, behind live ones: %d.\n", n) })
 	})
 }
 
