@@ -42,6 +42,7 @@ import (
 	"maps"
 	"net/http"
 	"path"
+	"regexp"
 	"slices"
 	"time"
 
@@ -71,7 +72,7 @@ type Options struct {
 	// Styles and Modules are assets that every page of the surface has beside the
 	// shared ones.
 	Styles, Modules []string
-	// Funcs are what its templates call beside asset, code, pair and day.
+	// Funcs are what its templates call beside asset, code, pair, day and numeral.
 	Funcs template.FuncMap
 	// Indexed are the pages that search engines may find.
 	Indexed []string
@@ -154,7 +155,7 @@ func (s *Set) load(l *locale.Language) error {
 			files[path.Base(name)] = from
 		}
 	}
-	funcs := template.FuncMap{"asset": s.address, "code": Code, "pair": pair, "day": day}
+	funcs := template.FuncMap{"asset": s.address, "code": Code, "pair": pair, "day": day, "numeral": numeral}
 	maps.Copy(funcs, s.options.Funcs)
 	frame, err := template.New(layout).Funcs(funcs).ParseFS(files[layout], "templates/"+layout)
 	if err != nil {
@@ -220,6 +221,17 @@ func complete(page, frame *template.Template, l *locale.Language) error {
 // 4.10.5.1.7): what was typed into an address and is none is told as a problem.
 func day(typed string) string {
 	if _, err := time.Parse(time.DateOnly, typed); err != nil {
+		return ""
+	}
+	return typed
+}
+
+var numeralRule = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
+
+// numeral gives the value of a control for a number, which takes nothing but one
+// (HTML, 4.10.5.1.12).
+func numeral(typed string) string {
+	if !numeralRule.MatchString(typed) {
 		return ""
 	}
 	return typed

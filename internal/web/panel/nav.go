@@ -34,7 +34,7 @@ var entries = [][]entry{
 }
 
 // elsewhere are pages of an entry that are not below its path.
-var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks"}
+var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations"}
 
 // operatorEntries are the navigation of the installation.
 var operatorEntries = [][]entry{{
