@@ -22,7 +22,7 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 	if err != nil || a.Status != http.StatusSeeOther {
 		return fmt.Errorf("inviting: %+v, %w", a, err)
 	}
-	link, err := mailed(ctx, v, "/invitation/")
+	link, err := mailed(ctx, v, "guest@nwu.example", "/invitation/")
 	if err != nil {
 		return err
 	}

@@ -30,13 +30,30 @@ export async function newPage(browser, options) {
   return { context, page, complaints, hosts };
 }
 
-// visit goes to a page as whom it is for.
+// visit goes to a page as whom it is for, or sends what it is the answer to.
 export async function visit(page, one, url) {
   await page.context().clearCookies();
   if (one.session) {
     await page.context().addCookies([{ name: "__Host-session", value: one.session, domain: new URL(url).hostname, path: "/", secure: true, httpOnly: true, sameSite: "Lax" }]);
   }
-  return page.goto(url, { waitUntil: "load" });
+  if (!one.form) return page.goto(url, { waitUntil: "load" });
+  await page.goto(new URL("/signatures", url).href, { waitUntil: "load" });
+  const [answer] = await Promise.all([
+    page.waitForEvent("response", (r) => r.request().isNavigationRequest()),
+    page.waitForEvent("load"),
+    page.evaluate(send, { action: url, fields: one.form }),
+  ]);
+  return answer;
+}
+
+// send sends a form from the page that is open: a function of the browser.
+function send({ action, fields }) {
+  const form = Object.assign(document.createElement("form"), { method: "post", action });
+  for (const [name, values] of Object.entries(fields)) {
+    for (const value of values) form.append(Object.assign(document.createElement("input"), { name, value }));
+  }
+  document.body.append(form);
+  form.submit();
 }
 
 export function inLanguage(url, lang) {

@@ -32,6 +32,8 @@ type page struct {
 	Scored bool `json:"scored"`
 	// Session is what the cookie of who sees the page holds, empty for nobody.
 	Session string `json:"session,omitempty"`
+	// Form is what is sent to the URL by POST, in place of going there.
+	Form url.Values `json:"form,omitempty"`
 	// Heavy pages are none that the public comes to: they may weigh as much as the
 	// panel's.
 	Heavy bool `json:"heavy,omitempty"`
@@ -57,6 +59,8 @@ type fixture struct {
 	sample []byte
 	// waits and done are the bulk uploads that bulks makes.
 	waits, done string
+	// both is the path of the link that was mailed for two certificates.
+	both string
 }
 
 func newFixture(ctx context.Context) (_ *fixture, err error) {
@@ -210,6 +214,9 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.bulks(ctx, v, inst.Slug); err != nil {
 		return err
 	}
+	if err := f.bundle(ctx, v); err != nil {
+		return err
+	}
 	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {
 		return err
 	}
@@ -252,6 +259,14 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.work(ctx, second, inst.Slug, session, made); err != nil {
 		return err
 	}
+	f.answers(second, inst.Slug, session, made)
+	if err := f.member(ctx, second, inst.Slug, session); err != nil {
+		return err
+	}
+	if err := f.links(ctx, second); err != nil {
+		return err
+	}
+	f.add("mail-link-two", second.URL+f.both, http.StatusOK)
 	return f.programs(ctx, second, inst.Slug)
 }
 

@@ -59,12 +59,12 @@ func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error
 	if err != nil || a.Status != http.StatusSeeOther {
 		return "", fmt.Errorf("asking to sign up: %+v, %w", a, err)
 	}
-	return mailed(ctx, v, "/sign-up/")
+	return mailed(ctx, v, "new@example.org", "/sign-up/")
 }
 
-// mailed waits for a mail in the outbox that holds a link below a path, and gives
-// the link.
-func mailed(ctx context.Context, v *vault.Vault, path string) (string, error) {
+// mailed waits for a mail to somebody in the outbox that holds a link below a
+// path, and gives the link.
+func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
 	tick := time.NewTicker(20 * time.Millisecond)
@@ -81,14 +81,14 @@ func mailed(ctx context.Context, v *vault.Vault, path string) (string, error) {
 			}
 			// Quoted-printable breaks long lines by a = at their end (RFC 2045, 6.7).
 			whole := strings.ReplaceAll(string(text), "=\r\n", "")
-			if _, after, ok := strings.Cut(whole, v.URL+path); ok {
+			if _, after, ok := strings.Cut(whole, v.URL+path); ok && strings.Contains(whole, "<"+email+">") {
 				return v.URL + path + strings.Fields(after)[0], nil
 			}
 		}
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail came: %w", ctx.Err())
+			return "", fmt.Errorf("no mail to %s came: %w", email, ctx.Err())
 		}
 	}
 }

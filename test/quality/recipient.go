@@ -101,18 +101,16 @@ func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// share makes a link for others.
+// share makes links for others: one that whoever has it sees, and one that search
+// engines may list.
 func (f *fixture) share(ctx context.Context, base, page string) error {
-	r, err := f.client.Request(ctx, http.MethodPost, strings.TrimPrefix(page, base)+"/shares", strings.NewReader("label=Application&listed=unlisted"))
-	if err != nil {
-		return err
+	for _, one := range []struct{ name, listed string }{{"share", "unlisted"}, {"share-public", "public"}} {
+		a, err := f.client.PostForm(ctx, strings.TrimPrefix(page, base)+"/shares", url.Values{"label": {"Application"}, "listed": {one.listed}})
+		if err != nil || a.Status != http.StatusOK {
+			return fmt.Errorf("making a link: %+v, %w", a, err)
+		}
+		f.add(one.name, base+shareLink.FindString(string(a.Body)), http.StatusOK).Scored = one.listed == "unlisted"
 	}
-	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-	a, err := f.client.Send(r)
-	if err != nil || a.Status != http.StatusOK {
-		return fmt.Errorf("making a link: %+v, %w", a, err)
-	}
-	f.add("share", base+shareLink.FindString(string(a.Body)), http.StatusOK).Scored = true
 	return nil
 }
 

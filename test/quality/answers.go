@@ -1,0 +1,194 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"net/url"
+	"regexp"
+	"strings"
+	"time"
+
+	"github.com/pquerna/otp/totp"
+
+	"github.com/certvault/certvault/test/vault"
+)
+
+var (
+	codeSecret   = regexp.MustCompile(`<code dir="ltr">([A-Z2-7]{32})</code>`)
+	memberLink   = regexp.MustCompile(`/members/[0-9a-f-]{36}`)
+	takeBackLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
+)
+
+// answers lists the pages that a form is answered with, and those with problems.
+func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
+	panel := "/panel/" + slug
+	for _, one := range []struct {
+		name, path string
+		status     int
+		form       url.Values
+	}{
+		{"retention-confirm", "/settings/retention", http.StatusOK, url.Values{"keep_failed": {"30"}, "keep_revoked": {"30"}, "keep_mail": {"90"}}},
+		{"retention-problem", "/settings/retention", http.StatusUnprocessableEntity, url.Values{"keep_failed": {"1"}, "keep_revoked": {"soon"}}},
+		{"revoke-many", "/certificates/revoke", http.StatusOK, url.Values{"selected": {made["valid"].UUID, made["long"].UUID}}},
+		{"revoke-all", "/certificates/revoke", http.StatusOK, url.Values{"which": {"all"}}},
+		{"token-made", "/tokens", http.StatusOK, url.Values{"name": {"Campus system"}, "end": {"never"}, "permissions": {"certificate:list"}}},
+		{"token-problem", "/tokens", http.StatusUnprocessableEntity, url.Values{"end": {"date"}, "date": {"soon"}}},
+		{"webhook-secret", "/webhooks", http.StatusOK, url.Values{"url": {"https://hooks.example.org/another"}}},
+		{"webhook-problem", "/webhooks", http.StatusUnprocessableEntity, url.Values{"url": {"http://10.0.0.1/"}, "which": {"some"}}},
+		{"invite-problem", "/members/invite", http.StatusUnprocessableEntity, url.Values{"email": {"nobody"}}},
+	} {
+		p := f.add("panel-"+one.name, v.URL+panel+one.path, one.status)
+		p.Session, p.Heavy, p.Form = session, true, one.form
+	}
+	for _, one := range []struct {
+		name, path string
+		form       url.Values
+	}{
+		{"reset-problem", "/reset", url.Values{"email": {"nobody"}}},
+		{"sign-up-problem", "/sign-up", url.Values{"email": {"nobody"}}},
+	} {
+		f.add(one.name, v.URL+one.path, http.StatusUnprocessableEntity).Form = one.form
+	}
+}
+
+// member lists the pages about a member of two institutions who signs in with a
+// code, as the owner and as the member sees them.
+func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session string) error {
+	if _, err := v.CreateInstitution(ctx, "Southern College", "SOC"); err != nil {
+		return err
+	}
+	email := "owner@soc.example"
+	res, err := vault.Run(ctx, v.Options, "", "member", "add", "--institution", slug, "--email", email, "--name", "Dana Dean", "--role", "issuer")
+	if err != nil || res.Code != 0 {
+		return fmt.Errorf("member add: %s%s, %w", res.Stdout, res.Stderr, err)
+	}
+	show := func(name, path, session string) {
+		p := f.add(name, v.URL+path, http.StatusOK)
+		p.Session, p.Heavy = session, true
+	}
+	owner, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	owner.Session = session
+	panel := "/panel/" + slug
+	members, err := owner.Get(ctx, panel+"/members")
+	if err != nil {
+		return err
+	}
+	one, invitation := memberLink.FindString(string(members.Body)), takeBackLink.FindString(string(members.Body))
+	if one == "" || invitation == "" {
+		return fmt.Errorf("the members have no links: %d", members.Status)
+	}
+	show("member", panel+one, session)
+	show("member-remove", panel+one+"/remove", session)
+	show("invitation-revoke", panel+invitation, session)
+
+	person, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	if person.Session, err = v.SignIn(ctx, email, vault.OwnerPassword); err != nil {
+		return err
+	}
+	show("institutions", "/panel", person.Session)
+	if err := mailedTo(ctx, person, "/account/security/address", "dean@soc.example"); err != nil {
+		return err
+	}
+	link, err := mailed(ctx, v, "dean@soc.example", "/account/address/")
+	if err != nil {
+		return err
+	}
+	show("address", strings.TrimPrefix(link, v.URL), person.Session)
+	if err := secondFactor(ctx, person); err != nil {
+		return err
+	}
+	recovery := f.add("recovery", v.URL+"/account/security/codes/recovery", http.StatusOK)
+	recovery.Session, recovery.Heavy, recovery.Form = person.Session, true, url.Values{"again": {"1"}}
+	half, err := v.SignIn(ctx, email, vault.OwnerPassword)
+	if err != nil {
+		return err
+	}
+	show("sign-in-code", "/sign-in/code", half)
+	return nil
+}
+
+// secondFactor has somebody sign in with a code from now on.
+func secondFactor(ctx context.Context, c *vault.Client) error {
+	if _, err := c.PostForm(ctx, "/account/security/codes/begin", url.Values{}); err != nil {
+		return err
+	}
+	a, err := c.Get(ctx, "/account/security/codes")
+	if err != nil {
+		return err
+	}
+	secret := codeSecret.FindSubmatch(a.Body)
+	if secret == nil {
+		return fmt.Errorf("no secret is shown: %d", a.Status)
+	}
+	code, err := totp.GenerateCode(string(secret[1]), time.Now())
+	if err != nil {
+		return fmt.Errorf("making a code: %w", err)
+	}
+	if a, err = c.PostForm(ctx, "/account/security/codes", url.Values{"code": {code}}); err == nil && a.Status != http.StatusOK {
+		err = fmt.Errorf("the code was answered with %d", a.Status)
+	}
+	return err
+}
+
+// mailedTo asks for a mail with a link.
+func mailedTo(ctx context.Context, c *vault.Client, path, email string) error {
+	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
+	if err == nil && a.Status != http.StatusSeeOther {
+		err = fmt.Errorf("asking for a link at %s was answered with %d", path, a.Status)
+	}
+	return err
+}
+
+// links lists the pages behind other links that are mailed.
+func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
+	c, err := v.Client("")
+	if err != nil {
+		return err
+	}
+	for name, path := range map[string]string{"sign-in-link": "/sign-in/link", "reset-link": "/reset"} {
+		if err := mailedTo(ctx, c, path, "owner@soc.example"); err != nil {
+			return err
+		}
+		link, err := mailed(ctx, v, "owner@soc.example", path+"/")
+		if err != nil {
+			return err
+		}
+		f.add(name, link, http.StatusOK)
+	}
+	return nil
+}
+
+// bundle makes two certificates of one person in one batch, for which one link is
+// mailed.
+func (f *fixture) bundle(ctx context.Context, v *vault.Vault) error {
+	const email = "both@example.org"
+	var entries []vault.Entry
+	for i, title := range []string{"Advanced Mathematics", "Advanced Mechanics"} {
+		id, err := f.client.Stage(ctx, "diploma.pdf", f.sample)
+		if err != nil {
+			return err
+		}
+		entries = append(entries, vault.Entry{Index: i, Title: title, FullName: "Bo Both", Email: email, FileID: id})
+	}
+	a, err := f.client.Bulk(ctx, entries)
+	if err != nil {
+		return err
+	}
+	batch, err := a.Batch()
+	if err != nil {
+		return err
+	}
+	if _, err := f.client.AwaitBatch(ctx, batch.BatchID); err != nil {
+		return err
+	}
+	link, err := mailed(ctx, v, email, "/c/")
+	f.both = strings.TrimPrefix(link, v.URL)
+	return err
+}
