@@ -103,12 +103,9 @@ func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, er
 	default:
 		// The first of a range that ends early are far from the first of all.
 	}
-	if records > 0 {
-		q := &statement{}
-		items, _, err = s.fetch(ctx, v, q, v.walked(q, records))
-		if err != nil || len(items) > v.limit {
-			return items, err
-		}
+	items, err = s.walk(ctx, v, records)
+	if err != nil || len(items) > v.limit {
+		return items, err
 	}
 	q := &statement{}
 	if days {
@@ -118,10 +115,19 @@ func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, er
 	if records, err = s.rest(ctx, v, by, want); err != nil {
 		return nil, err
 	}
+	items, err = s.walk(ctx, v, records)
+	if err != nil || len(items) > v.limit {
+		return items, err
+	}
+	items, _, err = s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, by)))
+	return items, err
+}
+
+// walk gives the part as far as it is among so many records of the order.
+func (s *Service) walk(ctx context.Context, v *view, records int) (items []item, err error) {
 	if records > 0 {
+		q := &statement{}
 		items, _, err = s.fetch(ctx, v, q, v.walked(q, records))
-	} else {
-		items, _, err = s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, by)))
 	}
 	return items, err
 }
