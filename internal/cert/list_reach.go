@@ -44,8 +44,8 @@ func (s *Service) reach(ctx context.Context, v *view, by way, want int) (int, er
 // rest says how many records of the order have the part among them, wherever those
 // stand that a range of dates selects: as many as it leaves out, and as many more
 // as are wanted. Should records come between the two counts, so that it falls
-// short, the sort that follows finds all. It is 0 where it costs less to sort all that is
-// selected.
+// short, the sort that follows finds all. It is 0 where it costs less to sort all
+// that is selected.
 func (s *Service) rest(ctx context.Context, v *view, by way, want int) (int, error) {
 	if s.db.Dialect != db.SQLite || by != wayIssued && by != wayGenerated || !v.alone(by) {
 		return 0, nil

@@ -34,8 +34,8 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed are the institutions from which the address wanted no mail
-	// before there was an account.
+	// Unsubscribed are the institutions from which the address wanted no mail before
+	// there was an account; told to who has proved it alone.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 }
 
@@ -130,7 +130,7 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	}
 	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
 	rows, err := s.db.QueryContext(ctx, `SELECT i.name, n.created_at FROM users u JOIN unsubscribes n ON n.email_folded = u.email_folded
-		JOIN institutions i ON i.id = n.institution_id WHERE u.id = $1 ORDER BY n.created_at, i.id`, userID)
+		JOIN institutions i ON i.id = n.institution_id WHERE u.id = $1 AND u.confirmed_at IS NOT NULL ORDER BY n.created_at, i.id`, userID)
 	if err != nil {
 		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
 	}

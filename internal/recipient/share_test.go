@@ -302,6 +302,13 @@ func TestExport(t *testing.T) {
 		if n := about.Unsubscribed; len(n) != 1 || n[0].Institution != about.Certificates[0].Institution || n[0].At.Year() != 2023 {
 			t.Errorf("export.json says of mail that was not wanted %+v", n)
 		}
+		eve, err := b.Export(ctx, b.user("eve@example.org", false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n := eve.about.Unsubscribed; len(n) != 0 {
+			t.Errorf("who has not proved an address is told of it %+v", n)
+		}
 		for range allowed[exporting] - 1 {
 			if _, err := b.Export(ctx, id); err != nil {
 				t.Fatal(err)
