@@ -168,7 +168,7 @@ func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.mor
 // arms writes the records in the order of the list, by the index of that order.
 func (v *view) arms(q *statement, limit, offset int) string {
 	var arms []string
-	deep := q.arg(limit + offset)
+	deep := limit + offset
 	for _, source := range v.ofSources() {
 		if (v.Sort == ByCreated || v.Sort == ByIssueDate) && len(v.Statuses) == 0 {
 			arms = append(arms, v.arm(q, source, "", 0, deep))
@@ -186,7 +186,7 @@ func (v *view) arms(q *statement, limit, offset int) string {
 }
 
 // arm writes the records of one source, and of one status unless it is empty.
-func (v *view) arm(q *statement, source Source, status Status, rank int, deep string) string {
+func (v *view) arm(q *statement, source Source, status Status, rank, deep int) string {
 	terms := []string{"c.institution_id = " + q.arg(v.InstitutionID), "c.source = " + q.arg(string(source))}
 	if status != "" {
 		terms = append(terms, "c.status = "+q.arg(string(status)))
@@ -210,7 +210,7 @@ func (v *view) arm(q *statement, source Source, status Status, rank int, deep st
 	if v.merges {
 		return all
 	}
-	return `SELECT id, k, created_at FROM (` + all + v.order(order...) + ` LIMIT ` + deep + `) AS arm`
+	return `SELECT id, k, created_at FROM (` + all + v.order(order...) + ` LIMIT ` + q.arg(deep) + `) AS arm`
 }
 
 // along narrows an arm by what the index of the order holds itself.
