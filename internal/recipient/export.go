@@ -129,17 +129,9 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 		return nil, fmt.Errorf("reading an account: %w", err)
 	}
 	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
-	rows, err := s.db.QueryContext(ctx, `SELECT i.name, n.created_at FROM users u JOIN unsubscribes n ON n.email_folded = u.email_folded
+	list, err := noted(ctx, s.db, func(name string, at time.Time) exportedUnsubscribe { return exportedUnsubscribe{name, at} },
+		`SELECT i.name, n.created_at FROM users u JOIN unsubscribes n ON n.email_folded = u.email_folded
 		JOIN institutions i ON i.id = n.institution_id WHERE u.id = $1 AND u.confirmed_at IS NOT NULL ORDER BY n.created_at, i.id`, userID)
-	if err != nil {
-		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
-	}
-	list, err := db.Collect(rows, func(rows *sql.Rows) (u exportedUnsubscribe, err error) {
-		var at int64
-		err = rows.Scan(&u.Institution, &at)
-		u.At = db.Time(at)
-		return u, err
-	})
 	if err != nil {
 		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
 	}
@@ -243,21 +235,27 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	for _, h := range shares {
 		x.ShareLinks = append(x.ShareLinks, exportedShare{Label: h.Label, Public: h.Public, CreatedAt: h.CreatedAt, ExpiresAt: h.ExpiresAt, RevokedAt: h.RevokedAt})
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT text, created_at FROM corrections WHERE certificate_id = $1 AND user_id = $2 ORDER BY id`, c.ID, e.userID)
-	if err != nil {
-		return nil, fmt.Errorf("reading requests for correction: %w", err)
-	}
-	asked, err := db.Collect(rows, func(rows *sql.Rows) (r exportedCorrection, err error) {
-		var created int64
-		err = rows.Scan(&r.Text, &created)
-		r.CreatedAt = db.Time(created)
-		return r, err
-	})
+	asked, err := noted(ctx, s.db, func(text string, at time.Time) exportedCorrection { return exportedCorrection{text, at} },
+		`SELECT text, created_at FROM corrections WHERE certificate_id = $1 AND user_id = $2 ORDER BY id`, c.ID, e.userID)
 	if err != nil {
 		return nil, fmt.Errorf("reading requests for correction: %w", err)
 	}
 	x.Corrections = append(x.Corrections, asked...)
 	return x, nil
+}
+
+// noted reads what a query gives as a text and the time of it.
+func noted[T any](ctx context.Context, q db.Queryer, of func(text string, at time.Time) T, query string, args ...any) ([]T, error) {
+	rows, err := q.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return db.Collect(rows, func(rows *sql.Rows) (T, error) {
+		var text string
+		var at int64
+		err := rows.Scan(&text, &at)
+		return of(text, db.Time(at)), err
+	})
 }
 
 // pack writes a stored file; certificates are compressed already.
