@@ -200,7 +200,7 @@ func complete(page, frame *template.Template, l *locale.Language) error {
 		}
 		done[name] = true
 		t := page.Lookup(name)
-		if t == nil || t.Tree == nil {
+		if t == nil {
 			part := frame.Lookup(name)
 			if part == nil {
 				return fmt.Errorf("there is no template %s", name)
