@@ -35,8 +35,7 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 		{"audit", panel + "/audit"}, {"audit-nothing", panel + "/audit?actor=nobody"}, {"operator", "/operator"},
 		{"operator-institutions", "/operator/institutions"}, {"operator-institution-new", "/operator/institutions/new"}, {"operator-audit", "/operator/audit"},
 	} {
-		p := f.add(one.name, v.URL+one.path, http.StatusOK)
-		p.Session, p.Heavy = owner.Session, true
+		f.show(one.name, v.URL+one.path, http.StatusOK, owner.Session)
 	}
 	return nil
 }

@@ -38,8 +38,7 @@ func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]
 		{"webhook-problem", "/webhooks", http.StatusUnprocessableEntity, url.Values{"url": {"http://10.0.0.1/"}, "which": {"some"}}},
 		{"invite-problem", "/members/invite", http.StatusUnprocessableEntity, url.Values{"email": {"nobody"}}},
 	} {
-		p := f.add("panel-"+one.name, v.URL+panel+one.path, one.status)
-		p.Session, p.Heavy, p.Form = session, true, one.form
+		f.show("panel-"+one.name, v.URL+panel+one.path, one.status, session).Form = one.form
 	}
 	for _, one := range []struct {
 		name, path string
@@ -63,10 +62,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	if err != nil || res.Code != 0 {
 		return fmt.Errorf("member add: %s%s, %w", res.Stdout, res.Stderr, err)
 	}
-	show := func(name, path, session string) {
-		p := f.add(name, v.URL+path, http.StatusOK)
-		p.Session, p.Heavy = session, true
-	}
+	show := func(name, path, session string) *page { return f.show(name, v.URL+path, http.StatusOK, session) }
 	owner, err := v.Client("")
 	if err != nil {
 		return err
@@ -93,7 +89,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 		return err
 	}
 	show("institutions", "/panel", person.Session)
-	if err := mailedTo(ctx, person, "/account/security/address", "dean@soc.example"); err != nil {
+	if err := askMail(ctx, person, "/account/security/address", "dean@soc.example"); err != nil {
 		return err
 	}
 	link, err := mailed(ctx, v, "dean@soc.example", "/account/address/")
@@ -104,8 +100,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	if err := secondFactor(ctx, person); err != nil {
 		return err
 	}
-	recovery := f.add("recovery", v.URL+"/account/security/codes/recovery", http.StatusOK)
-	recovery.Session, recovery.Heavy, recovery.Form = person.Session, true, url.Values{"again": {"1"}}
+	show("recovery", "/account/security/codes/recovery", person.Session).Form = url.Values{"again": {"1"}}
 	half, err := v.SignIn(ctx, email, vault.OwnerPassword)
 	if err != nil {
 		return err
@@ -137,13 +132,21 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 	return err
 }
 
-// mailedTo asks for a mail with a link.
-func mailedTo(ctx context.Context, c *vault.Client, path, email string) error {
+// askMail has the vault send a mail with a link to somebody.
+func askMail(ctx context.Context, c *vault.Client, path, email string) error {
 	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
 	if err == nil && a.Status != http.StatusSeeOther {
 		err = fmt.Errorf("asking for a link at %s was answered with %d", path, a.Status)
 	}
 	return err
+}
+
+// askLink asks for a link that is mailed, and gives it.
+func askLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email string) (string, error) {
+	if err := askMail(ctx, c, path, email); err != nil {
+		return "", err
+	}
+	return mailed(ctx, v, email, path+"/")
 }
 
 // links lists the pages behind other links that are mailed.
@@ -153,10 +156,7 @@ func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
 		return err
 	}
 	for name, path := range map[string]string{"sign-in-link": "/sign-in/link", "reset-link": "/reset"} {
-		if err := mailedTo(ctx, c, path, "owner@soc.example"); err != nil {
-			return err
-		}
-		link, err := mailed(ctx, v, "owner@soc.example", path+"/")
+		link, err := askLink(ctx, v, c, path, "owner@soc.example")
 		if err != nil {
 			return err
 		}

@@ -134,6 +134,13 @@ func (f *fixture) add(name, address string, status int) *page {
 	return &f.Pages[len(f.Pages)-1]
 }
 
+// show adds a page of who is signed in.
+func (f *fixture) show(name, address string, status int, session string) *page {
+	p := f.add(name, address, status)
+	p.Session, p.Heavy = session, true
+	return p
+}
+
 // make uploads a certificate and waits until it is made.
 func (f *fixture) make(ctx context.Context, title, name string) (*vault.Certificate, error) {
 	f.sample = vault.Sample{

@@ -32,8 +32,7 @@ func (f *fixture) office(ctx context.Context, v *vault.Vault, slug string, made 
 		{"settings-retention", at + "/settings/retention", http.StatusOK},
 		{"settings-keys", at + "/settings/keys", http.StatusOK}, {"settings-key-rotate", at + "/settings/keys/rotate", http.StatusOK},
 	} {
-		page := f.add(p.name, p.address, p.status)
-		page.Session, page.Heavy = session, true
+		f.show(p.name, p.address, p.status, session)
 	}
 	return nil
 }

@@ -43,8 +43,7 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 		return fmt.Errorf("setting codes up: %+v, %w", a, err)
 	}
 	for name, path := range map[string]string{"security": "/account/security", "codes": "/account/security/codes", "confirm": "/account/confirm"} {
-		p := f.add(name, v.URL+path, http.StatusOK)
-		p.Session, p.Heavy = session, true
+		f.show(name, v.URL+path, http.StatusOK, session)
 	}
 	return f.access(ctx, v, client)
 }
@@ -55,11 +54,7 @@ func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error
 	if err != nil {
 		return "", err
 	}
-	a, err := client.PostForm(ctx, "/sign-up", url.Values{"email": {"new@example.org"}})
-	if err != nil || a.Status != http.StatusSeeOther {
-		return "", fmt.Errorf("asking to sign up: %+v, %w", a, err)
-	}
-	return mailed(ctx, v, "new@example.org", "/sign-up/")
+	return askLink(ctx, v, client, "/sign-up", "new@example.org")
 }
 
 // mailed waits for a mail to somebody in the outbox that holds a link below a

@@ -17,11 +17,7 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 		return err
 	}
 	at := v.URL + "/panel/" + slug
-	show := func(name, path string, status int) *page {
-		p := f.add(name, at+path, status)
-		p.Session, p.Heavy = session, true
-		return p
-	}
+	show := func(name, path string, status int) *page { return f.show(name, at+path, status, session) }
 	empty, err := v.CreateInstitution(ctx, "Example Academy", "EXA")
 	if err != nil {
 		return err
@@ -62,8 +58,7 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 		return err
 	}
 	for name, path := range map[string]string{"tokens-empty": "/tokens", "webhooks-empty": "/webhooks", "deliveries-empty": "/deliveries"} {
-		p := f.add("panel-"+name, v.URL+"/panel/"+empty.Slug+path, http.StatusOK)
-		p.Session, p.Heavy = other, true
+		f.show("panel-"+name, v.URL+"/panel/"+empty.Slug+path, http.StatusOK, other)
 	}
 	return nil
 }

@@ -81,22 +81,17 @@ func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
 	if err != nil {
 		return err
 	}
-	if a, err := client.PostForm(ctx, "/sign-in/link", url.Values{"email": {owner}}); err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("asking for a link: %+v, %w", a, err)
-	}
-	text, err := awaitMail(ctx, v.Data, v.URL+"/sign-in/link/")
+	link, err := askLink(ctx, v, client, "/sign-in/link", owner)
 	if err != nil {
 		return err
 	}
-	_, link, _ := strings.Cut(text, v.URL+"/sign-in/link/")
-	if a, err := client.PostForm(ctx, "/sign-in/link/"+strings.Fields(link)[0], url.Values{}); err != nil || a.Status != http.StatusSeeOther {
+	if a, err := client.PostForm(ctx, strings.TrimPrefix(link, v.URL), url.Values{}); err != nil || a.Status != http.StatusSeeOther {
 		return fmt.Errorf("using a link: %+v, %w", a, err)
 	}
 	for name, path := range map[string]string{
 		"wallet": "/account", "wallet-none": "/account?search=none", "export": "/account/export", "delete": "/account/delete",
 	} {
-		p := f.add(name, v.URL+path, http.StatusOK)
-		p.Session, p.Heavy = session, true
+		f.show(name, v.URL+path, http.StatusOK, session)
 	}
 	return nil
 }

@@ -54,8 +54,7 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 		"bulk-waits": f.waits + "/rows", "bulk-done": f.done + "/progress", "batches": panel + "/batches",
 		"tasks": panel + "/tasks", "task": task,
 	} {
-		p := f.add(name, v.URL+path, http.StatusOK)
-		p.Session, p.Heavy = session, true
+		f.show(name, v.URL+path, http.StatusOK, session)
 	}
 	return nil
 }
