@@ -17,8 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// approved gives a certificate of an institution that is approved: one for all who
-// ask, since no deed of the tests that use it changes it for others.
+// approved returns an approved certificate of an institution. All callers share it, because no test
+// changes it in a way that affects others.
 func (o *office) approved(inst account.Institution) *cert.Certificate {
 	o.tb.Helper()
 	o.made++
@@ -78,7 +78,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		says(t, "a bad way back", o.get("issuer", o.pathOf("certificates?before=x")), http.StatusUnprocessableEntity, "cursor")
 
-		// Exports are what the list shows.
+		// Exports contain what the list shows.
 		w = o.post("auditor", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "status": {"failed"}})
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 11 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
@@ -91,7 +91,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		says(t, "nothing selected", o.post("issuer", o.pathOf("certificates/zip"), url.Values{}), http.StatusBadRequest, "Select certificates in the list first")
 
-		// Many are retried, and revoked only after a reason was given.
+		// Bulk retry needs no reason; bulk revocation requires one.
 		w = o.post("issuer", o.pathOf("certificates/retry"), url.Values{"which": {"all"}})
 		if w.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", w.Code, words(t, w))
