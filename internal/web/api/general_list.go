@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// generalParameters are those of the list of certificates of every source.
+// generalParameters are the parameters of the list of certificates of every source.
 var generalParameters = map[string]parameter{
 	"search": func(f *cert.Filter, value string) string { f.Search = value; return "" },
 	"status": func(f *cert.Filter, value string) string {
