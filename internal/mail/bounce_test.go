@@ -118,7 +118,7 @@ func TestCancelledMessageDoesNotLeave(t *testing.T) {
 	})
 }
 
-// reportOf is a report as Postfix writes it.
+// reportOf is a delivery status notification as Postfix writes it.
 const reportOf = `Return-Path: <>
 Delivered-To: %[1]s
 From: MAILER-DAEMON@mx.example (Mail Delivery System)
