@@ -1,36 +1,51 @@
-package openapi
+// Command gen writes the OpenAPI document as JSON. People edit it as YAML; the
+// vault embeds the JSON, so that it needs no YAML parser.
+//
+//	go run ./gen openapi.yaml openapi.json
+package main
 
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
+	"log"
+	"os"
 
 	"go.yaml.in/yaml/v3"
 )
 
-// toJSON writes the document as JSON, in the order in which it is written, with
-// base as its one server.
-func toJSON(root *yaml.Node, base string) ([]byte, error) {
-	var b bytes.Buffer
-	if err := writeJSON(&b, root); err != nil {
-		return nil, err
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) != 3 {
+		log.Fatal("usage: gen openapi.yaml openapi.json")
 	}
-	var members map[string]json.RawMessage
-	if err := json.Unmarshal(b.Bytes(), &members); err != nil {
-		return nil, fmt.Errorf("reading what was written: %w", err)
+	if err := run(os.Args[1], os.Args[2]); err != nil {
+		log.Fatal("gen: ", err)
 	}
-	servers, err := json.Marshal([]map[string]string{{"url": base}})
-	if err != nil {
-		return nil, fmt.Errorf("writing the server: %w", err)
-	}
-	if members["servers"] == nil {
-		return nil, errors.New("the document names no servers")
-	}
-	return bytes.Replace(b.Bytes(), append([]byte(`"servers":`), members["servers"]...), append([]byte(`"servers":`), servers...), 1), nil
 }
 
-// writeJSON writes a node. A date is text in JSON.
+func run(from, to string) error {
+	text, err := os.ReadFile(from)
+	if err != nil {
+		return err
+	}
+	var root yaml.Node
+	if err := yaml.Unmarshal(text, &root); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	var flat, indented bytes.Buffer
+	if err := writeJSON(&flat, &root); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	if err := json.Indent(&indented, flat.Bytes(), "", "  "); err != nil {
+		return fmt.Errorf("%s: %w", from, err)
+	}
+	indented.WriteByte('\n')
+	return os.WriteFile(to, indented.Bytes(), 0o644)
+}
+
+// writeJSON writes a node and keeps the order of its members. A date becomes a
+// string.
 func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 	switch n.Kind {
 	case yaml.DocumentNode:
@@ -48,7 +63,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		return writeText(b, n.Value)
 	default:
-		return fmt.Errorf("line %d: there is something that JSON does not have", n.Line)
+		return fmt.Errorf("line %d: JSON has no such value", n.Line)
 	}
 }
 
@@ -81,8 +96,8 @@ func writeText(b *bytes.Buffer, s string) error {
 	enc := json.NewEncoder(b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(s); err != nil {
-		return fmt.Errorf("writing text: %w", err)
+		return fmt.Errorf("writing a string: %w", err)
 	}
-	b.Truncate(b.Len() - 1) // the encoder ends a line
+	b.Truncate(b.Len() - 1) // Encode adds a newline
 	return nil
 }
