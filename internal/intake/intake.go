@@ -19,6 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 )
 
 const (
@@ -49,6 +51,8 @@ const (
 type Config struct {
 	DB      *db.DB
 	Certs   *cert.Service
+	Search  *search.Service
+	Tasks   *task.Service
 	Batches *batch.Service
 	Blobs   blob.Store
 	Queue   *job.Queue
@@ -60,6 +64,8 @@ type Config struct {
 type Service struct {
 	db      *db.DB
 	certs   *cert.Service
+	search  *search.Service
+	tasks   *task.Service
 	batches *batch.Service
 	blobs   blob.Store
 	queue   *job.Queue
@@ -75,7 +81,7 @@ type Service struct {
 // New makes a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, search: c.Search, tasks: c.Tasks, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
 		partSize: batch.MaxEntries, lists: make(chan struct{}, 1), reviews: make(chan struct{}, 4),
 	}
 	job.Add(c.Queue, &unpackWorker{service: s})
