@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 )
@@ -56,7 +57,7 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	if err != nil {
 		return nil, err
 	}
-	totals, err := cert.Totals(ctx, a.DB)
+	totals, err := search.Totals(ctx, a.DB)
 	if err != nil {
 		return nil, err
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -164,11 +165,11 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	run := &DryRun{Review: review, Twins: review.Of(ShowDuplicate)}
 	rows := review.Of(ShowValid)
 	today := cert.Today(s.now())
-	keys := make([]cert.Key, len(rows))
+	keys := make([]search.Key, len(rows))
 	for i, row := range rows {
 		keys[i] = row.key(today)
 	}
-	existing, err := s.certs.Existing(ctx, d.InstitutionID, keys)
+	existing, err := s.search.Existing(ctx, d.InstitutionID, keys)
 	if err != nil {
 		return nil, err
 	}

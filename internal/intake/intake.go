@@ -18,6 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 )
 
 const (
@@ -47,6 +49,8 @@ const (
 type Config struct {
 	DB      *db.DB
 	Certs   *cert.Service
+	Search  *search.Service
+	Tasks   *task.Service
 	Batches *batch.Service
 	Blobs   blob.Store
 	Queue   *job.Queue
@@ -58,6 +62,8 @@ type Config struct {
 type Service struct {
 	db      *db.DB
 	certs   *cert.Service
+	search  *search.Service
+	tasks   *task.Service
 	batches *batch.Service
 	blobs   blob.Store
 	queue   *job.Queue
@@ -73,7 +79,7 @@ type Service struct {
 // New returns a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
+		db: c.DB, certs: c.Certs, search: c.Search, tasks: c.Tasks, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
 		partSize: batch.MaxEntries, lists: make(chan struct{}, 1), reviews: make(chan struct{}, 4),
 	}
 	job.Add(c.Queue, &unpackWorker{service: s})

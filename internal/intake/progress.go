@@ -9,8 +9,9 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 )
 
 // Progress is the progress of a submitted draft. It is counted from batches and certificates on
@@ -175,17 +176,17 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 
 // RetryFailed retries the failed certificates of a draft, and no others. It returns the bulk
 // action.
-func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*cert.Deed, error) {
+func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Deed, error) {
 	parts, err := s.parts(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	var deeds []*cert.Deed
+	var deeds []*task.Deed
 	for _, part := range parts {
 		if part.batchUUID == "" {
 			continue
 		}
-		deed, err := s.certs.Begin(ctx, inst.ID, cert.NewDeed{Kind: cert.RetryMany, Choice: cert.Choice{Filter: cert.Filter{BatchID: part.batchUUID}}, Then: then})
+		deed, err := s.tasks.Begin(ctx, inst.ID, task.NewDeed{Kind: task.RetryMany, Choice: task.Choice{Filter: search.Filter{BatchID: part.batchUUID}}, Then: then})
 		if err != nil {
 			return nil, err
 		}

@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -96,13 +97,13 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 // reasons contains what is needed to explain skipped rows.
 type reasons struct {
 	today    string
-	first    map[cert.Key]int
-	existing map[cert.Key]string
+	first    map[search.Key]int
+	existing map[search.Key]string
 }
 
 // reasons collects the problems of the skipped rows of a review.
 func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
-	r := &reasons{today: cert.Today(s.now()), first: map[cert.Key]int{}}
+	r := &reasons{today: cert.Today(s.now()), first: map[search.Key]int{}}
 	if v.SubmittedAt != nil {
 		r.today = cert.Today(*v.SubmittedAt)
 	}
@@ -111,14 +112,14 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 			r.first[key] = row.Number
 		}
 	}
-	var keys []cert.Key
+	var keys []search.Key
 	for _, row := range v.Of(ShowSkipped) {
 		if len(row.Problems) == 0 {
 			keys = append(keys, row.key(r.today))
 		}
 	}
 	var err error
-	r.existing, err = s.certs.Existing(ctx, v.InstitutionID, keys)
+	r.existing, err = s.search.Existing(ctx, v.InstitutionID, keys)
 	return r, err
 }
 

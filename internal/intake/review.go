@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -180,7 +181,7 @@ func (v *Review) look(today string) {
 	shelf := newShelf(v.Files)
 	named := map[*File]bool{}
 	uses := map[*File]*Shared{}
-	first := map[cert.Key]int{}
+	first := map[search.Key]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
 		var problem string
@@ -239,8 +240,8 @@ func (v *Review) share(uses map[*File]*Shared) {
 }
 
 // key is equal for rows that would become the same certificate.
-func (r *Row) key(today string) cert.Key {
-	k := cert.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
+func (r *Row) key(today string) search.Key {
+	k := search.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
 	if k.IssueDate == "" {
 		k.IssueDate = today
 	}

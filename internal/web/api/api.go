@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -25,6 +26,7 @@ import (
 // API serves /business/.
 type API struct {
 	Certs   *cert.Service
+	Search  *search.Service
 	Batches *batch.Service
 	Tokens  *token.Service
 	Links   *web.Links

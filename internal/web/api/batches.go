@@ -6,6 +6,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -64,7 +65,7 @@ func (c *call) sourceFor(p token.Permission) cert.Source {
 }
 
 func (a *API) batches(w http.ResponseWriter, c *call) error {
-	f, query, err := readFilter(c, nil, cert.Filter{})
+	f, query, err := readFilter(c, nil, search.Filter{})
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	f, query, err := readFilter(c, nil, cert.Filter{})
+	f, query, err := readFilter(c, nil, search.Filter{})
 	if err != nil {
 		return err
 	}

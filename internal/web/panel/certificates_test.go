@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 )
 
 // approved returns an approved certificate of an institution. All callers share it, because no test
@@ -65,7 +66,7 @@ func TestListOfCertificates(t *testing.T) {
 		says(t, "a bad date", o.get("issuer", o.pathOf("certificates?from=2026-13-01")), http.StatusUnprocessableEntity, "must be one that exists")
 		says(t, "a bad status", o.get("issuer", o.pathOf("certificates?status=lost")), http.StatusUnprocessableEntity, "no such status")
 		says(t, "a bad cursor", o.get("issuer", o.pathOf("certificates?cursor=x")), http.StatusUnprocessableEntity, "cursor")
-		list, err := o.panel.Certs.List(t.Context(), o.mine.ID, cert.Filter{Range: listing.Range{PerPage: listPage, Cursor: new(string)}})
+		list, err := o.panel.Search.List(t.Context(), o.mine.ID, search.Filter{Range: listing.Range{PerPage: listPage, Cursor: new(string)}})
 		if err != nil {
 			t.Fatal(err)
 		}

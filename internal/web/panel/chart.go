@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/search"
 )
 
 const (
@@ -37,7 +37,7 @@ type chartRow struct {
 	Created, Approved, Failed, Revoked int
 }
 
-func (r *chartRow) add(d cert.Day) {
+func (r *chartRow) add(d search.Day) {
 	r.Created += d.Created
 	r.Approved += d.Approved
 	r.Failed += d.Failed
@@ -49,7 +49,7 @@ func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked >
 
 // newChart groups days into rows. The last week ends today, so that an incomplete week is never
 // shown as a complete one.
-func newChart(days []cert.Day) *chart {
+func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1
 	if c.Weeks {

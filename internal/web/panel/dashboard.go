@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -41,7 +42,7 @@ type dashboard struct {
 	Chart  *chart
 	// Failures are the reasons of failed certificates. MoreFailures reports whether there are
 	// others.
-	Failures     []cert.FailureCount
+	Failures     []search.FailureCount
 	MoreFailures bool
 	Batches      []*batch.Batch
 	// Many reports whether certificates came from several uploads at once.
@@ -116,19 +117,19 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
 	ctx, id := r.Context(), v.Institution().ID
 	var err error
-	if d.Counts, _, err = p.Certs.ByStatuses(ctx, id, cert.Filter{}); err != nil {
+	if d.Counts, _, err = p.Search.ByStatuses(ctx, id, search.Filter{}); err != nil {
 		return err
 	}
 	for _, n := range d.Counts {
 		d.All += n
 	}
-	made, err := p.Certs.Days(ctx, id, days)
+	made, err := p.Search.Days(ctx, id, days)
 	if err != nil {
 		return err
 	}
 	d.Chart = newChart(made)
 	if d.Counts[cert.Failed] > 0 {
-		if d.Failures, d.MoreFailures, err = p.Certs.Failures(ctx, id); err != nil {
+		if d.Failures, d.MoreFailures, err = p.Search.Failures(ctx, id); err != nil {
 			return err
 		}
 	}

@@ -41,6 +41,8 @@ import (
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
@@ -96,8 +98,10 @@ type Panel struct {
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
-	// Certs, Batches and Intake are the services of the vault.
+	// Certs, Search, Tasks, Batches and Intake are the services of the vault.
 	Certs   *cert.Service
+	Search  *search.Service
+	Tasks   *task.Service
 	Batches *batch.Service
 	Intake  *intake.Service
 	// Links returns public addresses.

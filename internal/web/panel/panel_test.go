@@ -14,8 +14,8 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -86,7 +86,7 @@ func (s *samples) make(name string) (string, error) {
 		s.of("invitation")
 		return o.secret(s.t), nil
 	case "task":
-		deed, err := o.panel.Certs.Begin(ctx, id, cert.NewDeed{Kind: cert.RetryMany})
+		deed, err := o.panel.Tasks.Begin(ctx, id, task.NewDeed{Kind: task.RetryMany})
 		if err != nil {
 			return "", err
 		}

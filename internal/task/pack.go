@@ -1,4 +1,4 @@
-package cert
+package task
 
 import (
 	"archive/zip"
@@ -12,6 +12,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 )
@@ -33,7 +34,7 @@ const (
 // as they are, for they are compressed already.
 type Pack struct {
 	service       *Service
-	list, without []*Certificate
+	list, without []*cert.Certificate
 	table         []byte
 	// Size is how many bytes Write writes.
 	Size int64
@@ -50,8 +51,8 @@ var errManyFiles = fault.New(fault.Invalid, fmt.Sprintf(
 func (s *Service) Pack(ctx context.Context, institutionID int64, c Choice) (*Pack, error) {
 	p := &Pack{service: s}
 	var size int64
-	err := s.Walk(ctx, institutionID, c, func(one *Certificate) error {
-		if one.Status != Approved || one.Verified == nil {
+	err := s.Walk(ctx, institutionID, c, func(one *cert.Certificate) error {
+		if one.Status != cert.Approved || one.Verified == nil {
 			p.without = append(p.without, one)
 			p.Missing++
 		} else {
@@ -115,11 +116,11 @@ func (p *Pack) write(ctx context.Context, w io.Writer, measures bool) error {
 }
 
 // add writes a verified PDF.
-func (p *Pack) add(ctx context.Context, z *zip.Writer, c *Certificate) (err error) {
+func (p *Pack) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
-	content, err := p.service.OpenVerified(ctx, c)
+	content, err := p.service.certs.OpenVerified(ctx, c)
 	if err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func (p *Pack) add(ctx context.Context, z *zip.Writer, c *Certificate) (err erro
 
 // entry writes one file of the archive. Its size and checksum stand before it,
 // which programs want that read an archive as it comes.
-func (p *Pack) entry(z *zip.Writer, name string, c *Certificate, size int64, sum uint32, body io.Reader) error {
+func (p *Pack) entry(z *zip.Writer, name string, c *cert.Certificate, size int64, sum uint32, body io.Reader) error {
 	const utf8Names = 1 << 11 // APPNOTE 6.3.10, 4.4.4, bit 11
 	h := &zip.FileHeader{Name: name, Method: zip.Store, Flags: utf8Names, CRC32: sum, UncompressedSize64: uint64(size), CompressedSize64: uint64(size)}
 	at := p.service.now()
@@ -162,13 +163,13 @@ func (p *Pack) tabulate() error {
 	if err := out.Write("File", "Reference id", "Full name", "Title", "Issue date", "Status", "SHA-256", "Verification page"); err != nil {
 		return err
 	}
-	for _, part := range [][]*Certificate{p.list, p.without} {
+	for _, part := range [][]*cert.Certificate{p.list, p.without} {
 		for _, c := range part {
 			name, digest := "(none: no valid verified PDF)", ""
 			if c.FilesEndedAt != nil {
 				name = "(none: its files have ended)"
 			}
-			if c.Status == Approved && c.Verified != nil {
+			if c.Status == cert.Approved && c.Verified != nil {
 				name, digest = packName(c), hex.EncodeToString(c.Verified.SHA256[:])
 			}
 			if err := out.Write(name, c.ReferenceID, c.FullName, c.Title, c.IssueDate, string(c.Status), digest, p.service.verifyURL(c.ReferenceID)); err != nil {
@@ -186,7 +187,7 @@ func (p *Pack) tabulate() error {
 // packName names a certificate's file: whose it is and what for, and the reference
 // id, by which no two have the same. It is one that every file system takes:
 // without separators, control characters and what Windows forbids.
-func packName(c *Certificate) string {
+func packName(c *cert.Certificate) string {
 	clean := func(r rune) rune {
 		switch {
 		case strings.ContainsRune(`<>:"/\|?*`, r):

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"encoding/json"
@@ -10,6 +10,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
@@ -33,7 +34,7 @@ func trickyNames(t *testing.T) (names []string) {
 		t.Fatal(err)
 	}
 	for _, l := range list {
-		if name := strings.TrimSpace(l.Name); name != "" && account.CleanText(name) && utf8.RuneCountInString(name) <= maxText {
+		if name := strings.TrimSpace(l.Name); name != "" && account.CleanText(name) && utf8.RuneCountInString(name) <= 255 {
 			names = append(names, name)
 		}
 	}
@@ -70,7 +71,7 @@ func TestSearchForTrickyNames(t *testing.T) {
 			}
 		}
 		for search := range sought {
-			if len(search) > maxFilter || foldText(search) == "" {
+			if len(search) > maxFilter || cert.FoldText(search) == "" {
 				continue
 			}
 			f := Filter{Search: search, Range: listing.Range{PerPage: 100, Page: 1}}

@@ -1,15 +1,11 @@
-package cert
+package search
 
 import (
 	"context"
-	"slices"
 	"strings"
 	"unicode"
 
-	"golang.org/x/text/cases"
-	"golang.org/x/text/unicode/norm"
-
-	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 )
 
 const (
@@ -23,24 +19,6 @@ const (
 	// blockIDs is how many ids one block of certificates_block_idx spans.
 	blockIDs = 1024
 )
-
-// SearchText is what a search looks in: name, title, e-mail and reference id,
-// folded in Go since SQLite folds ASCII alone. Each stands on a line of its
-// own, which no search crosses, the name on the first, and after a space, as
-// every word does.
-func SearchText(c *Certificate, email account.Email) string {
-	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
-	for i, p := range parts {
-		parts[i] = " " + strings.Join(strings.FieldsFunc(foldText(p), unicode.IsSpace), " ")
-	}
-	return strings.Join(slices.Compact(parts), "\n") + "\n"
-}
-
-// foldText gives text in the form in which it is compared: composed, without
-// case, white space collapsed.
-func foldText(s string) string {
-	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
-}
 
 func letters(s string) (n int) {
 	for _, r := range s {
@@ -71,7 +49,7 @@ func pattern(search string) string {
 
 // Pattern gives what a search for a text compares search_text with, by LIKE with
 // the backslash as ESCAPE: in lists so short that they need no index.
-func Pattern(text string) string { return pattern(foldText(text)) }
+func Pattern(text string) string { return pattern(cert.FoldText(text)) }
 
 // foundPostgres writes FROM and WHERE of what is selected by the trigrams that
 // PostgreSQL takes out of the pattern itself.

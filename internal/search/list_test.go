@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -72,22 +73,22 @@ func TestListByStatus(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		for _, s := range Statuses {
+		for _, s := range cert.Statuses {
 			for n := range 2 {
 				v.force(v.upload(titled(fmt.Sprint(s, n))), s)
 			}
 		}
-		for _, s := range Statuses {
-			l := v.list(Filter{Statuses: []Status{s}})
+		for _, s := range cert.Statuses {
+			l := v.list(Filter{Statuses: []cert.Status{s}})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1), fmt.Sprint(s, 0)}) || *l.Total != 2 {
 				t.Errorf("%s: %q of %d", s, got, *l.Total)
 			}
-			l = v.list(Filter{Statuses: []Status{s}, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
+			l = v.list(Filter{Statuses: []cert.Status{s}, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
 			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1)}) || *l.Total != 1 {
 				t.Errorf("%s, searched: %q of %d", s, got, *l.Total)
 			}
 		}
-		if n, err := v.Waiting(t.Context()); err != nil || n != 2 {
+		if n, err := v.certs.Waiting(t.Context()); err != nil || n != 2 {
 			t.Errorf("%d waiting, %v", n, err)
 		}
 	})
@@ -112,7 +113,7 @@ func TestListSearch(t *testing.T) {
 		v := newVault(t, d)
 		references := map[string]string{}
 		for _, p := range population {
-			references[p.title] = v.upload(func(u *Upload) { u.Title, u.FullName, u.Email = p.title, p.name, p.email }).ReferenceID
+			references[p.title] = v.upload(func(u *cert.Upload) { u.Title, u.FullName, u.Email = p.title, p.name, p.email }).ReferenceID
 		}
 		physics := references["BSc Physics"]
 		for _, tc := range []struct {
@@ -195,7 +196,7 @@ func TestListByEmail(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		for _, p := range population {
-			v.upload(func(u *Upload) { u.Title, u.FullName, u.Email = p.title, p.name, p.email })
+			v.upload(func(u *cert.Upload) { u.Title, u.FullName, u.Email = p.title, p.name, p.email })
 		}
 		for email, want := range map[string]string{
 			"ada.obi@example.org": "BSc Physics", "Jose@EXAMPLE.org": "Diplôme d’État", " wang@xn--r8jz45g.jp ": "毕业证书", "WANG@例え.JP": "毕业证书",
@@ -222,9 +223,9 @@ func TestListTakesAnyFilter(t *testing.T) {
 		}{
 			{"NUL", "a\x00b", true},
 			{"not UTF-8", "\xff\xfe", true},
-			{"longer than a pattern can be", repeat("x", 60_000), true},
-			{"long and escaped", repeat("%", 4096), false},
-			{"long and longer when folded", repeat("ΐ", 2048), false},
+			{"longer than a pattern can be", strings.Repeat("x", 60_000), true},
+			{"long and escaped", strings.Repeat("%", 4096), false},
+			{"long and longer when folded", strings.Repeat("ΐ", 2048), false},
 			{"SQL", `'; DROP TABLE certificates; --`, false},
 		} {
 			for _, f := range []Filter{{Search: tc.text}, {Email: tc.text}} {
@@ -233,6 +234,26 @@ func TestListTakesAnyFilter(t *testing.T) {
 				if tc.refused && !fault.Is(err, fault.Invalid) || !tc.refused && (err != nil || len(l.Items) != 0) {
 					t.Errorf("%s: %+v, %.200v", tc.name, l, err)
 				}
+			}
+		}
+	})
+}
+
+// No list has another institution's certificates, nor tells that they are there.
+func TestListsOfTenantsAreApart(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		other := v.institution("OTH")
+		c := v.upload(nil)
+		v.force(c, cert.Failed)
+		for _, f := range []Filter{
+			{}, {Statuses: []cert.Status{cert.Failed}}, {Email: "ada@example.org"}, {Search: "Physics"}, {Search: c.ReferenceID}, {Search: "%"}, {Search: "a"},
+		} {
+			f.Page, f.PerPage = 1, 100
+			l, err := v.List(t.Context(), other.ID, f)
+			if err != nil || len(l.Items) != 0 || l.Total == nil || *l.Total != 0 {
+				t.Errorf("%+v: another institution's list has %+v, %v", f, l, err)
 			}
 		}
 	})

@@ -1,33 +1,29 @@
-package cert
+package task
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"time"
 
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// walkPage is how many records are read at a time where all are wanted.
-const walkPage = 1000
-
 // Walk gives all certificates of a choice to f, in the order of the filter, without
 // holding more than a few of them. It ends at the first error.
-func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f func(*Certificate) error) error {
+func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f func(*cert.Certificate) error) error {
 	var bad fault.Fields
 	selected := checkSelected(&bad, c.Selected)
 	if err := bad.Err(); err != nil {
 		return err
 	}
 	for _, id := range selected {
-		one, err := s.ByUUID(ctx, institutionID, id)
-		if errors.Is(err, errNotFound) {
+		one, err := s.certs.ByUUID(ctx, institutionID, id)
+		if fault.Is(err, fault.NotFound) {
 			continue
 		}
 		if err == nil {
@@ -40,43 +36,7 @@ func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f fun
 	if len(selected) > 0 {
 		return nil
 	}
-	next := ""
-	for {
-		filter := c.Filter
-		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}
-		l, err := s.walkFrom(ctx, institutionID, filter)
-		if err != nil {
-			return err
-		}
-		for _, one := range l.Items {
-			if err := f(one); err != nil {
-				return err
-			}
-		}
-		if next = l.Next; next == "" {
-			return nil
-		}
-	}
-}
-
-// walkFrom is List with more records at a time than anybody may ask for.
-func (s *Service) walkFrom(ctx context.Context, institutionID int64, f Filter) (*List, error) {
-	v, err := f.read(institutionID)
-	if err != nil {
-		return nil, err
-	}
-	v.limit = walkPage
-	if f.Begun() {
-		v.after = &place{}
-		if err := s.cursors.Open(v, *f.Cursor, v.after); err != nil {
-			return nil, err
-		}
-	}
-	l, err := s.list(ctx, v, true)
-	if err != nil {
-		return nil, fmt.Errorf("listing certificates: %w", err)
-	}
-	return l, nil
+	return s.search.Walk(ctx, institutionID, c.Filter, f)
 }
 
 // recordExport notes that certificates of a choice left the vault.
@@ -105,13 +65,13 @@ func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Choice, o
 	if err := w.Write(exportHeader...); err != nil {
 		return err
 	}
-	if err := s.Walk(ctx, institutionID, c, func(one *Certificate) error { return w.Write(s.exported(one)...) }); err != nil {
+	if err := s.Walk(ctx, institutionID, c, func(one *cert.Certificate) error { return w.Write(s.exported(one)...) }); err != nil {
 		return err
 	}
 	return w.Flush()
 }
 
-func (s *Service) exported(c *Certificate) []string {
+func (s *Service) exported(c *cert.Certificate) []string {
 	failure, verified := "", ""
 	if c.Failure != nil {
 		failure = c.Failure.Message

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"context"
@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -61,19 +62,23 @@ const maxAlike = 5
 // Alike gives certificates that an upload may double without breaking a rule: of
 // the same file, or of the same name and title. It also gives the one that it
 // breaks the duplicate rule with, nil for none.
-func (s *Service) Alike(ctx context.Context, institutionID int64, t Text, digest [32]byte) (same *Certificate, alike []*Certificate, err error) {
+func (s *Service) Alike(ctx context.Context, institutionID int64, t cert.Text, digest [32]byte) (same *cert.Certificate, alike []*cert.Certificate, err error) {
 	if e, err := account.ParseEmail(t.Email); err == nil {
 		k := Key{EmailFolded: e.Folded, Title: strings.TrimSpace(t.Title), IssueDate: strings.TrimSpace(t.IssueDate)}
 		if k.IssueDate == "" {
-			k.IssueDate = Today(s.now())
+			k.IssueDate = cert.Today(s.now())
 		}
 		found, err := s.Existing(ctx, institutionID, []Key{k})
 		if err != nil {
 			return nil, nil, err
 		}
 		if id, ok := found[k]; ok {
-			if same, err = s.ByUUID(ctx, institutionID, id); err != nil {
-				return nil, nil, err
+			list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid = $2`, institutionID, id)
+			if err != nil {
+				return nil, nil, fmt.Errorf("looking for a duplicate: %w", err)
+			}
+			if len(list) > 0 {
+				same = list[0]
 			}
 		}
 	}
@@ -83,15 +88,15 @@ func (s *Service) Alike(ctx context.Context, institutionID int64, t Text, digest
 	}{
 		{`sha256 = $2 AND status IN ('approved', 'revoked')`, []any{digest[:]}},
 		{`source = 'vault' AND status IN ('processing', 'approved', 'failed', 'revoked') AND name_folded = $2 AND title = $3`,
-			[]any{foldText(t.FullName), strings.TrimSpace(t.Title)}},
+			[]any{cert.FoldText(t.FullName), strings.TrimSpace(t.Title)}},
 	} {
-		list, err := s.some(ctx, `SELECT `+columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxAlike),
+		list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxAlike),
 			append([]any{institutionID}, query.args...)...)
 		if err != nil {
 			return nil, nil, fmt.Errorf("looking for certificates that are alike: %w", err)
 		}
 		for _, c := range list {
-			if (same == nil || c.ID != same.ID) && !slices.ContainsFunc(alike, func(o *Certificate) bool { return o.ID == c.ID }) {
+			if (same == nil || c.ID != same.ID) && !slices.ContainsFunc(alike, func(o *cert.Certificate) bool { return o.ID == c.ID }) {
 				alike = append(alike, c)
 			}
 		}
@@ -100,10 +105,10 @@ func (s *Service) Alike(ctx context.Context, institutionID int64, t Text, digest
 }
 
 // some gives the certificates that a query selects.
-func (s *Service) some(ctx context.Context, query string, args ...any) ([]*Certificate, error) {
+func (s *Service) some(ctx context.Context, query string, args ...any) ([]*cert.Certificate, error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
-	return db.Collect(rows, func(rows *sql.Rows) (*Certificate, error) { return scan(rows) })
+	return db.Collect(rows, func(rows *sql.Rows) (*cert.Certificate, error) { return cert.Scan(rows) })
 }

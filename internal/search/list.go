@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"context"
@@ -11,6 +11,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
@@ -55,8 +56,8 @@ var Sorts = []Sort{ByName, ByEmail, ByStatus, ByIssueDate, ByGenerated, ByCreate
 // Filter says which certificates to list, in which order, and which part of
 // them. What is left empty does not narrow the list.
 type Filter struct {
-	Sources  []Source
-	Statuses []Status
+	Sources  []cert.Source
+	Statuses []cert.Status
 	Email    string
 	Search   string
 	BatchID  string
@@ -73,7 +74,7 @@ type Filter struct {
 	Sort      Sort
 	Ascending bool
 	// StatusOrder is the order of ByStatus, that of Statuses when it is empty.
-	StatusOrder []Status
+	StatusOrder []cert.Status
 
 	listing.Range
 }
@@ -85,7 +86,7 @@ var codeRule = regexp.MustCompile(`^[a-z0-9_]{0,64}$`)
 type List struct {
 	listing.Part
 
-	Items []*Certificate
+	Items []*cert.Certificate
 }
 
 // List gives the certificates of an institution that a filter selects, newest
@@ -165,6 +166,12 @@ func (s *Service) list(ctx context.Context, v *view, walking bool) (*List, error
 	return l, nil
 }
 
+// Check says what is wrong with a filter.
+func (f *Filter) Check() error {
+	_, err := f.read(0)
+	return err
+}
+
 // read checks a filter and gives it the form in which it is asked for.
 func (f *Filter) read(institutionID int64) (*view, error) {
 	var bad fault.Fields
@@ -172,17 +179,17 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 		InstitutionID: institutionID, Sources: f.Sources, Statuses: f.Statuses, CustomerID: f.CustomerID,
 		IssuedFrom: f.IssuedFrom, IssuedTo: f.IssuedTo, Sort: f.Sort, Ascending: f.Ascending, StatusOrder: f.StatusOrder, limit: f.PerPage,
 	}
-	f.Check(&bad)
+	f.Range.Check(&bad)
 	v.offset = f.Offset()
 	if !account.CleanText(f.Search) || !account.CleanText(f.Email) || len(f.Search)+len(f.Email) > maxFilter {
 		bad.Add("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
 		return nil, bad.Err()
 	}
-	v.Search = foldText(f.Search)
+	v.Search = cert.FoldText(f.Search)
 	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
 		bad.Add("failure", "The failure must be named by its code, such as no_room.")
 	}
-	if v.Email = foldText(f.Email); v.Email != "" {
+	if v.Email = cert.FoldText(f.Email); v.Email != "" {
 		if e, err := account.ParseEmail(f.Email); err == nil {
 			v.Email = e.Folded
 		}
@@ -212,7 +219,7 @@ func (f *Filter) read(institutionID int64) (*view, error) {
 	if v.Sort != ByStatus {
 		v.StatusOrder = nil
 	} else if len(v.StatusOrder) == 0 {
-		v.StatusOrder = Statuses
+		v.StatusOrder = cert.Statuses
 	}
 	return v, bad.Err()
 }
@@ -222,17 +229,9 @@ func day(bad *fault.Fields, field, text string) time.Time {
 	if text == "" {
 		return time.Time{}
 	}
-	at, err := time.Parse(dateLayout, text)
+	at, err := time.Parse(time.DateOnly, text)
 	if err != nil {
 		bad.Add(field, "The date must be one that exists, as YYYY-MM-DD.")
 	}
 	return at
-}
-
-// Waiting counts the certificates of all institutions that are in processing.
-func (s *Service) Waiting(ctx context.Context) (n int, err error) {
-	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting certificates in processing: %w", err)
-	}
-	return n, nil
 }

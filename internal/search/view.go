@@ -1,30 +1,32 @@
-package cert
+package search
 
 import (
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/certvault/certvault/internal/cert"
 )
 
 // view is a filter in the form in which it is asked for. Its exported fields
 // say which list it is, and a cursor holds for that list alone.
 type view struct {
-	InstitutionID   int64    `json:"institution"`
-	Sources         []Source `json:"sources"`
-	Statuses        []Status `json:"statuses"`
-	Email           string   `json:"email"`
-	Search          string   `json:"search"`
-	BatchID         string   `json:"batch"`
-	FailureCode     string   `json:"failure,omitempty"`
-	CustomerID      int64    `json:"customer"`
-	IssuedFrom      string   `json:"issued_from"`
-	IssuedTo        string   `json:"issued_to"`
-	GeneratedFrom   int64    `json:"generated_from"` // microseconds, 0 is no bound
-	GeneratedBefore int64    `json:"generated_before"`
-	Sort            Sort     `json:"sort"`
-	Ascending       bool     `json:"ascending"`
-	StatusOrder     []Status `json:"status_order"`
+	InstitutionID   int64         `json:"institution"`
+	Sources         []cert.Source `json:"sources"`
+	Statuses        []cert.Status `json:"statuses"`
+	Email           string        `json:"email"`
+	Search          string        `json:"search"`
+	BatchID         string        `json:"batch"`
+	FailureCode     string        `json:"failure,omitempty"`
+	CustomerID      int64         `json:"customer"`
+	IssuedFrom      string        `json:"issued_from"`
+	IssuedTo        string        `json:"issued_to"`
+	GeneratedFrom   int64         `json:"generated_from"` // microseconds, 0 is no bound
+	GeneratedBefore int64         `json:"generated_before"`
+	Sort            Sort          `json:"sort"`
+	Ascending       bool          `json:"ascending"`
+	StatusOrder     []cert.Status `json:"status_order"`
 
 	limit, offset int
 	after         *place
@@ -56,7 +58,7 @@ type place struct {
 }
 
 // sources are what a certificate can come from.
-var sources = []Source{Vault}
+var sources = []cert.Source{cert.Vault}
 
 // sortColumns are the columns that give a record its place. The status has
 // none: its order is the filter's.
@@ -64,7 +66,7 @@ var sortColumns = map[Sort]string{
 	ByCreated: "created_at", ByUpdated: "updated_at", ByGenerated: "generated_at", ByIssueDate: "issue_date", ByName: "name_folded", ByEmail: "email_folded",
 }
 
-func (v *view) ofSources() []Source {
+func (v *view) ofSources() []cert.Source {
 	if len(v.Sources) == 0 {
 		return sources
 	}
@@ -72,15 +74,15 @@ func (v *view) ofSources() []Source {
 }
 
 // ofStatuses are the statuses listed, in the order in which ByStatus has them.
-func (v *view) ofStatuses() []Status {
+func (v *view) ofStatuses() []cert.Status {
 	order := v.StatusOrder
 	if len(order) == 0 {
-		order = Statuses
+		order = cert.Statuses
 	}
 	if len(v.Statuses) == 0 {
 		return order
 	}
-	listed := slices.DeleteFunc(slices.Clone(order), func(s Status) bool { return !slices.Contains(v.Statuses, s) })
+	listed := slices.DeleteFunc(slices.Clone(order), func(s cert.Status) bool { return !slices.Contains(v.Statuses, s) })
 	for _, s := range v.Statuses {
 		if !slices.Contains(listed, s) {
 			listed = append(listed, s)
@@ -104,7 +106,7 @@ func (v *view) narrowed() bool {
 // failed says that the list is of what is failed for a reason, and that no
 // status but that is asked for.
 func (v *view) failed() bool {
-	return v.FailureCode != "" && (len(v.Statuses) == 0 || slices.Equal(v.Statuses, []Status{Failed}))
+	return v.FailureCode != "" && (len(v.Statuses) == 0 || slices.Equal(v.Statuses, []cert.Status{cert.Failed}))
 }
 
 // statement is SQL with its arguments, which may be written in any order.

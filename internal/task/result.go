@@ -1,4 +1,4 @@
-package cert
+package task
 
 import (
 	"context"
@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
@@ -38,10 +39,10 @@ type DeedResult struct {
 	Outcome DeedOutcome
 	// Was is the status for which it was passed over, "" where there was no such
 	// certificate.
-	Was Status
+	Was cert.Status
 	At  time.Time
 	// Certificate is as it is now, nil where the institution has none.
-	Certificate *Certificate
+	Certificate *cert.Certificate
 }
 
 // Why says why a certificate was not changed, "" for one that was.
@@ -53,13 +54,13 @@ func (r *DeedResult) Why(kind DeedKind) string {
 		return "A fault of the vault kept it from being changed. Try it again; the log of the server says more."
 	case slices.Contains(deedStatuses[kind], r.Was):
 		return "Somebody else changed it at the same moment."
-	case r.Was == Revoked && kind == RevokeMany:
+	case r.Was == cert.Revoked && kind == RevokeMany:
 		return "It was revoked already."
-	case r.Was == Revoked:
+	case r.Was == cert.Revoked:
 		return "It is revoked, and only what is failed can be retried."
-	case r.Was == Approved:
+	case r.Was == cert.Approved:
 		return "It is approved, and only what is failed can be retried."
-	case r.Was == Processing:
+	case r.Was == cert.Processing:
 		return "It was being processed already."
 	default:
 		return "There is no such certificate."
@@ -132,19 +133,17 @@ func (s *Service) nowOf(ctx context.Context, d *Deed, list []*DeedResult) (err e
 		return nil
 	}
 	byUUID := make(map[string]*DeedResult, len(list))
-	q := &statement{}
-	institution := q.arg(d.institutionID)
-	marks := make([]string, len(list))
-	for i, r := range list {
-		byUUID[r.UUID], marks[i] = r, q.arg(r.UUID)
+	args := []any{d.institutionID}
+	for _, r := range list {
+		byUUID[r.UUID], args = r, append(args, r.UUID)
 	}
-	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificates WHERE institution_id = `+institution+` AND uuid IN (`+strings.Join(marks, ", ")+`)`, q.args...)
+	rows, err := s.db.QueryContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(list))+`)`, args...)
 	if err != nil {
 		return fmt.Errorf("reading the certificates of a deed: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		c, err := scan(rows)
+		c, err := cert.Scan(rows)
 		if err != nil {
 			return fmt.Errorf("reading the certificates of a deed: %w", err)
 		}
@@ -168,7 +167,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Deed, out io.Writer) erro
 			return err
 		}
 		for _, r := range list {
-			var c Certificate
+			var c cert.Certificate
 			if r.Certificate != nil {
 				c = *r.Certificate
 			}
@@ -189,15 +188,14 @@ func (s *Service) keepResultsTx(ctx context.Context, tx *db.Tx, d *Deed, list []
 	if len(list) == 0 {
 		return nil
 	}
-	q := &statement{}
-	at := q.arg(db.Micros(s.now()))
-	id := q.arg(d.id)
+	const perRow = 4
+	args := []any{d.id, db.Micros(s.now())}
 	rows := make([]string, len(list))
 	for i, r := range list {
-		number := int64(d.Done+d.PassedOver+d.Failed) + int64(i) + 1
-		rows[i] = "(" + strings.Join([]string{id, q.arg(number), q.arg(r.UUID), q.arg(string(r.Outcome)), q.arg(string(r.Was)), at}, ", ") + ")"
+		rows[i] = "($1, " + db.Places(len(args)+1, perRow) + ", $2)"
+		args = append(args, int64(d.Came()+i+1), r.UUID, string(r.Outcome), string(r.Was))
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_deed_results (deed_id, number, uuid, result, why, at) VALUES `+strings.Join(rows, ", "), q.args...)
+	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_deed_results (deed_id, number, uuid, result, why, at) VALUES `+strings.Join(rows, ", "), args...)
 	return err
 }
 

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import "github.com/certvault/certvault/internal/db"
 

@@ -1,4 +1,4 @@
-package cert
+package task
 
 import (
 	"archive/zip"
@@ -13,8 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 )
 
 // An archive opens in programs that are not ours, its files are those that were
@@ -23,11 +25,11 @@ func TestPack(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	other := v.institution("OTH")
-	foreign := v.approved(v.upload(func(u *Upload) { *u = v.input(other) }))
+	foreign := v.approved(v.upload(func(u *cert.Upload) { u.Institution = other }))
 	var ids []string
-	of := map[string]*Certificate{}
+	of := map[string]*cert.Certificate{}
 	for i, name := range []string{"Ada Obi", "Ada Obi", `../../etc/passwd`, "C:\\con|\x7fx?*", "محمد\u202eالأحمد", "王小明", strings.Repeat("é", 200), "..."} {
-		c := v.approved(v.upload(func(u *Upload) {
+		c := v.approved(v.upload(func(u *cert.Upload) {
 			u.FullName, u.Title = name, fmt.Sprintf("Degree %d / first?", i/2)+strings.Repeat(" ", i)+fmt.Sprint(i)
 		}))
 		ids, of[packName(c)] = append(ids, c.UUID), c
@@ -100,9 +102,9 @@ func TestPack(t *testing.T) {
 // whole.
 func TestPackOfDamagedFilesIsBroken(t *testing.T) {
 	t.Parallel()
-	for name, harm := range map[string]func(v *vault, c *Certificate) error{
-		"gone": func(v *vault, c *Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
-		"changed": func(v *vault, c *Certificate) error {
+	for name, harm := range map[string]func(v *vault, c *cert.Certificate) error{
+		"gone": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
+		"changed": func(v *vault, c *cert.Certificate) error {
 			file := filepath.Join(v.root, "blobs", filepath.FromSlash(c.Verified.TailKey))
 			content, err := os.ReadFile(file)
 			if err != nil {
@@ -147,11 +149,46 @@ func TestPackIsBounded(t *testing.T) {
 		t.Errorf("too large: %v", err)
 	}
 	v.upload(titled("waiting"))
-	if _, err := v.Pack(t.Context(), v.inst.ID, Choice{Filter: Filter{Statuses: []Status{Processing}}}); !fault.Is(err, fault.Invalid) {
+	if _, err := v.Pack(t.Context(), v.inst.ID, Choice{Filter: search.Filter{Statuses: []cert.Status{cert.Processing}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("nothing in it: %v", err)
 	}
-	v.insert(crowd(MaxPack+1, v.institution("BIG").ID)) // ids start anew, so it is the last
-	if _, err := v.Pack(t.Context(), 2, Choice{}); !fault.Is(err, fault.Invalid) {
+	big := v.institution("BIG")
+	v.exec(`INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
+			search_text, source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256, sha256_state, original_key,
+			created_at, updated_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= $1)
+		SELECT 'uuid ' || i, $2, 'BIG-' || i, 'BIG' || i, 'BSc ' || i, 'Ada Obi', 'ada@example.org', 'ada@example.org', '2026-06-30', ' ada obi', 'vault', 'single_upload',
+			'single_upload', 'processing', 'token', 'Registry', 'a.pdf', 'application/pdf', 1, sha256, sha256_state, 'a key', 0, 0
+		FROM n CROSS JOIN certificates WHERE uuid = $3`, int64(MaxPack), big.ID, c.UUID)
+	if _, err := v.Pack(t.Context(), big.ID, Choice{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("too many: %v", err)
+	}
+}
+
+// The table of an archive says of which certificates the files have ended.
+func TestPackWithoutEndedFiles(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	gone, stays := v.approved(v.upload(nil)), v.approved(v.upload(titled("stays")))
+	v.exec(`UPDATE certificates SET status = 'revoked', revoked_at = updated_at, files_ended_at = updated_at, original_key = '', tail_key = '' WHERE uuid = $1`, gone.UUID)
+	p, err := v.Pack(t.Context(), v.inst.ID, Choice{Selected: []string{gone.UUID, stays.UUID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := p.Write(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil || len(z.File) != 2 {
+		t.Fatal(z, err)
+	}
+	f, err := z.File[0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := io.ReadAll(f)
+	if err != nil || !strings.Contains(string(table), "(none: its files have ended)") {
+		t.Errorf("the table says %s, %v", table, err)
 	}
 }

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"cmp"
@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
@@ -22,7 +23,7 @@ import (
 type record struct {
 	id, institution, created, updated, approved, customer int64
 	title, name, email, reference, issued, batch, failure string
-	status                                                Status
+	status                                                cert.Status
 }
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
@@ -43,7 +44,7 @@ func (v *vault) insert(records []*record) {
 			if err != nil {
 				return err
 			}
-			c := &Certificate{FullName: r.name, Title: r.title, Email: r.email, ReferenceID: r.reference}
+			c := &cert.Certificate{FullName: r.name, Title: r.title, Email: r.email, ReferenceID: r.reference}
 			var batch, customer, approved, failure any
 			if r.batch != "" {
 				batch = r.batch
@@ -64,7 +65,7 @@ func (v *vault) insert(records []*record) {
 				VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, 'vault', 'single_upload', 'single_upload', $12, $13, $14, 'token', 'Registry', 'a.pdf',
 					'application/pdf', 1, $15, $15, $2, $16, $17, $18, $19)`,
 				r.id, uuid.NewString(), r.institution, r.reference, r.reference, r.title, r.name, r.email, email.Folded, r.issued,
-				SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure); err != nil {
+				cert.SearchText(c, email), string(r.status), batch, customer, []byte{1}, r.created, r.updated, approved, failure); err != nil {
 				return err
 			}
 		}
@@ -90,14 +91,14 @@ func crowd(n int, institutions ...int64) []*record {
 			id: int64(1000 + i*blockIDs/4), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
 			title: fmt.Sprintf("Diploma %d", i), name: people[r.IntN(len(people))], email: fmt.Sprintf("person%d@Example.org", r.IntN(5)),
 			reference: fmt.Sprintf("NWU-%016d", i), issued: created.AddDate(0, 0, -r.IntN(9)).Format(time.DateOnly), batch: batches[r.IntN(4)],
-			customer: int64(r.IntN(4)), status: Statuses[r.IntN(len(Statuses))],
+			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))],
 		}
 		one.updated = one.created
 		// One that was revoked as a failed one keeps its code.
-		if one.status == Failed || one.status == Revoked && one.customer == 3 {
+		if one.status == cert.Failed || one.status == cert.Revoked && one.customer == 3 {
 			one.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
 		}
-		if one.status == Approved || one.status == Revoked {
+		if one.status == cert.Approved || one.status == cert.Revoked {
 			one.approved = db.Micros(created.Add(time.Duration(r.IntN(60)) * time.Hour))
 			one.updated = one.approved
 		}
@@ -108,8 +109,8 @@ func crowd(n int, institutions ...int64) []*record {
 
 // matches is the contract's word on what a search finds.
 func (r *record) matches(search string) bool {
-	q := foldText(search)
-	fields := []string{foldText(r.name), foldText(r.title), foldText(r.email), foldText(r.reference)}
+	q := cert.FoldText(search)
+	fields := []string{cert.FoldText(r.name), cert.FoldText(r.title), cert.FoldText(r.email), cert.FoldText(r.reference)}
 	if letters(q) >= 3 {
 		return slices.ContainsFunc(fields, func(f string) bool { return strings.Contains(f, q) })
 	}
@@ -127,7 +128,7 @@ func (r *record) selected(f *Filter) bool {
 		return (from == "" || at != 0 && date >= from) && (to == "" || at != 0 && date <= to)
 	}
 	return (len(f.Statuses) == 0 || slices.Contains(f.Statuses, r.status)) && (f.Email == "" || strings.EqualFold(f.Email, r.email)) &&
-		(f.Search == "" || r.matches(f.Search)) && (f.BatchID == "" || f.BatchID == r.batch) && (f.FailureCode == "" || r.status == Failed && f.FailureCode == r.failure) && (f.CustomerID == 0 || f.CustomerID == r.customer) &&
+		(f.Search == "" || r.matches(f.Search)) && (f.BatchID == "" || f.BatchID == r.batch) && (f.FailureCode == "" || r.status == cert.Failed && f.FailureCode == r.failure) && (f.CustomerID == 0 || f.CustomerID == r.customer) &&
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
 
@@ -141,15 +142,15 @@ func model(all []*record, institution int64, f *Filter) []int64 {
 	}
 	order := f.StatusOrder
 	if len(order) == 0 {
-		order = Statuses
+		order = cert.Statuses
 	}
 	slices.SortFunc(list, func(a, b *record) int {
 		var c int
 		switch f.Sort {
 		case ByName:
-			c = strings.Compare(foldText(a.name), foldText(b.name))
+			c = strings.Compare(cert.FoldText(a.name), cert.FoldText(b.name))
 		case ByEmail:
-			c = strings.Compare(foldText(a.email), foldText(b.email))
+			c = strings.Compare(cert.FoldText(a.email), cert.FoldText(b.email))
 		case ByIssueDate:
 			c = strings.Compare(a.issued, b.issued)
 		case ByGenerated:
@@ -243,20 +244,20 @@ func TestListAgainstModel(t *testing.T) {
 		v.insert(all)
 		batch := all[slices.IndexFunc(all, func(r *record) bool { return r.batch != "" })].batch
 		filters := map[string]Filter{
-			"nothing": {}, "a status": {Statuses: []Status{Approved}}, "two statuses": {Statuses: []Status{Revoked, Processing}}, "a status nobody has": {Statuses: []Status{"pending"}},
-			"an e-mail": {Email: "PERSON1@example.ORG"}, "an e-mail and a status": {Email: "person2@example.org", Statuses: []Status{Approved}},
+			"nothing": {}, "a status": {Statuses: []cert.Status{cert.Approved}}, "two statuses": {Statuses: []cert.Status{cert.Revoked, cert.Processing}}, "a status nobody has": {Statuses: []cert.Status{"pending"}},
+			"an e-mail": {Email: "PERSON1@example.ORG"}, "an e-mail and a status": {Email: "person2@example.org", Statuses: []cert.Status{cert.Approved}},
 			"a search for all": {Search: "diploma"}, "for some": {Search: "ADA O"}, "in Arabic": {Search: "الأحمد"}, "in Chinese": {Search: "王小明"}, "short": {Search: "a"},
 			"short in Chinese": {Search: "王"}, "for one": {Search: "NWU-0000000000000033"}, "for none": {Search: "nobody at all"}, "for signs": {Search: "100%"},
-			"a search and a status": {Search: "person", Statuses: []Status{Failed}}, "a batch": {BatchID: batch}, "a batch and a status": {BatchID: batch, Statuses: []Status{Approved}},
-			"a failure": {FailureCode: "no_room"}, "a failure and its status": {FailureCode: "no_room", Statuses: []Status{Failed}},
-			"a failure and another status": {FailureCode: "no_room", Statuses: []Status{Revoked}}, "a failure and two statuses": {FailureCode: "no_room", Statuses: []Status{Failed, Approved}},
+			"a search and a status": {Search: "person", Statuses: []cert.Status{cert.Failed}}, "a batch": {BatchID: batch}, "a batch and a status": {BatchID: batch, Statuses: []cert.Status{cert.Approved}},
+			"a failure": {FailureCode: "no_room"}, "a failure and its status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed}},
+			"a failure and another status": {FailureCode: "no_room", Statuses: []cert.Status{cert.Revoked}}, "a failure and two statuses": {FailureCode: "no_room", Statuses: []cert.Status{cert.Failed, cert.Approved}},
 			"a failure and a search": {FailureCode: "no_room", Search: "ada"}, "a failure and a customer": {FailureCode: "no_room", CustomerID: 1},
 			"a customer": {CustomerID: 2}, "a customer and a search": {CustomerID: 1, Search: "ada"},
 			"issued from": {IssuedFrom: "2024-03-02"}, "issued to": {IssuedTo: "2024-03-03"}, "issued on": {IssuedFrom: "2024-02-29", IssuedTo: "2024-02-29"},
-			"issued in a status": {IssuedFrom: "2024-02-28", Statuses: []Status{Revoked}}, "issued the wrong way round": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
+			"issued in a status": {IssuedFrom: "2024-02-28", Statuses: []cert.Status{cert.Revoked}}, "issued the wrong way round": {IssuedFrom: "2024-03-02", IssuedTo: "2024-03-01"},
 			"generated from": {GeneratedFrom: "2024-03-02"}, "generated to": {GeneratedTo: "2024-03-07"}, "generated on": {GeneratedFrom: "2024-03-01", GeneratedTo: "2024-03-01"},
 			"both ranges": {IssuedFrom: "2024-02-26", GeneratedTo: "2024-03-06"}, "everything": {
-				Search: "diploma", Statuses: []Status{Approved, Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",
+				Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Revoked}, IssuedFrom: "2024-02-20", IssuedTo: "2024-12-31", GeneratedFrom: "2024-01-01", GeneratedTo: "2024-12-31",
 			},
 		}
 		asked := 0
@@ -303,8 +304,8 @@ func TestListByStatusInAnotherOrder(t *testing.T) {
 		v := newVault(t, d)
 		all := crowd(40, v.inst.ID)
 		v.insert(all)
-		for _, statuses := range [][]Status{nil, {Processing, Approved}} {
-			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []Status{Failed, Approved, "pending", Processing, Revoked}, Statuses: statuses, Range: listing.Range{PerPage: 3}}
+		for _, statuses := range [][]cert.Status{nil, {cert.Processing, cert.Approved}} {
+			f := Filter{Sort: ByStatus, Ascending: true, StatusOrder: []cert.Status{cert.Failed, cert.Approved, "pending", cert.Processing, cert.Revoked}, Statuses: statuses, Range: listing.Range{PerPage: 3}}
 			if got, want := v.byCursor(f), model(all, v.inst.ID, &f); !slices.Equal(got, want) {
 				t.Errorf("%v: %v, want %v", statuses, got, want)
 			}

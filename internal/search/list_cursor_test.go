@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"encoding/base64"
@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -22,7 +23,7 @@ func TestCursorIsOfOneList(t *testing.T) {
 		other := v.institution("OTHER")
 		v.insert(crowd(30, v.inst.ID, other.ID))
 		start := ""
-		base := Filter{Sort: ByName, Search: "diploma", Statuses: []Status{Approved, Failed, Revoked}, Range: listing.Range{PerPage: 2, Cursor: &start}}
+		base := Filter{Sort: ByName, Search: "diploma", Statuses: []cert.Status{cert.Approved, cert.Failed, cert.Revoked}, Range: listing.Range{PerPage: 2, Cursor: &start}}
 		l := v.list(withPage(base))
 		if l.Next == "" || len(l.Items) != 2 {
 			t.Fatalf("%+v", l)
@@ -49,9 +50,9 @@ func TestCursorIsOfOneList(t *testing.T) {
 		}
 		refused("another institution", ask(other.ID, base, l.Next))
 		for name, change := range map[string]func(f *Filter){
-			"another search": func(f *Filter) { f.Search = "diplom" }, "another status": func(f *Filter) { f.Statuses = []Status{Approved} },
+			"another search": func(f *Filter) { f.Search = "diplom" }, "another status": func(f *Filter) { f.Statuses = []cert.Status{cert.Approved} },
 			"another order": func(f *Filter) { f.Sort = ByEmail }, "the other direction": func(f *Filter) { f.Ascending = true },
-			"a filter more": func(f *Filter) { f.CustomerID = 1 }, "other sources": func(f *Filter) { f.Sources = []Source{Vault} },
+			"a filter more": func(f *Filter) { f.CustomerID = 1 }, "other sources": func(f *Filter) { f.Sources = []cert.Source{cert.Vault} },
 		} {
 			f := base
 			change(&f)
@@ -84,7 +85,7 @@ func TestCursorAfterALongName(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		for i := range 3 {
-			v.upload(func(u *Upload) { u.Title, u.FullName = fmt.Sprint(i), strings.Repeat("ΐ", 255) })
+			v.upload(func(u *cert.Upload) { u.Title, u.FullName = fmt.Sprint(i), strings.Repeat("ΐ", 255) })
 		}
 		if got := v.byCursor(Filter{Sort: ByName, Range: listing.Range{PerPage: 1}}); !slices.Equal(got, v.byCursor(Filter{Range: listing.Range{PerPage: 3}})) || len(got) != 3 {
 			t.Errorf("%v", got)
@@ -124,7 +125,7 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 						moved := all[(turn*3)%39]
 						moved = all[slices.Index(all, moved)/3*3]
 						v.exec(`UPDATE certificates SET status = $1, updated_at = $2 WHERE id = $3`,
-							string(Statuses[turn%4]), db.Micros(v.clock.Now().Add(time.Duration(turn*7%11)*time.Hour)), moved.id)
+							string(cert.Statuses[turn%4]), db.Micros(v.clock.Now().Add(time.Duration(turn*7%11)*time.Hour)), moved.id)
 						if turn < 15 {
 							fresh := crowd(1, v.inst.ID)[0]
 							fresh.id, fresh.title, fresh.reference = int64(900_000+turn), fmt.Sprint("new ", turn), fmt.Sprintf("NEW-%016d", turn)

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -47,11 +48,11 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 		switch event {
 		case "created":
 			d.Created = count
-		case string(Approved):
+		case string(cert.Approved):
 			d.Approved = count
-		case string(Failed):
+		case string(cert.Failed):
 			d.Failed = count
-		case string(Revoked):
+		case string(cert.Revoked):
 			d.Revoked = count
 		}
 	}
@@ -60,7 +61,7 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 
 // FailureCount is how many certificates are failed for one reason.
 type FailureCount struct {
-	Failure
+	cert.Failure
 
 	N int
 }

@@ -1,10 +1,11 @@
-package cert
+package search
 
 import (
 	"context"
 	"errors"
 	"fmt"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
 )
@@ -12,15 +13,15 @@ import (
 // ByStatuses counts the certificates that a filter lets through by their status,
 // whatever status the filter names. It is false where there are more than are
 // counted.
-func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter) (counts map[Status]int, ok bool, err error) {
-	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, Statuses, ByCreated
+func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
+	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
 	v, err := f.read(institutionID)
 	if err != nil {
 		return nil, false, err
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
 	defer cancel()
-	counts = map[Status]int{}
+	counts = map[cert.Status]int{}
 	total, err := s.byStatuses(ctx, v, counts)
 	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
 		return nil, false, &fault.Error{Kind: fault.Unavailable, Message: "The certificates took too long to count.", RetryAfter: listRetry, Err: err}
@@ -31,7 +32,7 @@ func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter)
 	return counts, !v.narrowed() || total <= s.bounds.count, nil
 }
 
-func (s *Service) byStatuses(ctx context.Context, v *view, counts map[Status]int) (total int, err error) {
+func (s *Service) byStatuses(ctx context.Context, v *view, counts map[cert.Status]int) (total int, err error) {
 	if _, err := s.size(ctx, v); err != nil {
 		return 0, err
 	}
@@ -56,7 +57,7 @@ func (s *Service) byStatuses(ctx context.Context, v *view, counts map[Status]int
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		var status Status
+		var status cert.Status
 		var n int
 		if err := rows.Scan(&status, &n); err != nil {
 			return 0, err

@@ -1,4 +1,8 @@
-package cert
+// Package task owns work on many certificates at once: retrying and revoking
+// them step by step in the queue, what became of each, and exports as CSV and
+// ZIP. Which certificates those are is said by package search; what retrying and
+// revoking one means, by package cert.
+package task
 
 import (
 	"context"
@@ -14,10 +18,12 @@ import (
 	"github.com/riverqueue/river"
 
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 )
 
 // DeedKind is what is done to many certificates.
@@ -38,15 +44,47 @@ const (
 	deedStep = 25
 	// deedTime is how long a job works before it goes to the end of the queue.
 	deedTime = 15 * time.Second
+	// sweepBatch bounds how many get a new job in one round.
+	sweepBatch = 500
 	// DeedQueue holds the jobs that do them.
 	DeedQueue = "deed"
 )
 
+// Config is what a Service is made from.
+type Config struct {
+	DB     *db.DB
+	Queue  *job.Queue
+	Certs  *cert.Service
+	Search *search.Service
+	// VerifyURL gives the address that the QR code of a reference id leads to.
+	VerifyURL func(referenceID string) string
+	Now       func() time.Time
+	Log       *slog.Logger
+}
+
+// Service works on many certificates.
+type Service struct {
+	db        *db.DB
+	queue     *job.Queue
+	certs     *cert.Service
+	search    *search.Service
+	verifyURL func(string) string
+	now       func() time.Time
+	log       *slog.Logger
+}
+
+// New makes a service and registers its worker with the queue.
+func New(c Config) *Service {
+	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log}
+	job.Add(c.Queue, &deedWorker{service: s})
+	return s
+}
+
 // Choice is many certificates: those selected, or where none is, all that a filter
 // lets through.
 type Choice struct {
-	Selected []string `json:"selected,omitempty"`
-	Filter   Filter   `json:"filter"`
+	Selected []string      `json:"selected,omitempty"`
+	Filter   search.Filter `json:"filter"`
 }
 
 // NewDeed is what is to be done to many certificates.
@@ -97,7 +135,7 @@ func checkSelected(bad *fault.Fields, selected []string) []string {
 }
 
 // deedStatuses are the statuses in which a deed changes something.
-var deedStatuses = map[DeedKind][]Status{RetryMany: {Failed}, RevokeMany: {Processing, Approved, Failed}}
+var deedStatuses = map[DeedKind][]cert.Status{RetryMany: {cert.Failed}, RevokeMany: {cert.Processing, cert.Approved, cert.Failed}}
 
 // Begin begins a deed. It concerns what is there now and what comes while it goes
 // on, as far as the filter lets it through.
@@ -108,7 +146,9 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
 	}
 	if n.Kind == RevokeMany {
-		n.Reason, n.Note = reasonField.read(&bad, n.Reason), noteField.read(&bad, n.Note)
+		r := cert.Revocation{Reason: n.Reason, Note: n.Note}
+		r.Check(&bad)
+		n.Reason, n.Note = r.Reason, r.Note
 	}
 	n.Selected = checkSelected(&bad, n.Selected)
 	if err := bad.Err(); err != nil {
@@ -116,13 +156,13 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	}
 	slices.Sort(n.Selected)
 	f := n.Filter
-	f.Sort, f.Ascending, f.Range = ByCreated, true, listing.Range{PerPage: deedStep, Cursor: new(string)}
+	f.Sort, f.Ascending, f.Range = search.ByCreated, true, listing.Range{PerPage: deedStep, Cursor: new(string)}
 	if len(f.Statuses) > 0 {
-		f.Statuses = slices.DeleteFunc(slices.Clone(f.Statuses), func(st Status) bool { return !slices.Contains(statuses, st) })
+		f.Statuses = slices.DeleteFunc(slices.Clone(f.Statuses), func(st cert.Status) bool { return !slices.Contains(statuses, st) })
 	} else {
 		f.Statuses = statuses
 	}
-	if _, err := f.read(institutionID); err != nil {
+	if err := f.Check(); err != nil {
 		return nil, err
 	}
 	if len(f.Statuses) == 0 {
@@ -213,7 +253,7 @@ func (w *deedWorker) Work(ctx context.Context, j *river.Job[deedArgs]) error {
 	s := w.service
 	for began := s.now(); s.now().Sub(began) < deedTime; {
 		finished, err := s.step(ctx, j.Args.Deed, deedStep)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, errMoved) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrMoved) {
 			s.log.WarnContext(ctx, "a step of a deed on many certificates failed and is done one by one", slog.Int64("deed", j.Args.Deed), slog.Any("error", err))
 			finished, err = s.oneByOne(ctx, j.Args.Deed)
 		}
@@ -275,7 +315,7 @@ func (s *Service) goOnTx(ctx context.Context, tx *db.Tx, d *Deed, next string, r
 		return err
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, errMoved) // it is being done elsewhere
+		return errors.Join(err, cert.ErrMoved) // it is being done elsewhere
 	}
 	return s.keepResultsTx(ctx, tx, d, results)
 }
@@ -284,7 +324,7 @@ func (s *Service) goOnTx(ctx context.Context, tx *db.Tx, d *Deed, next string, r
 // changed is noted, and keeps no other from it.
 func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
 	for range deedStep {
-		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, errMoved) {
+		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrMoved) {
 			s.log.ErrorContext(ctx, "a certificate of a deed on many could not be changed", slog.Int64("deed", id), slog.Any("error", err))
 			finished, err = s.giveUp(ctx, id)
 		}
@@ -328,7 +368,7 @@ func (s *Service) nextOf(ctx context.Context, d *Deed, size int) (uuids []string
 	}
 	f := d.about.Filter
 	f.Cursor, f.PerPage = &d.place, size
-	list, err := s.List(ctx, d.institutionID, f)
+	list, err := s.search.List(ctx, d.institutionID, f)
 	if err != nil {
 		return nil, "", err
 	}
@@ -345,18 +385,13 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) 
 	ctx = audit.With(ctx, d.actor)
 	for _, id := range uuids {
 		r := DeedResult{UUID: id, Outcome: DeedPassedOver}
-		c, err := byUUID(ctx, tx, id)
-		if err == nil && c.InstitutionID == d.institutionID {
-			if r.Was = c.Status; slices.Contains(statuses, c.Status) {
-				err = s.doOneTx(ctx, tx, d, id)
-			} else {
-				err = errMoved
-			}
-			if err == nil {
+		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.Was)
+		if err == nil && slices.Contains(statuses, r.Was) {
+			if err = s.doOneTx(ctx, tx, d, id); err == nil {
 				r.Outcome, r.Was = DeedDone, ""
 			}
 		}
-		if err != nil && !errors.Is(err, errNotFound) && !errors.Is(err, errMoved) {
+		if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, cert.ErrMoved) {
 			return nil, err
 		}
 		results = append(results, r)
@@ -366,17 +401,11 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) 
 
 func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) error {
 	if d.Kind == RetryMany {
-		c, err := s.retryTx(ctx, tx, id)
-		if err != nil {
-			return err
-		}
-		return recordTx(ctx, tx, audit.CertificateRetried, c, nil)
-	}
-	c, err := s.revokeTx(ctx, tx, id, d.reason, d.note)
-	if err != nil {
+		_, err := s.certs.RetryTx(ctx, tx, id)
 		return err
 	}
-	return recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": d.reason})
+	_, err := s.certs.RevokeTx(ctx, tx, id, cert.Revocation{Reason: d.reason, Note: d.note})
+	return err
 }
 
 // SweepDeeds gives deeds that lost their job another, and forgets those whose time

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"context"
@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -41,7 +42,7 @@ var usualBounds = bounds{count: 10_000, few: 30_000, walk: 2000, depth: 20_000, 
 
 // item is a certificate and its place in the list.
 type item struct {
-	*Certificate
+	*cert.Certificate
 
 	at place
 }
@@ -136,7 +137,7 @@ func (s *Service) walk(ctx context.Context, v *view, records int) (items []item,
 // and the count that it may give beside them.
 func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string) (items []item, n int, err error) {
 	rows, err := s.db.QueryContext(ctx, `WITH page (row_id, row_key, row_time, row_count) AS (`+inner+`)
-		SELECT `+columns+`, row_key, row_count FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
+		SELECT `+cert.Columns+`, row_key, row_count FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
 	if err != nil {
 		return nil, 0, err
 	}
@@ -147,7 +148,7 @@ func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string
 		if v.textual() {
 			key = &i.at.Text
 		}
-		if i.Certificate, err = scan(withMore{rows, []any{key, &n}}); err != nil {
+		if i.Certificate, err = cert.Scan(withMore{rows, []any{key, &n}}); err != nil {
 			return nil, 0, err
 		}
 		i.at.Created, i.at.ID = db.Micros(i.CreatedAt), i.ID
@@ -186,7 +187,7 @@ func (v *view) arms(q *statement, limit, offset int) string {
 }
 
 // arm writes the records of one source, and of one status unless it is empty.
-func (v *view) arm(q *statement, source Source, status Status, rank, deep int) string {
+func (v *view) arm(q *statement, source cert.Source, status cert.Status, rank, deep int) string {
 	terms := []string{"c.institution_id = " + q.arg(v.InstitutionID), "c.source = " + q.arg(string(source))}
 	if status != "" {
 		terms = append(terms, "c.status = "+q.arg(string(status)))

@@ -1,4 +1,4 @@
-package cert
+package search
 
 import (
 	"errors"
@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
@@ -39,32 +40,30 @@ func TestCountsAreRightAtEveryMoment(t *testing.T) {
 		v := newVault(t, d)
 		ctx := t.Context()
 		const writers, each = 4, 12
-		file := v.receive(v.inst, samplePDF("a diploma", 0))
+		file := v.input().File
 		undone := errors.New("undone")
+		move := func(tx *db.Tx, c *cert.Certificate, to cert.Status) error {
+			_, err := tx.ExecContext(ctx, `UPDATE certificates SET status = $1 WHERE id = $2`, string(to), c.ID)
+			return err
+		}
 		var writing sync.WaitGroup
 		for w := range writers {
 			writing.Go(func() {
 				for i := range each {
-					u := Upload{
-						Institution: v.inst, Creator: Actor{Type: "token", ID: 7, Name: "Registry"}, Context: SingleUpload,
+					u := cert.Upload{
+						Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
 						Title: fmt.Sprintf("%d %d", w, i), FullName: "Ada Obi", Email: "ada@example.org", File: file,
 					}
-					c, err := v.Upload(ctx, u)
+					c, err := v.certs.Upload(ctx, u)
 					if err != nil {
 						t.Error(err)
 						return
 					}
-					if err := v.d.Tx(ctx, func(tx *db.Tx) error {
-						_, err := v.moveTx(ctx, tx, TriggerSealed, c.UUID)
-						return errors.Join(err, undone)
-					}); !errors.Is(err, undone) {
+					if err := v.d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(move(tx, c, cert.Approved), undone) }); !errors.Is(err, undone) {
 						t.Error(err)
 					}
-					for _, trigger := range []Trigger{TriggerError, TriggerRetry, TriggerSealed, TriggerRevoke}[:1+i%4] {
-						if err := v.d.Tx(ctx, func(tx *db.Tx) error {
-							_, err := v.moveTx(ctx, tx, trigger, c.UUID)
-							return err
-						}); err != nil {
+					for _, status := range []cert.Status{cert.Failed, cert.Processing, cert.Approved, cert.Revoked}[:1+i%4] {
+						if err := v.d.Tx(ctx, func(tx *db.Tx) error { return move(tx, c, status) }); err != nil {
 							t.Error(err)
 						}
 					}
@@ -88,15 +87,15 @@ func TestCountsAreRightAtEveryMoment(t *testing.T) {
 		writing.Wait()
 		done.Store(true)
 		looking.Wait()
-		for status, want := range map[Status]int{Failed: writers * each / 4, Processing: writers * each / 4, Approved: writers * each / 4, Revoked: writers * each / 4} {
-			if l := v.list(Filter{Statuses: []Status{status}}); l.Total == nil || *l.Total != want || len(l.Items) != want {
+		for status, want := range map[cert.Status]int{cert.Failed: writers * each / 4, cert.Processing: writers * each / 4, cert.Approved: writers * each / 4, cert.Revoked: writers * each / 4} {
+			if l := v.list(Filter{Statuses: []cert.Status{status}}); l.Total == nil || *l.Total != want || len(l.Items) != want {
 				t.Errorf("%s: %d listed, total %v, want %d", status, len(l.Items), l.Total, want)
 			}
 		}
 		if err := v.SweepCounts(ctx); err != nil {
 			t.Fatal(err)
 		}
-		if n := v.rowsOfCounts(); n != len(Statuses) {
+		if n := v.rowsOfCounts(); n != len(cert.Statuses) {
 			t.Errorf("the counts of one institution take %d rows after a sweep", n)
 		}
 	})

@@ -1,4 +1,4 @@
-package cert
+package task
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
@@ -23,11 +24,11 @@ func TestEachResultOfADeedIsTold(t *testing.T) {
 		v := newVault(t, d)
 		list := v.several(60)
 		v.exec(`UPDATE certificates SET full_name = '=cmd|''/c calc''!A1' WHERE id = $1`, list[4].ID)
-		if _, err := v.Revoke(t.Context(), v.inst.ID, list[0].UUID, Revocation{Reason: "Before"}); err != nil {
+		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, list[0].UUID, cert.Revocation{Reason: "Before"}); err != nil {
 			t.Fatal(err)
 		}
 		broken := list[7].UUID
-		v.moved = func(_ context.Context, _ *db.Tx, c *Certificate) error {
+		v.moved = func(_ context.Context, _ *db.Tx, c *cert.Certificate) error {
 			if c.UUID == broken {
 				return errors.New("there is a fault")
 			}
@@ -110,7 +111,7 @@ func TestResultsSurviveAndEnd(t *testing.T) {
 		}
 		// A step that breaks at its end leaves nothing behind.
 		calls := 0
-		v.moved = func(context.Context, *db.Tx, *Certificate) error {
+		v.moved = func(context.Context, *db.Tx, *cert.Certificate) error {
 			if calls++; calls == deedStep {
 				return errors.New("the process ends")
 			}
