@@ -8,10 +8,10 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// EndedTx keeps in mind, of an entry whose certificate failed and is about to be
-// removed, that it failed: the batch goes on to have the numbers that it had. It is
-// what cert.Config.Ended is told by.
-func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+// EndedTx records in a batch's entry that its certificate failed, before the
+// certificate is removed, so that the counts of the batch stay. It serves
+// cert.Config.Ended.
+func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.BatchID == "" {
 		return nil
 	}

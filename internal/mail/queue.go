@@ -161,12 +161,11 @@ func (m *Mailer) open(id, kept string) (msg Message, err error) {
 	return msg, err
 }
 
-// CancelTx takes a message back that has not left, in a transaction of the
-// caller's, and tells whether it could. One that is being handed over at this
-// moment may arrive all the same.
-func (m *Mailer) CancelTx(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+// CancelTx cancels a message that has not been sent and reports whether it did. A
+// message that is being sent at this moment may still arrive.
+func CancelTx(ctx context.Context, tx *db.Tx, id string, now time.Time) (bool, error) {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, message = '', updated_at = $3 WHERE uuid = $1 AND status = 'queued'`,
-		id, string(Cancelled), db.Micros(m.now()))
+		id, string(Cancelled), db.Micros(now))
 	if err != nil {
 		return false, fmt.Errorf("cancelling a message: %w", err)
 	}
