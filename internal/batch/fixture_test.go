@@ -117,7 +117,7 @@ func one[T any](v *vault, query string, args ...any) (value T) {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }
 
 // stage stages a file of an institution.
 func (v *vault) stage(inst *account.Institution) *StagedFile {

@@ -153,7 +153,7 @@ func (v *vault) exec(query string, args ...any) {
 }
 
 // samplePDF is a PDF of one page, padded to size where size is given.
-func samplePDF(text string, size int) []byte { return certtest.PDF(text, size) }
+func samplePDF(text string, size int) []byte { return pdftest.Sized(text, size) }
 
 func (v *vault) receive(inst *account.Institution, content []byte) *File {
 	v.tb.Helper()

@@ -1,4 +1,4 @@
-// Package clocktest has the clock by which tests tell time. It is for tests only.
+// Package clocktest has a clock for tests.
 package clocktest
 
 import (
@@ -6,24 +6,31 @@ import (
 	"time"
 )
 
-// Clock stands still until it is told to go on.
+// Clock shows the same time until a test changes it.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// At gives a clock that shows a time. With a queue it must be the present, with
-// which the queue's own begins.
+// At returns a clock that shows t. A test that runs a queue must start at the present
+// time, since the queue has a clock of its own.
 func At(t time.Time) *Clock { return &Clock{at: t} }
 
-// Now is what the clock shows.
+// Now returns the time that the clock shows.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// Advance has the clock go on.
+// Set makes the clock show t.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// Advance moves the clock forward by d.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

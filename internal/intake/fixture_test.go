@@ -225,4 +225,4 @@ func entry(name string, content []byte) zipFile {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }

@@ -143,7 +143,7 @@ func (o *office) settle() {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }
 
 // pathOf gives the address of a page of the test's institution.
 func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
