@@ -1,7 +1,7 @@
 // Package vaulttest makes vaults for tests: all services, connected as in
 // production by vault.Wire, on a database of the test. Only the edges differ: a
 // sealer that adds a constant tail, a sender that keeps messages in memory, and a
-// clock that the test advances. Nothing runs until the test calls Work or Settle.
+// clock that the test advances. The queue runs only in Run, Work, Settle and Until.
 //
 //	v := vaulttest.New(t, dbtest.SQLite(t))
 //	inst := v.Institution("NWU", "Northern & Western University")
@@ -63,7 +63,7 @@ type Vault struct {
 // they are made. Messages in the database are readable, since mail has no keyring.
 func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	tb.Helper()
-	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now()), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000)}
+	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000)}
 	var err error
 	v.Blobs, err = blob.NewFolder(tb.TempDir())
 	v.ok(err)
@@ -156,6 +156,17 @@ func (v *Vault) Settle() {
 	v.Until("no certificate is in processing", func() bool {
 		n, err := v.Certs.Waiting(v.TB.Context())
 		return err == nil && n == 0
+	})
+}
+
+// Run runs the queue until the test ends.
+func (v *Vault) Run() {
+	v.TB.Helper()
+	v.ok(v.Queue.Start(v.TB.Context()))
+	v.TB.Cleanup(func() {
+		if err := v.Queue.Stop(context.WithoutCancel(v.TB.Context())); err != nil {
+			v.TB.Error(err)
+		}
 	})
 }
 

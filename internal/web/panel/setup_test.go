@@ -83,7 +83,7 @@ func TestSetup(t *testing.T) {
 // somebody whose address they type.
 func TestSetupOpensNobodysAccount(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.panel.SetupRemote = true
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
@@ -107,17 +107,17 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 // The link ends after an hour, and is in no log.
 func TestSetupLinkEnds(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.at = o.at.Add(time.Hour - time.Second)
+	o.Advance(time.Hour - time.Second)
 	w := o.local(http.MethodGet, "/setup?token="+secret, nil)
 	if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	o.at = o.at.Add(time.Second)
+	o.Advance(time.Second)
 	if w := o.local(http.MethodGet, "/setup?token="+secret, nil); w.Code != http.StatusNotFound {
 		t.Errorf("after an hour: %d", w.Code)
 	}
@@ -129,7 +129,7 @@ func TestSetupLinkEnds(t *testing.T) {
 // Who has no mail server is not told that a message is on its way.
 func TestSetupWithoutMailServer(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
