@@ -23,7 +23,6 @@ var templates embed.FS
 
 // Assets are the assets of the public pages. The decoder is named so that a build without it fails.
 //
-//
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS
 

@@ -30,7 +30,6 @@ var templates embed.FS
 
 // Assets are the assets of these pages.
 //
-//
 //go:embed assets
 var Assets embed.FS
 
