@@ -261,11 +261,11 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 // path returns the folder of an institution. It checks the id, which is input.
 func (a *Authority) path(institution string) (string, error) {
 	if institution == "" || len(institution) > 64 {
-		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("%q is no institution", institution)} //nolint:err113 // no caller distinguishes it
+		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
 	}
 	for _, c := range institution {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
-			return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("%q is no institution", institution)} //nolint:err113 // no caller distinguishes it
+			return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
 		}
 	}
 	return filepath.Join(a.dir, institutionFolder, institution), nil

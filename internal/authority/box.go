@@ -60,8 +60,8 @@ func (a *Authority) open() (*box, error) {
 }
 
 var (
-	errNotProtected = errors.New("a passphrase is given, and the keys are not protected with it: run certvault key protect")
-	errNoIdentity   = errors.New("it is missing: put it back from a backup, or give the passphrase that protects it")
+	errNotProtected = errors.New("a passphrase is set, but the keys are not protected with it: run certvault key protect")
+	errNoIdentity   = errors.New("the file is missing: restore it from a backup, or set the passphrase that protects it")
 )
 
 // makeIdentity creates the identity file. It fails if there are keys already:
@@ -78,7 +78,7 @@ func (a *Authority) makeIdentity(name string) error {
 	}
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("make identity: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generate identity: %w", err)}
 	}
 	text := []byte(identity.String() + "\n")
 	if a.options.Passphrase != "" {
@@ -97,7 +97,7 @@ func (a *Authority) makeIdentity(name string) error {
 // the two steps loses nothing.
 func (a *Authority) Protect() error {
 	if a.options.Passphrase == "" {
-		return refused(errors.New("no passphrase was given")) //nolint:err113 // no caller distinguishes it
+		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
 	}
 	plain := filepath.Join(a.dir, plainFile)
 	text, err := readFile(plain)
@@ -121,7 +121,7 @@ func (a *Authority) Protect() error {
 		return err
 	}
 	if b.identity.String() != strings.TrimSpace(string(text)) {
-		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is that of other keys", encryptedFile)} //nolint:err113 // callers distinguish it by its code
+		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s belongs to other keys", encryptedFile)} //nolint:err113 // callers distinguish it by its code
 	}
 	if err := os.Remove(plain); err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("remove the plain identity: %w", err)}
@@ -229,7 +229,7 @@ func (a *Authority) private(o opened) (crypto.Signer, error) {
 }
 
 // errOtherKey reports a certificate of another key.
-var errOtherKey = errors.New("the certificate is that of another key")
+var errOtherKey = errors.New("the certificate belongs to another key")
 
 func fits(key crypto.Signer, c *x509.Certificate) bool {
 	public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })

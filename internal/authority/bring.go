@@ -59,7 +59,7 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 		return refused(errTooLarge)
 	}
 	if len(command) == 0 || !filepath.IsAbs(command[0]) {
-		return refused(errors.New("the program is to be named by its whole path")) //nolint:err113 // no caller distinguishes it
+		return refused(errors.New("the program must be an absolute path")) //nolint:err113 // no caller distinguishes it
 	}
 	chain, err := parseChain(certificates)
 	if err != nil {
@@ -159,7 +159,7 @@ func parseKey(text []byte) (crypto.PrivateKey, error) {
 		case "RSA PRIVATE KEY":
 			return x509.ParsePKCS1PrivateKey(block.Bytes)
 		case "ENCRYPTED PRIVATE KEY":
-			return nil, errors.New("the private key is encrypted: decrypt it, or bring it as PKCS #12") //nolint:err113 // no caller distinguishes it
+			return nil, errors.New("the private key is encrypted: decrypt it, or import it as PKCS #12") //nolint:err113 // no caller distinguishes it
 		}
 	}
 	return nil, errors.New("no private key") //nolint:err113 // no caller distinguishes it

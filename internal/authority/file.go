@@ -32,7 +32,7 @@ const (
 )
 
 // errTaken reports that there is already a file of that name.
-var errTaken = errors.New("another process was faster")
+var errTaken = errors.New("another process created the file first")
 
 func file(path string, number int) string {
 	return filepath.Join(path, fmt.Sprintf("%04d%s", number, extension))
@@ -115,7 +115,7 @@ func makeFolder(dir string) error {
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	return syncFolder(parent)
 }

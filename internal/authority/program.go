@@ -51,7 +51,7 @@ func (k *programKey) Public() crypto.PublicKey { return k.public }
 // Sign runs the program. The error is a *Fault.
 func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
 	if options.HashFunc() != crypto.SHA256 || len(digest) != crypto.SHA256.Size() {
-		return nil, &Fault{Code: CodeRefused, Err: errors.New("only digests of SHA-256 are signed")} //nolint:err113 // an error of the caller
+		return nil, &Fault{Code: CodeRefused, Err: errors.New("only SHA-256 digests are supported")} //nolint:err113 // an error of the caller
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, k.timeout)
 	defer cancel()
@@ -68,7 +68,7 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 	}
 	signature, ok := k.accept(digest, out.data)
 	if !ok {
-		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: what it wrote is no signature of this key", k.command[0])} //nolint:err113 // callers distinguish it by its code
+		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: its output is not a signature by this key", k.command[0])} //nolint:err113 // callers distinguish it by its code
 	}
 	return signature, nil
 }
@@ -114,7 +114,7 @@ type limited struct {
 	cut  bool
 }
 
-var errTooMuch = errors.New("the program wrote too much")
+var errTooMuch = errors.New("the output of the program is too long")
 
 // Write appends p.
 func (l *limited) Write(p []byte) (int, error) {

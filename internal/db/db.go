@@ -75,7 +75,7 @@ func (d *DB) Pool() *pgxpool.Pool { return d.pool }
 func (d *DB) Ping(ctx context.Context) error {
 	var one int
 	if err := d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return fmt.Errorf("asking the database: %w", err)
+		return fmt.Errorf("pinging the database: %w", err)
 	}
 	return nil
 }
@@ -153,7 +153,7 @@ func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
 	// In WAL mode NORMAL differs from FULL in that a commit does not wait for
 	// the disk (sqlite.org/pragma.html, synchronous).
 	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
-		return nil, fmt.Errorf("preparing a volatile transaction: %w", err)
+		return nil, fmt.Errorf("setting synchronous=NORMAL: %w", err)
 	}
 	return func() error {
 		_, err := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`)
@@ -162,7 +162,7 @@ func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
 		}
 		// The setting is unknown: close the connection.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		return fmt.Errorf("ending a volatile transaction: %w", err)
+		return fmt.Errorf("restoring synchronous=FULL: %w", err)
 	}, nil
 }
 
@@ -170,11 +170,11 @@ func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
 func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("taking a connection: %w", err)
+		return nil, fmt.Errorf("acquiring a connection: %w", err)
 	}
 	defer func() {
 		if e := conn.Close(); e != nil && err == nil {
-			err = fmt.Errorf("giving back a connection: %w", e)
+			err = fmt.Errorf("releasing a connection: %w", e)
 		}
 	}()
 	if lasts == volatile && d.Dialect == SQLite {

@@ -135,7 +135,7 @@ func (k *Keys) kept(ctx context.Context, id []byte, institutionID int64) (*Kept,
 		return nil, nil //nolint:nilnil // the absence of an answer is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the answer under a key: %w", err)
+		return nil, fmt.Errorf("reading the answer to an idempotency key: %w", err)
 	}
 	copy(a.Fingerprint[:], fingerprint)
 	return &a, nil
@@ -174,18 +174,18 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 // request; the caller must then roll back.
 func (c *Claim) KeepTx(ctx context.Context, tx *db.Tx, a *Kept) error {
 	if len(a.Body) > MaxAnswer {
-		return fmt.Errorf("keeping an answer: its %d bytes are more than can be kept", len(a.Body))
+		return fmt.Errorf("storing an answer: %d bytes exceed the limit", len(a.Body))
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE idempotency_keys SET fingerprint = $1, status = $2, body = $3, expires_at = $4
 		WHERE id = $5 AND institution_id = $6 AND claim = $7 AND status IS NULL`,
 		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLife)), c.id, c.institution, c.secret)
 	if err != nil {
-		return fmt.Errorf("keeping an answer: %w", err)
+		return fmt.Errorf("storing an answer: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("keeping an answer: %w", err)
+		return fmt.Errorf("storing an answer: %w", err)
 	}
 	if n == 0 {
 		return errInFlight
@@ -215,7 +215,7 @@ func (c *Claim) Release(ctx context.Context) error {
 	if len(c.keys.owed) < maxOwed {
 		c.keys.owed = append(c.keys.owed, c)
 	}
-	return fmt.Errorf("giving back an idempotency key: %w", err)
+	return fmt.Errorf("releasing an idempotency key: %w", err)
 }
 
 // Sweep removes expired keys and releases the pending claims.

@@ -103,7 +103,7 @@ func read(tag string) (*Language, error) {
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
 		!sameWords(l.date, "{day}{month}{year}") || !sameWords(l.time, "{clock}{date}") {
-		return nil, errors.New("it does not say how the language is written")
+		return nil, errors.New("language.toml is incomplete or invalid")
 	}
 	files, err := fs.Glob(catalogs, folder+"/*.toml")
 	if err != nil {
@@ -121,7 +121,7 @@ func read(tag string) (*Language, error) {
 			for key, text := range messages {
 				key = section + "." + key
 				if _, twice := l.messages[key]; twice || strings.TrimSpace(text) == "" {
-					return nil, fmt.Errorf("%s has %s empty or for the second time", file, key)
+					return nil, fmt.Errorf("%s: %s is empty or a duplicate", file, key)
 				}
 				l.messages[key] = message{text, words(text)}
 			}
@@ -140,12 +140,12 @@ func (l *Language) agrees(first *Language) error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("the catalog of %s lacks %s", l.Tag, key))
 		case !slices.Equal(m.words, first.messages[key].words):
-			errs = append(errs, fmt.Errorf("the catalog of %s has other placeholders in %s than that of %s", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s: the placeholders of %s differ from those in %s", l.Tag, key, first.Tag))
 		}
 	}
 	for _, key := range l.Keys() {
 		if _, ok := first.messages[key]; !ok {
-			errs = append(errs, fmt.Errorf("the catalog of %s has %s, that of %s does not", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s has %s, which is missing in %s", l.Tag, key, first.Tag))
 		}
 	}
 	return errors.Join(errs...)
@@ -221,10 +221,10 @@ func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 func (l *Language) fill(key string, args []any, show func(any) string) (string, error) {
 	m, ok := l.messages[key]
 	if !ok {
-		return "", fmt.Errorf("there is no message %s", key)
+		return "", fmt.Errorf("unknown message %s", key)
 	}
 	if len(args)%2 != 0 || len(args)/2 != len(m.words) {
-		return "", fmt.Errorf("the message %s takes %v", key, m.words)
+		return "", fmt.Errorf("the message %s needs the values %v", key, m.words)
 	}
 	if len(args) == 0 {
 		return m.text, nil
@@ -233,7 +233,7 @@ func (l *Language) fill(key string, args []any, show func(any) string) (string, 
 	for i := 0; i < len(args); i += 2 {
 		word := fmt.Sprint(args[i])
 		if !slices.Contains(m.words, word) {
-			return "", fmt.Errorf("the message %s has no %s", key, word)
+			return "", fmt.Errorf("the message %s has no placeholder %s", key, word)
 		}
 		values[word] = show(args[i+1])
 	}

@@ -22,9 +22,9 @@ var (
 
 	// errUnsupported reports a signature that this package cannot check: it
 	// uses an unsupported algorithm, such as SHA-1, or lacks required data.
-	errUnsupported = errors.New("it cannot be judged here")
+	errUnsupported = errors.New("not supported")
 	// errMismatch reports that the key did not sign the data.
-	errMismatch = errors.New("the signature does not fit")
+	errMismatch = errors.New("the signature does not match")
 )
 
 // algorithmIdentifier is an AlgorithmIdentifier (RFC 5280, 4.1.1.2).
@@ -74,7 +74,7 @@ func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	case oidSHA512.Equal(a.id):
 		return crypto.SHA512, nil
 	case oidSHA1.Equal(a.id):
-		return 0, fmt.Errorf("%w: SHA-1 proves nothing any more", errUnsupported)
+		return 0, fmt.Errorf("%w: SHA-1 is not secure", errUnsupported)
 	}
 	return 0, fmt.Errorf("%w: digest %v", errUnsupported, a.id)
 }

@@ -36,10 +36,10 @@ const (
 // the signature is proven to have existed, or zero.
 func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven, now time.Time) trust {
 	if a.pool == nil {
-		return trust{NotRun, "No root was given to hold " + a.role + " against."}
+		return trust{NotRun, "No trusted root was given for " + a.role + "."}
 	}
 	if a.judged >= maxJudged {
-		return trust{NotRun, "The file has too many signatures for all certificates to be judged."}
+		return trust{NotRun, "The file has too many signatures to check all certificates."}
 	}
 	a.judged++
 	at := now
@@ -64,10 +64,10 @@ func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven,
 			if at.Before(leaf.NotBefore) {
 				return trust{Failed, fmt.Sprintf("The certificate of %s is not valid yet.", a.role)}
 			}
-			return trust{NotRun, fmt.Sprintf("The certificate of %s has expired, and no time stamp proves that it had not when it was used.", a.role)}
+			return trust{NotRun, fmt.Sprintf("The certificate of %s has expired, and no time stamp proves that it was still valid when it was used.", a.role)}
 		}
 	}
-	return trust{Failed, fmt.Sprintf("No root that was given vouches for %s.", a.role)}
+	return trust{Failed, fmt.Sprintf("None of the given roots vouches for %s.", a.role)}
 }
 
 // unvouched lists certificates of a bag that are not authenticated: the

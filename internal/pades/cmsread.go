@@ -129,7 +129,7 @@ func (s *signedData) parse(body der) error {
 		want = 3
 	}
 	if version != want && !other {
-		s.unvouched = append(s.unvouched, fmt.Sprintf("version %d where %d is due", version, want))
+		s.unvouched = append(s.unvouched, fmt.Sprintf("version %d instead of %d", version, want))
 	}
 	if a, err := digests.algorithm(tagSequence); err != nil || len(digests) > 0 || !bytes.Equal(a.raw, s.signer.digest.raw) {
 		s.unvouched = append(s.unvouched, "digest algorithms")
@@ -174,7 +174,7 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 			return false, errors.Join(errDER, err)
 		}
 		if tag != tagSequence {
-			s.unvouched = append(s.unvouched, "certificate of another form")
+			s.unvouched = append(s.unvouched, "certificate of another format")
 			other = true
 			continue
 		}
@@ -319,7 +319,7 @@ type proof struct {
 func (s *signedData) prove(digest []byte) proof {
 	leaf := s.certificate()
 	if leaf == nil {
-		err := fmt.Errorf("%w: the signer's certificate is not there", errUnsupported)
+		err := fmt.Errorf("%w: the signer's certificate is missing", errUnsupported)
 		return proof{err, err, false}
 	}
 	if s.signer.attributes == nil {

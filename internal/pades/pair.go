@@ -24,11 +24,11 @@ func (v *verifier) pair(fields []pdf.SignatureField, list []found) (signatures [
 		s := pairing{Signature: v.describe(field)}
 		switch at := matches[i]; {
 		case at < 0:
-			s.fail(&s.Coverage, "Its byte range does not leave out exactly its own value.")
+			s.fail(&s.Coverage, "Its byte range does not omit exactly its own value.")
 		case count(matches, at) > 1:
-			s.fail(&s.Coverage, "It stands in more than one field.")
+			s.fail(&s.Coverage, "It is the value of more than one field.")
 		case !v.shows(field, &list[at]):
-			s.fail(&s.Coverage, "A viewer sees another signature in its place.")
+			s.fail(&s.Coverage, "A viewer shows another signature instead.")
 		default:
 			s.found = &list[at]
 			s.Revision = s.end()

@@ -240,8 +240,8 @@ func (f *found) readContents(from, to int) bool {
 
 // The unsigned bytes in /Contents must have their only valid form.
 var (
-	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not in one form", errSyntax)
-	errPadding = fmt.Errorf("%w: something stands behind the signature", errSyntax)
+	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
+	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)
 )
 
 // endsRevision reports whether a revision may end at an offset: after %%EOF and

@@ -19,7 +19,7 @@ import (
 
 // ErrTimeStamp reports that the time-stamp authority did not answer with a
 // valid time stamp. A retry may succeed.
-var ErrTimeStamp = errors.New("no valid time stamp was to be had")
+var ErrTimeStamp = errors.New("no valid time stamp was received")
 
 const (
 	// firstToken is the space reserved for the first token of an authority. For
@@ -241,7 +241,7 @@ func (t *timeStamp) prove(signature []byte) error {
 // proveDigest is like prove, but takes the digest.
 func (t *timeStamp) proveDigest(digest []byte) error {
 	if !bytes.Equal(digest, t.digest) {
-		return fmt.Errorf("%w: it is of something else", errMismatch)
+		return fmt.Errorf("%w: it is for other data", errMismatch)
 	}
 	content := t.signer.hash.New()
 	content.Write(t.content)
@@ -259,7 +259,7 @@ func (t *timeStamp) proveDigest(digest []byte) error {
 // nothing else (RFC 3161, 2.3).
 func mayTimeStamp(c *x509.Certificate) error {
 	if len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageTimeStamping || len(c.UnknownExtKeyUsage) > 0 || !critical(c, oidExtKeyUsage) {
-		return fmt.Errorf("%w: its certificate is not one for time stamps", errMismatch)
+		return fmt.Errorf("%w: its certificate is not for time stamping", errMismatch)
 	}
 	return nil
 }

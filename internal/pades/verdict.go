@@ -48,7 +48,7 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	}
 	for i := range r.Signatures {
 		if s := &r.Signatures[i]; s.Certification == 1 && s.Changes == Failed {
-			verdict(Invalid, "The file was changed after a signature that permits no change.")
+			verdict(Invalid, "The file was changed after a signature that permits no changes.")
 			return
 		}
 	}
@@ -63,21 +63,21 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	case gone.trusted && rooted:
 		verdict(Invalid, "A signature was removed from the file.")
 	case !last.Intact():
-		verdict(Unknown, "The signature is of a form that is not judged here.")
+		verdict(Unknown, "The format of the signature is not supported.")
 	case last.SubFilter == documentTimeStamp:
-		verdict(Unknown, "The file ends in a time stamp, which says nothing about who signed it.")
+		verdict(Unknown, "The last signature is a document time stamp, which does not prove the signer.")
 	case last.TimeStamp != nil && last.TimeStamp.Value == Failed:
 		verdict(Invalid, "The time stamp of the signature is not genuine.")
 	case last.Chain == Failed:
 		verdict(Invalid, "%s", last.Problems[len(last.Problems)-1])
 	case !rooted:
-		verdict(Unknown, "The file is as it was signed, but without a root nobody vouches for the signer.")
+		verdict(Unknown, "The file is as it was signed, but without a trusted root the signer cannot be verified.")
 	case last.Chain != Passed:
 		verdict(Unknown, "%s", last.Problems[len(last.Problems)-1])
 	case len(last.unvouched) > 0:
-		verdict(Unknown, "The signature carries what nothing vouches for: %s.", strings.Join(last.unvouched, ", "))
+		verdict(Unknown, "The signature contains data that nothing authenticates: %s.", strings.Join(last.unvouched, ", "))
 	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
-		verdict(Unknown, "The time stamp of the signature is of a form that is not judged here.")
+		verdict(Unknown, "The format of the signature's time stamp is not supported.")
 	default:
 		verdict(Valid, "The file is as %s signed it.", last.Signer)
 	}
@@ -101,7 +101,7 @@ func (r *Report) tell(gone removed) {
 		}
 	}
 	if gone.any {
-		r.Untold = append(r.Untold, "What became of a signature that was removed from the file before the last one was made.")
+		r.Untold = append(r.Untold, "Why a signature was removed from the file before the last one was made.")
 	}
 	if r.Original == nil {
 		r.Untold = append(r.Untold, "What was uploaded: the signature does not name an original.")
@@ -138,7 +138,7 @@ func readOriginal(dict *node) (Original, error) {
 }
 
 // errNoOriginal reports that a signature dictionary names no original.
-var errNoOriginal = errors.New("no original is named")
+var errNoOriginal = errors.New("the signature names no original")
 
 // original checks that the file contains the original that a signature names.
 // The error is errNoOriginal if it names none, as in signatures of other

@@ -125,7 +125,7 @@ func (v *verifier) run() (*Report, error) {
 	}
 	report := &Report{Signatures: []Signature{}, Untold: []string{}}
 	if !complete || len(fields) > maxFound {
-		report.Verdict, report.Reason = Unknown, "The file holds too much that looks like signatures for them to be judged."
+		report.Verdict, report.Reason = Unknown, "The file contains too many possible signatures to check them all."
 		return report, nil
 	}
 	signatures, orphans := v.pair(fields, list)
@@ -235,7 +235,7 @@ func (v *verifier) digest(f *found, h crypto.Hash) ([]byte, error) {
 	d := h.New()
 	for _, part := range [][2]int64{{f.ranges[0], f.ranges[1]}, {f.ranges[2], f.ranges[3]}} {
 		if _, err := io.Copy(d, io.NewSectionReader(v.r, part[0], part[1])); err != nil {
-			return nil, fmt.Errorf("read what is signed: %w", err)
+			return nil, fmt.Errorf("read the signed bytes: %w", err)
 		}
 	}
 	return d.Sum(nil), nil
@@ -246,11 +246,11 @@ func (v *verifier) examine(s *Signature, f *found) error {
 	s.CoversFile = f.end() == v.size
 	s.Coverage = Passed
 	if f.padding != nil {
-		s.unvouched = append(s.unvouched, "the filling behind it")
+		s.unvouched = append(s.unvouched, "the padding after it")
 		s.fail(&s.Coverage, sentence(f.padding.Error()))
 	}
 	if f.basic {
-		s.unvouched = append(s.unvouched, "its encoding, which is not the distinguished one")
+		s.unvouched = append(s.unvouched, "its encoding, which is not DER")
 	}
 	if !s.CoversFile {
 		whole, err := endsRevision(v.r, f.end())
@@ -278,7 +278,7 @@ func (v *verifier) examineValue(s *Signature, f *found) error {
 	case documentTimeStamp:
 		return v.examineTimeStamp(s, f)
 	}
-	s.Problems = append(s.Problems, "Signatures of this form are not judged here.")
+	s.Problems = append(s.Problems, "Signatures of this format are not supported.")
 	return nil
 }
 
@@ -295,9 +295,9 @@ func (s *Signature) judgeChanges() {
 	case s.CoversFile:
 		s.Changes = Passed
 	case s.Certification == 1:
-		s.fail(&s.Changes, "It permits no change, and something was added after it.")
+		s.fail(&s.Changes, "It permits no changes, and the file was changed after it.")
 	case s.Certification > 0 && pages:
-		s.fail(&s.Changes, "Pages were changed after it, which it does not permit.")
+		s.fail(&s.Changes, "It does not permit changes to pages, and pages were changed after it.")
 	case s.Certification > 0 || pages || shown:
 		s.Problems = append(s.Problems, "The file was changed after it.")
 	default:
@@ -372,7 +372,7 @@ func (v *verifier) examineCMS(s *Signature, f *found) error {
 // judgeChain checks whether the certificate may sign documents and is trusted.
 func (v *verifier) judgeChain(s *Signature, leaf *x509.Certificate, signed *signedData, proven time.Time) {
 	if !maySign(leaf) {
-		s.fail(&s.Chain, "The certificate is not meant for signatures on documents.")
+		s.fail(&s.Chain, "The certificate is not for signing documents.")
 		return
 	}
 	t := v.signers.judge(leaf, signed.certificates, proven, v.now)
@@ -414,7 +414,7 @@ func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven tim
 		if t.Chain == Passed {
 			proven = t.Time
 			if until := stamp.certificate().NotAfter; v.now.After(until) {
-				t.Problem = fmt.Sprintf("The certificate of the time-stamp authority has expired on %s: that nobody had its key since is taken on trust.",
+				t.Problem = fmt.Sprintf("The certificate of the time-stamp authority expired on %s: the proof assumes that its key has stayed secret since.",
 					until.Format(time.DateOnly))
 			}
 		}

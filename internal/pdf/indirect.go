@@ -20,7 +20,7 @@ var errObject = fmt.Errorf("%w: object", ErrDamaged)
 // is within one.
 func (d *Document) parseWith(offset int64, parse func(*lexer) error) error {
 	if offset < 0 || offset >= d.src.size {
-		return fmt.Errorf("%w: offset %d is outside of the file", errObject, offset)
+		return fmt.Errorf("%w: offset %d is outside the file", errObject, offset)
 	}
 	for n := chunkOverlap; ; n *= 8 {
 		text, err := d.src.window(offset, n)

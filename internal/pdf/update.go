@@ -22,7 +22,7 @@ type Update struct {
 	written bool
 }
 
-var errWritten = errors.New("the update was written already")
+var errWritten = errors.New("the update is already written")
 
 // Update begins an incremental update. After that the document is not repaired
 // any more.

@@ -294,7 +294,7 @@ type readPart struct {
 // objects of the original from them.
 func (d *Document) readSection(at int64) (readPart, error) {
 	if at < 0 || at+d.base >= d.src.size {
-		return readPart{}, fmt.Errorf("%w: offset %d is outside of the file", errXref, at)
+		return readPart{}, fmt.Errorf("%w: offset %d is outside the file", errXref, at)
 	}
 	text, err := d.src.window(at+d.base, 64)
 	if err != nil {

@@ -78,7 +78,7 @@ func (i *instance) lastError(ctx context.Context) error {
 	case 6:
 		return fmt.Errorf("%w: page missing or damaged", ErrLoad)
 	default:
-		return fmt.Errorf("%w: PDFium gives no reason", ErrLoad)
+		return fmt.Errorf("%w: PDFium reports no reason", ErrLoad)
 	}
 }
 

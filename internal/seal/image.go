@@ -41,7 +41,7 @@ func newPicture(ctx context.Context, o Original) (*picture, error) {
 		return pngPicture(ctx, o)
 	case PDF:
 	}
-	return nil, fmt.Errorf("seal: %q is no type of image", o.Type)
+	return nil, fmt.Errorf("seal: %q is not an image type", o.Type)
 }
 
 func jpegPicture(o Original) (*picture, error) {

@@ -244,7 +244,7 @@ func (j *job) look(ctx context.Context, page *pdf.Page, f frame) (*blankMap, err
 	src := pdfium.Source{Head: j.r, HeadSize: j.size}
 	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: lookSide})
 	if err != nil {
-		return nil, fmt.Errorf("look at the page: %w", err)
+		return nil, fmt.Errorf("find blank places on the page: %w", err)
 	}
 	return newBlankMap(img, taken(j.doc, page, f)), nil
 }
@@ -276,7 +276,7 @@ func (j *job) remembered() []attempt {
 func whole(v float64) int { return int(math.Round(v)) }
 
 // errNotReadable reports that an attempt did not produce a readable stamp.
-var errNotReadable = errors.New("the stamp does not read")
+var errNotReadable = errors.New("the stamp is not readable")
 
 // try builds the update of an attempt and checks the stamp in the rendered
 // page.

@@ -69,7 +69,7 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	}
 	img, ok := picture.Image.(*image.Gray)
 	if !ok {
-		return nil, nil, fmt.Errorf("the picture is not grey but %T", picture.Image)
+		return nil, nil, fmt.Errorf("the picture is a %T, not grey", picture.Image)
 	}
 	return picture, img, nil
 }

@@ -55,7 +55,7 @@ func WriteTemplateWorkbook(w io.Writer) (err error) {
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := fillTemplate(f); err != nil {
-		return fmt.Errorf("making a template: %w", err)
+		return fmt.Errorf("creating a template: %w", err)
 	}
 	if err := f.Write(w); err != nil {
 		return fmt.Errorf("writing a template: %w", err)

@@ -40,7 +40,7 @@ func place(tb testing.TB, dataDir string) {
 var sqliteTemplate = sync.OnceValues(func() (_ fs.FS, err error) {
 	folder, err := os.MkdirTemp("", "certvault-template-")
 	if err != nil {
-		return nil, fmt.Errorf("making a database to copy: %w", err)
+		return nil, fmt.Errorf("creating the template database: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	if err := migrated(folder, ""); err != nil {
@@ -48,7 +48,7 @@ var sqliteTemplate = sync.OnceValues(func() (_ fs.FS, err error) {
 	}
 	data, err := os.ReadFile(filepath.Join(folder, db.FileName))
 	if err != nil {
-		return nil, fmt.Errorf("making a database to copy: %w", err)
+		return nil, fmt.Errorf("creating the template database: %w", err)
 	}
 	return fstest.MapFS{db.FileName: {Data: data, Mode: 0o600}}, nil
 })
@@ -58,7 +58,7 @@ func migrated(dataDir, databaseURL string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, dataDir, databaseURL)
 	if err != nil {
-		return fmt.Errorf("making a database to copy: %w", err)
+		return fmt.Errorf("creating the template database: %w", err)
 	}
 	return errors.Join(d.Migrate(ctx), d.Close())
 }
@@ -88,7 +88,7 @@ func makeTemplate(ctx context.Context, server string) (name string, err error) {
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	name = "cv_template_" + strings.ToLower(rand.Text())
 	if _, err := conn.Exec(ctx, `CREATE DATABASE `+name+` `+plain); err != nil {
-		return "", fmt.Errorf("making a database to copy: %w", err)
+		return "", fmt.Errorf("creating the template database: %w", err)
 	}
 	u, err := url.Parse(server)
 	if err != nil {
@@ -101,7 +101,7 @@ func makeTemplate(ctx context.Context, server string) (name string, err error) {
 	// A database with connections, including those of autovacuum, cannot be
 	// copied.
 	if _, err := conn.Exec(ctx, `ALTER DATABASE `+name+` ALLOW_CONNECTIONS false`); err != nil {
-		return "", fmt.Errorf("making a database to copy: %w", err)
+		return "", fmt.Errorf("creating the template database: %w", err)
 	}
 	return name, nil
 }
