@@ -301,7 +301,7 @@ func TestEveryActionIsSaid(t *testing.T) {
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
 		group, deed, ok := strings.Cut(string(a.Action), ".")
-		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Says() != a.Says {
+		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Phrase() != a.Says {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Action] = true

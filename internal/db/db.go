@@ -121,15 +121,15 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 // which the transaction holds, and a second request would deadlock.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
-// TxVolatile is like Tx, but the commit does not wait for the disk. It is for
+// TxRelaxed is like Tx, but the commit does not wait for the disk. It is for
 // state that loses its meaning with the process, so that its loss in a power
 // failure is harmless. A later durable commit makes it durable too.
-func (d *DB) TxVolatile(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, volatile, f)
+func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
+	return d.run(ctx, relaxed, f)
 }
 
-func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) error {
-	after, err := d.tx(ctx, lasts, f)
+func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) error {
+	after, err := d.tx(ctx, level, f)
 	if err != nil {
 		return err
 	}
@@ -143,13 +143,13 @@ func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) er
 type durability bool
 
 const (
-	durable  durability = true
-	volatile durability = false
+	durable durability = true
+	relaxed durability = false
 )
 
-// hasten sets synchronous=NORMAL on a SQLite connection and returns a function
+// relaxSync sets synchronous=NORMAL on a SQLite connection and returns a function
 // that restores FULL.
-func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
+func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
 	// In WAL mode NORMAL differs from FULL in that a commit does not wait for
 	// the disk (sqlite.org/pragma.html, synchronous).
 	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
@@ -167,7 +167,7 @@ func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
 }
 
 // tx runs a transaction and returns the functions to call after its commit.
-func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (after []func(), err error) {
+func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
 		return nil, fmt.Errorf("acquiring a connection: %w", err)
@@ -177,8 +177,8 @@ func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (af
 			err = fmt.Errorf("releasing a connection: %w", e)
 		}
 	}()
-	if lasts == volatile && d.Dialect == SQLite {
-		end, e := hasten(ctx, conn)
+	if level == relaxed && d.Dialect == SQLite {
+		end, e := relaxSync(ctx, conn)
 		if e != nil {
 			return nil, e
 		}
@@ -195,7 +195,7 @@ func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (af
 		}
 	}()
 	tx := &Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}
-	if lasts == volatile && d.Dialect == PostgreSQL {
+	if level == relaxed && d.Dialect == PostgreSQL {
 		_, err = tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`)
 	}
 	if err == nil {

@@ -69,7 +69,7 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close(), read.Close())
 	}
-	return &DB{Dialect: SQLite, write: write, read: read, statements: newStatements(read, keptStatements)}, nil
+	return &DB{Dialect: SQLite, write: write, read: read, statements: newStatements(read, maxPrepared)}, nil
 }
 
 func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {

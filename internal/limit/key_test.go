@@ -103,7 +103,7 @@ func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
 
 // The same key in another scope is independent; parts of a scope do not run
 // together.
-func TestKeysOfOtherScopesAreOthers(t *testing.T) {
+func TestScopesAreIndependent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)
@@ -141,7 +141,7 @@ func TestReleasedKeyIsFree(t *testing.T) {
 }
 
 // A transaction whose claim was lost is rolled back.
-func TestLostClaimUndoesTheDeed(t *testing.T) {
+func TestLostClaimRollsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -198,7 +198,7 @@ func TestClaimLastsAsLongAsItsNode(t *testing.T) {
 }
 
 // A claim that is never completed expires.
-func TestForgottenClaimRunsOut(t *testing.T) {
+func TestUnsettledClaimExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -263,7 +263,7 @@ func TestSweepForgetsWhatIsOver(t *testing.T) {
 }
 
 // A sweep releases a key whose release failed.
-func TestSweepGivesBackWhatIsOwed(t *testing.T) {
+func TestSweepReleasesPendingClaims(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)

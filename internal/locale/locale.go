@@ -48,8 +48,8 @@ type Language struct {
 	Direction string
 
 	date, time string
-	// first is the format of the first day of a month.
-	first    string
+	// firstDay is the format of the first day of a month.
+	firstDay string
 	months   []string
 	messages map[string]message
 }
@@ -71,7 +71,7 @@ func Load() (*Catalog, error) {
 			return nil, fmt.Errorf("reading the catalog of %s: %w", tag, err)
 		}
 		if i > 0 {
-			if err := l.agrees(c.languages[0]); err != nil {
+			if err := l.compare(c.languages[0]); err != nil {
 				return nil, err
 			}
 		}
@@ -86,7 +86,7 @@ func Load() (*Catalog, error) {
 // direction, and each other file has the messages of one surface.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
-	var says struct {
+	var file struct {
 		Name      string   `toml:"name"`
 		Direction string   `toml:"direction"`
 		Date      string   `toml:"date"`
@@ -94,15 +94,15 @@ func read(tag string) (*Language, error) {
 		First     string   `toml:"first"`
 		Months    []string `toml:"months"`
 	}
-	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &says); err != nil {
+	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &file); err != nil {
 		return nil, err
 	}
 	l := &Language{
-		Tag: tag, Name: says.Name, Direction: says.Direction, date: says.Date, time: says.Time, first: cmp.Or(says.First, "1"), months: says.Months,
+		Tag: tag, Name: file.Name, Direction: file.Direction, date: file.Date, time: file.Time, firstDay: cmp.Or(file.First, "1"), months: file.Months,
 		messages: map[string]message{},
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
-		!sameWords(l.date, "{day}{month}{year}") || !sameWords(l.time, "{clock}{date}") {
+		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
 		return nil, errors.New("language.toml is incomplete or invalid")
 	}
 	files, err := fs.Glob(catalogs, folder+"/*.toml")
@@ -123,16 +123,16 @@ func read(tag string) (*Language, error) {
 				if _, twice := l.messages[key]; twice || strings.TrimSpace(text) == "" {
 					return nil, fmt.Errorf("%s: %s is empty or a duplicate", file, key)
 				}
-				l.messages[key] = message{text, words(text)}
+				l.messages[key] = message{text, placeholders(text)}
 			}
 		}
 	}
 	return l, nil
 }
 
-// agrees returns an error if the messages of a language differ from those of
+// compare returns an error if the messages of a language differ from those of
 // the first language in keys or placeholders.
-func (l *Language) agrees(first *Language) error {
+func (l *Language) compare(first *Language) error {
 	var errs []error
 	for _, key := range first.Keys() {
 		m, ok := l.messages[key]
@@ -151,8 +151,8 @@ func (l *Language) agrees(first *Language) error {
 	return errors.Join(errs...)
 }
 
-// words returns the sorted placeholders of a text.
-func words(text string) (list []string) {
+// placeholders returns the sorted placeholders of a text.
+func placeholders(text string) (list []string) {
 	for rest := text; ; {
 		_, after, found := strings.Cut(rest, "{")
 		if !found {
@@ -165,7 +165,7 @@ func words(text string) (list []string) {
 	}
 }
 
-func sameWords(a, b string) bool { return slices.Equal(words(a), words(b)) }
+func samePlaceholders(a, b string) bool { return slices.Equal(placeholders(a), placeholders(b)) }
 
 // Languages returns all languages.
 func (c *Catalog) Languages() []*Language { return slices.Clone(c.languages) }
@@ -260,7 +260,7 @@ func expand(text string, value func(word string) string) string {
 func (l *Language) Date(t time.Time) string {
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
-		day = l.first
+		day = l.firstDay
 	}
 	return expand(l.date, func(word string) string {
 		switch word {

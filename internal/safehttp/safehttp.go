@@ -129,7 +129,7 @@ func target(address string) (netip.Addr, error) {
 	if err != nil {
 		return netip.Addr{}, fmt.Errorf("%w: %q is not an address", ErrBlocked, address)
 	}
-	return plain(ap.Addr()), nil
+	return normalize(ap.Addr()), nil
 }
 
 // secureDialer dials and does the TLS handshake, so that a failed handshake can
