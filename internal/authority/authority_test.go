@@ -273,7 +273,7 @@ func TestConcurrentProcessesShareKeys(t *testing.T) {
 	}
 }
 
-func TestFilesAreForTheirOwnerAlone(t *testing.T) {
+func TestFilePermissions(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	a := open(t, dir, options())

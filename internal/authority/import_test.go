@@ -60,7 +60,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestBroughtKey(t *testing.T) {
+func TestImportedKey(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
 	if err := a.Create(university, "x"); err != nil {

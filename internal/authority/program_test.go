@@ -84,7 +84,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestProgramAtFault(t *testing.T) {
+func TestProgramErrors(t *testing.T) {
 	t.Parallel()
 	b := newBrought(t, newKey(t), nil)
 	for name, text := range map[string]string{

@@ -47,7 +47,7 @@ func numbers(ctx context.Context, d *DB, query string, args ...any) (list []int,
 	return list, rows.Err()
 }
 
-func TestStatementsOfManyAtOnce(t *testing.T) {
+func TestStatementsConcurrently(t *testing.T) {
 	t.Parallel()
 	d := openWithStatements(t, 5)
 	var all sync.WaitGroup
@@ -109,10 +109,10 @@ func TestStatementsThatFail(t *testing.T) {
 		t.Errorf("%d statements are kept", n)
 	}
 	// A cancelled caller must not leave its reserved place taken.
-	gone, cancel := context.WithCancel(t.Context())
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 * usesToPrepare {
-		if _, err := number(gone, d, `SELECT 7`); err == nil {
+		if _, err := number(canceled, d, `SELECT 7`); err == nil {
 			t.Error("who is gone is answered")
 		}
 	}

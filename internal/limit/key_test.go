@@ -71,7 +71,7 @@ func rows(t *testing.T, d *db.DB) (n int) {
 	return n
 }
 
-func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
+func TestFirstAnswerIsStoredForADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -169,7 +169,7 @@ func TestLostClaimRollsBack(t *testing.T) {
 	})
 }
 
-func TestClaimLastsAsLongAsItsNode(t *testing.T) {
+func TestClaimExpiresWithItsNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -210,7 +210,7 @@ func TestUnsettledClaimExpires(t *testing.T) {
 	})
 }
 
-func TestOneOfManyGetsTheKey(t *testing.T) {
+func TestConcurrentRequestsGetOneClaim(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -238,7 +238,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 	})
 }
 
-func TestSweepForgetsWhatIsOver(t *testing.T) {
+func TestSweepDeletesExpiredKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()

@@ -32,14 +32,14 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// conclude sets the verdict. gone describes signatures that no viewer shows;
-// rooted is true if there was a root to validate signers against.
-func (r *Report) conclude(size int64, gone removed, rooted bool) {
+// setVerdict sets the verdict. removed describes signatures that no viewer
+// shows; hasRoots is true if there was a root to validate signers against.
+func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
 	}
 	if len(r.Signatures) == 0 {
-		if gone.any {
+		if removed.any {
 			verdict(Invalid, "The file was signed, and its signature was removed.")
 		} else {
 			verdict(Unknown, "The file carries no signature.")
@@ -60,7 +60,7 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 		verdict(Invalid, "The file is not as it was signed.")
 	case !last.CoversFile:
 		verdict(Invalid, "%d bytes were added after the last signature.", size-last.Revision)
-	case gone.trusted && rooted:
+	case removed.trusted && hasRoots:
 		verdict(Invalid, "A signature was removed from the file.")
 	case !last.Intact():
 		verdict(Unknown, "The format of the signature is not supported.")
@@ -70,12 +70,12 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 		verdict(Invalid, "The time stamp of the signature is not genuine.")
 	case last.Chain == Failed:
 		verdict(Invalid, "%s", last.Problems[len(last.Problems)-1])
-	case !rooted:
+	case !hasRoots:
 		verdict(Unknown, "The file is as it was signed, but without a trusted root the signer cannot be verified.")
 	case last.Chain != Passed:
 		verdict(Unknown, "%s", last.Problems[len(last.Problems)-1])
-	case len(last.unvouched) > 0:
-		verdict(Unknown, "The signature contains data that nothing authenticates: %s.", strings.Join(last.unvouched, ", "))
+	case len(last.unauthenticated) > 0:
+		verdict(Unknown, "The signature contains data that nothing authenticates: %s.", strings.Join(last.unauthenticated, ", "))
 	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
 		verdict(Unknown, "The format of the signature's time stamp is not supported.")
 	default:
@@ -83,8 +83,8 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	}
 }
 
-// tell lists what the file alone cannot prove.
-func (r *Report) tell(gone removed) {
+// listUnproven lists what the file alone cannot prove.
+func (r *Report) listUnproven(removed removedSignatures) {
 	if len(r.Signatures) == 0 {
 		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
 		return
@@ -100,7 +100,7 @@ func (r *Report) tell(gone removed) {
 			break
 		}
 	}
-	if gone.any {
+	if removed.any {
 		r.Untold = append(r.Untold, "Why a signature was removed from the file before the last one was made.")
 	}
 	if r.Original == nil {
@@ -143,7 +143,7 @@ var errNoOriginal = errors.New("the signature names no original")
 // original checks that the file contains the original that a signature names.
 // The error is errNoOriginal if it names none, as in signatures of other
 // programs.
-func (v *verifier) original(f *found) (*OriginalReport, error) {
+func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)
 	if err != nil {
 		return nil, err

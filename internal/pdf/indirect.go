@@ -60,7 +60,7 @@ func (d *Document) parseAt(offset int64) (obj Object, err error) {
 // would continue it.
 func (d *Document) readIndirect(offset int64, want int) (in indirect, err error) {
 	err = d.parseWith(offset, func(l *lexer) error {
-		in, err = takeIndirect(l, want)
+		in, err = parseIndirect(l, want)
 		in.end += offset
 		if err == nil && l.open {
 			return errObject
@@ -76,9 +76,9 @@ func (d *Document) readIndirect(offset int64, want int) (in indirect, err error)
 	return in, nil
 }
 
-// takeIndirect parses an indirect object; a stream object ends where its data
+// parseIndirect parses an indirect object; a stream object ends where its data
 // begins.
-func takeIndirect(l *lexer, want int) (indirect, error) {
+func parseIndirect(l *lexer, want int) (indirect, error) {
 	number, ok1 := l.integer()
 	if !ok1 || number <= 0 || number > maxNumber || want != 0 && number != int64(want) {
 		return indirect{}, errObject

@@ -93,7 +93,7 @@ func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 		b.WriteByte(' ')
 	}
 	b.WriteString("cm\n")
-	if !s.bare {
+	if !s.transparent {
 		b.Write(s.figure.backing)
 	}
 	b.Write(s.figure.operators)

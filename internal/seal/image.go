@@ -194,8 +194,8 @@ func (p *picture) writeTo(out io.Writer) error {
 	return nil
 }
 
-// standIn returns a picture of one pixel with the same page size.
-func (p *picture) standIn() *picture {
+// onePixel returns a picture of one pixel with the same page size.
+func (p *picture) onePixel() *picture {
 	s := *p
 	dict := imageDict(1, 1, 8)
 	dict.Set("ColorSpace", pdf.Name("DeviceGray"))
