@@ -50,7 +50,7 @@ func TestOpenGraph(t *testing.T) {
 	}
 }
 
-// A text that the card's fonts cannot write is left out, and never boxes.
+// A text that the card's fonts do not cover is left out and never drawn as boxes.
 func TestDrawable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

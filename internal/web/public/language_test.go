@@ -34,8 +34,7 @@ func TestLanguages(t *testing.T) {
 			t.Errorf("%s, %s: %v %s", tc.target, tc.accept, w.Header(), words(t, w))
 		}
 	}
-	// A language that was chosen stays chosen; one that the browser asked for is
-	// not written into links.
+	// A chosen language stays in links; one that the browser requested is not written into them.
 	w := ask("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
 	links := attributes(t, w, "a", "href")
 	for _, want := range []string{"/verify?lang=fr", "/signatures?lang=fr", "/verify/" + c.ReferenceID + "?lang=ar&x=1"} {
@@ -55,8 +54,7 @@ func TestLanguages(t *testing.T) {
 	}
 }
 
-// The links to other languages repeat the address, whatever it is, and never lead
-// elsewhere.
+// The links to other languages repeat the address, and never lead to another host.
 func TestLinksOfAHostileAddress(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))
@@ -81,7 +79,7 @@ func TestLinksOfAHostileAddress(t *testing.T) {
 	}
 }
 
-// Every page can be drawn in every language.
+// Every page renders in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))

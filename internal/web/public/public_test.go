@@ -126,8 +126,8 @@ func TestVerificationOfEachStatus(t *testing.T) {
 	})
 }
 
-// A failed certificate is told exactly as one that never was, in every form:
-// nothing but what was typed differs.
+// A failed certificate gets the same answer as an unknown one in every form; only the entered text
+// differs.
 func TestFailedIsToldAsUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))
@@ -170,8 +170,7 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	}
 }
 
-// Whatever an institution or a visitor writes is text on the page and nothing
-// else.
+// Text of an institution or a visitor is never markup.
 func TestHostileTextIsText(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, sqlite(t))
@@ -181,7 +180,7 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 	made := make([]*cert.Certificate, len(hostile))
 	for i, text := range hostile {
-		// An institution chooses its name as freely.
+		// The name of an institution is untrusted too.
 		v.inst = v.institution("P"+strconv.Itoa(i), text)
 		made[i] = v.upload(text, text, "diploma.pdf")
 	}
@@ -203,8 +202,7 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 }
 
-// checkMarkup fails when a page has elements or attributes that its templates
-// have not.
+// checkMarkup fails if a page has elements or attributes that its templates do not have.
 func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -360,8 +358,8 @@ func TestAssetsOfAPageAreThere(t *testing.T) {
 	}
 }
 
-// A fault of ours is told as such, without its cause, and the cause is in the
-// log. It must not look like a certificate that does not exist.
+// An internal error is shown as such without its cause, and the cause is in the log. It must not
+// look like an unknown certificate.
 func TestFaultIsNotToldAsUnknown(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), t.TempDir(), "")

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// What did not run, or did not pass, is never a green tick.
+// A check that did not run, or failed, never has a green tick.
 func TestChecksThatDidNotPass(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -193,7 +193,7 @@ func TestPagesAreCompressed(t *testing.T) {
 	}
 }
 
-// BenchmarkPage is the page of a valid certificate without the network.
+// BenchmarkPage measures the page of a valid certificate without the network.
 func BenchmarkPage(b *testing.B) {
 	v := newVault(b, sqlite(b))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")

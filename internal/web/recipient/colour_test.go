@@ -13,8 +13,8 @@ import (
 
 var fill = regexp.MustCompile(`<rect class="(?:day|night)"[^>]* fill="(#[0-9a-f]{6})"`)
 
-// The institution's colour is above its valid certificates wherever their people see
-// them, and above no other: no colour says otherwise than the verdict does.
+// The institution's colour is above valid certificates only, on all pages for recipients, so that
+// no colour contradicts the verdict.
 func TestColourAboveCertificates(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)

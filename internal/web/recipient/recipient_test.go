@@ -67,8 +67,7 @@ func TestMailLink(t *testing.T) {
 	}
 }
 
-// A GET changes nothing, whoever follows it and however often; and what another
-// site sends in somebody's name is refused.
+// A GET request never changes anything, and cross-site forms are refused.
 func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -115,8 +114,8 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 }
 
-// Who has a certificate in an account is asked to sign in: to sign up for it would
-// promise what cannot be, once the account has another address.
+// If the certificate belongs to an account, the page asks the visitor to sign in. Signing up would
+// not add it, because the account may have another address.
 func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -177,7 +176,7 @@ func TestSharing(t *testing.T) {
 		h.says("made", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
-	h.person = nil // others
+	h.person = nil // other visitors
 	for i, path := range links {
 		w := h.get(path)
 		h.says("shared", w, http.StatusOK, "This certificate is valid", "BSc")
