@@ -37,6 +37,8 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
@@ -104,6 +106,8 @@ type App struct {
 	blobs    *blob.Folder
 	queue    *job.Queue
 	certs    *cert.Service
+	search   *search.Service
+	bulk     *task.Service
 	batches  *batch.Service
 	intake   *intake.Service
 	renderer *pdfium.Renderer
@@ -163,10 +167,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
 		NodeID: node, Queues: map[string]int{
-			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, cert.DeedQueue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, task.DeedQueue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, cert.DeedQueue, cert.RecipientQueue, mail.QueueName},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.DeedQueue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err
@@ -177,7 +181,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 		a.stamps = timeStamps(cfg.TSA)
 	}
 	a.certs = cert.New(cert.Config{
-		DB: a.DB, Ring: a.Ring, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
+		DB: a.DB, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
 		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
 		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 			return a.recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
@@ -189,8 +193,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 			return errors.Join(a.batches.EndedTx(ctx, tx, c), a.recipients.EndedTx(ctx, tx, c))
 		},
 	})
+	a.search = search.New(a.DB, a.Ring, time.Now)
+	a.bulk = task.New(task.Config{DB: a.DB, Queue: a.queue, Certs: a.certs, Search: a.search, VerifyURL: a.links.Verify, Now: time.Now, Log: log})
 	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
-	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})
+	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Search: a.search, Tasks: a.bulk, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})
 	if err := a.prepareMail(); err != nil {
 		return nil, err
 	}

@@ -57,7 +57,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	office := &panel.Panel{
 		Access: a.access(site, entrance),
 		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.certs,
-		Certs: a.certs, Batches: a.batches, Intake: a.intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.recipients,
+		Certs: a.certs, Search: a.search, Tasks: a.bulk, Batches: a.batches, Intake: a.intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(),
 	}

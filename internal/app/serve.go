@@ -108,7 +108,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Certs: a.certs, Batches: a.batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.onceKeys,
+		Certs: a.certs, Search: a.search, Batches: a.batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.onceKeys,
 		Log: a.log,
 	}
 	compress, err := web.Compress()

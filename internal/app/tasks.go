@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -30,11 +31,11 @@ const (
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
-	a.every(ctx, "sweep of counts", cert.FoldEvery, a.certs.SweepCounts)
+	a.every(ctx, "sweep of counts", search.FoldEvery, a.search.SweepCounts)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.intake.RefersTo, a.batches.RefersTo) })
 	a.every(ctx, "end of what is kept for a time", cert.KeepEvery, a.certs.SweepKept)
 	a.every(ctx, "end of old addresses", cert.KeepEvery, a.recipients.SweepKept)
-	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.certs.SweepDeeds)
+	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.bulk.SweepDeeds)
 	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.intake.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)

@@ -111,7 +111,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
 	}
 	cfg := Config{
-		DB: d, Ring: ring, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
+		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.Now, Log: log,
 	}

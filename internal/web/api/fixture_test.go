@@ -30,6 +30,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
@@ -116,8 +117,9 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	links := web.NewLinks(base, ring, time.Now)
 	v.api = &API{
 		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Keys: limit.NewKeys(d, "test", time.Now), Log: log,
+		Search: search.New(d, ring, time.Now),
 		Certs: cert.New(cert.Config{
-			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
+			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
 			Verify:    certtest.Verify,
 			VerifyURL: links.Verify, Attempts: 1,
 			Now: time.Now, Log: log,

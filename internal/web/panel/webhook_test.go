@@ -17,7 +17,7 @@ import (
 
 var signingRule = regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`)
 
-// exec changes what no operation can bring about.
+// exec makes changes that no operation can make.
 func (o *office) exec(query string, args ...any) {
 	o.tb.Helper()
 	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
@@ -122,8 +122,7 @@ func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
 	}
 }
 
-// deliveriesOf makes n deliveries of an endpoint that failed, and gives their ids,
-// newest first.
+// deliveriesOf creates n failed deliveries of an endpoint and returns their ids, newest first.
 func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
 	t.Helper()
 	var ids []int64
@@ -201,7 +200,7 @@ func TestLogOfDeliveries(t *testing.T) {
 	})
 }
 
-// A search by reference id shows what was sent of that certificate.
+// A search by reference id shows the deliveries about that certificate.
 func TestDeliveriesOfACertificate(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))
@@ -270,7 +269,7 @@ func TestReplay(t *testing.T) {
 	says(t, "nothing", o.leads(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
 }
 
-// A signature is shown how to be checked in each language.
+// The page shows in each language how to verify a signature.
 func TestSamplesAreShown(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, sqlite(t))

@@ -20,6 +20,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -64,7 +66,7 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 	fail(err)
 	log := slog.New(slog.DiscardHandler)
 	o.queue, err = job.New(o.d, job.Config{
-		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, cert.DeedQueue: 1, batch.Queue: 1, intake.Queue: 1},
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, task.DeedQueue: 1, batch.Queue: 1, intake.Queue: 1},
 		MaxAttempts: 3, Timeout: time.Minute, Logger: log,
 	})
 	fail(err)
@@ -74,7 +76,7 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 	p.RotateKey = func(_ context.Context, inst *account.Institution) error { return o.keys.Rotate(inst.UUID, inst.Name) }
 	p.Links = web.NewLinks(p.BaseURL, ring, now)
 	p.Certs = cert.New(cert.Config{
-		DB: o.d, Ring: ring, Blobs: folder, Queue: o.queue, Hooks: webhook.New(o.d, ring, now), Sealer: sealer{}, Keys: o.keys,
+		DB: o.d, Blobs: folder, Queue: o.queue, Hooks: webhook.New(o.d, ring, now), Sealer: sealer{}, Keys: o.keys,
 		Verify:    certtest.Verify,
 		VerifyURL: p.Links.Verify, Attempts: 3, BulkWorkers: 2, Now: now, Log: log,
 	})
@@ -84,8 +86,10 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 		DB: o.d, Certs: p.Certs, Accounts: p.Accounts, Queue: o.queue, Catalog: catalog, To: p.Links.To, Now: now, Log: log,
 		Mailer: mail.New(mail.Config{DB: o.d, Queue: o.queue, From: mail.Address{Email: "vault@example.org"}, Now: now, Log: log}),
 	})
+	p.Search = search.New(o.d, ring, now)
+	p.Tasks = task.New(task.Config{DB: o.d, Queue: o.queue, Certs: p.Certs, Search: p.Search, VerifyURL: p.Links.Verify, Now: now, Log: log})
 	p.Batches = batch.New(batch.Config{DB: o.d, Ring: ring, Certs: p.Certs, Queue: o.queue, Quota: 1 << 30, Now: now, Log: log})
-	p.Intake = intake.New(intake.Config{DB: o.d, Certs: p.Certs, Batches: p.Batches, Blobs: folder, Queue: o.queue, Now: now, Log: log})
+	p.Intake = intake.New(intake.Config{DB: o.d, Certs: p.Certs, Search: p.Search, Tasks: p.Tasks, Batches: p.Batches, Blobs: folder, Queue: o.queue, Now: now, Log: log})
 }
 
 // process lets the queue work until a condition holds, and stops it.

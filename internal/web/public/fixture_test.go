@@ -106,7 +106,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		Site:     site,
 		Accounts: account.New(d, now), Links: links, Limit: limit.NewCounter(0, now), Now: now, Keys: v.ring,
 		Certs: cert.New(cert.Config{
-			DB: d, Ring: ring, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
+			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
 			Verify:    certtest.Verify,
 			VerifyURL: links.Verify, Attempts: 1, Now: now, Log: quiet,
 		}),

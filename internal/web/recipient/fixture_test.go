@@ -98,7 +98,7 @@ func newHall(t *testing.T, perMinute int) *hall {
 		t.Fatal(err)
 	}
 	h.certs = cert.New(cert.Config{
-		DB: h.d, Ring: ring, Blobs: h.folder, Queue: queue, Hooks: webhook.New(h.d, ring, time.Now), Attempts: 1, Now: time.Now, Log: quiet,
+		DB: h.d, Blobs: h.folder, Queue: queue, Hooks: webhook.New(h.d, ring, time.Now), Attempts: 1, Now: time.Now, Log: quiet,
 		Recipient: func(ctx context.Context, tx *db.Tx, id int64, email string) (int64, error) {
 			return h.recipients.LookUpTx(ctx, tx, id, email)
 		},
