@@ -204,7 +204,7 @@ func (c *Checker) unknown(res *http.Response, received []byte) error {
 func (c *Checker) value(schema string, text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
-		return fmt.Errorf("%.200q is no JSON: %w", text, err)
+		return fmt.Errorf("%.200q is not JSON: %w", text, err)
 	}
 	return c.doc.Components.Schemas[schema].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
 }
@@ -237,7 +237,7 @@ func (c *Checker) Delivery(header http.Header, body []byte) error {
 		Event string `json:"event"`
 	}
 	if err := json.Unmarshal(body, &event); err != nil {
-		return fmt.Errorf("the delivery is no JSON: %w", err)
+		return fmt.Errorf("the delivery is not JSON: %w", err)
 	}
 	item := c.doc.Webhooks[event.Event]
 	if item == nil || item.Post == nil {
@@ -245,7 +245,7 @@ func (c *Checker) Delivery(header http.Header, body []byte) error {
 	}
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
-		return fmt.Errorf("the delivery is no JSON: %w", err)
+		return fmt.Errorf("the delivery is not JSON: %w", err)
 	}
 	if err := item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
 		return fmt.Errorf("the delivery is not as the document says: %w\n%s", err, body)

@@ -64,7 +64,7 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err := show(ctx, out, v, target); err != nil {
 		return fmt.Errorf("%w\n%s", err, v.Log())
 	}
-	fmt.Fprint(out, "The demo's vault ends now, and its link with it. Start one that stays: make run\n")
+	fmt.Fprint(out, "The demo's vault stops now, and its link with it. To start a permanent one: make run\n")
 	return nil
 }
 
@@ -91,7 +91,7 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Made an institution, %s, and an API token for it.\n", sample.Institution)
+	fmt.Fprintf(out, "Created an institution, %s, and an API token for it.\n", sample.Institution)
 	client, err := v.Client(token)
 	if err != nil {
 		return err

@@ -207,7 +207,7 @@ func TestOtherInstitution(t *testing.T) {
 		path := vault.CertificatesPath + "/" + mine.UUID
 		unknown := get(t, c, vault.CertificatesPath+"/"+unknownUUID, 404)
 		if a := get(t, c, path, 404); !bytes.Equal(a.Body, unknown.Body) {
-			t.Errorf("another's record is told apart from none: %s", a.Body)
+			t.Errorf("the answer for another's record differs from that for none: %s", a.Body)
 		}
 		refused(t, get(t, c, path+"/download", 404), 404, "")
 		refused(t, post(t, c, path+"/retry", "", 404), 404, "")

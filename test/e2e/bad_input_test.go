@@ -170,7 +170,7 @@ func TestSlowBody(t *testing.T) {
 	}
 	f.await(t, f.upload(t, form("Meanwhile")).UUID, "approved")
 	wg.Wait()
-	eventually(t, approvalTime, "what the slow ones held is gone", func() bool { return len(f.files(t, "incoming")) == 0 })
+	eventually(t, approvalTime, "the resources of the slow requests are freed", func() bool { return len(f.files(t, "incoming")) == 0 })
 	want(t, mustKeyed(t, f.client, "slow", form("Somebody")), 201)
 }
 

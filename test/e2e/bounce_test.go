@@ -178,7 +178,7 @@ func TestMailThatDoesNotArrive(t *testing.T) {
 			t.Errorf("the report: %d", status)
 		}
 		if page := detail(late.UUID); !strings.Contains(page, "Did not arrive") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
-			t.Errorf("the page does not tell of it: %s", page)
+			t.Errorf("the page does not show it: %s", page)
 		}
 	})
 }

@@ -66,7 +66,7 @@ func TestBulk(t *testing.T) {
 		}
 		file := f.verified(t, c.UUID)
 		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
-			t.Error("the verified PDF is not made from the entry's file")
+			t.Error("the verified PDF does not contain the entry's file")
 		}
 		// If the same entries are submitted again with a new one, only the new certificate is
 		// created.

@@ -24,7 +24,7 @@ func corpus(t *testing.T) (root string, files []string) {
 	root = filepath.Join(repository, "..", "shared", "corpus")
 	manifest, err := os.ReadFile(filepath.Join(root, "MANIFEST.tsv"))
 	if err != nil && os.Getenv("CI") != "true" {
-		t.Skip("the corpus is not beside this repository")
+		t.Skip("the corpus is missing beside this repository")
 	}
 	if err != nil {
 		t.Fatal(err)

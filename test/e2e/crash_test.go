@@ -78,7 +78,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 		}
 		sum := sha256.Sum256(f.verified(t, uuid))
 		if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
-			t.Errorf("certificate %s: the verified PDF is not what was made", uuid)
+			t.Errorf("certificate %s: the verified PDF is not the stored one", uuid)
 		}
 	}
 	if n := count(t, d, `SELECT count(*) FROM certificates WHERE status <> 'approved'`); n != 0 {
@@ -89,7 +89,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 		"approved": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
 	} {
 		if n := count(t, d, query); n != 0 {
-			t.Errorf("%d certificates were not told of as %s exactly once", n, name)
+			t.Errorf("%d certificates do not have exactly one event %s", n, name)
 		}
 	}
 }

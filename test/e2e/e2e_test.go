@@ -278,7 +278,7 @@ func tool(t *testing.T, name string) string {
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("%s is not installed: run make deps", name)
 	}
-	t.Skipf("%s is not installed: make deps brings it where it may", name)
+	t.Skipf("%s is not installed: run make deps", name)
 	return ""
 }
 

@@ -99,7 +99,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 		t.Errorf("verified_sha256 is not that of the download")
 	}
 	if bytes.Equal(a.Body, original) || c.ApprovedAt == nil {
-		t.Error("nothing was made of the original")
+		t.Error("the verified PDF is the original")
 	}
 	path := keep(t, "verified.pdf", a.Body)
 	run(t, "qpdf", "--check", path)
@@ -116,7 +116,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	}
 	viaLink := get(t, public, *c.PDFPath, 200)
 	if !bytes.Equal(viaLink.Body, a.Body) {
-		t.Error("pdf_path gives another file than the download")
+		t.Error("the file of pdf_path differs from the download")
 	}
 	checkAsset(t, viaLink, "application/pdf")
 	image := get(t, public, *c.ImagePath, 200)

@@ -74,7 +74,7 @@ func peak(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("this system does not tell how much memory a process has held")
+		t.Skip("this system does not report the peak memory of a process")
 	}
 	m := highWater.FindSubmatch(status)
 	if err != nil || m == nil {

@@ -258,7 +258,7 @@ func TestSecrets(t *testing.T) {
 		lines := bufio.NewScanner(strings.NewReader(log))
 		for lines.Scan() {
 			if !strings.HasPrefix(lines.Text(), `{"time":`) {
-				t.Errorf("a line of the log is no JSON: %s", lines.Text())
+				t.Errorf("a line of the log is not JSON: %s", lines.Text())
 			}
 		}
 	})

@@ -76,7 +76,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		first := f.upload(t, form("Zoe Obi"))
 		f.await(t, first.UUID, "approved")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Errorf("before anybody signed up it is customer %d's", *c.CustomerID)
+			t.Errorf("before the sign-up it belongs to customer %d", *c.CustomerID)
 		}
 		link := awaitLink(t, f.Vault, email, "/c/")
 
@@ -109,7 +109,7 @@ func TestRecipientInBrowser(t *testing.T) {
 			"certUrl": f.URL + "/verify/" + first.ReferenceID, "issueYear": today.Format("2006"), "issueMonth": today.Format("1"),
 		} {
 			if q.Get(name) != want || len(q) != 7 {
-				t.Errorf("LinkedIn is given %s=%q, not %q, of %v", name, q.Get(name), want, q)
+				t.Errorf("the LinkedIn form has %s=%q, not %q, in %v", name, q.Get(name), want, q)
 			}
 		}
 		for _, file := range []string{"certificate.pdf", "image.png", "original"} {
@@ -209,7 +209,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.open("/account")
 		b.at("/sign-in")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Error("the certificate is still somebody's")
+			t.Error("the certificate still has an owner")
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestNoticesSurviveKill(t *testing.T) {
 			f.restart(t)
 		}
 		slices.Sort(want)
-		eventually(t, 2*approvalTime, "all are told", func() bool { return len(told(t, f.Vault)) >= len(want) })
+		eventually(t, 2*approvalTime, "each has a notice", func() bool { return len(told(t, f.Vault)) >= len(want) })
 		if got := told(t, f.Vault); !slices.Equal(got, want) {
 			t.Errorf("mail went to %v", got)
 		}
@@ -310,7 +310,7 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 		}
 		id := f.submit(t, list)
 		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status == "completed" })
-		eventually(t, singleTime, "all are told", func() bool { return len(told(t, f.Vault)) >= 3 })
+		eventually(t, singleTime, "each has a notice", func() bool { return len(told(t, f.Vault)) >= 3 })
 		if got := told(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
 			t.Fatalf("mail went to %v", got)
 		}

@@ -156,7 +156,7 @@ func (f *fixture) webhook(t *testing.T, events ...string) string {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(h.Secret, "whsec_") || len(h.Secret) != len("whsec_")+44 {
-		t.Errorf("the signing secret %q is no base64 of 32 bytes behind whsec_", h.Secret)
+		t.Errorf("the signing secret %q is not whsec_ and base64 of 32 bytes", h.Secret)
 	}
 	return h.ID
 }

@@ -50,7 +50,7 @@ func TestRetry(t *testing.T) {
 		for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
 			a := get(t, public, failed.VerificationURL+suffix, 404)
 			if suffix == "" && !bytes.Equal(a.Body, unknown.Body) {
-				t.Errorf("the public tells a failed certificate from an unknown one: %s", a.Body)
+				t.Errorf("the public answer distinguishes a failed certificate from an unknown one: %s", a.Body)
 			}
 		}
 

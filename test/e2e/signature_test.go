@@ -88,7 +88,7 @@ func TestSignature(t *testing.T) {
 		}
 		for _, k := range v.Checks {
 			if k.Name == "signature" && (k.Result != "passed" || k.CheckedAt == nil) {
-				t.Errorf("the public is told %+v", k)
+				t.Errorf("the public answer is %+v", k)
 			}
 		}
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE name = 'signature' AND result = 'passed'`); n != 1 {
@@ -263,7 +263,7 @@ func TestLostKeys(t *testing.T) {
 		f.restart(t, "--process-attempts", "1")
 		f.verified(t, before.UUID)
 		if _, err := os.Stat(filepath.Join(keys, "institution")); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("a lost key was made anew: %v", err)
+			t.Fatalf("a lost key was created again: %v", err)
 		}
 		move(away, filepath.Join(keys, "institution"))
 		f.retry(t, failed.UUID)

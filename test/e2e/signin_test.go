@@ -262,7 +262,7 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 	same := func(what string, known, unknown answer, status int) {
 		t.Helper()
 		if known != unknown || known.status != status {
-			t.Errorf("%s tells them apart: %+v, %+v", what, known, unknown)
+			t.Errorf("%s distinguishes them: %+v, %+v", what, known, unknown)
 		}
 	}
 	for i := range 5 {

@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 					kept["details"] = *made.Details
 				}
 				if kept[field.name] != longest {
-					t.Errorf("%s is not kept as submitted", field.name)
+					t.Errorf("%s is not stored as submitted", field.name)
 				}
 			}
 		}
@@ -131,10 +131,10 @@ func nothingKept(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
 	if n := count(t, d, `SELECT count(*) FROM certificates`) + count(t, d, `SELECT count(*) FROM webhook_events`); n != 0 {
-		t.Errorf("%d rows were kept of what was refused", n)
+		t.Errorf("%d rows were stored for refused uploads", n)
 	}
 	if left := append(f.files(t, "blobs"), f.files(t, "incoming")...); len(left) != 0 {
-		t.Errorf("files were kept of what was refused: %v", left)
+		t.Errorf("files were stored for refused uploads: %v", left)
 	}
 }
 

@@ -51,7 +51,7 @@ func TestVerifyOffline(t *testing.T) {
 			t.Errorf("%s: exit %d, %v: %s", name, code, err, out)
 		}
 		if _, err := os.Stat(data); err == nil {
-			t.Errorf("%s: the data folder was made", name)
+			t.Errorf("%s: the data folder was created", name)
 		}
 	}
 	if said := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(said, "Signature is Valid") {

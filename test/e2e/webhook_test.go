@@ -229,7 +229,7 @@ func TestWebhookGone(t *testing.T) {
 	h := f.endpoint(t, r)
 	f.await(t, f.upload(t, form("Gone")).UUID, "approved")
 	var messages []string
-	eventually(t, approvalTime, "the owner is told", func() bool {
+	eventually(t, approvalTime, "the owner got a mail", func() bool {
 		var err error
 		messages, err = filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
 		if err != nil {

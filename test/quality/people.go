@@ -83,7 +83,7 @@ func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, er
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail to %s came: %w", email, ctx.Err())
+			return "", fmt.Errorf("no mail to %s arrived: %w", email, ctx.Err())
 		}
 	}
 }

@@ -130,7 +130,7 @@ func awaitMail(ctx context.Context, data, title string) (string, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail tells of %s", title)
+			return "", fmt.Errorf("no mail contains %s", title)
 		}
 	}
 }

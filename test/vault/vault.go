@@ -74,7 +74,7 @@ func Binary() (string, error) {
 	}
 	path := filepath.Join(root, "bin", "certvault")
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the vault is not built, run make build: %w", err)
+		return "", fmt.Errorf("the binary is missing, run make build: %w", err)
 	}
 	return path, nil
 }
@@ -91,7 +91,7 @@ func Root() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("looking for the repository: there is no go.mod above this folder")
+			return "", errors.New("finding the repository: no go.mod above this folder")
 		}
 		dir = parent
 	}
@@ -240,7 +240,7 @@ func (v *Vault) Transport() (*http.Transport, error) {
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, errors.New("reading the vault's certificate: there is none in the file")
+		return nil, errors.New("reading the vault's certificate: the file has none")
 	}
 	return t, nil
 }
