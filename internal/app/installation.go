@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -35,14 +34,6 @@ func (a *App) access(site *page.Site, door panel.Door) panel.Access {
 		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
 	}
-}
-
-// Version is what Go stamped into the binary from the repository at its build.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
 
 // status looks at the installation, at nothing that takes long.
