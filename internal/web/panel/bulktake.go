@@ -3,7 +3,6 @@ package panel
 import (
 	"errors"
 	"io"
-	"mime/multipart"
 	"net/http"
 	"strings"
 	"time"
@@ -11,68 +10,69 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 const (
-	// maxTaken bounds what is sent at once, in bytes: a list and files, an archive
-	// among them.
-	maxTaken = sheet.MaxFile + intake.MaxArchive + 64<<20
-	// filesTime bounds how long it may take to come in.
-	filesTime = time.Hour
-	// maxParts bounds the files of one form.
-	maxParts = 5000
-	// takenHeader tells the script that sends the form which of its controls hold
-	// what was taken, though something else is wrong.
+	// maxBulkParts bounds the parts of a form with a list and files, maxBulkFiles the
+	// files.
+	maxBulkParts = 6000
+	maxBulkFiles = 5000
+	// takenHeader names to the script of the page the controls whose files were
+	// stored although something else is wrong.
 	takenHeader = "Upload-Taken"
 )
 
-// taking takes what a form has of a list and files.
-type taking struct {
+// bulkLimits bounds a form with a list and files, an archive among them.
+var bulkLimits = &body.Limits{
+	Size: sheet.MaxFile + intake.MaxArchive + 64<<20, Time: time.Hour, TooLarge: errUploadTooLarge, Broken: errUpload,
+}
+
+// bulkUpload receives a list and files.
+type bulkUpload struct {
 	panel *Panel
 	visit *Visit
 	draft *intake.Draft
+	// list reports that a list was stored, files counts the files of the form.
 	list  bool
 	files int
-	// bad is what is wrong: with the list, and the files behind it are taken all the
-	// same; or with a file, at which it stopped.
+	// bad is what is wrong with the list, or with the file at which reading stopped.
+	// The files after a wrong list are stored.
 	bad     fault.Fields
 	stopped bool
 }
 
-// takeList and takeFiles take all that was chosen, whichever button was pressed;
-// they differ in what they ask for when nothing was.
-func (p *Panel) takeList(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.take(w, r, v, fault.OfField("list", "Choose the list first."))
+// uploadList and uploadFiles both store everything that was chosen. They differ
+// only in the error for an empty form.
+func (p *Panel) uploadList(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.uploadBulk(w, r, v, fault.OfField("list", "Choose the list first."))
 }
 
-func (p *Panel) takeFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	return p.take(w, r, v, fault.OfField("files", "Choose files, or a ZIP of them, first."))
+func (p *Panel) uploadFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.uploadBulk(w, r, v, fault.OfField("files", "Choose files, or a ZIP of them, first."))
 }
 
-func (p *Panel) take(w http.ResponseWriter, r *http.Request, v *Visit, missing error) error {
-	if err := patient(w, filesTime); err != nil {
-		return err
-	}
+func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, missing error) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
 		return err
 	}
-	t := &taking{panel: p, visit: v, draft: d}
-	if err = t.form(r); err == nil && !t.list && t.files == 0 {
+	u := &bulkUpload{panel: p, visit: v, draft: d}
+	if err = u.form(r); err == nil && !u.list && u.files == 0 {
 		err = missing
 	}
 	if err != nil {
-		w.Header().Set(takenHeader, t.taken())
+		w.Header().Set(takenHeader, u.stored())
 		return p.filesAgain(w, r, v, err)
 	}
-	if !t.list {
+	if !u.list {
 		return p.lead(w, r, v, "bulk/"+d.UUID, "files_taken")
 	}
 	if d, err = p.draftOf(r, v); err != nil {
 		return err
 	}
 	notice := "list"
-	if t.files > 0 {
+	if u.files > 0 {
 		notice = "both"
 	}
 	if d.Total == 1 {
@@ -81,58 +81,49 @@ func (p *Panel) take(w http.ResponseWriter, r *http.Request, v *Visit, missing e
 	return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
 }
 
-// taken names the controls whose files were taken.
-func (t *taking) taken() string {
+// stored names the controls whose files were stored.
+func (u *bulkUpload) stored() string {
 	var names []string
-	if t.list {
+	if u.list {
 		names = append(names, "list")
 	}
-	if t.files > 0 && t.bad.Len() > 0 && !t.stopped {
+	if u.files > 0 && u.bad.Len() > 0 && !u.stopped {
 		names = append(names, "files")
 	}
 	return strings.Join(names, " ")
 }
 
-// form takes the parts of a form as they come in.
-func (t *taking) form(r *http.Request) error {
-	parts, err := r.MultipartReader()
+// form reads and stores the parts of a form.
+func (u *bulkUpload) form(r *http.Request) error {
+	form, err := body.OpenForm(r, maxBulkParts)
 	if err != nil {
-		return errUpload
+		return err
 	}
-	for {
-		// Names with folders come as they are; what they may be is their taker's.
-		part, err := parts.NextRawPart()
-		if errors.Is(err, io.EOF) {
-			return t.bad.Err()
-		}
-		if err != nil {
-			return uploadError(err)
-		}
-		if part.FileName() == "" {
-			continue
-		}
-		if err := t.part(r, part); err != nil {
-			return err
+	for form.Next() {
+		if part := form.Part(); part.FileName() != "" {
+			if err := u.part(r, part); err != nil {
+				return err
+			}
 		}
 	}
+	if err := form.Err(); err != nil {
+		return err
+	}
+	return u.bad.Err()
 }
 
-func (t *taking) part(r *http.Request, part *multipart.Part) error {
-	source := &sourceReader{r: part}
+func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 	var err error
 	switch part.FormName() {
 	case "list":
-		if err = t.panel.Intake.TakeList(r.Context(), t.draft, part.FileName(), source); err == nil {
-			t.list = true
+		if err = u.panel.Intake.TakeList(r.Context(), u.draft, part.FileName(), part); err == nil {
+			u.list = true
 		}
 	case "files":
-		if t.files++; t.files > maxParts {
+		if u.files++; u.files > maxBulkFiles {
 			return fault.OfField("files", "Send at most 5,000 files at once, or put them into a ZIP.")
 		}
-		err = t.file(r, part.FileName(), source)
-	}
-	if source.err != nil {
-		return uploadError(source.err)
+		err = u.file(r, part.FileName(), part)
 	}
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Kind != fault.Invalid {
@@ -140,22 +131,22 @@ func (t *taking) part(r *http.Request, part *multipart.Part) error {
 	}
 	for _, field := range refusal.Fields {
 		for _, message := range field.Messages {
-			t.bad.Add(field.Name, message)
+			u.bad.Add(field.Name, message)
 		}
 	}
 	if part.FormName() == "list" {
 		return nil
 	}
-	t.stopped = true
-	return t.bad.Err()
+	u.stopped = true
+	return u.bad.Err()
 }
 
-func (t *taking) file(r *http.Request, name string, source io.Reader) error {
+func (u *bulkUpload) file(r *http.Request, name string, content io.Reader) error {
 	var err error
 	if strings.HasSuffix(strings.ToLower(name), ".zip") {
-		_, err = t.panel.Intake.AddArchive(r.Context(), t.visit.Institution(), t.draft, name, source)
+		_, err = u.panel.Intake.AddArchive(r.Context(), u.visit.Institution(), u.draft, name, content)
 	} else {
-		_, err = t.panel.Intake.AddFile(r.Context(), t.visit.Institution(), t.draft, name, source)
+		_, err = u.panel.Intake.AddFile(r.Context(), u.visit.Institution(), u.draft, name, content)
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
@@ -83,6 +84,7 @@ func (p *Panel) guard(one route) web.Func {
 			// What is answered has the frame of the visit around it.
 			p.view.Render(w, r, err)
 		}
+		body.Drain(r)
 		return nil
 	}
 	if one.scope == ofAnybody {
@@ -130,12 +132,11 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, one rout
 	if r.Method != http.MethodPost {
 		return nil
 	}
-	if one.body != 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, one.body)
+	if one.limits != nil {
+		body.Limit(w, r, *one.limits)
 		return nil
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
+	if err := body.ParseForm(w, r, maxForm); err != nil {
 		return fmt.Errorf("reading the form: %w", errForm)
 	}
 	return nil

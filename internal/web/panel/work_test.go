@@ -112,13 +112,13 @@ func (o *office) process(what string, holds func() bool) {
 // upload makes a certificate of an institution; one whose file is named so fails.
 func (o *office) upload(inst account.Institution, name, fileName string) *cert.Certificate {
 	o.tb.Helper()
-	f, err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, fileName, bytes.NewReader(samplePDF()))
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	c, err := o.panel.Certs.Upload(o.tb.Context(), cert.Upload{
-		Institution: &inst, Creator: cert.Actor{Type: "user", ID: 1, Name: "Regina Registrar"}, Context: cert.PanelUpload,
-		Title: "BSc Physics", FullName: name, Email: strings.NewReplacer(" ", ".", `"`, "").Replace(strings.ToLower(name)) + "@example.org", IssueDate: "2026-06-30", File: f,
+	var c *cert.Certificate
+	err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, cert.NewIncoming(fileName, bytes.NewReader(samplePDF())), func(f *cert.File) (err error) {
+		c, err = o.panel.Certs.Upload(o.tb.Context(), cert.Upload{
+			Institution: &inst, Creator: cert.Actor{Type: "user", ID: 1, Name: "Regina Registrar"}, Context: cert.PanelUpload,
+			Title: "BSc Physics", FullName: name, Email: strings.NewReplacer(" ", ".", `"`, "").Replace(strings.ToLower(name)) + "@example.org", IssueDate: "2026-06-30", File: f,
+		})
+		return err
 	})
 	if err != nil {
 		o.tb.Fatal(err)

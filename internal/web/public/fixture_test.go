@@ -186,13 +186,13 @@ func (v *vault) checkSecrets() {
 // upload makes a certificate in processing.
 func (v *vault) upload(title, name, file string) *cert.Certificate {
 	v.tb.Helper()
-	received, err := v.pages.Certs.Receive(v.tb.Context(), v.inst.UUID, file, bytes.NewReader(samplePDF()))
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	c, err := v.pages.Certs.Upload(v.tb.Context(), cert.Upload{
-		Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
-		Title: title, FullName: name, Email: secretEmail, IssueDate: "2026-06-30", Details: secretDetails, File: received,
+	var c *cert.Certificate
+	err := v.pages.Certs.Receive(v.tb.Context(), v.inst.UUID, cert.NewIncoming(file, bytes.NewReader(samplePDF())), func(f *cert.File) (err error) {
+		c, err = v.pages.Certs.Upload(v.tb.Context(), cert.Upload{
+			Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
+			Title: title, FullName: name, Email: secretEmail, IssueDate: "2026-06-30", Details: secretDetails, File: f,
+		})
+		return err
 	})
 	if err != nil {
 		v.tb.Fatal(err)
