@@ -120,8 +120,8 @@ func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 func (d *driver) loseFile() {
 	d.Helper()
 	ctx := d.Context()
-	if err := d.app.certs.Receive(ctx, d.inst.UUID, cert.NewIncoming("lost.pdf", bytes.NewReader(sample("Lost"))), func(file *cert.File) (err error) {
-		d.lost, err = d.app.certs.Upload(ctx, cert.Upload{
+	if err := d.app.Certs.Receive(ctx, d.inst.UUID, cert.NewIncoming("lost.pdf", bytes.NewReader(sample("Lost"))), func(file *cert.File) (err error) {
+		d.lost, err = d.app.Certs.Upload(ctx, cert.Upload{
 			Institution: d.inst, Creator: cert.Actor{Type: "token", ID: 1, Name: "Test"}, Context: cert.SingleUpload,
 			Title: "Lost", FullName: "Lost", Email: "lost@example.org", File: file,
 		})

@@ -138,7 +138,7 @@ func (r *receiver) sweep() {
 			r.Fatal(err)
 		}
 	}
-	if err := r.app.certs.SweepBlobs(r.Context(), r.app.intake.RefersTo, r.app.batches.RefersTo); err != nil {
+	if err := r.app.Certs.SweepBlobs(r.Context(), r.app.Intake.RefersTo, r.app.Batches.RefersTo); err != nil {
 		r.Fatal(err)
 	}
 }

@@ -17,13 +17,14 @@ import (
 const (
 	// maxBulk is the largest body of a bulk upload in bytes.
 	maxBulk = 64 << 20
-	// maxBulkFields bounds its fields: eight for each of 5,000 entries.
-	maxBulkFields = 40_000
-	// maxBulkValue bounds one value in bytes, well above the longest valid one.
+	// maxBulkParts bounds the number of fields: eight for each of 5,000 entries.
+	maxBulkParts = 40_000
+	// maxBulkValue bounds one value in bytes. It is far above the longest valid value, so that
+	// validation reports a text that is too long.
 	maxBulkValue = 16 << 10
 )
 
-// accepted is the answer to a bulk upload.
+// accepted is the response to a bulk upload.
 type accepted struct {
 	BatchID string `json:"batch_id"`
 	Total   int    `json:"total"`
@@ -62,7 +63,7 @@ func (a *API) bulk(w http.ResponseWriter, c *call) error {
 	return x.end(w, err)
 }
 
-// bulkInput reads the body of a bulk upload into a draft, a field at a time.
+// bulkInput reads the body of a bulk upload into a draft, field by field.
 type bulkInput struct {
 	draft    *batch.Draft
 	exchange *exchange
@@ -77,8 +78,10 @@ func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func()
 	}
 	switch mediaType {
 	case "multipart/form-data":
-		body.Limit(w, r, limits(maxBulk, malformedForm))
-		form, err := body.OpenForm(r, maxBulkFields)
+		l := limits(maxBulk, malformedForm)
+		l.Parts, l.TooMany = maxBulkParts, errParts
+		body.Limit(w, r, l)
+		form, err := body.OpenForm(r)
 		return func() error { return in.multipart(form) }, err
 	case "application/x-www-form-urlencoded":
 		body.Limit(w, r, limits(maxBulk, malformedPairs))
@@ -92,13 +95,13 @@ func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func()
 	}
 }
 
-var errFields = fault.New(fault.Invalid, fmt.Sprintf("The request has more than %d fields.", maxBulkFields))
+var errParts = fault.New(fault.Invalid, fmt.Sprintf("The request has more than %d fields.", maxBulkParts))
 
 // count counts a field of a body that is not a multipart form, whose parts
 // package body counts.
 func (in *bulkInput) count() error {
-	if in.fields == maxBulkFields {
-		return errFields
+	if in.fields == maxBulkParts {
+		return errParts
 	}
 	in.fields++
 	return nil

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// one is the answer with one record.
+// one is a response with one record.
 type one struct {
 	Data any `json:"data"`
 }
@@ -41,7 +41,7 @@ func (a *API) download(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) retry(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404 whatever else is wrong.
+	// An unknown record is 404, whatever else is wrong.
 	found, err := a.find(c)
 	if err != nil {
 		return err
@@ -58,7 +58,7 @@ func (a *API) retry(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) revoke(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404 whatever the body says.
+	// An unknown record is 404, whatever the body contains.
 	found, err := a.find(c)
 	if err != nil {
 		return err

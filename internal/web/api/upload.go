@@ -32,7 +32,7 @@ const malformedForm = "The multipart/form-data body is malformed or incomplete."
 // message if it cannot be read.
 func limits(size int64, malformed string) body.Limits {
 	return body.Limits{
-		Size: size, Time: uploadTime, Broken: fault.New(fault.Invalid, malformed),
+		Size: size, Time: uploadTime, Parts: maxParts, Broken: fault.New(fault.Invalid, malformed),
 		TooLarge: fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d MiB.", size>>20)),
 	}
 }
@@ -84,7 +84,7 @@ type uploadForm struct {
 // openUpload returns the form in the body of r, before anything of it is read.
 func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields ...string) (*uploadForm, error) {
 	body.Limit(w, r, limits(maxBody, malformedForm))
-	form, err := body.OpenForm(r, maxParts)
+	form, err := body.OpenForm(r)
 	return &uploadForm{Form: form, fileField: fileField, fields: fields, values: map[string]string{}}, err
 }
 

@@ -36,9 +36,12 @@ type Limits struct {
 	// Time is how long the whole body may take. If nothing arrives for 30 seconds,
 	// reading ends earlier. Zero leaves the server's own limit.
 	Time time.Duration
-	// TooLarge is the error of a body over Size, Broken that of one that cannot be
-	// read to its end.
-	TooLarge, Broken *fault.Error
+	// Parts is the largest number of parts of a multipart form.
+	Parts int
+	// TooLarge is the error of a body over Size, TooMany that of a form with more than
+	// Parts parts, and Broken that of a body that cannot be read to its end. TooMany
+	// may be nil.
+	TooLarge, TooMany, Broken *fault.Error
 }
 
 // reader is the body of a request with its limits. All its errors but io.EOF

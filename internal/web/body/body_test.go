@@ -207,8 +207,10 @@ func form(t *testing.T, content io.Reader, size int64, maxParts int) *Form {
 	t.Helper()
 	r := request(t, content)
 	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
-	Limit(httptest.NewRecorder(), r, limits(size))
-	f, err := OpenForm(r, maxParts)
+	l := limits(size)
+	l.Parts = maxParts
+	Limit(httptest.NewRecorder(), r, l)
+	f, err := OpenForm(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +289,7 @@ func TestOpenFormRefuses(t *testing.T) {
 		r := request(t, strings.NewReader(""))
 		r.Header.Set("Content-Type", contentType)
 		Limit(httptest.NewRecorder(), r, limits(10))
-		if _, err := OpenForm(r, 1); !fault.Is(err, fault.Unsupported) {
+		if _, err := OpenForm(r); !fault.Is(err, fault.Unsupported) {
 			t.Errorf("%q: %v", contentType, err)
 		}
 	}
@@ -295,7 +297,7 @@ func TestOpenFormRefuses(t *testing.T) {
 	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
 	r.Header.Set("Content-Encoding", "gzip")
 	Limit(httptest.NewRecorder(), r, limits(10))
-	if _, err := OpenForm(r, 1); !fault.Is(err, fault.Unsupported) {
+	if _, err := OpenForm(r); !fault.Is(err, fault.Unsupported) {
 		t.Errorf("compressed: %v", err)
 	}
 }

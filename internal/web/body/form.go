@@ -21,13 +21,12 @@ var errHead = errors.New("the head of a part is too large")
 // bufio.Scanner, Next returns false at the end or after an error, and Err
 // returns that error.
 type Form struct {
-	body     *reader
-	parts    *multipart.Reader
-	maxParts int
-	n        int
-	part     *Part
-	done     bool
-	err      error
+	body  *reader
+	parts *multipart.Reader
+	n     int
+	part  *Part
+	done  bool
+	err   error
 }
 
 // Part is one part of a form. Its Read returns a *fault.Error unless the part
@@ -39,9 +38,8 @@ type Part struct {
 }
 
 // OpenForm returns the form in the body of r, which Limit has bounded. It returns
-// fault.Unsupported if the body is of another type. A form of more than maxParts
-// parts is fault.Invalid.
-func OpenForm(r *http.Request, maxParts int) (*Form, error) {
+// fault.Unsupported if the body is of another type.
+func OpenForm(r *http.Request) (*Form, error) {
 	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "multipart/form-data" {
 		return nil, fault.New(fault.Unsupported, "The request must be multipart/form-data.")
@@ -53,7 +51,7 @@ func OpenForm(r *http.Request, maxParts int) (*Form, error) {
 	if !ok {
 		return nil, errNoLimits
 	}
-	return &Form{body: b, parts: multipart.NewReader(b, params["boundary"]), maxParts: maxParts}, CheckEncoding(r)
+	return &Form{body: b, parts: multipart.NewReader(b, params["boundary"])}, CheckEncoding(r)
 }
 
 // Next skips the rest of the current part and reports whether there is a next
@@ -75,8 +73,11 @@ func (f *Form) Next() bool {
 		_, f.err = io.Copy(io.Discard, f.body)
 	case err != nil:
 		f.err = f.body.broken(err)
-	case f.n == f.maxParts:
-		f.err = fault.New(fault.Invalid, fmt.Sprintf("The form has more than %d parts.", f.maxParts))
+	case f.n == f.body.limits.Parts:
+		f.err = f.body.limits.TooMany
+		if f.body.limits.TooMany == nil {
+			f.err = fault.New(fault.Invalid, fmt.Sprintf("The form has more than %d parts.", f.n))
+		}
 	default:
 		f.n++
 		f.part = &Part{Part: part, form: f}

@@ -14,9 +14,7 @@ import (
 )
 
 const (
-	// maxBulkParts bounds the parts of a form with a list and files, maxBulkFiles the
-	// files.
-	maxBulkParts = 6000
+	// maxBulkFiles bounds the files of a form.
 	maxBulkFiles = 5000
 	// takenHeader names to the script of the page the controls whose files were
 	// stored although something else is wrong.
@@ -25,7 +23,7 @@ const (
 
 // bulkLimits bounds a form with a list and files, an archive among them.
 var bulkLimits = &body.Limits{
-	Size: sheet.MaxFile + intake.MaxArchive + 64<<20, Time: time.Hour, TooLarge: errUploadTooLarge, Broken: errUpload,
+	Size: sheet.MaxFile + intake.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
 // bulkUpload receives a list and files.
@@ -95,7 +93,7 @@ func (u *bulkUpload) stored() string {
 
 // form reads and stores the parts of a form.
 func (u *bulkUpload) form(r *http.Request) error {
-	form, err := body.OpenForm(r, maxBulkParts)
+	form, err := body.OpenForm(r)
 	if err != nil {
 		return err
 	}

@@ -22,14 +22,12 @@ import (
 const (
 	// maxLogoForm bounds the form with a logo, which is at most 1 MB itself.
 	maxLogoForm = 2 << 20
-	// maxLogoParts bounds its parts.
-	maxLogoParts = 4
 	// endsInTime is from how long before its end a key's certificate is warned of.
 	endsInTime = 60 * 24 * time.Hour
 )
 
 var logoLimits = &body.Limits{
-	Size: maxLogoForm, TooLarge: fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB."), Broken: errForm,
+	Size: maxLogoForm, Parts: 4, TooLarge: fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB."), Broken: errForm,
 }
 
 // settingsTab is one of the pages of settings.
@@ -132,7 +130,7 @@ func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error 
 
 // logoOf reads the form with a logo.
 func logoOf(r *http.Request) (file []byte, remove bool, err error) {
-	form, err := body.OpenForm(r, maxLogoParts)
+	form, err := body.OpenForm(r)
 	if err != nil {
 		return nil, false, err
 	}

@@ -17,16 +17,13 @@ import (
 
 // uploadLimits bounds a form with one file.
 var uploadLimits = &body.Limits{
-	Size: 24 << 20, Time: 10 * time.Minute, TooLarge: errUploadTooLarge, Broken: errUpload,
+	Size: 24 << 20, Time: 10 * time.Minute, Parts: 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
 var (
 	errUploadTooLarge = fault.New(fault.TooLarge, "The upload is too large.")
 	errUpload         = fault.New(fault.BadRequest, "The upload broke off. Please try again.")
 )
-
-// maxUploadParts bounds the parts of a form with one file.
-const maxUploadParts = 100
 
 // newUpload shows the form for the file.
 func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
@@ -45,7 +42,7 @@ func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) er
 
 // receiveUpload receives and stages the file of a form, and returns its UUID.
 func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) {
-	form, err := body.OpenForm(r, maxUploadParts)
+	form, err := body.OpenForm(r)
 	if err != nil {
 		return "", err
 	}
@@ -133,7 +130,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		Title: r.PostForm.Get("certificate_title"), FullName: r.PostForm.Get("full_name"), Email: r.PostForm.Get("applicant_email"),
 		IssueDate: r.PostForm.Get("issue_date"), Details: r.PostForm.Get("details"),
 	}
-	if u.Same, u.Alike, err = p.Certs.Alike(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
+	if u.Same, u.Alike, err = p.Search.Alike(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
 		return err
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {
