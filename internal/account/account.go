@@ -6,7 +6,6 @@ package account
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -85,9 +84,9 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 	if err != nil {
 		return nil, err
 	}
-	var hash any
+	hash := sql.NullString{Valid: do.password}
 	if do.password {
-		if hash, err = HashPassword(ctx, n.OwnerPassword); err != nil {
+		if hash.String, err = HashPassword(ctx, n.OwnerPassword); err != nil {
 			return nil, err
 		}
 	}
@@ -145,33 +144,11 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName gives an institution another name, which pages and mail show from then
-// on. Certificates keep the texts that they were made with, and signatures the
-// name in the key's certificate until the next key.
+// SetName changes the name of an institution, which pages and mail show from
+// then on. Certificates keep the texts that they were made with, and signatures
+// the name in the key's certificate until the next key.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
-	name = strings.TrimSpace(name)
-	if !validName(name) {
-		return fault.OfField("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var was string
-		err := tx.QueryRowContext(ctx, `SELECT name FROM institutions WHERE id = $1`, id).Scan(&was)
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoInstitution
-		}
-		if err != nil || was == name {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET name = $1 WHERE id = $2`, name, id); err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: audit.Detail{"name": map[string]string{"from": was, "to": name}},
-		})
-	}); err != nil {
-		return fmt.Errorf("renaming an institution: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }
 
 func validName(s string) bool {
@@ -215,18 +192,21 @@ func slugOf(name, prefix string) string {
 	return strings.ToLower(prefix)
 }
 
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash any) (userID int64, err error) {
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash sql.NullString) (userID int64, err error) {
 	now := db.Micros(inst.CreatedAt)
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
 		return 0, err
 	}
-	if err := tx.QueryRowContext(ctx, `
-		INSERT INTO users (uuid, email, email_folded, name, password_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (email_folded) DO UPDATE SET password_hash = coalesce(users.password_hash, excluded.password_hash) RETURNING id`,
-		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, ownerName, hash, now).Scan(&userID); err != nil {
+	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
+	if err != nil {
 		return 0, err
+	}
+	if !created && hash.Valid {
+		if _, err := updateUserTx(ctx, tx, `UPDATE users SET password_hash = $2 WHERE id = $1 AND password_hash IS NULL`, userID, hash); err != nil {
+			return 0, err
+		}
 	}
 	if _, err := tx.ExecContext(ctx,
 		`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`,
@@ -245,32 +225,6 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	// With an owner there is nothing left to set up.
 	_, err = tx.ExecContext(ctx, `DELETE FROM setup_links`)
 	return userID, err
-}
-
-const institutionColumns = `id, uuid, slug, name, prefix, created_at`
-
-func scanInstitution(row interface{ Scan(dest ...any) error }) (*Institution, error) {
-	var i Institution
-	var created int64
-	err := row.Scan(&i.ID, &i.UUID, &i.Slug, &i.Name, &i.Prefix, &created)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNoInstitution
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading an institution: %w", err)
-	}
-	i.CreatedAt = db.Time(created)
-	return &i, nil
-}
-
-// Institution gives the institution of an id.
-func (s *Service) Institution(ctx context.Context, id int64) (*Institution, error) {
-	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE id = $1`, id))
-}
-
-// InstitutionBySlug gives the institution of a slug.
-func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
-	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE slug = $1`, slug))
 }
 
 // HasOwner tells whether anyone has set the vault up.

@@ -3,10 +3,8 @@ package account
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
-	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -31,18 +29,13 @@ type Keep struct {
 	Mail int `json:"keep_mail"`
 }
 
-// Keep gives for how long an institution keeps what.
-func (s *Service) Keep(ctx context.Context, id int64) (Keep, error) { return keep(ctx, s.db, id) }
-
-func keep(ctx context.Context, q db.Queryer, id int64) (k Keep, err error) {
-	err = q.QueryRowContext(ctx, `SELECT keep_failed, keep_revoked, keep_mail FROM institutions WHERE id = $1`, id).Scan(&k.Failed, &k.Revoked, &k.Mail)
-	if errors.Is(err, sql.ErrNoRows) {
-		return k, errNoInstitution
-	}
+// Keep returns for how long an institution keeps what.
+func (s *Service) Keep(ctx context.Context, id int64) (k Keep, err error) {
+	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
-		return k, fmt.Errorf("reading for how long is kept: %w", err)
+		return k, err
 	}
-	return k, nil
+	return v.Keep, nil
 }
 
 // Check says what is wrong with it.
@@ -81,28 +74,8 @@ func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	return list, nil
 }
 
-// SetKeep changes for how long an institution keeps what. What is over by then ends
-// with the next sweep.
+// SetKeep changes for how long an institution keeps what. What has expired by then
+// ends with the next sweep.
 func (s *Service) SetKeep(ctx context.Context, id int64, k Keep) error {
-	if err := k.Check(); err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		was, err := keep(ctx, tx, id)
-		if err != nil || was == k {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET keep_failed = $1, keep_revoked = $2, keep_mail = $3 WHERE id = $4`,
-			k.Failed, k.Revoked, k.Mail, id); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(was, k)
-		if err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing for how long is kept: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Keep = k })
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -339,11 +337,8 @@ func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMembe
 	}
 	var m *Member
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		var userID int64
-		if err := tx.QueryRowContext(ctx, `
-			INSERT INTO users (uuid, email, email_folded, name, created_at) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (email_folded) DO UPDATE SET name = users.name RETURNING id`,
-			uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, n.Name, db.Micros(s.now())).Scan(&userID); err != nil {
+		userID, _, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: n.Name}, s.now())
+		if err != nil {
 			return err
 		}
 		added, err := s.insertMemberTx(ctx, tx, institutionID, userID, n.Role, n.ManageWebhooks)

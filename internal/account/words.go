@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"regexp"
@@ -11,10 +10,8 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/locale"
 )
 
 const (
@@ -66,24 +63,21 @@ func (l Letterhead) Shown(institution string) string {
 	return strings.Join(strings.Fields(string(name[:min(len(name), maxSender)])), " ")
 }
 
-// Letterhead gives from whom mail is.
+// Letterhead returns the sender of mail of an institution.
 func (s *Service) Letterhead(ctx context.Context, id int64) (l Letterhead, err error) {
-	return letterhead(ctx, s.db, id)
-}
-
-func letterhead(ctx context.Context, q db.Queryer, id int64) (l Letterhead, err error) {
-	err = q.QueryRowContext(ctx, `SELECT mail_sender, mail_reply FROM institutions WHERE id = $1`, id).Scan(&l.Sender, &l.ReplyTo)
-	if errors.Is(err, sql.ErrNoRows) {
-		return l, errNoInstitution
-	}
+	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
-		return l, fmt.Errorf("reading from whom mail is: %w", err)
+		return l, err
 	}
-	return l, nil
+	return v.Letterhead, nil
 }
 
-// SetLetterhead changes from whom mail is that is written from then on.
+// SetLetterhead changes the sender of mail that is written from then on.
 func (s *Service) SetLetterhead(ctx context.Context, id int64, l Letterhead) error {
+	return s.set(ctx, id, func(c *Changes) { c.Letterhead = l })
+}
+
+func (l *Letterhead) check() error {
 	l.Sender, l.ReplyTo = strings.TrimSpace(l.Sender), strings.TrimSpace(l.ReplyTo)
 	var bad fault.Fields
 	if utf8.RuneCountInString(l.Sender) > maxSender || !plain(l.Sender) || strings.ContainsAny(l.Sender, "\n@<>") {
@@ -96,26 +90,7 @@ func (s *Service) SetLetterhead(ctx context.Context, id int64, l Letterhead) err
 			l.ReplyTo = e.Text
 		}
 	}
-	if err := bad.Err(); err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		was, err := letterhead(ctx, tx, id)
-		if err != nil || was == l {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET mail_sender = $1, mail_reply = $2 WHERE id = $3`, l.Sender, l.ReplyTo, id); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(was, l)
-		if err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing from whom mail is: %w", err)
-	}
-	return nil
+	return bad.Err()
 }
 
 // AllWords gives an institution's words by language.
@@ -199,46 +174,10 @@ func plain(text string) bool {
 	})
 }
 
-// SetWords changes what an institution says in one language, in mail that is written
-// from then on. Words without a text are none.
+// SetWords changes what an institution writes in one language, in mail that is
+// written from then on. Empty texts are removed.
 func (s *Service) SetWords(ctx context.Context, id int64, tag string, w Words) error {
-	if !locale.Speaks(tag) {
-		return fault.OfField("language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
-	}
-	w, err := CheckWords(w)
-	if err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := letterhead(ctx, tx, id); err != nil {
-			return err
-		}
-		all, err := AllWords(ctx, tx, id)
-		if err != nil || all[tag] == w {
-			return err
-		}
-		statement, args := `DELETE FROM institution_words WHERE institution_id = $1 AND language = $2`, []any{id, tag}
-		if w != (Words{}) {
-			statement = `INSERT INTO institution_words (institution_id, language, paragraph, closing) VALUES ($1, $2, $3, $4)
-				ON CONFLICT (institution_id, language) DO UPDATE SET paragraph = excluded.paragraph, closing = excluded.closing`
-			args = append(args, w.Paragraph, w.Closing)
-		}
-		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(all[tag].forLog(), w.forLog())
-		if err != nil {
-			return err
-		}
-		if changes == nil {
-			changes = audit.Detail{}
-		}
-		changes["language"] = tag
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.WordsChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing an institution's words: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Words[tag] = w })
 }
 
 // forLog gives the beginning of the texts.

@@ -82,12 +82,12 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "settings.html", s)
 }
 
-// setName keeps another name, and the language of mail.
+// setName changes the name and the language of mail.
 func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	err := p.Accounts.SetName(r.Context(), v.Institution().ID, r.PostForm.Get("name"))
-	if err == nil {
-		err = p.Accounts.SetMailLanguage(r.Context(), v.Institution().ID, r.PostForm.Get("mail_language"))
-	}
+	_, err := p.Accounts.Change(r.Context(), v.Institution().ID, func(c *account.Changes) error {
+		c.Name, c.MailLanguage = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
+		return nil
+	})
 	if err == nil {
 		return p.lead(w, r, v, "settings", "settings_kept")
 	}
