@@ -253,8 +253,8 @@ func (s *Service) revive(ctx context.Context) error {
 		} {
 			// Work of one kind is little and each job looks whether it is done, so that one
 			// job that lives is taken for all: the rest comes with the next sweep.
-			var alive bool
-			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, work.kind).Scan(&alive); err != nil {
+			alive, err := job.AliveTx(ctx, tx, work.kind)
+			if err != nil {
 				return err
 			}
 			if alive {

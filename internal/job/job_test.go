@@ -82,7 +82,7 @@ func TestJobIsOneWithItsTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		var alive int
-		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job WHERE id = $1 AND state IN `+job.Alive, id).Scan(&alive); err != nil || alive != 0 {
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Alive(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
 			t.Errorf("a completed job is told alive: %d, %v", alive, err)
 		}
 		var n int

@@ -104,7 +104,7 @@ func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescu
 		rows, err = tx.QueryContext(ctx, available+` RETURNING id, kind, json(args)`)
 	} else {
 		rows, err = tx.QueryContext(ctx, available+`
-			AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = attempted_by[array_length(attempted_by, 1)] AND heartbeat_at >= $1)
+			AND NOT `+NodeAlive(`attempted_by[array_length(attempted_by, 1)]`, `$1`)+`
 			RETURNING id, kind, args`, db.Micros(now.Add(-DeadAfter)))
 	}
 	if err != nil {
@@ -120,7 +120,3 @@ func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescu
 	}
 	return dead, errors.Join(rows.Err(), rows.Close())
 }
-
-// Alive lists, as SQL, the states of a job that still has its turn to come or is
-// being worked.
-const Alive = `('available', 'pending', 'retryable', 'running', 'scheduled')`
