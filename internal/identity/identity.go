@@ -185,17 +185,9 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 
 // proveTx notes that an address is its person's, and tells who has waited for it.
 func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
-	var proved int64
-	err := tx.QueryRowContext(ctx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL RETURNING id`,
-		id, db.Micros(s.Now())).Scan(&proved)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("noting that an address is proved: %w", err)
-	}
-	if s.OnProved == nil {
-		return nil
+	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
+	if err != nil || !changed || s.OnProved == nil {
+		return err
 	}
 	p, err := s.Person(ctx, tx, id)
 	if err != nil {

@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
@@ -82,8 +81,8 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 // setPasswordTx keeps a password's hash, ends what the old one may have opened,
 // and tells its person.
 func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $2 WHERE id = $1`, p.ID, hash); err != nil {
-		return fmt.Errorf("keeping a password's hash: %w", err)
+	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
+		return err
 	}
 	if err := voidTx(ctx, tx, p.ID); err != nil {
 		return err

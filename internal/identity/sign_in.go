@@ -65,14 +65,14 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}
 	var e *Entry
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		// The password may have been changed while it was hashed here: what it opens must
-		// not outlive it. Written, not read, so that one of the two waits for the other.
-		res, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash.String)
+		// The password may have changed while it was hashed here: no session of the
+		// old one may outlive it.
+		same, err := account.LockPasswordTx(ctx, tx, id, hash.String)
 		if err != nil {
 			return fmt.Errorf("looking for an account: %w", err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(ErrWrong, err)
+		if !same {
+			return ErrWrong
 		}
 		p, err := s.Person(ctx, tx, id)
 		if err != nil {
