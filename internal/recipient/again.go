@@ -87,10 +87,9 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 			return err
 		}
 		if number != 0 {
-			if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE id = $2`, number, c.ID); err != nil {
-				return fmt.Errorf("assigning a certificate: %w", err)
+			if err := s.certs.AssignTx(ctx, tx, c, email.Folded, number); err != nil {
+				return err
 			}
-			c.CustomerID = number
 		}
 		if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
 			return err

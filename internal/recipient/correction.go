@@ -69,13 +69,13 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if a, err := account.ParseEmail(face.Contact); err == nil {
 		owners = append(owners, account.Person{Name: face.Name, Email: a.Text})
 	}
-	var tag string
-	if err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&tag); err != nil {
-		return fmt.Errorf("reading the institution: %w", err)
+	settings, err := account.ReadSettings(ctx, tx, c.InstitutionID)
+	if err != nil {
+		return err
 	}
 	// Who reads the mail is to mend something, which the public page lets nobody.
 	desk := s.to("/panel/" + face.Slug + "/certificates/" + c.UUID + "#corrections")
-	w := &words{language: s.language(tag), most: titleInText}
+	w := &words{language: s.language(settings.MailLanguage), most: titleInText}
 	name := h.Name
 	if name == "" {
 		name = c.FullName

@@ -9,41 +9,27 @@ import (
 
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // claimAgain is when a claim is looked at for the second time. Nothing that was
 // under way at the first is then.
 const claimAgain = time.Minute
 
-// person is somebody with an account.
-type person struct {
-	id                    int64
-	name, email, language string
-}
-
-// proved gives the person whose address it is and who has proved it.
-func proved(ctx context.Context, q db.Queryer, emailFolded string) (p person, found bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT id, name, email, language FROM users WHERE email_folded = $1 AND confirmed_at IS NOT NULL`, emailFolded).
-		Scan(&p.id, &p.name, &p.email, &p.language)
-	if errors.Is(err, sql.ErrNoRows) {
-		return person{}, false, nil
-	}
-	if err != nil {
-		return person{}, false, fmt.Errorf("looking for the recipient: %w", err)
-	}
-	return p, true, nil
-}
-
 // LookUpTx gives the number that the person with a proved address has in an
 // institution, 0 for nobody. It is what cert.Config.Recipient asks for.
 func (s *Service) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
-	p, found, err := proved(ctx, tx, emailFolded)
-	if err != nil || !found {
+	u, err := account.VerifiedUser(ctx, tx, emailFolded)
+	if fault.Is(err, fault.NotFound) {
+		return 0, nil
+	}
+	if err != nil {
 		return 0, err
 	}
-	return s.numberTx(ctx, tx, institutionID, p.id)
+	return s.numberTx(ctx, tx, institutionID, u.ID)
 }
 
 // numberTx gives a person's number in an institution, the next one to somebody
@@ -87,11 +73,7 @@ func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	if err != nil || number == 0 {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE id = $2 AND email_folded = $3 AND customer_id IS NULL`,
-		number, c.ID, emailFolded); err != nil {
-		return fmt.Errorf("assigning a certificate: %w", err)
-	}
-	return nil
+	return s.certs.AssignTx(ctx, tx, c, emailFolded, number)
 }
 
 // ClaimTx gives a person all certificates of an address that are nobody's, of all
@@ -106,10 +88,9 @@ func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 }
 
 func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
-	institutions, err := db.Column[int64](tx.QueryContext(ctx, `
-		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
+	institutions, err := s.certs.UnassignedTx(ctx, tx, emailFolded)
 	if err != nil {
-		return fmt.Errorf("looking for certificates to claim: %w", err)
+		return err
 	}
 	// All numbers first, in the order of institutions.
 	numbers := make([]int64, len(institutions))
@@ -119,9 +100,8 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 		}
 	}
 	for i, institution := range institutions {
-		if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE email_folded = $2 AND institution_id = $3 AND customer_id IS NULL`,
-			numbers[i], emailFolded, institution); err != nil {
-			return fmt.Errorf("claiming certificates: %w", err)
+		if err := s.certs.AssignAllTx(ctx, tx, institution, emailFolded, numbers[i]); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -144,17 +124,13 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	}
 	now := db.Micros(s.now())
 	for _, c := range list {
-		for _, step := range []struct {
-			query string
-			args  []any
-		}{
-			{`UPDATE shares SET revoked_at = $3 WHERE revoked_at IS NULL AND certificate_id IN
-				(SELECT id FROM certificates WHERE institution_id = $1 AND customer_id = $2)`, []any{c[0], c[1], now}},
-			{`UPDATE certificates SET customer_id = NULL WHERE institution_id = $1 AND customer_id = $2`, []any{c[0], c[1]}},
-		} {
-			if _, err := tx.ExecContext(ctx, step.query, step.args...); err != nil {
-				return fmt.Errorf("forgetting a recipient: %w", err)
-			}
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE shares SET revoked_at = $3 WHERE revoked_at IS NULL AND certificate_id IN
+				(SELECT id FROM certificates WHERE institution_id = $1 AND customer_id = $2)`, c[0], c[1], now); err != nil {
+			return fmt.Errorf("forgetting a recipient: %w", err)
+		}
+		if err := s.certs.UnassignTx(ctx, tx, c[0], c[1]); err != nil {
+			return err
 		}
 	}
 	for _, query := range []string{

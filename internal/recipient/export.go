@@ -12,6 +12,7 @@ import (
 	"path"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
@@ -122,21 +123,46 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 		ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}, Sessions: []exportedSession{}, Passkeys: []exportedPasskey{}, Unsubscribed: []exportedUnsubscribe{},
 	}}
 	a := &e.about.Account
-	var created int64
-	var proved sql.NullInt64
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name, email, language, created_at, confirmed_at FROM users WHERE id = $1`, userID).
-		Scan(&a.UUID, &a.Name, &a.Email, &a.Language, &created, &proved); err != nil {
-		return nil, fmt.Errorf("reading an account: %w", err)
+	u, err := account.UserByID(ctx, s.db, userID)
+	if err != nil {
+		return nil, err
 	}
-	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
-	list, err := noted(ctx, s.db, func(name string, at time.Time) exportedUnsubscribe { return exportedUnsubscribe{name, at} },
-		`SELECT i.name, n.created_at FROM users u JOIN unsubscribes n ON n.email_folded = u.email_folded
-		JOIN institutions i ON i.id = n.institution_id WHERE u.id = $1 AND u.confirmed_at IS NOT NULL ORDER BY n.created_at, i.id`, userID)
+	a.UUID, a.Name, a.Email, a.Language, a.CreatedAt, a.ProvedAt = u.UUID, u.Name, u.Email, u.Language, u.CreatedAt, u.VerifiedAt
+	if u.VerifiedAt == nil {
+		return e, nil
+	}
+	e.about.Unsubscribed, err = s.unsubscribes(ctx, u.EmailFolded)
+	return e, err
+}
+
+// unsubscribes returns the institutions from which an address wants no mail.
+func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]exportedUnsubscribe, error) {
+	type refusal struct {
+		institution int64
+		at          time.Time
+	}
+	list, err := noted(ctx, s.db, func(institution int64, at time.Time) refusal { return refusal{institution, at} },
+		`SELECT institution_id, created_at FROM unsubscribes WHERE email_folded = $1 ORDER BY created_at, institution_id`, emailFolded)
 	if err != nil {
 		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
 	}
-	e.about.Unsubscribed = append(e.about.Unsubscribed, list...)
-	return e, nil
+	ids := make([]int64, len(list))
+	for i, r := range list {
+		ids[i] = r.institution
+	}
+	issuers, err := account.Summaries(ctx, s.db, ids)
+	if err != nil {
+		return nil, err
+	}
+	names := map[int64]string{}
+	for _, i := range issuers {
+		names[i.ID] = i.Name
+	}
+	exported := make([]exportedUnsubscribe, len(list))
+	for i, r := range list {
+		exported[i] = exportedUnsubscribe{names[r.institution], r.at}
+	}
+	return exported, nil
 }
 
 // SignIns adds where and with what the person signs in.
@@ -244,17 +270,17 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	return x, nil
 }
 
-// noted reads what a query gives as a text and the time of it.
-func noted[T any](ctx context.Context, q db.Queryer, of func(text string, at time.Time) T, query string, args ...any) ([]T, error) {
+// noted reads the rows of a query that returns a value and its time.
+func noted[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time.Time) T, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	return db.Collect(rows, func(rows *sql.Rows) (T, error) {
-		var text string
+		var value V
 		var at int64
-		err := rows.Scan(&text, &at)
-		return of(text, db.Time(at)), err
+		err := rows.Scan(&value, &at)
+		return of(value, db.Time(at)), err
 	})
 }
 

@@ -23,9 +23,11 @@ const (
 // EndedTx takes off a certificate that is about to be removed what there is of it
 // here. It is what cert.Config.Ended is told by.
 func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-	for _, table := range []string{"notices", "shares", "corrections"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE certificate_id = $1`, c.ID); err != nil {
-			return fmt.Errorf("removing the %s of a certificate: %w", table, err)
+	for _, statement := range []string{
+		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, c.ID); err != nil {
+			return fmt.Errorf("removing what belongs to a certificate: %w", err)
 		}
 	}
 	return nil
@@ -85,9 +87,12 @@ func since(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) 
 // endNoticesTx ends the addresses of notices from before a time, in the order in
 // which they were made, and goes on where it was before.
 func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedNotice)
+	if err != nil {
+		return 0, false, err
+	}
 	rows, err := tx.QueryContext(ctx, `
-		SELECT id, status, updated_at FROM notices WHERE id > (SELECT ended_notice FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`,
-		institutionID, endBatch)
+		SELECT id, status, updated_at FROM notices WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, last, institutionID, endBatch)
 	if err != nil {
 		return 0, false, fmt.Errorf("reading notices: %w", err)
 	}
@@ -116,8 +121,8 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 	if place == 0 {
 		return 0, false, nil
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_notice = $1 WHERE id = $2 AND ended_notice < $1`, place, institutionID); err != nil {
-		return 0, false, fmt.Errorf("noting how far addresses have ended: %w", err)
+	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedNotice, place); err != nil {
+		return 0, false, err
 	}
 	return n, n == endBatch, nil
 }
@@ -129,9 +134,13 @@ func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, 
 		return 0, 0, nil
 	}
 	before := since(at, days)
+	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedNotice)
+	if err != nil {
+		return 0, 0, err
+	}
 	if err := q.QueryRowContext(ctx, `
-		SELECT count(*) FROM notices WHERE id > (SELECT ended_notice FROM institutions WHERE id = $1) AND institution_id = $1
-			AND updated_at < $2 AND status NOT IN ('waiting', 'queued')`, institutionID, db.Micros(before)).Scan(&mails); err != nil {
+		SELECT count(*) FROM notices WHERE id > $1 AND institution_id = $2 AND updated_at < $3 AND status NOT IN ('waiting', 'queued')`,
+		last, institutionID, db.Micros(before)).Scan(&mails); err != nil {
 		return 0, 0, fmt.Errorf("counting mails: %w", err)
 	}
 	events, err = webhook.OldTexts(ctx, q, institutionID, before)

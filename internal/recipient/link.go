@@ -128,14 +128,19 @@ type Unsubscribe struct {
 func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe, error) {
 	var u Unsubscribe
 	err := s.db.QueryRowContext(ctx, `
-		SELECT i.name, l.email, l.language, l.institution_id, l.email_folded FROM mail_links l JOIN institutions i ON i.id = l.institution_id
-		WHERE l.unsubscribe_hash = $1`, account.HashSecret(secret)).Scan(&u.Institution, &u.Email, &u.Language, &u.institution, &u.folded)
+		SELECT email, language, institution_id, email_folded FROM mail_links WHERE unsubscribe_hash = $1`, account.HashSecret(secret)).
+		Scan(&u.Email, &u.Language, &u.institution, &u.folded)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLink
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
+	institution, err := account.InstitutionByID(ctx, s.db, u.institution)
+	if err != nil {
+		return nil, err
+	}
+	u.Institution = institution.Name
 	u.Done, err = unsubscribed(ctx, s.db, u.institution, u.folded)
 	return &u, err
 }

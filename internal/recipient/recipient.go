@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
@@ -94,10 +95,13 @@ type claimWorker struct {
 func (w *claimWorker) Work(ctx context.Context, j *river.Job[claimArgs]) error {
 	s := w.service
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
-		p, found, err := proved(ctx, tx, j.Args.Email)
-		if err != nil || !found || p.id != j.Args.UserID {
+		u, err := account.VerifiedUser(ctx, tx, j.Args.Email)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err != nil || u.ID != j.Args.UserID {
 			return err
 		}
-		return s.claimTx(ctx, tx, p.id, j.Args.Email)
+		return s.claimTx(ctx, tx, u.ID, j.Args.Email)
 	})
 }

@@ -72,11 +72,14 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if err := s.allowTx(ctx, tx, h.key(), sharing); err != nil {
 			return err
 		}
-		var status cert.Status
+		status, err := s.certs.StatusTx(ctx, tx, c.ID)
+		if err != nil {
+			return err
+		}
 		var n int
 		if err := tx.QueryRowContext(ctx, `
-			SELECT status, (SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2))
-			FROM certificates WHERE id = $1`, c.ID, db.Micros(now)).Scan(&status, &n); err != nil {
+			SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
+			c.ID, db.Micros(now)).Scan(&n); err != nil {
 			return fmt.Errorf("making a link: %w", err)
 		}
 		switch {

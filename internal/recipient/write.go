@@ -31,8 +31,8 @@ type item struct {
 	status                           cert.Status
 	uuid, title, name                string
 	email, folded                    string
-	// owner is the person it was given to, nil for nobody.
-	owner *person
+	// owner is the user it is assigned to, or nil.
+	owner *account.User
 }
 
 // writeTx writes the mail of the waiting notices that where selects, one for each
@@ -55,7 +55,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 		}
 		var owner int64
 		if i.owner != nil {
-			owner = i.owner.id
+			owner = i.owner.ID
 		}
 		if groups[owner] == nil {
 			order = append(order, owner)
@@ -81,24 +81,23 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		return nil, err
 	}
 	var list []item
+	owners := map[int64]*account.User{}
 	for _, id := range waiting {
 		var i item
 		var owner sql.NullInt64
-		var p person
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, n.email, n.email_folded,
-				u.id, coalesce(u.name, ''), coalesce(u.email, ''), coalesce(u.language, '')
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, n.email, n.email_folded, k.user_id
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
-				LEFT JOIN users u ON u.id = k.user_id
-			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.email, &i.folded,
-			&owner, &p.name, &p.email, &p.language); err != nil {
+			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.email, &i.folded, &owner); err != nil {
 			return nil, err
 		}
-		if owner.Valid {
-			p.id = owner.Int64
-			i.owner = &p
+		if owner.Valid && owners[owner.Int64] == nil {
+			if owners[owner.Int64], err = account.UserByID(ctx, tx, owner.Int64); err != nil {
+				return nil, err
+			}
 		}
+		i.owner = owners[owner.Int64]
 		list = append(list, i)
 	}
 	return list, nil
@@ -126,7 +125,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	d.items, d.owner = items, first.owner
 	var link int64
 	if d.owner != nil {
-		d.language = s.language(d.owner.language, d.fallback)
+		d.language = s.language(d.owner.Language, d.fallback)
 		d.url = s.to("/account")
 		if len(items) == 1 {
 			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
@@ -163,12 +162,11 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 
 // draftOf begins a mail of an institution.
 func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, err error) {
-	var own string
-	if err := q.QueryRowContext(ctx, `SELECT name, mail_language, colour, mail_sender, mail_reply FROM institutions WHERE id = $1`, institutionID).
-		Scan(&d.institution, &d.fallback, &own, &d.head.Sender, &d.head.ReplyTo); err != nil {
-		return d, fmt.Errorf("reading the institution: %w", err)
+	i, err := account.ReadSettings(ctx, q, institutionID)
+	if err != nil {
+		return d, err
 	}
-	d.brand = account.BrandOf(own)
+	d.institution, d.fallback, d.brand, d.head = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.Letterhead
 	d.words, err = account.AllWords(ctx, q, institutionID)
 	return d, err
 }
@@ -193,7 +191,7 @@ type draft struct {
 	// of the fallback, the language of its mail.
 	words       map[string]account.Words
 	fallback    string
-	owner       *person
+	owner       *account.User
 	language    *locale.Language
 	url         string
 	unsubscribe string
@@ -292,9 +290,9 @@ func (d *draft) sized(most, title int) (mail.Message, error) {
 	if d.owner != nil {
 		// The account has an address that was proved; that of the certificate may be an
 		// earlier one.
-		to = mail.Address{Name: d.owner.name, Email: d.owner.email}
+		to = mail.Address{Name: d.owner.Name, Email: d.owner.Email}
 		letter.Paragraphs = append(letter.Paragraphs, w.text("in_account"))
-		letter.Why = w.text("why_account", "email", d.owner.email)
+		letter.Why = w.text("why_account", "email", d.owner.Email)
 	} else {
 		letter.Paragraphs = append(letter.Paragraphs, w.text("no_account"))
 		letter.After = w.text("sign_up", "email", first.email)
