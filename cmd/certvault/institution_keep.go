@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// keepFlags say for how long an institution keeps what need not stay.
+// keepFlags are the retention periods of an institution.
 type keepFlags struct {
 	KeepFailed  *int `help:"Days that failed certificates are kept, 30 to 3653; 0 is for ever."           placeholder:"DAYS"`
 	KeepRevoked *int `help:"Days that files of revoked certificates are kept, likewise."                  placeholder:"DAYS"`
@@ -60,7 +60,7 @@ func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error
 		failed, revoked, mails, events))
 }
 
-// sayKeep tells people for how long what is kept.
+// sayKeep prints the retention periods as text.
 func sayKeep(w io.Writer, k account.Keep) {
 	days := func(n int) string {
 		if n == 0 {

@@ -126,14 +126,14 @@ func (i *institutionSet) logo() (*account.Logo, error) {
 	return account.DrawLogo(file)
 }
 
-// set changes what was given.
+// set stores a value if it was given.
 func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
 }
 
-// parseBox reads "x0,y0,x1,y1".
+// parseBox parses "x0,y0,x1,y1".
 func parseBox(s string) (*seal.Box, error) {
 	parts := strings.Split(s, ",")
 	var b seal.Box

@@ -5,6 +5,7 @@ import (
 	"database/sql"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/colour"
@@ -116,20 +117,14 @@ func WithoutKey(ctx context.Context, q db.Queryer) ([]*Institution, error) {
 	return institutions(q.QueryContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE key_made_at IS NULL ORDER BY id`))
 }
 
-// KeyMade records that an institution has a signing key.
-func (s *Service) KeyMade(ctx context.Context, i *Institution) error {
-	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(s.now()), i.ID); err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: i.ID, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.UUID, Name: i.Name},
-		})
-	})
-	if err != nil {
+// KeyMadeTx records that an institution has a signing key.
+func KeyMadeTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) error {
+	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(at), i.ID); err != nil {
 		return fmt.Errorf("recording the signing key of %s: %w", i.UUID, err)
 	}
-	return nil
+	return audit.RecordTx(ctx, tx, audit.Entry{
+		InstitutionID: i.ID, At: at, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.UUID, Name: i.Name},
+	})
 }
 
 // Purge is a kind of record whose personal data ends after an institution's

@@ -18,6 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/search"
 )
 
 // Finding is what an examination says of one thing.
@@ -108,7 +109,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	}
 	list = append(list, f)
 	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
-	totals, e := cert.Totals(ctx, d)
+	totals, e := search.Totals(ctx, d)
 	err = errors.Join(err, e)
 	failed := 0
 	for _, n := range totals {
@@ -128,7 +129,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 
 // counts looks whether the totals of lists are those of the certificates.
 func counts(ctx context.Context, d *db.DB) Finding {
-	wrong, err := cert.Miscounted(ctx, d)
+	wrong, err := search.Miscounted(ctx, d)
 	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "as many as there are certificates"}
 	switch {
 	case err != nil:

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
+	"github.com/certvault/certvault/internal/db"
 )
 
 // keysEvery is how often institutions without a signing key are looked for: one
@@ -42,25 +43,25 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 // MakeKeys makes the signing key of each institution that never had one, and the
 // root at first. That a key was made is recorded, so that one that is lost stays
 // a fault until it is restored or replaced on purpose.
-func (b *Base) MakeKeys(ctx context.Context) error {
-	made, err := account.WithKey(ctx, b.DB)
+func (s *Storage) MakeKeys(ctx context.Context) error {
+	made, err := account.WithKey(ctx, s.DB)
 	if err != nil {
 		return err
 	}
 	if len(made) == 0 {
-		if err := b.Keys.MakeRoot(); err != nil {
+		if err := s.Keys.MakeRoot(); err != nil {
 			return fmt.Errorf("making the root of signing keys: %w", err)
 		}
 	}
-	missing, err := account.WithoutKey(ctx, b.DB)
+	missing, err := account.WithoutKey(ctx, s.DB)
 	if err != nil {
 		return err
 	}
 	for _, i := range missing {
-		if err := b.Keys.Create(i.UUID, i.Name); err != nil {
+		if err := s.Keys.Create(i.UUID, i.Name); err != nil {
 			return fmt.Errorf("making the signing key of %s: %w", i.UUID, err)
 		}
-		if err := b.Accounts.KeyMade(ctx, i); err != nil {
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.KeyMadeTx(ctx, tx, i, time.Now()) }); err != nil {
 			return err
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 )
 
 const (
@@ -66,7 +67,7 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 		return nil, fmt.Errorf("counting a person's certificates: %w", err)
 	}
 	if f.Text != "" {
-		add(` AND c.search_text LIKE $%d ESCAPE '\'`, cert.Pattern(f.Text))
+		add(` AND c.search_text LIKE $%d ESCAPE '\'`, search.Pattern(f.Text))
 	}
 	if f.Issuer != "" {
 		of := slices.IndexFunc(w.Issuers, func(i account.Summary) bool { return i.Slug == f.Issuer })
