@@ -77,7 +77,7 @@ var owners = map[string]string{
 // with the reason. They join it to tables of their own in one statement, where
 // an operation of the owner would take a statement for each row.
 var joins = map[string]map[string]string{
-	"batches":      {"recipient": "one statement finds the notices whose batch is complete, of all batches"},
+	"batches": {"recipient": "one statement finds the notices whose batch is complete, of all batches"},
 	"certificates": {
 		"batch":     "entries are listed and counted with the state of their certificates",
 		"recipient": "wallets, links and notices are listed with their certificates",
