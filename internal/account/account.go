@@ -1,6 +1,6 @@
-// Package account owns institutions, the people who belong to them, and what
-// identifies a person: the e-mail address and the password. It knows nothing
-// of certificates; the two meet above both.
+// Package account owns institutions, their settings, members and invitations, and the users: the
+// address and the password that identify a person. It does not know certificates; packages above it
+// bring the two together.
 package account
 
 import (
@@ -19,15 +19,15 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Institution issues certificates and is the tenant: every record of the vault
-// belongs to exactly one.
+// Institution is a tenant of the vault. It issues certificates, and every record belongs to exactly
+// one institution.
 type Institution struct {
 	ID   int64
 	UUID string
-	// Slug names it in URLs and on the command line.
+	// Slug is its name in URLs and on the command line.
 	Slug string
 	Name string
-	// Prefix begins its certificates' reference ids.
+	// Prefix is the beginning of its certificates' reference ids.
 	Prefix    string
 	CreatedAt time.Time
 }
@@ -41,36 +41,37 @@ const (
 	setupLinkLife = time.Hour
 )
 
-// Service works on accounts.
+// Service provides the operations on institutions, members and users.
 type Service struct {
 	db  *db.DB
 	now func() time.Time
 }
 
-// New makes a service; now is the clock.
+// New returns a service; now is the clock.
 func New(d *db.DB, now func() time.Time) *Service { return &Service{db: d, now: now} }
 
-// NewInstitution is what an institution is made from, with its first owner.
+// NewInstitution is the data of an institution to create, with its first owner.
 type NewInstitution struct {
 	Name, Prefix                         string
 	OwnerEmail, OwnerName, OwnerPassword string
 }
 
-// CreateInstitution makes an institution and its owner. An owner whose address
-// is known keeps the account and the password they have.
+// CreateInstitution creates an institution and its owner. If the owner's address has an account,
+// the account and its password stay. The error is fault.Invalid with the fields that are not
+// allowed.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
 
-// OpenInstitution makes an institution for an owner who is not there to choose a
-// password: if their address is unknown, they get an account that they sign in to
-// by a mailed link. then is done in its transaction.
+// OpenInstitution creates an institution for an owner who is not present to choose a password. If
+// the address has no account, the owner gets one and signs in by a mailed link. OpenInstitution
+// calls then in its transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }
 
-// steps are what belongs to the making of an institution: whether its owner has
-// a password, and what is done in its transaction before it and after.
+// steps are the parts of creating an institution that differ: whether the owner has a password, and
+// what runs at the beginning and at the end of the transaction.
 type steps struct {
 	password bool
 	first    func(ctx context.Context, tx *db.Tx) error
@@ -144,9 +145,8 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName changes the name of an institution, which pages and mail show from
-// then on. Certificates keep the texts that they were made with, and signatures
-// the name in the key's certificate until the next key.
+// SetName changes the name of an institution, which pages and mail show from then on. Certificates
+// keep their texts, and signatures show the name in the key's certificate until the next key.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }
@@ -168,8 +168,8 @@ func validPrefix(s string) bool {
 	return true
 }
 
-// slugOf makes a URL name of a name: its ASCII letters and digits, marks taken
-// off, else the prefix.
+// slugOf makes a slug from the ASCII letters and digits of a name, without diacritics. If there are
+// none, it returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(strings.ToLower(name)) {
@@ -222,12 +222,12 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	if err := s.recordMemberTx(ctx, tx, audit.MemberAdded, inst.ID, userID, audit.Detail{"role": Owner}); err != nil {
 		return 0, err
 	}
-	// With an owner there is nothing left to set up.
+	// The first owner completes the set-up.
 	_, err = tx.ExecContext(ctx, `DELETE FROM setup_links`)
 	return userID, err
 }
 
-// HasOwner tells whether anyone has set the vault up.
+// HasOwner reports whether the vault has been set up.
 func (s *Service) HasOwner(ctx context.Context) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {

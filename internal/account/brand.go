@@ -9,10 +9,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Brand gives the institution's colour as it is drawn, nil where it has none.
+// Brand returns the institution's colour as pages show it, or nil for the vault's.
 func (f *Face) Brand() *colour.Brand { return BrandOf(f.Colour) }
 
-// BrandOf gives a colour of an institution as it is drawn, nil where it has none.
+// BrandOf returns a colour as pages show it, or nil if the text is no colour.
 func BrandOf(text string) *colour.Brand {
 	c, err := colour.Parse(text)
 	if err != nil {
@@ -21,8 +21,8 @@ func BrandOf(text string) *colour.Brand {
 	return c.Brand()
 }
 
-// CheckColour reads a colour that an institution wants to have, and refuses one
-// that cannot be told from the paper of pages; nil is the vault's own.
+// CheckColour parses the colour of an institution. It refuses a colour with too little contrast to
+// white pages. For an empty text it returns nil, the vault's own colour.
 func CheckColour(text string) (*colour.Colour, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil //nolint:nilnil // no colour is one of the choices

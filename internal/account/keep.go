@@ -9,27 +9,24 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MinKeep and MaxKeep bound for how many days something is kept that does not stay
-// for ever: long enough to find a mistake out, and what ten years are at most.
+// MinKeep and MaxKeep bound a retention period in days: long enough to discover a mistake, and at
+// most ten years.
 const (
 	MinKeep = 30
 	MaxKeep = 3653
 )
 
-// Keep is for how many days an institution keeps what need not stay; 0 is for ever.
+// Keep has the retention periods of an institution in days; 0 is unlimited.
 type Keep struct {
-	// Failed is about certificates that failed and were never made, from their last
-	// try.
+	// Failed is for failed certificates, from their last attempt.
 	Failed int `json:"keep_failed"`
-	// Revoked is about the files of revoked certificates, from the revocation. That
-	// they were revoked stays.
+	// Revoked is for the files of revoked certificates, from the revocation. The record stays.
 	Revoked int `json:"keep_revoked"`
-	// Mail is about who was written to, and names and addresses in what servers were
-	// told.
+	// Mail is for the addresses of mail, and for names and addresses in webhook events.
 	Mail int `json:"keep_mail"`
 }
 
-// Keep returns for how long an institution keeps what.
+// Keep returns the retention periods of an institution.
 func (s *Service) Keep(ctx context.Context, id int64) (k Keep, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
@@ -38,7 +35,7 @@ func (s *Service) Keep(ctx context.Context, id int64) (k Keep, err error) {
 	return v.Keep, nil
 }
 
-// Check says what is wrong with it.
+// Check returns fault.Invalid if a period is out of bounds.
 func (k Keep) Check() error {
 	var bad fault.Fields
 	for _, f := range []struct {
@@ -52,13 +49,13 @@ func (k Keep) Check() error {
 	return bad.Err()
 }
 
-// Kept is an institution that does not keep everything for ever.
+// Kept is an institution with a limited retention period.
 type Kept struct {
 	ID int64
 	Keep
 }
 
-// Keeping gives the institutions that do not keep everything for ever.
+// Keeping returns the institutions with a limited retention period.
 func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)
@@ -74,8 +71,7 @@ func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	return list, nil
 }
 
-// SetKeep changes for how long an institution keeps what. What has expired by then
-// ends with the next sweep.
+// SetKeep changes the retention periods of an institution. The next sweep purges what has expired.
 func (s *Service) SetKeep(ctx context.Context, id int64, k Keep) error {
 	return s.set(ctx, id, func(c *Changes) { c.Keep = k })
 }

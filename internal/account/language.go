@@ -2,8 +2,7 @@ package account
 
 import "context"
 
-// MailLanguage returns the language in which an institution writes to people who
-// have chosen none.
+// MailLanguage returns the language in which an institution writes to people who have chosen none.
 func (s *Service) MailLanguage(ctx context.Context, id int64) (tag string, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
@@ -12,7 +11,7 @@ func (s *Service) MailLanguage(ctx context.Context, id int64) (tag string, err e
 	return v.MailLanguage, nil
 }
 
-// SetMailLanguage changes it, for mail that is written from then on.
+// SetMailLanguage changes the language of mail that is written from then on.
 func (s *Service) SetMailLanguage(ctx context.Context, id int64, tag string) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailLanguage = tag })
 }

@@ -20,28 +20,26 @@ import (
 
 const (
 	maxContact = 255
-	// maxLogoFile bounds a logo as it is given, maxLogoSide and maxLogoPixels as
-	// it unfolds.
+	// maxLogoFile bounds the file of a logo in bytes, maxLogoSide and maxLogoPixels the decoded
+	// picture.
 	maxLogoFile   = 1 << 20
 	maxLogoSide   = 4096
 	maxLogoPixels = 8 << 20
-	// logoWidth and logoHeight are what pages show it at, twice, for fine
-	// screens.
+	// logoWidth and logoHeight are twice the size at which pages show a logo, for screens with a
+	// high resolution.
 	logoWidth  = 480
 	logoHeight = 128
 )
 
-// Public is what an institution lets the public see of its certificates. The
-// zero value is what holds until it decides: the name, and neither picture nor
-// file.
+// Public is what an institution shows the public of its certificates. The zero value is the
+// default: the name, without picture and file.
 type Public struct {
 	HideName bool `json:"hide_name"`
-	// AllowImage and AllowDownload let anyone with the reference id see the
-	// certificate's picture and download the verified PDF. Both show the name.
+	// AllowImage and AllowDownload let anyone with the reference id see the certificate's picture
+	// and download the verified PDF. Both show the name.
 	AllowImage    bool `json:"public_image"`
 	AllowDownload bool `json:"public_download"`
-	// Contact is where the public can ask: an e-mail address, a link, or a line
-	// of text; empty for none.
+	// Contact is an e-mail address, a link, or a line of text for questions of the public, or "".
 	Contact string `json:"contact"`
 }
 
@@ -50,13 +48,13 @@ type Face struct {
 	Public
 
 	Name, Slug string
-	// Colour is its own as "#rrggbb", empty for the vault's.
+	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
 	Colour string
-	// Logo is the digest of its logo in hexadecimal, empty without one.
+	// Logo is the SHA-256 digest of the logo in hexadecimal, or "".
 	Logo string
 }
 
-// Face gives what the public sees of an institution.
+// Face returns what the public sees of an institution, or fault.NotFound.
 func (s *Service) Face(ctx context.Context, id int64) (*Face, error) {
 	var f Face
 	var logo []byte
@@ -91,7 +89,7 @@ func (p *Public) check() error {
 	return bad.Err()
 }
 
-// Logo gives the logo of an institution as PNG.
+// Logo returns the logo of an institution as PNG, or fault.NotFound.
 func (s *Service) Logo(ctx context.Context, slug, digest string) ([]byte, error) {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) != sha256.Size {
@@ -121,7 +119,7 @@ type Logo struct {
 }
 
 // DrawLogo draws a PNG or JPEG file in the size that pages show, so that no byte
-// of the file reaches a visitor. A nil file gives an empty logo. The error is
+// of the file reaches a visitor. For a nil file it returns an empty logo. The error is
 // fault.Invalid.
 func DrawLogo(file []byte) (*Logo, error) {
 	if file == nil {

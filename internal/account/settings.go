@@ -32,7 +32,7 @@ type Settings struct {
 }
 
 // Policy is where an institution's stamps go and which files it accepts.
-// Package cert gives it its meaning.
+// Package cert checks and applies it.
 type Policy struct {
 	Placement string `json:"placement"`
 	// Page counts from 1.

@@ -92,7 +92,7 @@ func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (chang
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
 }
 
-// SetEmailTx gives a user another address, which is not verified. It reports
+// SetEmailTx changes a user's address to one that is not verified. It reports
 // false if another user has the address.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
 	// The condition finds an address in use without a failed statement, after

@@ -16,40 +16,39 @@ import (
 
 const (
 	maxSender = 100
-	// MaxParagraph bounds the paragraph of an institution in mail, in characters.
+	// MaxParagraph is the maximum length of an institution's paragraph in mail, in characters.
 	MaxParagraph = 600
-	// MaxClosing bounds the closing.
+	// MaxClosing is the maximum length of the closing.
 	MaxClosing = 200
-	// maxPlaces and maxLines bound how often they name something, and their lines, so
-	// that the mail stays below what mailboxes show whole.
+	// maxPlaces bounds the placeholders of the texts and maxLines their lines, so that mailboxes
+	// show the mail without cutting it.
 	maxPlaces = 4
 	maxLines  = 12
-	// wordsInLog bounds what of a text is in the audit log.
+	// wordsInLog is the maximum length of a text in the audit log.
 	wordsInLog = 200
 )
 
-// Places are what words may name in braces, and what stands there in the mail.
+// Places are the placeholders that texts may have in braces.
 var Places = []string{"name", "title", "institution"}
 
-// Words are what an institution says in its mail to recipients, in one language:
-// plain text.
+// Words are an institution's own texts in mail to recipients, in one language and without markup.
 type Words struct {
-	// Paragraph is in the mail of a new certificate, Closing at the end of it.
+	// Paragraph is in the mail of a new certificate, and Closing at its end.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
 
-// Letterhead is from whom mail to an institution's recipients is.
+// Letterhead is the sender of mail to an institution's recipients.
 type Letterhead struct {
-	// Sender is the name shown as sender, empty for the institution's. The address is
+	// Sender is the displayed name of the sender, or "" for the institution's name. The address is
 	// always the vault's.
 	Sender string `json:"mail_sender"`
-	// ReplyTo is the address that answers go to, empty for the vault's own.
+	// ReplyTo is the address for replies, or "" for the vault's.
 	ReplyTo string `json:"reply_to"`
 }
 
-// Shown gives the sender's name as mail has it: the one that was chosen, else the
-// institution's own, without what a chosen one must not have.
+// Shown returns the displayed name of the sender: the chosen name, or the institution's name
+// without the characters that a chosen name must not have.
 func (l Letterhead) Shown(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
@@ -93,13 +92,12 @@ func (l *Letterhead) check() error {
 	return bad.Err()
 }
 
-// AllWords gives an institution's words by language.
+// AllWords returns an institution's texts by language.
 func (s *Service) AllWords(ctx context.Context, id int64) (map[string]Words, error) {
 	return AllWords(ctx, s.db, id)
 }
 
-// AllWords gives an institution's words by language, in a transaction of the
-// caller's.
+// AllWords returns an institution's texts by language.
 func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT language, paragraph, closing FROM institution_words WHERE institution_id = $1`, id)
 	if err != nil {
@@ -118,7 +116,7 @@ func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words
 	return all, rows.Err()
 }
 
-// CheckWords gives words as they are kept, or says what is wrong with them.
+// CheckWords returns texts in the form in which they are stored, or fault.Invalid.
 func CheckWords(w Words) (Words, error) {
 	w = Words{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
 	var bad fault.Fields
@@ -145,10 +143,10 @@ func CheckWords(w Words) (Words, error) {
 	return w, bad.Err()
 }
 
-// place is something in braces.
+// place matches a placeholder in braces.
 var place = regexp.MustCompile(`\{([^{}\n]{0,40})\}`)
 
-// Fill puts in what stands in braces.
+// Fill replaces the placeholders.
 func (w Words) Fill(what func(place string) string) Words {
 	fill := func(text string) string {
 		return place.ReplaceAllStringFunc(text, func(m string) string {
@@ -161,13 +159,14 @@ func (w Words) Fill(what func(place string) string) Words {
 	return Words{fill(w.Paragraph), fill(w.Closing)}
 }
 
-// tidy gives text with line ends as they are everywhere but in forms.
+// tidy returns text without surrounding white space and with LF as line end, which forms send as
+// CRLF.
 func tidy(text string) string {
 	return strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
 }
 
-// plain tells whether text is what people see of it: no control characters but the
-// ends of lines, and nothing that turns the direction of what is around it.
+// plain reports whether text has only visible characters and line ends: no other control
+// characters, and no marks that change the direction of text.
 func plain(text string) bool {
 	return CleanText(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'
@@ -180,7 +179,7 @@ func (s *Service) SetWords(ctx context.Context, id int64, tag string, w Words) e
 	return s.set(ctx, id, func(c *Changes) { c.Words[tag] = w })
 }
 
-// forLog gives the beginning of the texts.
+// forLog returns the beginning of the texts.
 func (w Words) forLog() Words {
 	short := func(text string) string {
 		if r := []rune(text); len(r) > wordsInLog {

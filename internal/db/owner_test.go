@@ -197,7 +197,7 @@ func TestTablesHaveOneOwner(t *testing.T) {
 			case err != nil:
 				return err
 			case d.IsDir() && strings.HasSuffix(d.Name(), "test"):
-				return fs.SkipDir // what helps tests writes what it likes
+				return fs.SkipDir // packages for tests may write any table
 			case d.IsDir() || filepath.Ext(path) != ".go" || strings.HasSuffix(path, "_test.go"):
 				return nil
 			}

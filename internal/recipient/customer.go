@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// claimAgain is when a claim is looked at for the second time. Nothing that was
-// under way at the first is then.
+// claimAgain is the delay of the second claim. Transactions that were running during the first
+// claim have ended by then.
 const claimAgain = time.Minute
 
 // LookUpTx returns the customer number that the person with a verified address has
@@ -62,8 +62,8 @@ func (l *Ledger) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID 
 	return number, nil
 }
 
-// assignTx gives a certificate to the person with its address, if there is one
-// and it is nobody's. updated_at stays: the record is as it was made.
+// assignTx assigns a certificate to the person who has verified its address, if there is one and
+// the certificate is unassigned.
 func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) error {
 	if c.CustomerID != 0 {
 		return nil
@@ -75,8 +75,8 @@ func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	return s.certs.AssignTx(ctx, tx, c, emailFolded, number)
 }
 
-// ClaimTx gives a person all certificates of an address that are nobody's, of all
-// institutions, in the transaction in which the address is proved.
+// ClaimTx assigns to a person all unassigned certificates with an address, of all institutions, in
+// the transaction that verifies the address.
 func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
 	if err := s.claimTx(ctx, tx, userID, emailFolded); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	if err != nil {
 		return err
 	}
-	// All numbers first, in the order of institutions.
+	// All numbers come first, in the order of institutions: see numberTx.
 	numbers := make([]int64, len(institutions))
 	for i, institution := range institutions {
 		if numbers[i], err = s.numberTx(ctx, tx, institution, userID); err != nil {
@@ -106,9 +106,9 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 	return nil
 }
 
-// ForgetTx takes an account that is to be deleted off everything: certificates
-// stay with their institutions and are nobody's, and links that the person gave
-// others open nothing any more. The number is not given again.
+// ForgetTx removes an account that is about to be deleted from all records. Certificates stay with
+// their institutions, unassigned, and links that the person shared stop working. The customer
+// number is not reused.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id, number FROM customers WHERE user_id = $1 ORDER BY institution_id`, userID)
 	if err != nil {

@@ -18,10 +18,10 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// exportPage is how many certificates are read at once.
+// exportPage is the number of certificates that are read at once.
 const exportPage = 100
 
-// Export is everything the vault has of a person, ready to be written.
+// Export is everything the vault has about a person, ready to be written.
 type Export struct {
 	service *Service
 	userID  int64
@@ -35,8 +35,8 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed are the institutions from which the address wanted no mail before
-	// there was an account; told to who has proved it alone.
+	// Unsubscribed are the institutions from which the address wanted no mail before there was an
+	// account. Only a person who has verified the address sees them.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 }
 
@@ -86,7 +86,7 @@ type exportedCertificate struct {
 	VerifiedFile     string     `json:"verified_file"`
 	VerifiedSHA256   string     `json:"verified_sha256"`
 	OriginalFile     string     `json:"original_file"`
-	// FilesEndedAt is when its institution let the files of a revoked one end.
+	// FilesEndedAt is when the files of a revoked certificate were purged.
 	FilesEndedAt   *time.Time           `json:"files_ended_at,omitempty"`
 	OriginalSHA256 string               `json:"original_sha256"`
 	Mails          []exportedMail       `json:"mails"`
@@ -113,8 +113,8 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export reads what the vault has of a person, but for the files, which Write
-// reads as it goes.
+// Export reads what the vault has about a person, except for the files, which Write reads. The
+// error is fault.TooMany if the day's limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err
@@ -165,7 +165,7 @@ func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]expor
 	return exported, nil
 }
 
-// SignIns adds where and with what the person signs in.
+// SignIns adds the person's sessions and passkeys.
 func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passkey) {
 	for _, s := range sessions {
 		e.about.Sessions = append(e.about.Sessions, exportedSession{
@@ -177,8 +177,8 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 	}
 }
 
-// Write writes the export as a ZIP file: export.json, and a folder with the files
-// of each certificate. It holds one page of records at a time, and no file whole.
+// Write writes the export as a ZIP file: export.json, and a folder with the files of each
+// certificate. It holds one page of records in memory, and no whole file.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -223,7 +223,7 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// certificate writes a certificate's files and gives what export.json says of it.
+// certificate writes a certificate's files and returns its entry in export.json.
 func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certificate, institution string) (*exportedCertificate, error) {
 	s := e.service
 	x := &exportedCertificate{
@@ -284,7 +284,7 @@ func noted[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time
 	})
 }
 
-// pack writes a stored file; certificates are compressed already.
+// pack writes a stored file without compression, because certificates are compressed already.
 func pack(ctx context.Context, z *zip.Writer, name string, c *cert.Certificate, open func(context.Context, *cert.Certificate) (*cert.Content, error)) (err error) {
 	content, err := open(ctx, c)
 	if err != nil {

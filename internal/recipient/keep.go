@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// endBatch bounds how many notices one transaction looks at, and endRounds how
-	// many transactions one sweep has for an institution.
+	// endBatch bounds the notices of one transaction, and endRounds the transactions of one sweep
+	// for an institution.
 	endBatch  = 500
 	endRounds = 20
 )
@@ -33,9 +33,9 @@ func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	return nil
 }
 
-// SweepKept ends who was written to, and names and addresses in what servers were
-// told, where an institution keeps them for a time only and it is over. What is sent
-// does not change, nor do links that were mailed.
+// SweepKept purges expired data of institutions with a limited retention period for mail: the
+// addresses of notices, and names and addresses in webhook events. Mail that was sent and its links
+// do not change.
 func (s *Service) SweepKept(ctx context.Context) error {
 	list, err := account.Keeping(ctx, s.db)
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Service) SweepKept(ctx context.Context) error {
 	return nil
 }
 
-// endTexts ends some, and tells whether there may be more.
+// endTexts purges a batch, and reports whether there may be more.
 func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err error) {
 	before := since(s.now(), k.Mail)
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -81,11 +81,11 @@ func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err 
 	return more, err
 }
 
-// since is the moment before which something is over.
+// since returns the time before which a record has expired.
 func since(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) }
 
-// endNoticesTx ends the addresses of notices from before a time, in the order in
-// which they were made, and goes on where it was before.
+// endNoticesTx purges the addresses of notices from before a time, in the order of their ids, and
+// continues after the last one that was purged.
 func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedNotice)
 	if err != nil {
@@ -127,8 +127,8 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 	return n, n == endBatch, nil
 }
 
-// Over counts what would end at a time if an institution kept it for so many days:
-// mails whose receiver is known, and events that tell names and addresses.
+// Over counts what would be purged at a time with a retention period in days: mails with an
+// address, and events with names and addresses.
 func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, days int) (mails, events int, err error) {
 	if days == 0 {
 		return 0, 0, nil
@@ -147,7 +147,7 @@ func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, 
 	return mails, events, err
 }
 
-// Over counts what would end now if an institution kept it for so many days.
+// Over counts what would be purged now with a retention period in days.
 func (s *Service) Over(ctx context.Context, institutionID int64, days int) (mails, events int, err error) {
 	return Over(ctx, s.db, s.now(), institutionID, days)
 }
