@@ -10,7 +10,7 @@ import (
 )
 
 // Brand returns the institution's colour as pages show it, or nil for the vault's.
-func (f *Face) Brand() *colour.Brand { return BrandOf(f.Colour) }
+func (f *PublicProfile) Brand() *colour.Brand { return BrandOf(f.Colour) }
 
 // BrandOf returns a colour as pages show it, or nil if the text is no colour.
 func BrandOf(text string) *colour.Brand {

@@ -43,8 +43,8 @@ type Public struct {
 	Contact string `json:"contact"`
 }
 
-// Face is what the public sees of an institution.
-type Face struct {
+// PublicProfile is what the public sees of an institution.
+type PublicProfile struct {
 	Public
 
 	Name, Slug string
@@ -55,8 +55,8 @@ type Face struct {
 }
 
 // Face returns what the public sees of an institution, or fault.NotFound.
-func (s *Service) Face(ctx context.Context, id int64) (*Face, error) {
-	var f Face
+func (s *Service) Face(ctx context.Context, id int64) (*PublicProfile, error) {
+	var f PublicProfile
 	var logo []byte
 	err := s.db.QueryRowContext(ctx, `
 		SELECT i.name, i.slug, i.hide_name, i.public_image, i.public_download, i.contact, i.colour, l.sha256

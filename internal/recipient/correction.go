@@ -61,7 +61,7 @@ func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certi
 	})
 }
 
-func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, face *account.Face, text string) error {
+func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, face *account.PublicProfile, text string) error {
 	owners, err := s.accounts.OwnersTx(ctx, tx, c.InstitutionID)
 	if err != nil {
 		return err

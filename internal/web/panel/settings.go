@@ -46,7 +46,7 @@ func (*settingsPage) Tabs() []settingsTab { return settingsTabs }
 type institutionSettings struct {
 	settingsPage
 
-	Face *account.Face
+	Face *account.PublicProfile
 	Name string
 	// Language is that of mail to people who chose none.
 	Language  string
@@ -163,7 +163,7 @@ func tooLargeOr(err, other error) error {
 type publicSettings struct {
 	settingsPage
 
-	Face   *account.Face
+	Face   *account.PublicProfile
 	Public account.Public
 }
 
