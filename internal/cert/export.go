@@ -9,7 +9,6 @@ import (
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/sheet"
 )
@@ -20,7 +19,7 @@ const walkPage = 1000
 // Walk gives all certificates of a choice to f, in the order of the filter, without
 // holding more than a few of them. It ends at the first error.
 func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f func(*Certificate) error) error {
-	var bad fault.Fields
+	var bad Problems
 	selected := checkSelected(&bad, c.Selected)
 	if err := bad.Err(); err != nil {
 		return err

@@ -25,16 +25,9 @@ const (
 	maxFileName = 255
 )
 
-// FieldError is a refusal of an uploaded file: what the one who sent it has to
-// know.
-type FieldError struct{ Message string }
-
-// Error gives the message.
-func (e *FieldError) Error() string { return e.Message }
-
 // Receive takes a file from the wire to the store without ever holding it
 // whole: it is hashed as it goes by, then looked at where it lies. A file that
-// can never be sealed is a *FieldError and is not kept. The caller must
+// can never be sealed is a *seal.Refusal and is not stored. The caller must
 // Discard a file that no certificate comes to refer to.
 func (s *Service) Receive(ctx context.Context, institutionUUID, name string, r io.Reader) (_ *File, err error) {
 	hash := sha256.New()
@@ -42,7 +35,7 @@ func (s *Service) Receive(ctx context.Context, institutionUUID, name string, r i
 	f := &File{Name: fileName(name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
 	f.Size, err = s.blobs.Put(ctx, f.Key, io.TeeReader(limited, hash))
 	if errors.Is(err, errTooLarge) {
-		return nil, &FieldError{Message: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
+		return nil, errLarge
 	}
 	if errors.Is(err, blob.ErrFull) {
 		return nil, &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment.", RetryAfter: fullRetry, Err: err}
@@ -74,14 +67,14 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
-		return refusal(err)
+		return fmt.Errorf("inspecting a file: %w", err)
 	}
 	report, err := seal.Check(ctx, original(f, o))
 	if err == nil && report.Active {
 		err = s.acceptActive(ctx, institutionUUID)
 	}
 	if err != nil {
-		return refusal(err)
+		return fmt.Errorf("inspecting a file: %w", err)
 	}
 	f.Notices = report.Notices
 	return nil
@@ -100,11 +93,16 @@ func (s *Service) acceptActive(ctx context.Context, institutionUUID string) erro
 	return nil
 }
 
-func refusal(err error) error {
-	if r, ok := errors.AsType[*seal.Refusal](err); ok {
-		return &FieldError{Message: r.Reason}
+// errLarge refuses a file of more than MaxFile bytes.
+var errLarge error = &seal.Refusal{Code: "too_large", Reason: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
+
+// RefusedFile returns the problem of a file that Receive refused, nil for another error.
+func RefusedFile(err error) *Problem {
+	r, ok := errors.AsType[*seal.Refusal](err)
+	if !ok {
+		return nil
 	}
-	return fmt.Errorf("looking at a file: %w", err)
+	return &Problem{Field: FieldFile, Code: CodeRefusedFile, Detail: r.Reason}
 }
 
 // Discard removes a received file that nothing refers to.

@@ -69,7 +69,7 @@ func TestReceiveLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", bytes.NewReader(append(content, '\n')))
-	if refused, ok := errors.AsType[*FieldError](err); !ok || !strings.Contains(refused.Message, "20971520") {
+	if refused, ok := errors.AsType[*seal.Refusal](err); !ok || refused.Code != "too_large" || !strings.Contains(refused.Reason, "20971520") {
 		t.Errorf("one byte more: %v", err)
 	}
 	// What comes after the limit is not read: the sender may never end.
@@ -117,7 +117,7 @@ func TestReceiveLeavesNothingOfARefusedFile(t *testing.T) {
 		{"a program", "a.exe", strings.NewReader("MZ"), true},
 	} {
 		f, err := v.Receive(t.Context(), v.inst.UUID, tc.file, tc.r)
-		if _, refused := errors.AsType[*FieldError](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
+		if _, refused := errors.AsType[*seal.Refusal](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
 			t.Errorf("%s: %v, %v", tc.name, f, err)
 		}
 		if !tc.refused && !errors.Is(err, broken) {

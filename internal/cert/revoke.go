@@ -6,7 +6,6 @@ import (
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 )
 
 // Revocation is why a certificate is taken back: the reason is shown to the
@@ -17,17 +16,12 @@ type Revocation struct {
 	Then Then
 }
 
-var (
-	reasonField = Field{Name: "reason", limit: maxDetails, required: true}
-	noteField   = Field{Name: "note", limit: maxDetails}
-)
-
 // Revoke takes a certificate back, for good. Revoking again changes nothing
 // and is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
-	var bad fault.Fields
-	r.Reason = reasonField.read(&bad, r.Reason)
-	r.Note = noteField.read(&bad, r.Note)
+	var bad Problems
+	r.Reason = FieldReason.read(&bad, r.Reason)
+	r.Note = FieldNote.read(&bad, r.Note)
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}

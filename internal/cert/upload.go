@@ -16,7 +16,6 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -30,10 +29,10 @@ type Upload struct {
 
 	Title, FullName, Email, IssueDate, Details string
 
-	// File is the received file, nil when none came; FileError is why one that
-	// came was refused.
-	File      *File
-	FileError string
+	// File is the received file, nil if there is none; FileProblem is the problem of
+	// one that is not accepted.
+	File        *File
+	FileProblem *Problem
 	// Wanted is where the stamp is wanted; nil leaves it to the institution's choice.
 	Wanted *Wanted
 
@@ -53,19 +52,9 @@ func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
-// DuplicateError is the cause of the refusal of a certificate that there is.
-type DuplicateError struct {
-	// UUID is the certificate that was first.
-	UUID string
-}
-
-// Error says which certificate was first.
-func (e *DuplicateError) Error() string { return "certificate " + e.UUID + " is the same" }
-
 // Upload makes a certificate in status processing, its event and its job. An
-// input that breaks a rule is Invalid with every field that does; so is a
-// duplicate, which the database alone decides, so that of many at once one
-// wins.
+// input that breaks rules is Invalid, with all Problems as its cause. So is a
+// duplicate: the database alone decides about it, so one of many at once wins.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -104,7 +93,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certifica
 }
 
 func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
-	var bad fault.Fields
+	var bad Problems
 	now := s.now().UTC().Truncate(time.Microsecond)
 	c := &Certificate{
 		UUID: uuid.Must(uuid.NewV7()).String(), InstitutionID: u.Institution.ID, Source: Vault,
@@ -113,10 +102,10 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	kept := (&Text{Title: u.Title, FullName: u.FullName, Email: u.Email, IssueDate: u.IssueDate, Details: u.Details}).check(&bad, now)
 	c.Title, c.FullName, c.Email, c.IssueDate, c.Details = kept.Title, kept.FullName, kept.Email, kept.IssueDate, kept.Details
 	switch {
-	case u.FileError != "":
-		bad.Add("certificate_file", u.FileError)
+	case u.FileProblem != nil:
+		bad = append(bad, *u.FileProblem)
 	case u.File == nil:
-		bad.Add("certificate_file", "The certificate file field is required.")
+		bad = append(bad, Problem{Field: FieldFile, Code: CodeRequired})
 	default:
 		c.File, c.Notices = *u.File, u.File.Notices
 	}
@@ -196,8 +185,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	return s.movedTx(ctx, tx, row, c)
 }
 
-// duplicateTx makes the refusal of a second certificate of the same kind, which
-// names the first.
+// duplicateTx returns the problem of a second certificate with the same address,
+// title and date, with the UUID of the first.
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `
@@ -205,9 +194,5 @@ func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.E
 		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing); err != nil {
 		return fmt.Errorf("looking for the duplicate: %w", err)
 	}
-	const message = "A vault certificate with this email, title, and issue date already exists"
-	return &fault.Error{
-		Kind: fault.Invalid, Message: message, Err: &DuplicateError{UUID: existing},
-		Fields: []fault.Field{{Name: "applicant_email", Messages: []string{message}}, {Name: "existing_uuid", Messages: []string{existing}}},
-	}
+	return Problems{{Field: FieldEmail, Code: CodeDuplicate, Detail: existing}}.Err()
 }

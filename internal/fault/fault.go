@@ -120,6 +120,9 @@ func (f *Fields) Add(name, message string) {
 	f.list = append(f.list, Field{Name: name, Messages: []string{message}})
 }
 
+// List returns the fields that have messages.
+func (f *Fields) List() []Field { return f.list }
+
 // Len is how many fields have a message.
 func (f *Fields) Len() int { return len(f.list) }
 

@@ -107,8 +107,8 @@ func (s *Service) receive(
 	body := &reader{r: r}
 	received, err := s.certs.Receive(ctx, inst.UUID, name, body)
 	f := &File{Path: name, Size: body.n}
-	if refusal, ok := errors.AsType[*cert.FieldError](err); ok {
-		f.Problem = refusal.Message
+	if problem := cert.RefusedFile(err); problem != nil {
+		f.Problem = problem.Detail
 		return s.db.Tx(ctx, func(tx *db.Tx) error { return then(ctx, tx, f) })
 	}
 	if err != nil {

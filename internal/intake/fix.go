@@ -26,10 +26,15 @@ const maxFix = 4096
 // Fix puts texts in the place of those that the list has in a row, by field. A
 // text that is the list's own again is not kept. The row is not skipped any more.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
-	var bad fault.Fields
+	var bad Problems
 	for column, text := range texts {
-		if !slices.Contains(Fields, column) || utf8.RuneCountInString(text) > maxFix || !account.CleanText(text) {
-			bad.Add(string(column), "This is no text that can be kept.")
+		switch field := fieldOf[column]; {
+		case !slices.Contains(Fields, column):
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
+		case !account.CleanText(text):
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeNotText})
+		case utf8.RuneCountInString(text) > maxFix:
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
 		}
 	}
 	if err := bad.Err(); err != nil {
@@ -114,8 +119,9 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 }
 
 // WriteErrors writes the rows with problems as CSV: the columns of the list, and
-// what is wrong with each. Mended and uploaded again, it is a list.
-func (v *Review) WriteErrors(out io.Writer) error {
+// the problems of each row in the words of say. The file can be corrected and uploaded
+// again.
+func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
 		return err
@@ -123,7 +129,7 @@ func (v *Review) WriteErrors(out io.Writer) error {
 	for _, row := range v.Of(ShowProblems) {
 		var wrong []string
 		for _, p := range row.Problems {
-			wrong = append(wrong, p.Message)
+			wrong = append(wrong, say(row, p))
 		}
 		cells := make([]string, len(v.Header))
 		copy(cells, row.Cells)

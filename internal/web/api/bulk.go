@@ -119,7 +119,7 @@ func (in *bulkInput) part(part *multipart.Part) error {
 		return in.name(n)
 	}
 	if part.FileName() != "" {
-		return in.draft.NotText(n.index, n.field)
+		return in.draft.Refuse(n.index, cert.Problem{Field: n.known(), Code: codeNotString})
 	}
 	value, err := io.ReadAll(io.LimitReader(part, maxBulkValue+1))
 	if err == nil {
@@ -144,9 +144,9 @@ func (in *bulkInput) note(index int, field string, value []byte) {
 func (in *bulkInput) set(n fieldName, value []byte) error {
 	in.note(n.index, n.field, value)
 	if len(value) > maxBulkValue {
-		return in.draft.TooLong(n.index, n.field)
+		return in.draft.TooLong(n.index, n.known())
 	}
-	return in.draft.Set(n.index, n.field, string(value))
+	return in.draft.Set(n.index, n.known(), string(value))
 }
 
 // name notes a name that no value can be set under.
@@ -154,9 +154,9 @@ func (in *bulkInput) name(n fieldName) error {
 	in.note(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {
 	case nestedField:
-		return in.draft.NotText(n.index, n.field)
+		return in.draft.Refuse(n.index, cert.Problem{Field: n.known(), Code: codeNotString})
 	case wholeEntry:
-		return in.draft.NotEntry(n.index, notEntry)
+		return in.draft.Refuse(n.index, cert.Problem{Code: codeNotEntry})
 	case entryField:
 		return in.draft.Entry(n.index)
 	case strayName:

@@ -98,7 +98,7 @@ func (a *API) once(w http.ResponseWriter, c *call, read func(*fingerprint) error
 
 // keepRefusal keeps a refusal, unless it is too long to be.
 func keepRefusal(w http.ResponseWriter, c *call, claim *limit.Claim, p *fingerprint, refusal error) (kept bool, err error) {
-	status, problem := web.ProblemOf(w, c.Request, refusal)
+	status, problem := web.ProblemOf(w, c.Request, worded(refusal))
 	text, err := web.JSON(problem)
 	if err != nil || len(text) > limit.MaxAnswer {
 		return false, err

@@ -36,8 +36,8 @@ func (a *API) uploadFile(w http.ResponseWriter, c *call) (err error) {
 	}()
 	return a.once(w, c, form.read, func(answer answerTx) error {
 		switch {
-		case form.fileError != "":
-			return fault.OfField(form.fileField, form.fileError)
+		case form.problem != nil:
+			return fault.OfField(form.fileField, say(form.fileField, *form.problem))
 		case form.file == nil:
 			return fault.OfField(form.fileField, "The file field is required.")
 		}

@@ -40,7 +40,7 @@ func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
 		_, err := a.Certs.Upload(c.Context(), cert.Upload{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
 			Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
-			IssueDate: form.values["issue_date"], Details: form.values["details"], File: form.file, FileError: form.fileError,
+			IssueDate: form.values["issue_date"], Details: form.values["details"], File: form.file, FileProblem: form.problem,
 			Then: a.answerWith(c, answer, http.StatusCreated, "Certificate uploaded successfully and is being processed."),
 		})
 		if err == nil || fault.KindOf(err) == fault.Internal {
@@ -75,8 +75,9 @@ type uploadForm struct {
 	// bad is what is wrong with the form itself.
 	bad fault.Fields
 
-	file      *cert.File
-	fileError string
+	file *cert.File
+	// problem is why there is no file though the field of the file came.
+	problem *cert.Problem
 }
 
 func (f *uploadForm) read(p *fingerprint) error {
@@ -126,7 +127,7 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 	case name == "":
 		f.bad.Add("form", "Each part of the form must have a name.")
 	case name == f.fileField:
-		f.fileError = label + "must be a file."
+		f.problem = &cert.Problem{Field: cert.FieldFile, Code: cert.CodeNotFile}
 	case isList && field == f.fileField:
 		f.bad.Add(field, label+"must be one file, not a list.")
 	case !slices.Contains(f.fields, field):
@@ -162,13 +163,12 @@ func (f *uploadForm) receive(name string, body io.Reader) error {
 	switch {
 	case f.print.isKnown():
 		return nil
-	case f.file != nil || f.fileError != "":
+	case f.file != nil || f.problem != nil:
 		f.bad.Add(f.fileField, "Only one file can be uploaded.")
 		return nil
 	}
 	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, name, body)
-	if refused, ok := errors.AsType[*cert.FieldError](err); ok {
-		f.fileError = refused.Message
+	if f.problem = cert.RefusedFile(err); f.problem != nil {
 		return nil
 	}
 	if err != nil {

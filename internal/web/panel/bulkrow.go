@@ -49,18 +49,22 @@ func (l *rowsView) at(page int) string {
 	return l.Path("rows") + "?" + q.Encode()
 }
 
-// rowState is how a row stands, with what is to correct in it and the place that it
-// wants for itself.
+// rowState is the state of a row: its problems in words, and the place that it
+// has for itself.
 type rowState struct {
 	*intake.Row
 
-	Wrong []intake.Problem
+	Wrong []string
 	Place string
 }
 
-// State gives how a row stands.
+// State returns the state of a row.
 func (l *rowsView) State(row *intake.Row) rowState {
-	return rowState{row, l.Wrong(row), l.PlaceOf(row)}
+	state := rowState{Row: row, Place: l.PlaceOf(row)}
+	for _, problem := range l.Wrong(row) {
+		state.Wrong = append(state.Wrong, sayRow(row, problem))
+	}
+	return state
 }
 
 // breaks takes an address or a path apart where a line may end in it.
@@ -119,11 +123,11 @@ type rowView struct {
 	Still bool
 }
 
-// ProblemOf gives what is to correct in a field, "" for nothing.
+// ProblemOf returns the first problem of a field in words, "" for none.
 func (l *rowView) ProblemOf(c sheet.Column) string {
 	for _, problem := range l.Wrong(l.Row) {
 		if problem.Column == c {
-			return problem.Message
+			return sayRow(l.Row, problem)
 		}
 	}
 	return ""
@@ -288,5 +292,5 @@ func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", "errors.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, page.WriteErrors(w))
+	return p.whole(r, page.WriteErrors(w, sayRow))
 }

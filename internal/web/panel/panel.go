@@ -152,9 +152,9 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// again shows a form once more, with what is wrong with it.
+// again shows a form once more with its problems.
 func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, err)
+	return p.view.Again(w, r, name, data, worded(err, r.PostForm))
 }
 
 // lead leads to a page of the visit's institution, which tells a notice with its

@@ -1,7 +1,6 @@
 package panel
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,8 +80,8 @@ func (p *Panel) stagePart(ctx context.Context, v *Visit, part *multipart.Part) (
 	}
 	body := &sourceReader{r: part}
 	f, err := p.Certs.Receive(ctx, v.Institution().UUID, part.FileName(), body)
-	if refusal, ok := errors.AsType[*cert.FieldError](err); ok {
-		return "", fault.OfField("file", refusal.Message)
+	if problem := cert.RefusedFile(err); problem != nil {
+		return "", cert.Problems{*problem}.Err()
 	}
 	if err != nil {
 		if body.err != nil {
@@ -191,32 +190,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		},
 	})
 	if err != nil {
-		return p.again(w, r, "upload_details.html", u, plainly(err, r.PostForm))
+		return p.again(w, r, "upload_details.html", u, err)
 	}
 	return p.lead(w, r, v, "certificates/"+c.UUID, "uploaded")
-}
-
-// plainly says what is wrong with the texts of a certificate in words for people.
-func plainly(err error, form url.Values) error {
-	refusal, ok := errors.AsType[*fault.Error](err)
-	if !ok || refusal.Kind != fault.Invalid {
-		return err
-	}
-	var bad fault.Fields
-	for _, field := range refusal.Fields {
-		for _, message := range field.Messages {
-			bad.Add(field.Name, cmp.Or(said(field.Name, form), message))
-		}
-	}
-	return bad.Err()
-}
-
-// said gives what is wrong with a field, "" for nothing that its text alone tells.
-func said(name string, form url.Values) string {
-	for i := range cert.Fields {
-		if f := &cert.Fields[i]; f.Name == name {
-			return f.Say(form.Get(name))
-		}
-	}
-	return ""
 }
