@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// counting is a file whose reader notes how it is read.
+// counting is a file whose reader counts how it is read.
 type counting struct {
 	io.ReadSeeker
 
@@ -132,7 +132,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// TestUploadIsRefusedEarly has the vault answer before it has read the file.
+// TestUploadIsRefusedEarly uses a vault that answers before it has read the file.
 func TestUploadIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -32,7 +32,7 @@ type auditExport struct {
 	Format       string `help:"csv or jsonl; --json is jsonl."                                           default:"csv" enum:"csv,jsonl"`
 }
 
-// Run writes the log.
+// Run exports the log.
 func (a *auditExport) Run(c *console) error {
 	if a.Institution == "" && !a.Installation {
 		return &usageError{errors.New("give --institution or --installation")}
@@ -58,8 +58,7 @@ func (a *auditExport) Run(c *console) error {
 	return c.institution(a.Storage, a.Institution, func(base *app.Base, inst *account.Institution) error { return export(base, inst.ID) })
 }
 
-// parseMoment reads a moment, or a day in UTC and how many days to go on from its
-// beginning.
+// parseMoment parses a time, or a day in UTC, to whose start it adds a number of days.
 func parseMoment(flag, text string, days int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -74,22 +73,21 @@ func parseMoment(flag, text string, days int) (time.Time, error) {
 	return t, nil
 }
 
-// asCommand has everything that a command does be recorded as the deed of who
-// runs it.
+// asCommand records the user who runs the command as the actor of all its operations.
 func asCommand(ctx context.Context) context.Context {
 	a := audit.Actor{Type: audit.Command, Name: "command line"}
 	if u, err := user.Current(); err == nil {
 		a.ID, a.Name = u.Username, u.Username
 	}
-	// sudo tells on whose behalf.
+	// sudo sets the variable to the user on whose behalf it runs.
 	if by := os.Getenv("SUDO_USER"); by != "" && by != a.ID {
 		a.Name = by + " as " + a.Name
 	}
 	return audit.With(ctx, a)
 }
 
-// recordKey writes what was done to an institution's signing keys, which are
-// files, behind the deed. inst may be nil for the installation's.
+// recordKey records a change of an institution's signing keys after the change, because keys are
+// files. For the keys of the installation inst is nil.
 func (c *console) recordKey(base *app.Base, inst *account.Institution, action audit.Action) error {
 	e := audit.Entry{Action: action}
 	if inst != nil {

@@ -21,14 +21,14 @@ type bulkCommand struct {
 	Results string `help:"Where to write what came of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
 }
 
-// Help tells what does not fit a line.
+// Help returns the details that do not fit into the one-line help.
 func (*bulkCommand) Help() string {
 	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16; it may have the columns issue_date and details too. Run the same command
 again after an interruption: it goes on where it ended, from the journal beside the list. What came of each row is in the results: approved, failed,
 rejected (there is a certificate already), refused (the row breaks a rule) or unfinished.`
 }
 
-// bulkAnswer is what came of a list.
+// bulkAnswer is the result of a list.
 type bulkAnswer struct {
 	Rows       int    `json:"rows"`
 	Approved   int    `json:"approved"`
@@ -40,7 +40,7 @@ type bulkAnswer struct {
 	Results    string `json:"results"`
 }
 
-// Run takes a list through the interface.
+// Run uploads a list through the interface.
 func (b *bulkCommand) Run(c *console) error {
 	vault, err := b.connect()
 	if err != nil {
@@ -118,7 +118,7 @@ func (b *bulkCommand) read(stderr io.Writer) (_ *roster.List, err error) {
 	return list, nil
 }
 
-// report shows a run as a bar, of which storing the files is the first half.
+// report shows a run as a progress bar, whose first half is the storing of the files.
 func report(b *bar) func(roster.Progress) {
 	if b == nil {
 		return nil

@@ -15,7 +15,7 @@ type doctorCommand struct {
 
 var errSick = errors.New("something is wrong; see above")
 
-// Run looks at the installation, beside a running server or without one.
+// Run checks the installation, with or without a running server.
 func (d *doctorCommand) Run(c *console) error {
 	findings := app.Examine(c.ctx, d.Storage)
 	sick := false

@@ -30,7 +30,7 @@ type institutionCreate struct {
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input."          required:""`
 }
 
-// Run makes the institution.
+// Run creates the institution.
 func (i *institutionCreate) Run(c *console) error {
 	password, err := readLine(c.stdin)
 	if err != nil {
@@ -43,7 +43,7 @@ func (i *institutionCreate) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		// One that cannot be made now is made when the server runs.
+		// If the keys cannot be created now, the server creates them at its start.
 		keyErr := base.MakeKeys(c.ctx)
 		err = c.answer(struct {
 			ID     int64  `json:"id"`
@@ -96,7 +96,7 @@ func (i *institutionList) Run(c *console) error {
 	})
 }
 
-// readLine reads a secret that a pipe or a person gives, without its line end.
+// readLine reads a secret from a pipe or a terminal, without the line end.
 func readLine(r io.Reader) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(r, 8<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -20,15 +20,15 @@ type mailFlags struct {
 	WordsLanguage *string `help:"Language that paragraph and closing are in; that of mail by default."                   placeholder:"TAG"`
 }
 
-// mailAnswer is how they stand.
+// mailAnswer is the current state of the settings.
 type mailAnswer struct {
 	MailLanguage string `json:"mail_language"`
 	account.Letterhead
-	// Words are by language.
+	// Words are the texts by language.
 	Words map[string]account.Words `json:"mail_words"`
 }
 
-// set changes what is given, and tells how all of it stands then.
+// set changes the given values and returns all of them.
 func (m *mailFlags) set(ctx context.Context, accounts *account.Service, id int64) (a *mailAnswer, err error) {
 	if m.MailLanguage != nil {
 		if err := accounts.SetMailLanguage(ctx, id, *m.MailLanguage); err != nil {
@@ -67,7 +67,7 @@ func (m *mailFlags) set(ctx context.Context, accounts *account.Service, id int64
 	return a, err
 }
 
-// say tells it to people.
+// say prints the settings as text.
 func (a *mailAnswer) say(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "Recipients who chose no language are written to in: %s; sender: %s; answers to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))

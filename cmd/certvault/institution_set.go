@@ -36,7 +36,7 @@ type institutionSet struct {
 	keepFlags
 }
 
-// Run changes what is given and leaves the rest.
+// Run changes the given values and leaves the others.
 func (i *institutionSet) Run(c *console) error {
 	return c.institution(i.Storage, i.Institution, func(base *app.Base, inst *account.Institution) error {
 		p, err := cert.ReadPolicy(c.ctx, base.DB, inst.ID)
@@ -103,7 +103,7 @@ func (i *institutionSet) Run(c *console) error {
 	})
 }
 
-// setPublic changes what the public sees, and gives what it sees then.
+// setPublic changes the public profile and returns it.
 func (i *institutionSet) setPublic(ctx context.Context, accounts *account.Service, id int64) (*account.Face, error) {
 	face, err := accounts.Face(ctx, id)
 	if err != nil {
@@ -135,14 +135,14 @@ func (i *institutionSet) setPublic(ctx context.Context, accounts *account.Servic
 	return accounts.Face(ctx, id)
 }
 
-// set changes what was given.
+// set stores a value if it was given.
 func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
 }
 
-// parseBox reads "x0,y0,x1,y1".
+// parseBox parses "x0,y0,x1,y1".
 func parseBox(s string) (*seal.Box, error) {
 	parts := strings.Split(s, ",")
 	var b seal.Box

@@ -25,7 +25,7 @@ type keyCommand struct {
 	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file from now on."`
 }
 
-// keyRow is a certificate as it is listed.
+// keyRow is a certificate in the output.
 type keyRow struct {
 	Current     bool           `json:"current"`
 	Kind        authority.Kind `json:"kind"`
@@ -69,7 +69,7 @@ func (k *keyList) Run(c *console) error {
 	})
 }
 
-// showKeys answers with the certificates of an institution.
+// showKeys prints the certificates of an institution.
 func (c *console) showKeys(base *app.Base, inst *account.Institution) error {
 	list, err := base.Keys.Certificates(inst.UUID)
 	if err != nil {
@@ -88,7 +88,7 @@ type keyRotate struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run makes the next key.
+// Run creates the next key.
 func (k *keyRotate) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Keys.Rotate(inst.UUID, inst.Name); err != nil {
@@ -111,7 +111,7 @@ type keyImport struct {
 	Key           string `help:"The private key, PEM, not encrypted."                                        placeholder:"FILE" type:"path" and:"pem"      xor:"form"`
 }
 
-// Run takes the key.
+// Run imports the key.
 func (k *keyImport) Run(c *console) error {
 	if k.PKCS12 == "" && k.Key == "" {
 		return &usageError{errors.New("give --pkcs12, or --cert and --key")}
@@ -153,7 +153,7 @@ func (k *keyImport) use(c *console, keys *authority.Authority, institution strin
 	return keys.UsePEM(institution, certificates, key)
 }
 
-// maxKeyFile bounds what is read of a file; the keys themselves are bounded below it.
+// maxKeyFile is the maximum size read of a file; the keys themselves have lower limits.
 const maxKeyFile = 2 << 20
 
 func readKeyFile(name string) (_ []byte, err error) {
@@ -177,7 +177,7 @@ type keyProgram struct {
 	Command     []string `arg:"" help:"The program, by its whole path, and its arguments." passthrough:""`
 }
 
-// Run takes the program, which has to sign once.
+// Run registers the program, which must sign once as a test.
 func (k *keyProgram) Run(c *console) error {
 	command := k.Command
 	if len(command) > 0 && command[0] == "--" {
@@ -205,7 +205,7 @@ type keyRoot struct {
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
 }
 
-// Run shows the roots.
+// Run prints the roots.
 func (k *keyRoot) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if k.Rotate {
@@ -241,7 +241,7 @@ type keyProtect struct {
 	config.Storage
 }
 
-// Run protects the keys.
+// Run encrypts the keys.
 func (k *keyProtect) Run(c *console) error {
 	if k.KeyPassphraseFile == "" {
 		return &usageError{errors.New("give the passphrase with --key-passphrase-file")}

@@ -21,7 +21,7 @@ func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// answer runs a command that must succeed and reads its JSON.
+// answer runs a command that must succeed and decodes its JSON.
 func answer(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
@@ -269,8 +269,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// What an endpoint is worked with answers in JSON, and refuses what makes no
-// sense.
+// The commands for an endpoint answer in JSON and refuse invalid arguments.
 func TestWebhookAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -37,7 +37,7 @@ type memberList struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run lists members in the order in which they came.
+// Run lists members in the order in which they joined.
 func (m *memberList) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		list, err := base.Accounts.Members(c.ctx, inst.ID)
@@ -73,7 +73,7 @@ type memberAdd struct {
 	ManageWebhooks bool   `help:"Grant Manage Webhooks beside the role."`
 }
 
-// Run makes the member.
+// Run adds the member.
 func (m *memberAdd) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		made, err := base.Accounts.AddMember(c.ctx, inst.ID, account.NewMember{
@@ -95,7 +95,7 @@ type memberRemove struct {
 	Email       string `arg:"" help:"The member's e-mail address."`
 }
 
-// Run takes the member out.
+// Run removes the member.
 func (m *memberRemove) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)

@@ -57,7 +57,7 @@ type operatorRemove struct {
 	Email string `arg:"" help:"The operator's e-mail address."`
 }
 
-// Run ends that the person is one.
+// Run removes the person from the operators.
 func (o *operatorRemove) Run(c *console) error { return setOperator(c, o.Storage, o.Email, false) }
 
 func setOperator(c *console, s config.Storage, email string, operator bool) error {

@@ -30,7 +30,7 @@ type tokenCreate struct {
 	Expires     string   `help:"End: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
 }
 
-// Run makes the token.
+// Run creates the token.
 func (t *tokenCreate) Run(c *console) error {
 	expires, err := parseEnd(t.Expires, time.Now())
 	if err != nil {
@@ -55,11 +55,11 @@ func (t *tokenCreate) Run(c *console) error {
 	})
 }
 
-// parseEnd reads a time from now (days, or Go's units), or a date, whose end
-// is meant, in UTC.
+// parseEnd parses a duration from now (days, or Go's units) or a date, which means the end of that
+// day in UTC.
 func parseEnd(s string, now time.Time) (*time.Time, error) {
 	if s == "" {
-		return nil, nil //nolint:nilnil // no end is a choice
+		return nil, nil //nolint:nilnil // a token may have no expiry
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36_500 {
@@ -170,7 +170,7 @@ type tokenRevoke struct {
 	ID          int64  `arg:"" help:"The token's id, as list shows it."`
 }
 
-// Run ends the token.
+// Run revokes the token.
 func (t *tokenRevoke) Run(c *console) error {
 	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Tokens.Revoke(c.ctx, inst.ID, t.ID); err != nil {

@@ -16,14 +16,14 @@ type userCommand struct {
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of somebody."`
 }
 
-// someone names a person.
+// someone identifies a person by e-mail address.
 type someone struct {
 	config.Storage
 
 	Email string `help:"E-mail address of the person." required:""`
 }
 
-// person opens the storage for f and finds the person.
+// person opens the storage, finds the person and calls f.
 func (s *someone) person(c *console, f func(base *app.Base, p identity.Person) error) error {
 	email, err := account.ParseEmail(s.Email)
 	if err != nil {

@@ -26,7 +26,7 @@ type webhookCommand struct {
 	Replay    webhookReplay    `cmd:"" help:"Send again all that is exhausted since a time."`
 }
 
-// endpointCommand is a command about one endpoint.
+// endpointCommand is a command for one endpoint.
 type endpointCommand struct {
 	config.Storage
 
@@ -48,7 +48,7 @@ type webhookCreate struct {
 	Header      []string `help:"A header to add to each delivery; may be repeated."        placeholder:"NAME:VALUE" sep:"none"`
 }
 
-// Run makes the endpoint.
+// Run creates the endpoint.
 func (h *webhookCreate) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
 		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, eventNames(h.Event), headersOf(h.Header)...)

@@ -108,7 +108,7 @@ func (h *webhookLog) Run(c *console) error {
 	})
 }
 
-// printDelivery shows a delivery with all that was sent and answered.
+// printDelivery prints a delivery with its requests and answers.
 func printDelivery(w io.Writer, d *webhook.DeliveryDetail) {
 	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s, attempts: %d.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
 	for _, a := range d.Log {
@@ -139,7 +139,8 @@ func printHeaders(w io.Writer, h http.Header) {
 	}
 }
 
-// printable keeps what a stranger answered from steering the terminal.
+// printable replaces control characters in a receiver's answer, which could otherwise control the
+// terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7F && r < 0xA0 {
@@ -175,7 +176,7 @@ type webhookReplay struct {
 	Since string `help:"Since when: a date, a time as RFC 3339, or how long ago such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run sends again what is exhausted.
+// Run sends exhausted deliveries again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {
@@ -194,7 +195,7 @@ func (h *webhookReplay) Run(c *console) error {
 	})
 }
 
-// parseSince reads a moment in the past: a date in UTC, a time, or how long ago.
+// parseSince parses a time in the past: a date in UTC, a time, or a duration before now.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, s); err == nil {

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// testTime is how long the outcome of a test is waited for: an attempt, and
-	// some for the server to begin it.
+	// testTime is the maximum wait for the outcome of a test: one attempt, and time for the server
+	// to begin it.
 	testTime = 20 * time.Second
 	testPoll = 50 * time.Millisecond
 )
@@ -23,7 +23,7 @@ type webhookTest struct {
 	Event string `default:"certificate_application.approved" help:"The event to send an example of." placeholder:"E"`
 }
 
-// errUndelivered is a test that did not arrive; what went wrong was printed.
+// errUndelivered means that a test did not arrive; the reason was printed.
 var errUndelivered = errors.New("the test was not delivered")
 
 // Run sends the test and waits for its outcome.
@@ -47,7 +47,7 @@ func (h *webhookTest) Run(c *console) error {
 	})
 }
 
-// outcome waits until a delivery is not pending any more.
+// outcome waits until a delivery is no longer pending.
 func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64) (*webhook.DeliveryDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()

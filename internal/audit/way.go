@@ -9,16 +9,16 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// countedWays is how far entries are counted to see which of several filters is
-// the narrowest.
+// countedWays is how far entries are counted to find the most selective of
+// several filters.
 const countedWays = 20_000
 
-// term is a column with a value that a filter lets through. Each has an index
+// term is a column and a value that a filter matches. Each column has an index
 // in the order of the log.
 type term struct{ column, value string }
 
-// ways gives the terms of each filter that is set; an entry passes it by any of
-// them.
+// ways returns the terms of each filter that is set; an entry matches a filter
+// if it matches any of its terms.
 func (f *Filter) ways() (ways [][]term) {
 	if subject := fold(f.Subject); subject != "" {
 		ways = append(ways, []term{{"subject_id", subject}, {"subject_folded", subject}})
@@ -47,9 +47,9 @@ func (q *statement) arg(value any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// chosen writes the condition of the entries that a filter lets through: those
-// of the terms of one way, each by its own index, as far as the page can reach,
-// and of these the first.
+// chosen writes the condition for the entries that match a filter. It reads the
+// terms of the most selective filter, each by its own index and only as far as
+// the page needs, and takes the first entries of their union.
 func (l *Log) chosen(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	ways := f.ways()
 	by, err := l.narrowest(ctx, institutionID, ways)
@@ -79,13 +79,13 @@ func (l *Log) chosen(ctx context.Context, q *statement, institutionID int64, f F
 			strings.Join(rest, " AND ")+order+`) AS arm`)
 	}
 	if len(arms) == 0 {
-		q.args = nil // there is no such deed
+		q.args = nil // the action does not exist
 		return "1 = 0", nil
 	}
 	return `id IN (SELECT id FROM (` + strings.Join(arms, ` UNION `) + `) AS arms` + order + `)` + order, nil
 }
 
-// narrowest says which of several filters has the fewest entries.
+// narrowest returns the index of the filter that has the fewest entries.
 func (l *Log) narrowest(ctx context.Context, institutionID int64, ways [][]term) (best int, err error) {
 	if len(ways) < 2 {
 		return 0, nil
@@ -110,7 +110,7 @@ func (l *Log) narrowest(ctx context.Context, institutionID int64, ways [][]term)
 	return best, nil
 }
 
-// of begins a condition with whose log it is.
+// of writes the condition on the institution.
 func of(q *statement, institutionID int64) string {
 	if institutionID == 0 {
 		return "institution_id IS NULL AND "
@@ -118,8 +118,8 @@ func of(q *statement, institutionID int64) string {
 	return "institution_id = " + q.arg(institutionID) + " AND "
 }
 
-// among compares an entry that was found in another way with the terms of one,
-// such that no index has it.
+// among writes the condition that an entry matches one of the terms, in a form
+// for which no index is used.
 func among(q *statement, way []term) string {
 	if len(way) == 0 {
 		return "1 = 0"

@@ -16,8 +16,9 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// UsePKCS12 has an institution sign with its own key from a PKCS #12 file (RFC 7292).
-// The certificates in it that lead from the key's to a root go into verified PDFs.
+// UsePKCS12 makes an institution sign with its own key from a PKCS #12 file
+// (RFC 7292). The certificates in the file that lead from the key's certificate
+// to a root are included in signatures.
 func (a *Authority) UsePKCS12(institution string, data []byte, password string) error {
 	if len(data) > maxFile {
 		return refused(errTooLarge)
@@ -29,8 +30,8 @@ func (a *Authority) UsePKCS12(institution string, data []byte, password string) 
 	return a.use(institution, key, append([]*x509.Certificate{leaf}, others...))
 }
 
-// UsePEM has an institution sign with its own key: certificates, the key's among them,
-// and a private key that is not encrypted, in PKCS #8, SEC 1 or PKCS #1.
+// UsePEM makes an institution sign with its own key: certificates, including
+// that of the key, and an unencrypted private key in PKCS #8, SEC 1 or PKCS #1.
 func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	if len(certificates) > maxFile || len(key) > maxFile {
 		return refused(errTooLarge)
@@ -46,8 +47,9 @@ func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	return a.use(institution, private, chain)
 }
 
-// UseProgram has an institution sign with a key that a program holds; see programKey
-// for what is asked of it. It has to sign once before it is taken.
+// UseProgram makes an institution sign with a key that a program holds; see
+// programKey for the protocol. The program must produce one valid signature
+// before it is accepted.
 func (a *Authority) UseProgram(ctx context.Context, institution string, certificates []byte, command []string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -57,7 +59,7 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 		return refused(errTooLarge)
 	}
 	if len(command) == 0 || !filepath.IsAbs(command[0]) {
-		return refused(errors.New("the program is to be named by its whole path")) //nolint:err113 // nobody tells it apart
+		return refused(errors.New("the program is to be named by its whole path")) //nolint:err113 // no caller distinguishes it
 	}
 	chain, err := parseChain(certificates)
 	if err != nil {
@@ -77,7 +79,7 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 	return a.append(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
 }
 
-// use takes a private key and its certificates in any order.
+// use stores a private key and its certificates, which may be in any order.
 func (a *Authority) use(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -97,7 +99,8 @@ func (a *Authority) use(institution string, private crypto.PrivateKey, chain []*
 	return a.append(path, e)
 }
 
-// judge brings a chain in order and tells whether the key can sign documents with it.
+// judge returns the chain of a key in order, or an error if the key cannot sign
+// documents with it.
 func (a *Authority) judge(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
 	chain, err := order(key, chain)
 	if err != nil {
@@ -113,8 +116,8 @@ func refused(err error) error { return &Fault{Code: CodeRefused, Err: err} }
 
 var errTooLarge = errors.New("too large")
 
-// order returns the certificate of a key and those that lead from it to a root, as far as
-// they are there. Others are left out.
+// order returns the certificate of a key followed by its issuers up to a root,
+// as far as the list has them. It drops other certificates.
 func order(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for _, c := range list {
@@ -145,7 +148,7 @@ func order(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, er
 	return chain, nil
 }
 
-// parseKey reads the first private key of a PEM text.
+// parseKey returns the first private key of a PEM text.
 func parseKey(text []byte) (crypto.PrivateKey, error) {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		switch block.Type {
@@ -156,8 +159,8 @@ func parseKey(text []byte) (crypto.PrivateKey, error) {
 		case "RSA PRIVATE KEY":
 			return x509.ParsePKCS1PrivateKey(block.Bytes)
 		case "ENCRYPTED PRIVATE KEY":
-			return nil, errors.New("the private key is encrypted: decrypt it, or bring it as PKCS #12") //nolint:err113 // nobody tells it apart
+			return nil, errors.New("the private key is encrypted: decrypt it, or bring it as PKCS #12") //nolint:err113 // no caller distinguishes it
 		}
 	}
-	return nil, errors.New("no private key") //nolint:err113 // nobody tells it apart
+	return nil, errors.New("no private key") //nolint:err113 // no caller distinguishes it
 }

@@ -17,9 +17,9 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// brought is a chain of three that an institution brings along.
+// brought is an imported key with a chain of three certificates.
 type brought struct {
-	key   crypto.Signer       // may know its public half alone
+	key   crypto.Signer       // may be the public key only
 	chain []*x509.Certificate // leaf, intermediate, root
 }
 
@@ -88,7 +88,7 @@ func TestBroughtKey(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-	requireFault(t, a.UsePEM(university, encodePEM(b.chain), text), CodeRefused) // the key of another
+	requireFault(t, a.UsePEM(university, encodePEM(b.chain), text), CodeRefused) // the key of another certificate
 	if err := a.UsePEM(university, encodePEM([]*x509.Certificate{c.chain[2], c.chain[0], c.chain[1]}), text); err != nil {
 		t.Fatal(err)
 	}

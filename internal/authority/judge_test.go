@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// onePage is a PDF of one page.
+// onePage returns a PDF of one page.
 func onePage(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -66,8 +66,9 @@ func signed(t *testing.T, a *Authority, at time.Time) []byte {
 	return append(file, tail...)
 }
 
-// The root is one that viewers take: pdfsig, which has it in a database of NSS, says valid
-// and trusted, and Verify agrees; after a rotation it does so for old files too.
+// Viewers accept the root: pdfsig, with the root in an NSS database, reports a
+// valid and trusted signature, and Verify agrees. After a rotation this also
+// holds for old files.
 func TestViewersTrustTheRoot(t *testing.T) {
 	t.Parallel()
 	need(t, "pdfsig", "certutil")

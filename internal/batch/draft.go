@@ -13,23 +13,22 @@ import (
 )
 
 const (
-	// maxStrays bounds the names that are stored though they belong to no entry.
+	// maxStrays bounds the number of stored names that belong to no entry.
 	maxStrays = 1000
-	// entryCost is about the memory of an entry beside its texts, in bytes.
+	// entryCost is the approximate memory of an entry without its texts, in bytes.
 	entryCost = 512
-	// maxHeld bounds the memory of all drafts of a process, in bytes: some dozens of
-	// usual batches of the largest size, or one of the longest texts.
+	// maxHeld bounds the memory of all drafts of a process, in bytes: some dozens of typical
+	// batches of the largest size, or one with the longest texts.
 	maxHeld = 64 << 20
-	// busyRetry is when a batch may be sent again that found too many others.
+	// busyRetry is the Retry-After of a batch that exceeded maxHeld.
 	busyRetry = 5 * time.Second
 )
 
 // fields are the fields of an entry, in the order in which problems are listed.
 var fields = append(slices.Clone(cert.Fields[:]), cert.FieldFile)
 
-// Draft collects the entries of a batch as they come in, field by field and in
-// any order. Each value is checked when it comes, so that a draft holds only values
-// that can be stored. Close it when done.
+// Draft collects the entries of a batch field by field, in any order. It checks each value on
+// arrival, so that it only stores valid values. The caller must call Close.
 type Draft struct {
 	service *Service
 	held    int64
@@ -38,7 +37,7 @@ type Draft struct {
 	strayed map[string]bool
 }
 
-// entry is an entry as far as it is known.
+// entry is an entry with the fields received so far.
 type entry struct {
 	index  int
 	text   cert.Text
@@ -59,18 +58,18 @@ func (e *entry) add(p cert.Problem) {
 	e.problems[p.Field] = p
 }
 
-// NewDraft begins a draft.
+// NewDraft returns an empty draft.
 func (s *Service) NewDraft() *Draft {
 	return &Draft{service: s, entries: map[int]*entry{}, strayed: map[string]bool{}}
 }
 
-// Close releases the memory that the draft counts.
+// Close releases the memory that the draft has reserved.
 func (d *Draft) Close() {
 	d.service.held.Add(-d.held)
 	d.held = 0
 }
 
-// hold counts bytes that the draft is about to hold.
+// hold reserves memory for the draft.
 func (d *Draft) hold(n int) error {
 	d.held += int64(n)
 	if d.service.held.Add(int64(n)) > maxHeld {
@@ -79,8 +78,8 @@ func (d *Draft) hold(n int) error {
 	return nil
 }
 
-// Entry notes that there is an entry of this number, from 0 to MaxIndex. The
-// error, if any, is about the batch, and the draft is of no more use.
+// Entry records that an entry with this index exists. The index is 0 to MaxIndex. After an error,
+// which concerns the whole batch, the draft must not be used.
 func (d *Draft) Entry(index int) error {
 	_, err := d.entry(index)
 	return err
@@ -101,8 +100,8 @@ func (d *Draft) entry(index int) (*entry, error) {
 	return e, nil
 }
 
-// Set sets a field of an entry; a second value is a problem. Fields that entries do
-// not have are ignored. The error is as of Entry.
+// Set sets a field of an entry. A second value for the same field is a problem. Unknown fields are
+// ignored. Errors are as for Entry.
 func (d *Draft) Set(index int, field cert.Field, value string) error {
 	e, err := d.entry(index)
 	if err != nil || !slices.Contains(fields, field) {
@@ -118,7 +117,7 @@ func (d *Draft) Set(index int, field cert.Field, value string) error {
 		e.add(*problem)
 		return nil
 	}
-	// A copy, so that the buffer in which the value came is not held with it.
+	// Copy the value, so that the draft does not keep the buffer of the request.
 	valid = strings.Clone(valid)
 	if field == cert.FieldFile {
 		e.fileID = valid
@@ -128,8 +127,8 @@ func (d *Draft) Set(index int, field cert.Field, value string) error {
 	return d.hold(len(valid))
 }
 
-// check checks the value of a field of an entry. That of cert.FieldFile is the id of a
-// staged file, in the one form in which it is stored.
+// check checks the value of a field of an entry. The value of cert.FieldFile is the id of a staged
+// file, which is returned in its stored form.
 func check(field cert.Field, value string) (valid string, problem *cert.Problem) {
 	if field != cert.FieldFile {
 		return field.Check(value)
@@ -145,8 +144,8 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 	return valid, nil
 }
 
-// Place notes that there is an entry of this number, and where its stamp is wanted;
-// nil leaves it to the institution's choice. The error is as of Entry.
+// Place records that an entry with this index exists, and its placement; nil stands for the
+// institution's default. Errors are as for Entry.
 func (d *Draft) Place(index int, w *cert.Wanted) error {
 	e, err := d.entry(index)
 	if err == nil {
@@ -155,8 +154,8 @@ func (d *Draft) Place(index int, w *cert.Wanted) error {
 	return err
 }
 
-// Refuse notes a problem of a field that has no value which could be set, or of the
-// entry as a whole. The error is as of Entry.
+// Refuse records a problem of a field that has no valid value, or of the entry as a whole. Errors
+// are as for Entry.
 func (d *Draft) Refuse(index int, p cert.Problem) error {
 	e, err := d.entry(index)
 	if err != nil || p.Field != "" && !slices.Contains(fields, p.Field) {
@@ -167,8 +166,7 @@ func (d *Draft) Refuse(index int, p cert.Problem) error {
 	return nil
 }
 
-// TooLong notes that a field's value was too long to be read. The error is as of
-// Entry.
+// TooLong records that a field's value was too long to be read. Errors are as for Entry.
 func (d *Draft) TooLong(index int, field cert.Field) error {
 	if field == cert.FieldFile {
 		return d.Refuse(index, cert.Problem{Field: field, Code: CodeUnknownFile})
@@ -176,7 +174,7 @@ func (d *Draft) TooLong(index int, field cert.Field) error {
 	return d.Refuse(index, *field.TooLong())
 }
 
-// Stray notes a name that belongs to no entry, with the first problem of it.
+// Stray records the first problem of a name that belongs to no entry.
 func (d *Draft) Stray(name string, code cert.Code) {
 	if len(d.strays) < maxStrays && !d.strayed[name] {
 		d.strayed[name] = true
@@ -184,8 +182,7 @@ func (d *Draft) Stray(name string, code cert.Code) {
 	}
 }
 
-// sorted returns the entries by their numbers, with a problem for each value that is
-// missing.
+// sorted returns the entries by index, and records missing fields as problems.
 func (d *Draft) sorted() []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {

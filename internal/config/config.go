@@ -1,6 +1,6 @@
-// Package config is what an operator can set: one struct with its defaults,
-// filled from flags, environment variables and a file. It checks that values
-// make sense and does nothing with them.
+// Package config owns the settings of an operator: one struct with defaults,
+// filled from flags, environment variables and a file. It only checks the
+// values; other packages use them.
 package config
 
 import (
@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// Storage says where the vault keeps everything. Commands that work beside a
-// running server take it too.
+// Storage holds the settings of the data folder and the database. Commands that
+// run beside a server use it too.
 type Storage struct {
 	Data     string `default:"./certvault-data" help:"Embedded data folder: database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
@@ -22,7 +22,7 @@ type Storage struct {
 	KeyPassphraseFile string `help:"File with the passphrase that protects the signing keys at rest." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// Serve is what the server takes.
+// Serve holds the settings of the server.
 type Serve struct {
 	Storage
 
@@ -48,16 +48,16 @@ type Serve struct {
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
 
-// Webhooks says how deliveries go out.
+// Webhooks holds the settings of deliveries.
 type Webhooks struct {
 	WebhookAllow []string        `help:"Private addresses that webhooks may reach." name:"webhook-allow" placeholder:"CIDR"`
 	WebhookRetry []time.Duration `help:"Waits between the attempts of a delivery." name:"webhook-retry" placeholder:"LIST"`
 }
 
-// Proxies gives the addresses of --behind-proxy.
+// Proxies returns the networks of --behind-proxy.
 func (c *Serve) Proxies() ([]netip.Prefix, error) { return prefixes("behind-proxy", c.BehindProxy) }
 
-// WebhookNetworks gives the networks of --webhook-allow.
+// WebhookNetworks returns the networks of --webhook-allow.
 func (c *Serve) WebhookNetworks() ([]netip.Prefix, error) {
 	return prefixes("webhook-allow", c.WebhookAllow)
 }
@@ -78,14 +78,14 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Finish fills in what follows from other values, and checks all of them. The
-// error is a sentence for the operator.
+// Finish derives settings from others and checks all of them. Its error is a
+// sentence for the operator.
 func (c *Serve) Finish() error {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
 	}
-	// Port 0 is known when it is bound.
+	// Port 0 is known only after the listener is bound.
 	if port != "0" || c.BaseURL != "" {
 		if err := c.FinishBaseURL(port); err != nil {
 			return err
@@ -118,8 +118,8 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// checkOrigins brings origins into the form in which browsers send them (RFC 6454,
-// 6.2), since they are compared as text.
+// checkOrigins brings origins into the form in which browsers send them (RFC
+// 6454, 6.2), because they are compared as text.
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
@@ -134,9 +134,9 @@ func (c *Serve) checkOrigins() error {
 	return nil
 }
 
-// FinishBaseURL checks the base URL, and derives it where that can be done: it is
-// printed into certificates and must not be a guess. port is the one that is
-// served on, where --listen leaves it open.
+// FinishBaseURL checks the base URL, or derives it if that is unambiguous: it
+// is printed into certificates and must not be a guess. port is the actual port
+// if --listen has port 0.
 func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":

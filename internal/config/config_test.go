@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// parse reads a command line as certvault does.
+// parse parses a command line as certvault does.
 func parse(t *testing.T, args ...string) (*config.Serve, error) {
 	t.Helper()
 	var c struct {

@@ -9,7 +9,7 @@ import (
 	"strconv"
 )
 
-// Mail says how mail leaves.
+// Mail holds the settings of outgoing mail.
 type Mail struct {
 	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
 	MailFrom string `help:"Sender of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
@@ -21,21 +21,21 @@ type Mail struct {
 	BounceToken  string `help:"Secret with which such reports are handed to /hooks/bounce, 16 characters or more."      name:"bounce-token"  placeholder:"TEXT"`
 }
 
-// TLSMode is how the connection to a mail server is protected.
+// TLSMode is how the connection to a mail server is secured.
 type TLSMode int
 
 const (
 	// TLSOffered uses STARTTLS (RFC 3207) when the server offers it.
 	TLSOffered TLSMode = iota
-	// TLSRequired sends nothing without STARTTLS.
+	// TLSRequired does not send without STARTTLS.
 	TLSRequired
-	// TLSOff does not ask for it.
+	// TLSOff does not use STARTTLS.
 	TLSOff
-	// TLSFromTheStart is smtps (RFC 8314, 3.3).
+	// TLSFromTheStart is implicit TLS (RFC 8314, 3.3).
 	TLSFromTheStart
 )
 
-// MailServer is where mail is handed over.
+// MailServer is the address and the credentials of a mail server.
 type MailServer struct {
 	Host           string
 	Port           int
@@ -50,10 +50,10 @@ const (
 	portSubmissions = 465
 )
 
-// errSMTP does not repeat the text, which may hold a password.
+// errSMTP does not include the URL, because the URL may hold a password.
 var errSMTP = errors.New("--smtp must be smtp://host:port or smtps://host:port, may have user:password@ and ?tls=required or ?tls=off")
 
-// MailServer gives the server of --smtp.
+// MailServer returns the server of --smtp.
 func (m *Mail) MailServer() (MailServer, error) {
 	u, err := url.Parse(m.SMTP)
 	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
@@ -62,7 +62,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 	s := MailServer{Host: u.Hostname(), Port: portRelay, User: u.User.Username()}
 	s.Password, _ = u.User.Password()
 	if s.User != "" {
-		// A password goes over TLS or not at all.
+		// A password is never sent without TLS.
 		s.Port, s.TLS = portSubmission, TLSRequired
 	}
 	for key := range u.Query() {
@@ -92,10 +92,10 @@ func (m *Mail) MailServer() (MailServer, error) {
 	return s, nil
 }
 
-// minBounceToken is the least that the secret of reports may have.
+// minBounceToken is the minimum length of the secret for delivery reports.
 const minBounceToken = 16
 
-// checkDelivery looks at what goes with mail beyond a server.
+// checkDelivery checks the mail settings other than the server.
 func (m *Mail) checkDelivery() error {
 	if (m.DKIMKey == "") != (m.DKIMSelector == "") {
 		return errors.New("--dkim-key and --dkim-selector go together")
@@ -133,7 +133,7 @@ func (c *Serve) checkMail() error {
 	return err
 }
 
-// MailSender gives the sender of mail, and the name of the host it comes from.
+// MailSender returns the sender address and the host name in it.
 func (c *Serve) MailSender() (from, host string, err error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {

@@ -57,8 +57,8 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 	})
 }
 
-// A volatile transaction is one like others, and leaves the next one durable,
-// however it ended.
+// A volatile transaction works like any other and leaves the next one durable,
+// whether it commits or rolls back.
 func TestVolatileTransactionsAreAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -66,7 +66,7 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 		setting, fast, safe := `PRAGMA synchronous`, "1", "2"
 		if d.Dialect == db.PostgreSQL {
 			setting, fast = `SHOW synchronous_commit`, "off"
-			// That of tests may be off by itself.
+			// The test server may have the setting off.
 			if err := d.QueryRowContext(ctx, setting).Scan(&safe); err != nil {
 				t.Fatal(err)
 			}
@@ -118,7 +118,8 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 	})
 }
 
-// What is told after the commit can be seen by whoever is told.
+// The functions of AfterCommit run after the commit, when the change is
+// visible, and not after a rollback.
 func TestAfterCommitComesAfterTheCommitAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -181,7 +182,8 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 			wg.Go(func() {
 				for range each {
 					if err := d.Tx(ctx, func(tx *db.Tx) error {
-						// FOR UPDATE is PostgreSQL's; one statement that reads and writes is both's.
+						// FOR UPDATE exists only in PostgreSQL; one statement
+						// that reads and writes works in both.
 						var n int64
 						return tx.QueryRowContext(ctx,
 							`UPDATE nodes SET heartbeat_at = heartbeat_at + 1 WHERE id = 'n' RETURNING heartbeat_at`).Scan(&n)
@@ -202,8 +204,8 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 	})
 }
 
-// A panic in a transaction undoes it and goes on; the connection is free for the
-// next.
+// A panic in a transaction rolls it back and propagates; the connection is free
+// for the next transaction.
 func TestPanicEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -278,8 +280,8 @@ func TestPostgresWithoutLocaleIsRefused(t *testing.T) {
 	}
 }
 
-// An installation of the version before deliveries has its events and
-// deliveries afterwards, with what refers to them.
+// A migration from the version before deliveries keeps the events and
+// deliveries, and the rows that refer to them.
 func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -18,15 +18,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// migrations holds one folder per dialect, with files NNNN_name.sql applied in
-// the order of their numbers. They only go forward, and the binary of the
-// release before must run on the schema after.
+// migrations holds one folder per dialect, with files NNNN_name.sql that are
+// applied in the order of their numbers. There are no down migrations, and the
+// binary of the previous release must work with the new schema.
 //
 //go:embed migrations
 var migrations embed.FS
 
-// migrateLock is the key of the advisory lock under which one of several
-// starting nodes migrates: "cvlt" in ASCII.
+// migrateLock is the key of the advisory lock that lets one of several starting
+// nodes migrate: "cvlt" in ASCII.
 const migrateLock = 0x63766c74
 
 type migration struct {
@@ -35,7 +35,7 @@ type migration struct {
 	sql     string
 }
 
-// Migrate brings the schema, and the queue's, to this binary's version.
+// Migrate brings the schema, and that of the queue, to this binary's version.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if d.Dialect == PostgreSQL {
 		conn, err := d.pool.Acquire(ctx)
@@ -60,12 +60,11 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	return d.migrateQueue(ctx)
 }
 
-// extensions are what the schema needs of PostgreSQL's own contributions: text
-// and the institution in one index of trigrams.
+// extensions are the PostgreSQL extensions that the schema needs: an index of
+// trigrams that includes the institution.
 var extensions = []string{"pg_trgm", "btree_gin"}
 
-// extend makes the extensions that are not there yet, which the database's
-// owner may do.
+// extend creates missing extensions; the owner of the database may do that.
 func extend(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
@@ -107,8 +106,8 @@ func (d *DB) migrateOwn(ctx context.Context) error {
 	})
 }
 
-// script runs several statements. pgx prepares by default, and only one
-// statement can be prepared; the simple protocol takes many.
+// script runs several statements. pgx prepares statements by default and can
+// prepare only one at a time; the simple protocol accepts several.
 func (tx *Tx) script(ctx context.Context, text string) error {
 	if tx.dialect == PostgreSQL {
 		_, err := tx.ExecContext(ctx, text, pgx.QueryExecModeSimpleProtocol)
@@ -161,8 +160,8 @@ func (d *DB) migrateQueue(ctx context.Context) error {
 	return migrate(func() (*rivermigrate.MigrateResult, error) { return m.Migrate(ctx, rivermigrate.DirectionUp, nil) })
 }
 
-// SchemaVersion is the number of the last applied migration, and of the last
-// one that this binary knows.
+// SchemaVersion returns the number of the last applied migration, and that of
+// the last migration that this binary knows.
 func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) {
 	all, err := d.migrations()
 	if err != nil {

@@ -8,30 +8,30 @@ import (
 )
 
 const (
-	// keptStatements bounds how many statements are kept.
+	// keptStatements is the maximum number of cached statements.
 	keptStatements = 128
-	// notedStatements bounds how many more are counted, and statementUses is how
-	// often one is asked for before it is kept.
+	// notedStatements is the maximum number of other texts that are counted,
+	// and statementUses is the number of uses after which a statement is
+	// cached.
 	notedStatements = 1024
 	statementUses   = 8
 )
 
-// statements keeps those statements of SQLite's reader pool prepared that are
-// asked for again and again: its driver parses a text anew each time, which is a
-// sixth of what a public page costs. PostgreSQL's driver keeps its own.
+// statements caches prepared statements of SQLite's reader pool that are used
+// often: the driver otherwise parses the text each time, which is a sixth of
+// the cost of a public page. PostgreSQL's driver has its own cache.
 //
-// What is kept is kept for good. What everything asks for comes often and comes
-// first; lists, which write their text by filter and order, may take what is left
-// of the places. To close a statement in order to make room would wait for
-// whatever runs on the connections that have it.
+// Statements are never evicted. Statements common to all requests come early
+// and often; lists, whose text depends on filter and order, use the remaining
+// places. Closing a statement to make room would wait for the queries that use
+// it.
 type statements struct {
 	pool  *sql.DB
 	bound int
 
 	mu   sync.RWMutex
 	kept map[string]*sql.Stmt
-	// noted counts how often other texts were asked for, and is forgotten when
-	// there are too many.
+	// noted counts the uses of other texts. It is cleared when it is full.
 	noted map[string]int
 }
 
@@ -39,7 +39,7 @@ func newStatements(pool *sql.DB, bound int) *statements {
 	return &statements{pool: pool, bound: bound, kept: map[string]*sql.Stmt{}, noted: map[string]int{}}
 }
 
-// of gives the prepared statement of a text, nil where there is none.
+// of returns the prepared statement of a text, or nil if there is none.
 func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
 	s.mu.RLock()
 	stmt, kept := s.kept[text]
@@ -48,11 +48,11 @@ func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
 	if kept || full || !s.often(text) {
 		return stmt
 	}
-	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it is kept until the database is closed
+	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it stays open until the database is closed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		// Whoever asks is told so when the text is asked.
+		// The caller runs the query by its text and gets the error from that.
 		delete(s.kept, text)
 		return nil
 	}
@@ -60,8 +60,9 @@ func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
 	return stmt
 }
 
-// often counts a use, and takes a place for a text that comes often: who does is
-// to prepare it, and meanwhile others ask by the text.
+// often counts a use of a text. If the text is used often, it reserves a place
+// for it and returns true: the caller then prepares the statement, while others
+// run the query by its text.
 func (s *statements) often(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -81,14 +82,14 @@ func (s *statements) often(text string) bool {
 }
 
 func (s *statements) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it is kept
+	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
 		return stmt.QueryContext(ctx, args...)
 	}
 	return s.pool.QueryContext(ctx, text, args...)
 }
 
 func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql.Row {
-	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it is kept
+	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return s.pool.QueryRowContext(ctx, text, args...)

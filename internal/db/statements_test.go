@@ -24,13 +24,13 @@ func openWithStatements(t *testing.T, bound int) *DB {
 	return d
 }
 
-// number asks for n, by a text of its own or by an argument.
+// number queries one integer.
 func number(ctx context.Context, d *DB, query string, args ...any) (n int, err error) {
 	err = d.QueryRowContext(ctx, query, args...).Scan(&n)
 	return n, err
 }
 
-// numbers is number for several rows.
+// numbers queries a column of integers.
 func numbers(ctx context.Context, d *DB, query string, args ...any) (list []int, err error) {
 	rows, err := d.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -54,7 +54,7 @@ func TestStatementsOfManyAtOnce(t *testing.T) {
 	for worker := range 8 {
 		all.Go(func() {
 			for i := range 400 {
-				// Ten texts for five places.
+				// Ten texts share five places.
 				text, want := fmt.Sprintf(`SELECT $1 + %d`, i%10), worker*1000+i%10
 				if i%2 == 0 {
 					if n, err := number(t.Context(), d, text, worker*1000); err != nil || n != want {
@@ -108,7 +108,7 @@ func TestStatementsThatFail(t *testing.T) {
 	if n := len(d.statements.kept); n != 0 {
 		t.Errorf("%d statements are kept", n)
 	}
-	// A caller that is gone must not take the place for others.
+	// A cancelled caller must not leave its reserved place taken.
 	gone, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 * statementUses {
@@ -126,7 +126,7 @@ func TestStatementsThatFail(t *testing.T) {
 	}
 }
 
-// A kept statement knows what changed since it was prepared.
+// A cached statement follows changes of the schema since it was prepared.
 func TestStatementAfterTheSchemaChanged(t *testing.T) {
 	t.Parallel()
 	d := openWithStatements(t, 3)

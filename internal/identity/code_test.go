@@ -16,8 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// code gives what an authenticator program shows, made from the address that it
-// scanned alone.
+// code returns the code of an authenticator program, computed only from the URI that it scanned.
 func (b *bench) code(uri string) string {
 	b.t.Helper()
 	key, err := otp.NewKeyFromURL(uri)

@@ -44,7 +44,7 @@ func TestSessionEnds(t *testing.T) {
 		if alive(e) {
 			t.Error("it has no absolute end")
 		}
-		// Who issues certificates has shorter ones.
+		// Sessions of members are shorter.
 		b.institution("owner@example.org")
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
@@ -131,7 +131,7 @@ func TestSessionsListAndEnd(t *testing.T) {
 		if err != nil || len(list) != 3 || list[0].ID != three.Session.ID || list[0].Device() != "Firefox · Linux" {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		// Nobody ends what is another's.
+		// A person cannot end another's session.
 		if err := b.EndSession(ctx, eve.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
 		}

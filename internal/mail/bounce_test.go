@@ -103,7 +103,7 @@ func TestCancelledMessageDoesNotLeave(t *testing.T) {
 		}
 		for id, want := range map[string]bool{id: true, gone: false} {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-				ok, err := b.CancelTx(t.Context(), tx, id)
+				ok, err := CancelTx(t.Context(), tx, id, b.now())
 				if ok != want {
 					t.Errorf("cancelled: %v", ok)
 				}
@@ -118,7 +118,7 @@ func TestCancelledMessageDoesNotLeave(t *testing.T) {
 	})
 }
 
-// reportOf is a report as Postfix writes it.
+// reportOf is a delivery status notification as Postfix writes it.
 const reportOf = `Return-Path: <>
 Delivered-To: %[1]s
 From: MAILER-DAEMON@mx.example (Mail Delivery System)

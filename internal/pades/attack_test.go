@@ -13,7 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// gap returns where the last byte range of a file leaves one, its angle brackets included.
+// gap returns the gap in the last byte range of a file, including the angle
+// brackets.
 func gap(t *testing.T, file []byte) (from, to int64) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
@@ -24,7 +25,7 @@ func gap(t *testing.T, file []byte) (from, to int64) {
 	return f.ranges[1], f.ranges[2]
 }
 
-// never fails the test where the file is valid.
+// never fails the test if the file is valid.
 func never(t *testing.T, what string, file []byte, o Options) *Report {
 	t.Helper()
 	report := verify(t, file, o)
@@ -34,8 +35,8 @@ func never(t *testing.T, what string, file []byte, o Options) *Report {
 	return report
 }
 
-// Universal signature forgery: what a careless reader has nothing to check is no signature.
-// The gap is all that can be changed without touching what is signed.
+// Universal signature forgery: an empty or malformed value is not a signature.
+// Only the gap can be changed without changing signed bytes.
 func TestForgedContents(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -84,8 +85,8 @@ func TestForgedContents(t *testing.T) {
 	}
 }
 
-// Signature wrapping: what is signed stays, moved apart, and a second byte range tells
-// where it is.
+// Signature wrapping: the signed bytes stay but are moved apart, and a second
+// byte range refers to the new positions.
 func TestWrapped(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -116,8 +117,8 @@ func TestWrapped(t *testing.T) {
 	}
 }
 
-// Incremental saving: what is appended need not look like a revision for viewers to
-// show it.
+// Incremental saving attack: appended bytes need not be a complete revision for
+// viewers to show them.
 func TestAppendedPieces(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -167,11 +168,12 @@ func lastStartXref(t *testing.T, file []byte) string {
 	return string(found[len(found)-1][1])
 }
 
-// hiding is a file that holds, unused, another first page and a catalog with another
-// page tree, which has the signature field of the given number in its form.
+// hiding returns a file with unused objects: another first page, and a catalog
+// with another page tree, whose form has the signature field of the given
+// number.
 func hiding(t *testing.T, field int) []byte {
 	t.Helper()
-	// A usage rights entry keeps signatures from certifying.
+	// A usage rights entry prevents certification.
 	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
 	var good *pdf.Dict
 	file = append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
@@ -187,9 +189,9 @@ func hiding(t *testing.T, field int) []byte {
 	})...)
 }
 
-// Shadow attacks: an object that the signed file hid is brought out by a cross-reference
-// alone. The file is invalid; and where somebody trusted signs on top, it is told that
-// pages were changed, though no page was written.
+// Shadow attacks: a cross-reference section alone activates an object that is
+// hidden in the signed file. The file is invalid; if a trusted signer signs it
+// again, the report lists changed pages, although no page object was written.
 func TestHiddenObjectsBroughtOut(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})

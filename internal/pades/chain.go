@@ -9,30 +9,31 @@ import (
 	"time"
 )
 
-// trust is what is known of a certificate's origin.
+// trust is the result of validating a certificate.
 type trust struct {
 	result Result
-	reason string // when it did not pass
+	reason string // set unless it passed
 }
 
-// anchors are the roots that are trusted.
+// anchors are the trust anchors for one role, with counts of the work.
 type anchors struct {
-	pool *x509.CertPool // nil when none was given
+	pool *x509.CertPool // nil if there are no roots
 	list []*x509.Certificate
-	role string // what they vouch for
+	role string // the certified role
 
-	judged, checked int // so far
+	judged, checked int // counts so far
 }
 
-// What a hostile file can have done with certificates: a check of one takes up to
-// milliseconds, and those of a signature can all name each other.
+// Limits on the work that a hostile file can cause: checking a certificate
+// takes up to milliseconds, and all certificates of a signature can name each
+// other as issuer.
 const (
 	maxJudged  = 32
 	maxChecked = 512
 )
 
-// judge tells whether a root vouches for a certificate. proven is a time at which the
-// signature is known to have existed, zero when none is.
+// judge validates a certificate against the roots. proven is a time at which
+// the signature is proven to have existed, or zero.
 func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven, now time.Time) trust {
 	if a.pool == nil {
 		return trust{NotRun, "No root was given to hold " + a.role + " against."}
@@ -51,7 +52,7 @@ func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven,
 	}
 	options := x509.VerifyOptions{
 		Roots: a.pool, Intermediates: intermediates, CurrentTime: at,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, // judged by maySign and mayTimeStamp
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, // maySign and mayTimeStamp check the usage
 	}
 	_, err := leaf.Verify(options)
 	if err == nil {
@@ -69,9 +70,9 @@ func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven,
 	return trust{Failed, fmt.Sprintf("No root that was given vouches for %s.", a.role)}
 }
 
-// unvouched lists the certificates of a bag that nothing accounts for: the signature
-// does not name them, and no other certificate or root signs them. They could have been
-// altered without a trace.
+// unvouched lists certificates of a bag that are not authenticated: the
+// signature does not name them, and no other certificate or root has signed
+// them. They could have been changed without being noticed.
 func (a *anchors) unvouched(s *signedData, bound bool, now time.Time) []string {
 	var out []string
 	leaf := s.certificate()
@@ -103,7 +104,8 @@ func (a *anchors) vouched(c *x509.Certificate, bag []*x509.Certificate, now time
 	return err == nil
 }
 
-// mayCheck counts a check of a certificate by another.
+// mayCheck counts a check of a certificate signature and reports whether it is
+// within the limit.
 func (a *anchors) mayCheck() bool {
 	if a.checked >= maxChecked {
 		return false
@@ -112,7 +114,7 @@ func (a *anchors) mayCheck() bool {
 	return true
 }
 
-// commonName is a name for people.
+// commonName returns a display name.
 func commonName(c *x509.Certificate) string {
 	if c.Subject.CommonName != "" {
 		return printable([]byte(c.Subject.CommonName))
@@ -120,9 +122,9 @@ func commonName(c *x509.Certificate) string {
 	return printable([]byte(c.Subject.String()))
 }
 
-// maySign tells whether a certificate is meant for signatures on documents: its key
-// usage, where it has that (RFC 5280, 4.2.1.3), and its extended key usage, where
-// it has that (RFC 9336, 3).
+// maySign reports whether a certificate may sign documents according to its key
+// usage, if present (RFC 5280, 4.2.1.3), and its extended key usage, if present
+// (RFC 9336, 3).
 func maySign(c *x509.Certificate) bool {
 	if c.KeyUsage != 0 && c.KeyUsage&(x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment) == 0 {
 		return false

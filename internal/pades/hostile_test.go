@@ -17,7 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// attached is a file with data in it as it is, of which dataAt is told where it stands.
+// attached returns a file that contains data verbatim. data is called with the
+// offset of the data.
 func attached(t *testing.T, data func(dataAt int) string) []byte {
 	t.Helper()
 	base := onePage(t)
@@ -36,8 +37,8 @@ func attached(t *testing.T, data func(dataAt int) string) []byte {
 	return nil
 }
 
-// Thousands of keys that claim the same two megabytes around them would each have these
-// read and parsed: the work is bounded as a whole.
+// Each of thousands of keys that claim the same two megabytes would cause those
+// to be read and parsed: the total work is limited.
 func TestManyByteRanges(t *testing.T) {
 	t.Parallel()
 	manyKeys := func(n int) string {
@@ -70,7 +71,8 @@ func TestManyByteRanges(t *testing.T) {
 	}
 }
 
-// An RSA key of a size that nobody has, as a check with it would take a second.
+// An RSA key of unrealistic size is refused, because a check with it would take
+// a second.
 func TestHugeKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -94,7 +96,8 @@ func TestHugeKeyIsRefused(t *testing.T) {
 	}
 }
 
-// Certificates that all carry the same name could each be the issuer of each.
+// If all certificates have the same name, each could be the issuer of every
+// other.
 func TestChecksOfCertificatesAreBounded(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, elliptic.P256())

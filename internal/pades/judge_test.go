@@ -16,13 +16,14 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// judged is what pdfsig says of a signature.
+// judged holds the output of pdfsig for a signature.
 type judged struct {
 	signed, valid, total, trusted bool
 	kind, said                    string
 }
 
-// pdfsig returns what poppler says of a file, with the root in a database of trusted ones.
+// pdfsig returns poppler's results for a file, with the root in an NSS database
+// of trusted roots.
 func pdfsig(t *testing.T, file []byte, nss string) []judged {
 	t.Helper()
 	args := []string{write(t, "signed.pdf", file)}
@@ -47,7 +48,7 @@ func pdfsig(t *testing.T, file []byte, nss string) []judged {
 	return list
 }
 
-// trustStore makes an NSS database with the root of a chain in it.
+// trustStore creates an NSS database with the root of a chain.
 func trustStore(t *testing.T, c chain) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -62,7 +63,8 @@ func trustStore(t *testing.T, c chain) string {
 	return dir
 }
 
-// realChain is one that is valid now, as pdfsig has a clock of its own.
+// realChain returns a chain that is valid at the current time, because pdfsig
+// uses the system clock.
 func realChain(t *testing.T) chain {
 	t.Helper()
 	from := time.Now()
@@ -90,7 +92,8 @@ func TestPdfsigAgrees(t *testing.T) {
 	}
 }
 
-// parts returns the value of the last signature of a file and what it covers.
+// parts returns the value of the last signature of a file and the bytes that it
+// covers.
 func parts(t *testing.T, file []byte) (cms, content []byte) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
@@ -132,7 +135,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 	}
 }
 
-// opensslCMS returns what OpenSSL says of a signature over content.
+// opensslCMS returns OpenSSL's result for a signature over content.
 func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more ...string) (string, error) {
 	t.Helper()
 	return run(t, "openssl", append([]string{
@@ -141,7 +144,7 @@ func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more 
 	}, more...)...)
 }
 
-// A time-stamp authority that is not our own code: openssl ts.
+// A time-stamp authority independent of this code: openssl ts.
 func TestTimeStampOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	for _, algorithm := range [][]string{{"EC", "ec_paramgen_curve:P-256"}, {"RSA", "rsa_keygen_bits:2048"}} {
@@ -179,10 +182,10 @@ func TestTimeStampOfOpenSSL(t *testing.T) {
 	}
 }
 
-// corpus is where real and hostile files are kept, beside the repository.
+// corpus is the folder of real and hostile files, next to the repository.
 const corpus = "../../../shared/corpus"
 
-// corpusFiles returns the PDF files of the corpus that have to be accepted.
+// corpusFiles returns the PDF files of the corpus that must be accepted.
 func corpusFiles(t *testing.T) []string {
 	t.Helper()
 	manifest, err := os.ReadFile(filepath.Join(corpus, "MANIFEST.tsv"))
@@ -199,8 +202,8 @@ func corpusFiles(t *testing.T) []string {
 	return files
 }
 
-// Every file that is accepted can be signed: pdfsig, OpenSSL and we say so, qpdf finds nothing new,
-// and the signatures it had are as good as they were.
+// Every accepted file can be signed: pdfsig, OpenSSL and Verify agree, qpdf
+// finds no new problems, and existing signatures keep their state.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)
@@ -281,15 +284,16 @@ func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options,
 	}
 }
 
-// On files that others signed we say what pdfsig says about which are intact.
+// For files that others signed, Verify and pdfsig agree on which signatures are
+// intact.
 func TestCorpusOfOthers(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
 	for name, want := range map[string]struct {
-		intact  []bool // by field name in the order of the file
+		intact  []bool // by field name in file order
 		verdict Verdict
 	}{
-		"adbe-x509-rsa-sha1.pdf":          {[]bool{false}, Unknown}, // of a form from before CMS
+		"adbe-x509-rsa-sha1.pdf":          {[]bool{false}, Unknown}, // an obsolete format older than CMS
 		"certified-changes-permitted.pdf": {[]bool{true}, Unknown},
 		"empty-signature-field.pdf":       {nil, Unknown},
 		"modified-after-signing.pdf":      {[]bool{false, true}, Invalid}, // one is a copy of the other

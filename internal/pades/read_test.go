@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Signatures that OpenSSL makes with all kinds of keys are read, and fit nothing else.
+// Signatures that OpenSSL makes with all kinds of keys are accepted, and match
+// no other content.
 func TestSignaturesOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	content := []byte("what is signed")
@@ -132,8 +133,8 @@ func TestDERIsStrict(t *testing.T) {
 func TestFromBER(t *testing.T) {
 	t.Parallel()
 	basic := []byte{
-		0x30, 0x80, // SEQUENCE of a length that is found at its end
-		0x24, 0x80, 0x04, 0x01, 'a', 0x04, 0x81, 0x01, 'b', 0, 0, // a string in two pieces
+		0x30, 0x80, // SEQUENCE of indefinite length
+		0x24, 0x80, 0x04, 0x01, 'a', 0x04, 0x81, 0x01, 'b', 0, 0, // a constructed string of two parts
 		0x02, 0x82, 0, 1, 5,
 		0, 0, 'r', 'e', 's', 't',
 	}
@@ -166,7 +167,8 @@ func TestParseDate(t *testing.T) {
 	}
 }
 
-// A key for anything but documents signs none, and vouches for none.
+// A certificate for another purpose signs no documents and issues no
+// certificates.
 func TestCertificateOfAnotherPurpose(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x", stamper: true})

@@ -15,14 +15,14 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// sentence makes a sentence of an error's text.
+// sentence formats the text of an error as a sentence.
 func sentence(text string) string {
 	first, n := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[n:] + "."
 }
 
-// signingTime reads the attribute of that name (RFC 5652, 11.3); it is zero where that
-// is not there.
+// signingTime returns the signingTime attribute (RFC 5652, 11.3), or zero if it
+// is absent.
 func (s *signerInfo) signingTime() time.Time {
 	value, _ := find(s.signed, oidSigningTime)
 	var t time.Time
@@ -32,8 +32,8 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// conclude sets the verdict. gone are signatures which no viewer shows; rooted tells
-// that there was a root to hold signers against.
+// conclude sets the verdict. gone describes signatures that no viewer shows;
+// rooted is true if there was a root to validate signers against.
 func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
@@ -83,7 +83,7 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	}
 }
 
-// tell lists what the file alone cannot tell.
+// tell lists what the file alone cannot prove.
 func (r *Report) tell(gone removed) {
 	if len(r.Signatures) == 0 {
 		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
@@ -108,7 +108,7 @@ func (r *Report) tell(gone removed) {
 	}
 }
 
-// readOriginal reads the private entry of a signature dictionary.
+// readOriginal parses the private entry of a signature dictionary.
 func readOriginal(dict *node) (Original, error) {
 	entry, ok := dict.get(string(keyOriginal))
 	if !ok || entry.kind != kindDict {
@@ -137,11 +137,12 @@ func readOriginal(dict *node) (Original, error) {
 	return o, nil
 }
 
-// errNoOriginal tells that a signature dictionary names no original.
+// errNoOriginal reports that a signature dictionary names no original.
 var errNoOriginal = errors.New("no original is named")
 
-// original checks that the original which a signature names is in the file. The error
-// is errNoOriginal where none is named, as by signatures of others.
+// original checks that the file contains the original that a signature names.
+// The error is errNoOriginal if it names none, as in signatures of other
+// programs.
 func (v *verifier) original(f *found) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)
 	if err != nil {
@@ -165,7 +166,7 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 		}
 		if !ok || err != nil {
 			report.Text = "The original that the signature names is not in the file."
-			return report, nil //nolint:nilerr // it is in the report
+			return report, nil //nolint:nilerr // the report contains the error
 		}
 	case Source:
 		report.Result = NotRun
@@ -174,7 +175,7 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 	}
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(data, o.Length+1))
-	if err != nil && o.Form == Prefix { // else it may be the decryption of the stream
+	if err != nil && o.Form == Prefix { // for other forms it may be an error of decrypting the stream
 		return nil, fmt.Errorf("read the original: %w", err)
 	}
 	if n != o.Length || hex.EncodeToString(h.Sum(nil)) != report.SHA256 {

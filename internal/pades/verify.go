@@ -21,21 +21,21 @@ const (
 	documentTimeStamp = "ETSI.RFC3161"
 )
 
-// Options are what Verify holds a file against.
+// Options configures Verify.
 type Options struct {
-	// Roots vouch for who signs. Without any the verdict is never Valid.
+	// Roots are the trusted roots of signers. Without any, the verdict is never
+	// Valid.
 	Roots []*x509.Certificate
-	// TimeStampRoots vouch for time-stamp authorities, such as those of the
-	// system. Without them a time stamp proves nothing about the time.
+	// TimeStampRoots are the trusted roots of time-stamp authorities, such as
+	// those of the system. Without them a time stamp does not prove the time.
 	TimeStampRoots *x509.CertPool
-	// Now is the time at which certificates have to be valid that no time stamp
-	// is for.
+	// Now is the time at which certificates without a time stamp must be valid.
 	Now time.Time
 }
 
-// Verify judges the file of size bytes. The verdict is on the last signature;
-// earlier ones, which the original may have brought along, are reported beside it.
-// An error is one of reading, never of the file.
+// Verify verifies the file of size bytes. The verdict is on the last signature;
+// earlier ones, which the original may have contained, are also reported. An
+// error is an error of reading, never of the file.
 func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	v := &verifier{r: r, size: size, now: o.Now, signers: anchors{list: o.Roots, role: "the signer"}}
 	v.stampers = anchors{pool: o.TimeStampRoots, role: "the time-stamp authority"}
@@ -52,25 +52,27 @@ func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	return report, nil
 }
 
-// verifier judges one file.
+// verifier verifies one file.
 type verifier struct {
 	r                 io.ReaderAt
 	size              int64
 	now               time.Time
 	signers, stampers anchors
 	doc               *pdf.Document
-	compared          int   // signatures whose later changes were listed
-	hashed            int64 // bytes
+	compared          int   // signatures whose later changes are listed
+	hashed            int64 // bytes hashed so far
 }
 
 const (
-	// maxCompared bounds the signatures that it is told of what was changed after them.
+	// maxCompared is the maximum number of signatures for which later changes
+	// are listed.
 	maxCompared = 8
-	// maxHashed bounds the bytes that are hashed, of all signatures together.
+	// maxHashed is the maximum number of bytes that are hashed for all
+	// signatures together.
 	maxHashed = 4 << 30
 )
 
-// unreadable are the errors of package pdf, and what they mean here.
+// unreadable maps errors of package pdf to verdicts.
 var unreadable = []struct {
 	err     error
 	verdict Verdict
@@ -85,8 +87,8 @@ var unreadable = []struct {
 	{pdf.ErrNoPages, Invalid},
 }
 
-// unreadableVerdict is the verdict on a file that could not be read through, empty when
-// err is not about the file.
+// unreadableVerdict returns the verdict on a file that could not be read
+// completely, or "" if err is not about the file.
 func unreadableVerdict(err error) Verdict {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -96,7 +98,7 @@ func unreadableVerdict(err error) Verdict {
 	return ""
 }
 
-// refused is the report on a file that could not be read through.
+// refused returns the report on a file that could not be read completely.
 func refused(err error) (*Report, error) {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -106,8 +108,7 @@ func refused(err error) (*Report, error) {
 	return nil, err
 }
 
-// run reads what a viewer shows and what is in the bytes, and holds one against
-// the other.
+// run reads what a viewer shows and what is in the bytes, and compares the two.
 func (v *verifier) run() (*Report, error) {
 	doc, err := pdf.Open(v.r, v.size)
 	if err != nil {
@@ -128,7 +129,7 @@ func (v *verifier) run() (*Report, error) {
 		return report, nil
 	}
 	signatures, orphans := v.pair(fields, list)
-	// The newest come first: should a bound be met, it is at the expense of the others.
+	// Examine the newest first, so that a limit affects only older ones.
 	for i := range slices.Backward(signatures) {
 		if s := &signatures[i]; s.found != nil {
 			if err := v.examine(&s.Signature, s.found); err != nil {
@@ -158,7 +159,7 @@ func (v *verifier) run() (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := doc.Err(); err != nil { // what was taken for null may have been a signature's
+	if err := doc.Err(); err != nil { // a missing object may have been part of a signature
 		return refused(err)
 	}
 	if o := report.Original; report.Verdict == Valid && o != nil && o.Result == Failed {
@@ -168,13 +169,13 @@ func (v *verifier) run() (*Report, error) {
 	return report, nil
 }
 
-// fail notes a result that is Failed and why.
+// fail sets a result to Failed and adds the problem.
 func (s *Signature) fail(result *Result, problem string) {
 	*result = Failed
 	s.Problems = append(s.Problems, problem)
 }
 
-// value returns the signature dictionary of a field as a viewer has it.
+// value returns the signature dictionary of a field as a viewer reads it.
 func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 	if field.Value != (pdf.Ref{}) {
 		return v.doc.Dict(field.Value)
@@ -182,7 +183,7 @@ func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 	return v.doc.Dict(v.doc.Dict(field.Field).Get("V"))
 }
 
-// describe returns what a viewer would say of a signature before anything is checked.
+// describe returns a signature as a viewer would describe it, before any check.
 func (v *verifier) describe(field pdf.SignatureField) Signature {
 	value := v.value(field)
 	s := Signature{
@@ -203,7 +204,7 @@ func (v *verifier) describe(field pdf.SignatureField) Signature {
 	return s
 }
 
-// parseDate reads a date (7.9.4); it is zero where it is none.
+// parseDate parses a date (7.9.4). It returns zero for an invalid one.
 func parseDate(text string) time.Time {
 	digits := ""
 	for _, c := range text {
@@ -225,8 +226,8 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// digest hashes what a byte range covers. The error is errUnsupported where there are
-// too many of them.
+// digest hashes the bytes of a byte range. The error is errUnsupported if the
+// limit is exceeded.
 func (v *verifier) digest(f *found, h crypto.Hash) ([]byte, error) {
 	if v.hashed += f.ranges[1] + f.ranges[3]; v.hashed > maxHashed {
 		return nil, fmt.Errorf("%w: too many signatures on so large a file", errUnsupported)
@@ -281,12 +282,12 @@ func (v *verifier) examineValue(s *Signature, f *found) error {
 	return nil
 }
 
-// judgeChanges tells whether what came after a signature is what it permits (12.8.2.2).
-// A certification that permits something leaves the judgement of what was done to
-// whoever looks at the list, unless it was the pages.
+// judgeChanges reports whether the changes after a signature are permitted by
+// it (12.8.2.2). If a certification permits some changes, the reader of the
+// list must assess them, unless pages changed.
 func (s *Signature) judgeChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
-	// What a page shows can be replaced without the page.
+	// The content of a page can be replaced without changing the page object.
 	shown := slices.ContainsFunc(s.Changed, func(c Change) bool {
 		return (c.Kind == ChangedStream || c.Kind == ChangedOther) && (c.Replaced > 0 || c.Added == 0)
 	})
@@ -304,7 +305,7 @@ func (s *Signature) judgeChanges() {
 	}
 }
 
-// setCertificate notes whose the signature is.
+// setCertificate sets the signer's name and serial number.
 func (s *Signature) setCertificate(c *x509.Certificate) {
 	sum := sha256.Sum256(c.Raw)
 	s.Signer, s.Serial = commonName(c), c.SerialNumber.Text(16)
@@ -312,7 +313,8 @@ func (s *Signature) setCertificate(c *x509.Certificate) {
 	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
 }
 
-// setError notes an error of a check; what is not supported is not a failure.
+// setError sets the result for an error of a check. An unsupported signature is
+// not a failure.
 func (s *Signature) setError(result *Result, err error, problem string) {
 	switch {
 	case err == nil:
@@ -367,7 +369,7 @@ func (v *verifier) examineCMS(s *Signature, f *found) error {
 	return nil
 }
 
-// judgeChain tells whether the certificate is one that signs documents, and trusted.
+// judgeChain checks whether the certificate may sign documents and is trusted.
 func (v *verifier) judgeChain(s *Signature, leaf *x509.Certificate, signed *signedData, proven time.Time) {
 	if !maySign(leaf) {
 		s.fail(&s.Chain, "The certificate is not meant for signatures on documents.")
@@ -379,7 +381,7 @@ func (v *verifier) judgeChain(s *Signature, leaf *x509.Certificate, signed *sign
 	}
 }
 
-// examineUnsigned checks the time stamp among the unsigned attributes, and returns
+// examineUnsigned checks the time stamp in the unsigned attributes, and returns
 // the time that it proves.
 func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven time.Time) {
 	for _, a := range signed.signer.unsigned {

@@ -8,30 +8,31 @@ import (
 	"slices"
 )
 
-// Balance is what a page's content leaves open, and so what has to stand
-// before and after it for more content to be appended safely.
+// Balance describes what a page's content leaves open, and the content that
+// must precede and follow it before more content can be appended safely.
 type Balance struct {
-	// Prefix is content to put before the existing: a q for each Q that has
-	// none, and one more that encloses everything.
+	// Prefix is content to insert before the existing content: a q for each
+	// unmatched Q, and one more that encloses everything.
 	Prefix []byte
-	// Suffix is content to put after the existing. It ends what was left open
-	// (strings, paths, text objects, marked content, graphics states) and then
-	// what Prefix began.
+	// Suffix is content to append to the existing content. It closes what is
+	// open (strings, paths, text objects, marked content, graphics states) and
+	// then what Prefix opened.
 	Suffix []byte
-	// Clean tells that the content left nothing open. It may have changed the
-	// matrix or the colour all the same, so Prefix and Suffix are still needed.
+	// Clean reports whether the content leaves nothing open. It may still have
+	// changed the matrix or the colour, so Prefix and Suffix are always needed.
 	Clean bool
-	// Faulty tells that an operator has too few operands, or one that is not of the
-	// standard. Some viewers end the content there, and so do not show what is
-	// appended to it.
+	// Faulty reports whether an operator has too few operands or is not defined
+	// in the standard. Some viewers stop there and do not show appended
+	// content.
 	Faulty bool
-	// Misread are the content streams of the page whose /Length is wrong. Not all
-	// viewers find their end; Update.Set with the same stream writes them anew.
+	// Misread lists the content streams of the page whose /Length is wrong. Not
+	// all viewers find their end; Update.Set with the same stream rewrites
+	// them.
 	Misread []Ref
 }
 
-// ContentBalance reads the content of the page, as a stream of at most 32 MB
-// decoded, and tells what it leaves open. ErrLimit tells that it is larger.
+// ContentBalance reads the decoded content of the page, at most 32 MB, and
+// returns its balance. The error is ErrLimit if the content is larger.
 func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	streams := make([]io.Reader, 0, 8)
 	for _, part := range p.Contents() {
@@ -39,7 +40,7 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 		if !ok {
 			continue
 		}
-		// The streams are one, divided between tokens (7.8.2).
+		// The streams are concatenated at token boundaries (7.8.2).
 		streams = append(streams, &contentPart{stream: s}, bytes.NewReader([]byte{'\n'}))
 	}
 	if d.src.err != nil {
@@ -59,8 +60,8 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	return b, nil
 }
 
-// contentPart is a content stream that is opened when it is read. One with a
-// filter that is not known has no content, as in viewers.
+// contentPart is a content stream that is opened when it is read. As in
+// viewers, a stream with an unknown filter counts as empty.
 type contentPart struct {
 	stream *Stream
 	in     io.Reader
@@ -80,9 +81,9 @@ func (c *contentPart) Read(p []byte) (int, error) {
 	return c.in.Read(p)
 }
 
-// opened is something that content has begun: a graphics state (q, 8.4.2), a
-// text object (BT, 9.4), marked content (BMC, 14.6) or a compatibility section
-// (BX, 7.8.2).
+// opened is the kind of an open construct: a graphics state (q, 8.4.2), a text
+// object (BT, 9.4), marked content (BMC, 14.6) or a compatibility section (BX,
+// 7.8.2).
 type opened int
 
 const (
@@ -93,20 +94,21 @@ const (
 	openKinds
 )
 
-// maxOpen bounds what content may leave open. Files nest a few dozen deep.
+// maxOpen is the maximum number of open constructs. Real files nest a few dozen
+// levels deep.
 const maxOpen = 1 << 14
 
-// contentScanner follows what a content stream opens and closes.
+// contentScanner tracks what a content stream opens and closes.
 type contentScanner struct {
 	contentReader
-	open    [openKinds][]int // when those that are open were begun, by kind
-	began   int              // how many were opened
-	pending bool             // a path is under construction (8.5.2)
-	before  int              // Q without a q
+	open    [openKinds][]int // sequence numbers of the open constructs, by kind
+	began   int              // number of constructs opened so far
+	pending bool             // a path is being constructed (8.5.2)
+	before  int              // number of Q without a matching q
 }
 
-// ScanContent reads a content stream (7.8.2) to its end and tells what it
-// leaves open. The errors are those of r, and ErrLimit.
+// ScanContent reads a content stream (7.8.2) to its end and returns its
+// balance. The errors are those of r, and ErrLimit.
 func ScanContent(r io.Reader) (Balance, error) {
 	s := contentScanner{contentReader: newContentReader(r)}
 	for {
@@ -123,7 +125,7 @@ func ScanContent(r io.Reader) (Balance, error) {
 	}
 }
 
-// apply follows one operator (Annex A).
+// apply processes one operator (Annex A).
 func (s *contentScanner) apply(operator string) error {
 	if s.operands < leastOperands[operator] {
 		s.faulty = true
@@ -172,7 +174,8 @@ func (s *contentScanner) begin(what opened) error {
 	return nil
 }
 
-// end closes the innermost of its kind, whatever was begun within it.
+// end closes the innermost open construct of its kind, whatever was opened
+// within it. It reports whether there was one.
 func (s *contentScanner) end(what opened) bool {
 	n := len(s.open[what])
 	if n == 0 {
@@ -182,7 +185,7 @@ func (s *contentScanner) end(what opened) bool {
 	return true
 }
 
-// closing yields what is open, the innermost first.
+// closing returns the open constructs, the innermost first.
 func (s *contentScanner) closing() []opened {
 	at := map[int]opened{}
 	for what, began := range s.open {
@@ -197,7 +200,7 @@ func (s *contentScanner) closing() []opened {
 	return out
 }
 
-// balance returns what has to stand before and after the content.
+// balance returns the content that must precede and follow the content stream.
 func (s *contentScanner) balance() Balance {
 	open := s.closing()
 	b := Balance{Faulty: s.faulty, Clean: len(s.unclosed) == 0 && len(open) == 0 && s.before == 0 && !s.pending}

@@ -8,16 +8,16 @@ import (
 	"slices"
 )
 
-// numbered is an entry of a cross-reference that is to be written.
+// numbered is a cross-reference entry to write.
 type numbered struct {
 	number int
 	entry  entry
 }
 
 // writeXref writes the cross-reference of entries and the trailer (7.5.4,
-// 7.5.5, 7.5.8). base is the offset that offsets count from; stream is the
-// object of a cross-reference stream, the zero Ref for a table. The entries of
-// trailer are complete but for /Size.
+// 7.5.5, 7.5.8). base is the start of offsets; stream is the reference of the
+// cross-reference stream, or the zero Ref for a table. trailer must be complete
+// except for /Size.
 func (s *serializer) writeXref(entries []numbered, trailer *Dict, base int64, size int, stream Ref) {
 	start := s.offset() - base
 	if stream != (Ref{}) {

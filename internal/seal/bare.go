@@ -7,13 +7,15 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// lightBackground is the least grey on which a stamp may stand without white behind it.
+// lightBackground is the darkest grey on which a stamp may be drawn without a
+// white background.
 const lightBackground = 200
 
-// undisturbed tells whether a stamp without white behind it stands on one light colour
-// alone: then nothing of the page is under it, and one picture has shown
-// both that the place is blank and that the stamp reads. What could lie hidden is smaller
-// than a module, alone in the whole place, and exactly under a dark one.
+// undisturbed reports whether a stamp without a white background is on one
+// light colour only. Then it covers nothing on the page, so that one picture
+// proves both that the place was blank and that the stamp is readable. A mark
+// could go undetected only if it is smaller than a module, the only one in the
+// place, and exactly under a dark module.
 func undisturbed(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	ink := inkMask(img.Rect, picture, f, s)
 	low, high := byte(255), byte(0)
@@ -29,10 +31,10 @@ func undisturbed(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return low >= lightBackground && low <= high && high-low <= placeTolerance
 }
 
-// inkMask marks the pixels on which the stamp itself has an influence.
+// inkMask marks the pixels that the stamp itself affects.
 func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	mask := make([]bool, r.Dx()*r.Dy())
-	px := float64(picture.Raster.X) / f.width * s.scale // pixels a module
+	px := float64(picture.Raster.X) / f.width * s.scale // pixels per module
 	py := float64(picture.Raster.Y) / f.height * s.scale
 	left := s.x/f.width*float64(picture.Raster.X) - float64(picture.Box.Min.X)
 	bottom := (1-s.y/f.height)*float64(picture.Raster.Y) - float64(picture.Box.Min.Y)
@@ -56,11 +58,11 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 		mark(x, y, x+float64(m.w), y+float64(m.h), func(float64, float64) bool { return true })
 	}
 	t := &s.figure.text
-	reach := strokeWidth/2 + 1.5/(min(px, py)*t.grid) // a stroke and a pixel and a half, on the grid
+	reach := strokeWidth/2 + 1.5/(min(px, py)*t.grid) // half a stroke and one and a half pixels, in grid units
 	for i, row := range t.rows {
 		lines, err := strokes(row)
 		if err != nil {
-			continue // it was drawn already
+			continue // cannot happen: newFigure has drawn the row
 		}
 		for _, line := range lines {
 			for j := 1; j < len(line); j++ {
@@ -80,7 +82,7 @@ func onGrid(p [2]int, baseline int) [2]float64 {
 	return [2]float64{float64(p[0]), float64(p[1] + baseline)}
 }
 
-// fromStroke is the distance of p from the line between a and b.
+// fromStroke returns the distance of p from the line segment from a to b.
 func fromStroke(p, a, b [2]float64) float64 {
 	dx, dy := b[0]-a[0], b[1]-a[1]
 	t := 0.0

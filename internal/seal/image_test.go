@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// shownAs turns an image as an Exif orientation says.
+// shownAs transforms an image by an Exif orientation.
 func shownAs(img image.Image, orientation int) image.Image {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	at := map[int]func(x, y int) (int, int){
@@ -41,8 +41,9 @@ func shownAs(img image.Image, orientation int) image.Image {
 	return out
 }
 
-// difference is the mean difference, 0 to 255, of an image as seen on white and poppler's
-// picture of it from x on, which has fine pixels for each of the image.
+// difference returns the mean difference, 0 to 255, between an image on white
+// and poppler's picture of it from x on, which has fine pixels per pixel of the
+// image.
 func difference(img, page image.Image, x, fine int) float64 {
 	var total, n float64
 	r := img.Bounds()
@@ -69,7 +70,8 @@ func decoded(t *testing.T, data []byte) image.Image {
 	return img
 }
 
-// brightened applies the gamma of a file as a viewer of 2.2 does.
+// brightened applies the gamma of a file as a viewer with display gamma 2.2
+// does.
 func brightened(img image.Image, exponent float64) image.Image {
 	out := image.NewNRGBA64(img.Bounds())
 	power := func(v uint16) uint16 { return uint16(0xFFFF * math.Pow(float64(v)/0xFFFF, exponent)) }
@@ -82,7 +84,8 @@ func brightened(img image.Image, exponent float64) image.Image {
 	return out
 }
 
-// judgeImage compares poppler's picture of the page with the image, pixel on pixel.
+// judgeImage compares poppler's picture of the page with the image, pixel by
+// pixel.
 func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
 	t.Helper()
 	o := original(t, name, data)
@@ -94,7 +97,7 @@ func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
 	path := file(t, "after.pdf", sealed)
 	w, _ := p.size()
 	pageWidth, _ := pageSize(t, path, 1)
-	limit, fine := 8.0, 1 // one pixel for one is never quite in place
+	limit, fine := 8.0, 1 // at one pixel per pixel the positions never match exactly
 	if want.Bounds().Dx() < 300 {
 		limit, fine = 4, 5
 	}
@@ -127,7 +130,7 @@ func TestImagesOfCorpusAreShownAsTheyAre(t *testing.T) {
 	}
 }
 
-// scene is a picture without any symmetry.
+// scene returns a picture without any symmetry.
 func scene(w, h int) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {

@@ -9,10 +9,11 @@ import (
 	"slices"
 )
 
-// maxPixels is the largest image that is sealed: 128 megapixels.
+// maxPixels is the maximum image size: 128 megapixels.
 const maxPixels = 128_000_000
 
-// maxProfile bounds an ICC profile, in bytes. Those of printing presses have two million.
+// maxProfile is the maximum size of an ICC profile in bytes. Profiles of
+// printing presses have about two million.
 const maxProfile = 8 << 20
 
 // Markers of ITU-T T.81, table B.1.
@@ -42,7 +43,7 @@ const (
 // span is a range of bytes of the original.
 type span struct{ offset, length int64 }
 
-// jpegImage is what the markers of a JPEG file say.
+// jpegImage is the content of the markers of a JPEG file.
 type jpegImage struct {
 	width, height int
 	ids           []byte // component identifiers
@@ -50,23 +51,24 @@ type jpegImage struct {
 	jfif          bool
 	exif          exif
 	density       density
-	profile       []byte // ICC, empty where there is none or it does not fit
-	keep          []span // what is passed on: the image without metadata
-	end           int64  // of the image within the file
+	profile       []byte // ICC profile, empty if absent or unsuitable
+	keep          []span // the ranges to copy: the image without metadata
+	end           int64  // end of the image in the file
 }
 
-// jpegReader walks the markers of a JPEG file. No sample is decoded.
+// jpegReader reads the markers of a JPEG file. It decodes no samples.
 type jpegReader struct {
 	r      *windowReader
 	img    jpegImage
-	chunks map[byte][]byte // of the ICC profile, by sequence number
-	count  byte            // of chunks
-	size   int             // of the chunks in all
+	chunks map[byte][]byte // chunks of the ICC profile by sequence number
+	count  byte            // number of chunks
+	size   int             // total size of the chunks
 	scans  int
 	frame  bool
 }
 
-// readJPEG parses the file of size bytes in r. An error is a *Refusal, or one of reading r.
+// readJPEG parses the file of size bytes in r. An error is a *Refusal, or an
+// error of r.
 func readJPEG(r io.ReaderAt, size int64) (*jpegImage, error) {
 	j := jpegReader{r: newWindowReader(r, size), chunks: map[byte][]byte{}}
 	if err := j.run(); err != nil {
@@ -103,7 +105,7 @@ func (j *jpegReader) run() error {
 			j.img.end = start + 2
 			return nil
 		case marker == markerSOI, marker >= markerRST0 && marker <= markerRST7, marker == markerTEM:
-			return errDamagedJPEG // none of them stands between segments
+			return errDamagedJPEG // none of these may appear between segments
 		}
 		body, err := j.segment(start + 2)
 		if err != nil {
@@ -130,8 +132,9 @@ var (
 	errDamagedJPEG = refuse("damaged", "The JPEG image is damaged and cannot be read.")
 )
 
-// marker returns the first marker at or after offset. Fill bytes may precede it (B.1.1.2);
-// other bytes may not, but encoders leave some, and decoders skip them.
+// marker returns the first marker at or after offset. Fill bytes may precede it
+// (B.1.1.2). Other bytes must not, but some encoders leave them and decoders
+// skip them.
 func (j *jpegReader) marker(offset int64) (marker byte, start int64, err error) {
 	for {
 		start, err = j.r.index(offset, 0xFF)
@@ -162,8 +165,8 @@ func (j *jpegReader) segment(offset int64) ([]byte, error) {
 	return j.r.bytes(offset+2, n-2)
 }
 
-// entropy returns where the entropy-coded data that begins at offset ends: at a
-// marker other than a restart (B.1.1.5).
+// entropy returns the end of the entropy-coded data at offset: the next marker
+// other than a restart marker (B.1.1.5).
 func (j *jpegReader) entropy(offset int64) (int64, error) {
 	for {
 		i, err := j.r.index(offset, 0xFF)
@@ -185,7 +188,7 @@ func (j *jpegReader) entropy(offset int64) (int64, error) {
 	}
 }
 
-// take notes what a segment says, and keeps it where the image needs it.
+// take reads a segment, and keeps it if the image needs it.
 func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 	keep := true
 	switch {
@@ -228,8 +231,8 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 var errCodingJPEG = refuse("unsupported_coding",
 	"The JPEG image uses a rare coding (arithmetic, lossless, hierarchical or more than 8 bits) that PDF cannot show. Save it as an ordinary JPEG.")
 
-// takeFrame reads a frame header (B.2.2). DCTDecode knows baseline, extended and
-// progressive Huffman coding with 8 bits a sample (ISO 32000-2, 7.4.8).
+// takeFrame reads a frame header (B.2.2). DCTDecode supports baseline, extended
+// and progressive Huffman coding with 8 bits per sample (ISO 32000-2, 7.4.8).
 func (j *jpegReader) takeFrame(marker byte, body []byte) error {
 	if marker > markerSOF2 || j.frame || len(body) < 6 || body[0] != 8 {
 		if j.frame || len(body) < 6 {
@@ -258,7 +261,8 @@ func (j *jpegReader) takeFrame(marker byte, body []byte) error {
 	return nil
 }
 
-// takeProfile notes a chunk of an ICC profile (ICC.1, B.4) and tells whether body is one.
+// takeProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether
+// body is one.
 func (j *jpegReader) takeProfile(body []byte) bool {
 	chunk, ok := bytes.CutPrefix(body, []byte("ICC_PROFILE\x00"))
 	if !ok || len(chunk) < 2 {
@@ -272,7 +276,7 @@ func (j *jpegReader) takeProfile(body []byte) bool {
 	return true
 }
 
-// profile joins the chunks of the ICC profile, if it is complete and fits the image.
+// profile returns the ICC profile if it is complete and fits the image.
 func (j *jpegReader) profile() []byte {
 	var profile []byte
 	for i := range int(j.count) {
@@ -284,7 +288,7 @@ func (j *jpegReader) profile() []byte {
 	return profile
 }
 
-// retain adds a range to what is passed on.
+// retain adds a range to the ranges to copy.
 func (j *jpegReader) retain(offset, length int64) {
 	if n := len(j.img.keep); n > 0 && j.img.keep[n-1].offset+j.img.keep[n-1].length == offset {
 		j.img.keep[n-1].length += length
@@ -306,8 +310,8 @@ func (j *jpegImage) body(r io.ReaderAt) (io.Reader, int64) {
 	return io.MultiReader(readers...), length
 }
 
-// rgb tells that three components are red, green and blue rather than YCbCr: no
-// JFIF or Adobe segment says otherwise, and the identifiers do.
+// rgb reports whether three components are RGB rather than YCbCr: there is no
+// JFIF or Adobe segment, and the component identifiers are R, G and B.
 func (j *jpegImage) rgb() bool {
 	return !j.jfif && !j.adobe && slices.Equal(j.ids, []byte("RGB"))
 }
@@ -319,7 +323,8 @@ func checkPixels(width, height int) error {
 	return nil
 }
 
-// profileFits tells whether an ICC profile is for images of n components (ICC.1, 7.2).
+// profileFits reports whether an ICC profile is for images with n components
+// (ICC.1, 7.2).
 func profileFits(profile []byte, n int) bool {
 	if len(profile) < 132 || string(profile[36:40]) != "acsp" || int(binary.BigEndian.Uint32(profile)) > len(profile) {
 		return false

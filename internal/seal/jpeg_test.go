@@ -18,7 +18,7 @@ func sampleJPEG(t testing.TB, w, h int) []byte {
 	return b.Bytes()
 }
 
-// withSegment puts a marker segment behind SOI.
+// withSegment inserts a marker segment after SOI.
 func withSegment(data []byte, marker byte, body string) []byte {
 	out := append([]byte{}, data[:2]...)
 	out = append(out, 0xFF, marker)

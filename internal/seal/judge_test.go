@@ -47,8 +47,8 @@ func sealer(t testing.TB) *Sealer {
 	return New(r)
 }
 
-// tool runs one of the independent judges and returns what it says on standard output,
-// or, if it fails, on standard error.
+// tool runs an independent checking tool and returns its standard output or, if
+// it fails, its standard error.
 func tool(t testing.TB, name string, args ...string) (string, error) {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -61,7 +61,7 @@ func tool(t testing.TB, name string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// file writes data to a file of the test.
+// file writes data to a temporary file of the test.
 func file(t testing.TB, name string, data []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
@@ -86,7 +86,7 @@ func complete(t testing.TB, o Original, v *Verified) []byte {
 	return b.Bytes()
 }
 
-// pageSize asks poppler for the size of a page in points, turned as it is shown.
+// pageSize returns the size of a page in points as shown, according to poppler.
 func pageSize(t testing.TB, path string, page int) (w, h float64) {
 	t.Helper()
 	n := strconv.Itoa(page)
@@ -135,7 +135,8 @@ func draw(t testing.TB, path string, page int, dpi float64, crop image.Rectangle
 	return img
 }
 
-// judgeQR has zbarimg read the QR code from poppler's picture of the place of the stamp.
+// judgeQR checks that zbarimg reads the QR code in poppler's picture of the
+// stamp.
 func judgeQR(t testing.TB, path string, v *Verified) {
 	t.Helper()
 	w, h := pageSize(t, path, v.Page)
@@ -153,8 +154,8 @@ func judgeQR(t testing.TB, path string, v *Verified) {
 	}
 }
 
-// judgePixels compares poppler's pictures of a page before and after: outside the stamp
-// nothing may have changed.
+// judgePixels compares poppler's pictures of a page before and after: outside
+// the stamp they must be equal.
 func judgePixels(t testing.TB, before, after string, v *Verified) {
 	t.Helper()
 	w, h := pageSize(t, after, v.Page)
@@ -168,7 +169,7 @@ func judgePixels(t testing.TB, before, after string, v *Verified) {
 		int(math.Floor(v.Box[0]*float64(size.X)))-1, int(math.Floor(v.Box[1]*float64(size.Y)))-1,
 		int(math.Ceil(v.Box[2]*float64(size.X)))+1, int(math.Ceil(v.Box[3]*float64(size.Y)))+1)
 	changed := 0
-	for y := range old.Bounds().Dy() - 1 { // the last row may be a part of a pixel
+	for y := range old.Bounds().Dy() - 1 { // the last row may be a partial pixel
 		for x := range old.Bounds().Dx() - 1 {
 			if !image.Pt(x, y).In(stamp) && old.At(x, y) != now.At(x, y) {
 				changed++
@@ -180,11 +181,12 @@ func judgePixels(t testing.TB, before, after string, v *Verified) {
 	}
 }
 
-// judgeSignatures has pdfsig say that every signature that was valid still is.
+// judgeSignatures checks with pdfsig that every signature that was valid is
+// still valid.
 func judgeSignatures(t testing.TB, before, after string) {
 	t.Helper()
 	verdicts := func(path string) []string {
-		out, _ := tool(t, "pdfsig", "-nocert", path) // its exit code also tells of certificates
+		out, _ := tool(t, "pdfsig", "-nocert", path) // its exit code also depends on certificates
 		var found []string
 		for line := range strings.Lines(out) {
 			if strings.Contains(line, "Signature Validation:") {
@@ -199,7 +201,7 @@ func judgeSignatures(t testing.TB, before, after string) {
 	}
 }
 
-// judgeSyntax has qpdf check a file that it found clean before.
+// judgeSyntax checks a file with qpdf if the original passes that check.
 func judgeSyntax(t testing.TB, before, after string) {
 	t.Helper()
 	if out, err := tool(t, "qpdf", "--check", before); err != nil || strings.Contains(out, "WARNING") {

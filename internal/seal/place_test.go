@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// full paints the page with a pattern that leaves no blank place.
+// full paints the page with a pattern without blank places.
 const full = "0.5 G 1 w " // followed by lines
 
 func fullPage() string {
@@ -28,7 +28,7 @@ func TestPlacement(t *testing.T) {
 		want Placement
 		mode Mode
 		page int
-		x, y float64 // of the middle of the box
+		x, y float64 // the middle of the box
 	}{
 		{"an empty page takes the bottom right", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
 		{"only the top is free", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
@@ -110,7 +110,7 @@ func TestStampIsAtLeast18Millimetres(t *testing.T) {
 
 func TestStripHidesWhatThePageHid(t *testing.T) {
 	t.Parallel()
-	// The content paints below the page, where the strip will be.
+	// The content paints below the page, where the strip will be added.
 	v, data := seals(t, "a.pdf", pagePDF{content: fullPage() + " 0 g -500 -500 3000 500 re f"}.bytes(), Placement{})
 	if v.Placement != Strip {
 		t.Fatalf("placement %s", v.Placement)

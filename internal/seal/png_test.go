@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// decodedPNG decodes with this package's reader into what image/png makes of the same file.
+// decodedPNG decodes with this package's reader to the type that image/png
+// returns.
 func decodedPNG(t *testing.T, img *pngImage, data []byte) *image.NRGBA64 {
 	t.Helper()
 	out := image.NewNRGBA64(image.Rect(0, 0, img.width, img.height))
@@ -98,7 +99,8 @@ func TestPNGOfCorpusDecodesAsTheStandardLibrarySays(t *testing.T) {
 	}
 }
 
-// keyed tells that one colour is transparent, which decodedPNG does not apply.
+// keyed reports whether one colour is transparent, which decodedPNG does not
+// apply.
 func (img *pngImage) keyed() bool { return img.colour != pngPalette && len(img.transparency) > 0 }
 
 func TestPNGIsRefused(t *testing.T) {
@@ -109,7 +111,7 @@ func TestPNGIsRefused(t *testing.T) {
 	}
 	whole := b.Bytes()
 	damaged := bytes.Clone(whole)
-	damaged[45]++ // in the first IDAT
+	damaged[45]++ // in the first IDAT chunk
 	for name, data := range map[string][]byte{
 		"truncated":    whole[:len(whole)-13],
 		"damaged":      damaged,

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestPreviewIsWhatIsSealed holds the place that is shown before the upload against
-// the one that the stamp takes.
+// TestPreviewIsWhatIsSealed checks that the stamp is at the place that Preview
+// returned.
 func TestPreviewIsWhatIsSealed(t *testing.T) {
 	t.Parallel()
 	blank := pagePDF{}.bytes()

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// modulePixels is the size of a module in the picture that is read back.
+// modulePixels is the size of a module in the rendered picture.
 const modulePixels = 4
 
 // Grey values that count as light and dark.
@@ -20,9 +20,9 @@ const (
 	darkest  = 85
 )
 
-// prove renders the place of the stamp on the finished page and compares every module of
-// the QR code, quiet zone included. The error is errNotReadable if one does not
-// show there as it should.
+// prove renders the place of the stamp on the finished page and compares every
+// module of the QR code, including the quiet zone. The error is errNotReadable
+// if a module differs.
 func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 	f, s := p.frame, p.spot
 	side := math.Ceil(modulePixels * max(f.width, f.height) / s.scale)
@@ -44,10 +44,12 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 	return nil
 }
 
-// drawingTime is the time for one picture, not counting the wait for a free renderer.
+// drawingTime is the time limit for one picture, without the wait for a free
+// renderer.
 const drawingTime = 2500 * time.Millisecond
 
-// draw renders a part of a page in grey. A job that ran out of time once is slow.
+// draw renders a part of a page in grey. After one timeout it marks the job as
+// slow.
 func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	if j.sealer.renderer == nil {
 		return nil, nil, pdfium.ErrUnavailable
@@ -72,7 +74,7 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	return picture, img, nil
 }
 
-// reads compares the middle of every module with the symbol.
+// reads compares the centre of every module with the symbol.
 func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	symbol := s.figure.symbol
 	ox, oy := s.figure.origin()
@@ -96,8 +98,8 @@ func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return true
 }
 
-// lasting tells whether an error of the renderer is due to the document, so that
-// another attempt would end in the same way.
+// lasting reports whether an error of the renderer is caused by the document,
+// so that a retry would fail in the same way.
 func lasting(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false

@@ -207,7 +207,7 @@ func TestSniff(t *testing.T) {
 		{"a.pdf", string(plain) + zipEnd, "", "polyglot"},
 		{"a.pdf", "MZ\x90" + string(plain), "", "polyglot"},
 		{"a.pdf", "<HTML><script>" + string(plain), "", "polyglot"},
-		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // an archive that is attached
+		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // an attached archive
 	} {
 		got, err := Sniff(c.name, strings.NewReader(c.data), int64(len(c.data)))
 		if c.code != "" {

@@ -8,17 +8,17 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// blank is a column of a list that is to be filled in.
+// blank is a column of the template.
 type blank struct {
 	column Column
-	// head is its name, by which Guess knows it again; says and example tell people
-	// what belongs there.
+	// head is the header, which Guess recognises; says and example explain the
+	// column to the user.
 	head, says, example string
 	width               float64
 }
 
-// blanks are the columns of a template. The whole name has one column: where people
-// have it in two, Guess takes those.
+// blanks are the columns of the template. It has one column for the whole name;
+// Guess also accepts lists that split the name in two.
 var blanks = []blank{
 	{Title, "Title", "What is awarded, as the certificate says it. Needed.", "Bachelor of Science in Physics", 36},
 	{Name, "Full name", "The person's name, as on the certificate. Needed.", "Ada Obi", 26},
@@ -29,13 +29,13 @@ var blanks = []blank{
 }
 
 const (
-	// listSheet is the sheet that is filled in: the first, which is the one that is
-	// read.
+	// listSheet is the sheet for the user's rows: the first, which is the one
+	// that is read.
 	listSheet  = "Certificates"
 	guideSheet = "How to fill it in"
 )
 
-// WriteTemplate writes a list without rows as CSV.
+// WriteTemplate writes the template as CSV.
 func WriteTemplate(w io.Writer) error {
 	heads := make([]string, len(blanks))
 	for i, b := range blanks {
@@ -48,9 +48,9 @@ func WriteTemplate(w io.Writer) error {
 	return out.Flush()
 }
 
-// WriteTemplateWorkbook writes a list without rows as an Excel workbook, and what
-// belongs into it on a second sheet. An example on the first would be made a
-// certificate by whoever forgets to take it out.
+// WriteTemplateWorkbook writes the template as an Excel workbook. The
+// explanations are on a second sheet: an example row on the first sheet would
+// become a certificate if the user forgets to delete it.
 func WriteTemplateWorkbook(w io.Writer) (err error) {
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
@@ -69,7 +69,7 @@ func fillTemplate(f *excelize.File) error {
 	if err != nil {
 		return err
 	}
-	// A column of text keeps what is typed, such as a file that is called 007.
+	// A text column keeps input unchanged, such as the file name 007.
 	text, err := f.NewStyle(&excelize.Style{NumFmt: 49})
 	if err != nil {
 		return err

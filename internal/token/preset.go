@@ -1,18 +1,18 @@
 package token
 
-// Group is permissions that belong together, each with what it opens.
+// Group is a set of related permissions with their descriptions.
 type Group struct {
 	Label       string
 	Permissions []Described
 }
 
-// Described is a permission with what it opens, in words.
+// Described is a permission and a description of what it allows.
 type Described struct {
 	Permission Permission
 	Says       string
 }
 
-// Groups are all permissions, in the order in which people are asked for them.
+// Groups lists all permissions in the order of the form.
 var Groups = []Group{
 	{"The vault", []Described{
 		{VaultCreate, "Upload certificates, singly and in bulk"},
@@ -34,13 +34,13 @@ var Groups = []Group{
 	}},
 }
 
-// Preset is a set of permissions that is often wanted.
+// Preset is a common set of permissions.
 type Preset struct {
 	Name, Label, Says string
 	Permissions       []Permission
 }
 
-// Presets are the usual sets.
+// Presets lists the common sets.
 var Presets = []Preset{
 	{"issuing", "Issuing", "A student system that uploads certificates and follows them.", []Permission{
 		VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, BatchList, BatchView, TemplateList,

@@ -156,8 +156,8 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 	})
 }
 
-// A rotated token is followed by one of the same rights; the old one works for
-// the overlap, and never longer than it would have.
+// A rotated token has the rights of the old one; the old one works for the
+// overlap, and never longer than it would have.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -212,7 +212,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// Every permission has its place in the groups, and presets hold nothing else.
+// Every permission is in one of the groups, and presets contain only known
+// permissions.
 func TestGroupsHaveEveryPermission(t *testing.T) {
 	t.Parallel()
 	var grouped []token.Permission

@@ -22,8 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// serve runs one request through the middleware and gives the answer and the
-// log.
+// serve runs one request through the middleware and returns the answer and the log.
 func serve(o web.Options, r *http.Request, next http.Handler) (*httptest.ResponseRecorder, string) {
 	var log bytes.Buffer
 	o.Log, o.Now = slog.New(slog.NewJSONHandler(&log, nil)), time.Now

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// A delivery is what the interface and Standard Webhooks say, and each check here
-// is made from their texts alone.
+// A delivery satisfies the interface and Standard Webhooks. The checks are written from the two
+// specifications alone.
 func TestDeliveryIsSignedBothWays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -72,15 +72,15 @@ func TestDeliveryIsSignedBothWays(t *testing.T) {
 	})
 }
 
-// plainSignature is the interface's: hexadecimal, of the raw body, keyed with the
-// secret as it was shown.
+// plainSignature returns the signature that the interface defines: hexadecimal, of the raw body,
+// keyed with the secret string as it was shown.
 func plainSignature(secret string, body []byte) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(body)
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// standardSignature is that of Standard Webhooks: of id, time and body, keyed with
+// standardSignature returns the signature of Standard Webhooks: of id, time and body, keyed with
 // the bytes that the secret encodes.
 func standardSignature(t *testing.T, secret string, r request) string {
 	t.Helper()
@@ -115,7 +115,7 @@ func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {
 	}
 }
 
-// A retry has the same bytes and the same id, and a signature of its own time.
+// A retry has the same body and id, and a signature of its own time.
 func TestRetryHasTheSameBytes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

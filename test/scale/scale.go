@@ -22,6 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/search"
 )
 
 const (
@@ -103,7 +104,7 @@ func (f Fill) Into(ctx context.Context, data, database, slug string) (err error)
 	if err := f.Run(ctx, d); err != nil {
 		return err
 	}
-	return cert.Fold(ctx, d)
+	return search.Fold(ctx, d)
 }
 
 func institution(ctx context.Context, d *db.DB, slug string) (id int64, err error) {

@@ -19,10 +19,10 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A test gets a copy of a database that was migrated once for all tests of its
-// package: the migrations would take longer than most of what is tested.
+// A test gets a copy of a database that is migrated once per package: running
+// the migrations would take longer than most tests.
 
-// place puts a migrated database of SQLite into a data directory that has none.
+// place copies a migrated SQLite database to a data directory that has none.
 func place(tb testing.TB, dataDir string) {
 	tb.Helper()
 	if _, err := os.Stat(filepath.Join(dataDir, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
@@ -53,7 +53,7 @@ var sqliteTemplate = sync.OnceValues(func() (_ fs.FS, err error) {
 	return fstest.MapFS{db.FileName: {Data: data, Mode: 0o600}}, nil
 })
 
-// migrated makes a database and migrates it.
+// migrated opens and migrates a database, and closes it.
 func migrated(dataDir, databaseURL string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, dataDir, databaseURL)
@@ -63,8 +63,8 @@ func migrated(dataDir, databaseURL string) error {
 	return errors.Join(d.Migrate(ctx), d.Close())
 }
 
-// migratedURL makes a migrated database on the test server and gives its URL; the
-// database is dropped when the test ends.
+// migratedURL creates a migrated database on the test server and returns its
+// URL; the database is dropped when the test ends.
 func migratedURL(tb testing.TB) string {
 	tb.Helper()
 	server := server(tb)
@@ -75,7 +75,7 @@ func migratedURL(tb testing.TB) string {
 	return create(tb, server, `TEMPLATE `+template)
 }
 
-// postgresTemplate stays on the server, which is thrown away after the tests.
+// postgresTemplate is not dropped: the test server is temporary.
 var postgresTemplate = sync.OnceValues(func() (string, error) {
 	return makeTemplate(context.Background(), os.Getenv(Variable))
 })
@@ -98,7 +98,8 @@ func makeTemplate(ctx context.Context, server string) (name string, err error) {
 	if err := migrated("", u.String()); err != nil {
 		return "", err
 	}
-	// A database that somebody is connected to, autovacuum too, cannot be copied.
+	// A database with connections, including those of autovacuum, cannot be
+	// copied.
 	if _, err := conn.Exec(ctx, `ALTER DATABASE `+name+` ALLOW_CONNECTIONS false`); err != nil {
 		return "", fmt.Errorf("making a database to copy: %w", err)
 	}

@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 func TestOpenGraph(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	if w := v.get("/verify/" + c.ReferenceID + "/card.png"); w.Code != http.StatusNotFound {
 		t.Errorf("in processing there is a card: %d", w.Code)
@@ -19,7 +21,7 @@ func TestOpenGraph(t *testing.T) {
 	if text := v.get("/verify/" + c.ReferenceID).Body.String(); strings.Contains(text, "og:") {
 		t.Errorf("in processing the page tells networks: %s", text)
 	}
-	v.process(1)
+	v.Work(1)
 	w := v.get("/verify/" + c.ReferenceID)
 	if content := attributes(t, w, "meta", "content"); !slices.Contains(content, base+"/verify/"+c.ReferenceID+"/card.png") || !slices.Contains(content, "BSc Physics · Ada Obi") || !slices.Contains(content, "noindex") {
 		t.Errorf("the page tells networks %v", content)
@@ -50,7 +52,7 @@ func TestOpenGraph(t *testing.T) {
 	}
 }
 
-// A text that the card's fonts cannot write is left out, and never boxes.
+// A text that the card's fonts do not cover is left out and never drawn as boxes.
 func TestDrawable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

@@ -25,7 +25,7 @@ func TestSignUpAndIn(t *testing.T) {
 	b.leads("asking", b.post("/sign-up?lang=de", "email", address), "/sign-up/sent?lang=de")
 	b.says("asked", b.get("/sign-up/sent"), http.StatusOK, "on its way")
 	link := b.mailed()
-	// However often a program follows the link, a person still can.
+	// A person can use the link even after programs have followed it.
 	for range 3 {
 		w := b.get(link)
 		b.says("the link", w, http.StatusOK, "Finish your account", address)
@@ -68,7 +68,7 @@ func TestMailedLink(t *testing.T) {
 	link := b.mailed()
 	b.says("the link", b.get(link), http.StatusOK, address)
 	b.says("a signed-out page", b.get("/sign-in"), http.StatusOK)
-	// From another browser, without any cookie.
+	// From another browser without cookies.
 	b.leads("using it", h.browser().post(link), "/c/abc")
 	b.says("using it again", b.post(link), http.StatusNotFound, "does not work any more")
 }
@@ -187,7 +187,7 @@ func TestSecurityPage(t *testing.T) {
 	b.leads("the others", b.post("/account/security/sessions/end-others"), "/account/security")
 	other.leads("ended", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
 	other.enter()
-	sessions, err := h.people.Sessions(t.Context(), me.ID)
+	sessions, err := h.People.Sessions(t.Context(), me.ID)
 	if err != nil || len(sessions) != 2 {
 		t.Fatalf("%d sessions, %v", len(sessions), err)
 	}
@@ -199,8 +199,8 @@ func TestSecurityPage(t *testing.T) {
 	b.says("changed", b.get("/account/security"), http.StatusOK, "Now it is lovelace@example.org .")
 }
 
-// What tells an unknown address from a known one must not be seen: not in the
-// status, the headers, the body, nor in where an answer leads.
+// No difference between an unknown and a known address is visible in the status, the headers, the
+// body, or the target of the redirect.
 func TestUnknownAddressesLookLikeKnownOnes(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
@@ -210,7 +210,7 @@ func TestUnknownAddressesLookLikeKnownOnes(t *testing.T) {
 		var answers []string
 		for _, who := range []string{"known@example.org", "other@example.org"} {
 			b := h.browser()
-			// Enough for the throttle too.
+			// This also exceeds the throttle.
 			for range 8 {
 				w := b.post(path, append([]string{"email", who}, fields...)...)
 				w.Header().Del("X-Request-Id")
@@ -343,7 +343,7 @@ func TestPasskeyAnswersAreJSON(t *testing.T) {
 			t.Errorf("%q: %d %s", body, w.Code, w.Body)
 		}
 	}
-	// A module that must sign in first is told where.
+	// A module that must sign in first gets the address for that.
 	if w := ask("/account/security/passkeys/options", "{}"); w.Code != http.StatusForbidden || !strings.Contains(w.Body.String(), `"location":"/sign-in"`) {
 		t.Errorf("%d %s", w.Code, w.Body)
 	}
@@ -373,7 +373,7 @@ func TestGate(t *testing.T) {
 	if reached != 1 || w.Header().Get("Location") != "/account/confirm?next="+url.QueryEscape("/panel/x?a=b") {
 		t.Errorf("reached %d times, then %d to %s", reached, w.Code, w.Header().Get("Location"))
 	}
-	// What is typed in time may be sent for half an hour in all.
+	// A form may be submitted within half an hour.
 	sent := 0
 	slow := h.pages.Around(web.Handler(web.WriteJSONError, h.pages.RequireFilledIn(func(http.ResponseWriter, *http.Request) error {
 		sent++
@@ -390,7 +390,7 @@ func TestGate(t *testing.T) {
 	}
 }
 
-// Every problem and notice has its message, in all languages.
+// Every problem and notice has its message in all languages.
 func TestMessagesAreThere(t *testing.T) {
 	t.Parallel()
 	h := newHall(t)
