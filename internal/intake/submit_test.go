@@ -83,7 +83,7 @@ func TestFromListToResults(t *testing.T) {
 		// The results contain the list's text, the issued text, and the reason for rows without a
 		// certificate.
 		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf"}) ||
-			strings.Join(list[1][12:], "") != "" || list[9][10] != "no_file: none.pdf" {
+			strings.Join(list[1][12:], "") != "" || list[9][10] != "file: no_file: none.pdf" {
 			t.Errorf("what was issued: %q", list)
 		}
 
