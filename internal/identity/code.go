@@ -3,6 +3,7 @@ package identity
 import (
 	"context"
 	"crypto/rand"
+	"crypto/subtle"
 	"database/sql"
 	"encoding/base32"
 	"errors"
@@ -11,9 +12,6 @@ import (
 	"strconv"
 	"strings"
 	"time"
-
-	"github.com/pquerna/otp"
-	"github.com/pquerna/otp/hotp"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
@@ -40,7 +38,7 @@ const (
 func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, error) {
 	var n int
 	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM authenticators WHERE user_id = $1 AND confirmed_at IS NOT NULL`, personID).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for a second factor: %w", err)
+		return false, fmt.Errorf("reading the second factor: %w", err)
 	}
 	return n > 0, nil
 }
@@ -81,7 +79,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		raw := make([]byte, codeSecret)
 		if _, err := rand.Read(raw); err != nil {
-			return fmt.Errorf("making a secret: %w", err)
+			return fmt.Errorf("generating a secret: %w", err)
 		}
 		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealFor(p.ID))
 		if err != nil {
@@ -90,7 +88,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO authenticators (user_id, secret, last_step, created_at) VALUES ($1, $2, 0, $3) ON CONFLICT (user_id) DO NOTHING`,
 			p.ID, sealed, db.Micros(s.Now())); err != nil {
-			return fmt.Errorf("keeping a secret: %w", err)
+			return fmt.Errorf("storing a secret: %w", err)
 		}
 		return nil
 	})
@@ -256,13 +254,13 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 		// If two requests use one code at once, only one of them updates the step.
 		res, err = tx.ExecContext(ctx, `UPDATE authenticators SET last_step = $2 WHERE user_id = $1 AND last_step < $2`, personID, step)
 		if err != nil {
-			return false, fmt.Errorf("using a code up: %w", err)
+			return false, fmt.Errorf("using a code: %w", err)
 		}
 	case recovery && len(code) == recoveryLength:
 		res, err = tx.ExecContext(ctx, `UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND hash = $2 AND used_at IS NULL`,
 			personID, account.HashSecret(code), db.Micros(s.Now()))
 		if err != nil {
-			return false, fmt.Errorf("using a code up: %w", err)
+			return false, fmt.Errorf("using a code: %w", err)
 		}
 	default:
 		return false, nil
@@ -280,14 +278,14 @@ func (s *Service) stepTx(ctx context.Context, tx *db.Tx, personID int64, code st
 	if err != nil {
 		return 0, fmt.Errorf("reading the secret of one-time passwords: %w", err)
 	}
+	key, err := base32.StdEncoding.DecodeString(secret)
+	if err != nil {
+		return 0, fmt.Errorf("decoding the secret of one-time passwords: %w", err)
+	}
 	now := s.Now().Unix() / int64(codeStep/time.Second)
 	var found int64
 	for step := now - codeSkew; step <= now+codeSkew; step++ {
-		ok, err := hotp.ValidateCustom(code, uint64(step), secret, hotp.ValidateOpts{Digits: codeDigits, Algorithm: otp.AlgorithmSHA1})
-		if err != nil {
-			return 0, fmt.Errorf("checking a one-time password: %w", err)
-		}
-		if ok {
+		if subtle.ConstantTimeCompare([]byte(code), []byte(oneTimePassword(key, step))) == 1 {
 			found = step
 		}
 	}
