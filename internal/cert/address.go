@@ -22,10 +22,10 @@ func ReadEmail(text string) (account.Email, error) {
 	return account.ParseEmail(valid)
 }
 
-// SetEmailTx gives a certificate of an institution another address, in a
-// transaction of the caller's, who looks after what the old one meant. A revoked
-// certificate keeps the one it has. One that would double another is refused, and
-// the caller must then give up the transaction.
+// SetEmailTx changes the address of a certificate of an institution, in the caller's
+// transaction. The caller updates what depends on the old address. It returns BadRequest
+// for a revoked certificate, and Invalid with CodeDuplicate if another certificate has
+// the new address, title and date. After that error the caller must roll back.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
 	c, err := one(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {

@@ -23,7 +23,7 @@ const (
 	CodeNotEmail Code = "not_email"
 	// CodeNotDate is a text that is not an existing date in the form YYYY-MM-DD.
 	CodeNotDate Code = "not_date"
-	// CodeNotFile is a text in the place of a file.
+	// CodeNotFile is a text where a file belongs.
 	CodeNotFile Code = "not_file"
 	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the
 	// seal.Refusal, which has the same words on all surfaces.

@@ -19,7 +19,7 @@ import (
 const (
 	// MaxFile is the largest file in bytes: 20 MB.
 	MaxFile = 20 << 20
-	// fullRetry is when an upload refused for want of room may be tried again.
+	// fullRetry is the delay after which an upload may be tried again if the store is full.
 	fullRetry = time.Minute
 	// maxFileName bounds a file's name in code points.
 	maxFileName = 255

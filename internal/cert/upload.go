@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Upload is what a certificate is made from.
+// Upload is the input of a new certificate.
 type Upload struct {
 	Institution *account.Institution
 	Creator     Actor
@@ -33,16 +33,15 @@ type Upload struct {
 	// one that is not accepted.
 	File        *File
 	FileProblem *Problem
-	// Wanted is where the stamp is wanted; nil leaves it to the institution's choice.
+	// Wanted is the place of the stamp, nil for the one that the institution chose.
 	Wanted *Wanted
 
 	// Then may be nil.
 	Then Then
 }
 
-// Then is what a caller does in the transaction of a deed, so that it stands if
-// and only if the deed does. It must be quick: on SQLite nobody else writes
-// meanwhile.
+// Then is work of a caller in the transaction of an operation: it is committed if and
+// only if the operation is. It must be quick, because SQLite has one writer at a time.
 type Then func(ctx context.Context, tx *db.Tx, c *Certificate) error
 
 func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
@@ -52,9 +51,9 @@ func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
-// Upload makes a certificate in status processing, its event and its job. An
-// input that breaks rules is Invalid, with all Problems as its cause. So is a
-// duplicate: the database alone decides about it, so one of many at once wins.
+// Upload creates a certificate in status processing, its event and its job. It returns
+// Invalid with all Problems for an input that breaks rules. A duplicate is such a problem
+// too; the database decides it, so that one of several concurrent uploads succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -78,9 +77,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	return c, nil
 }
 
-// CreateTx does for a certificate of a batch what Upload does, in a transaction
-// of the caller's, which can go on after a refusal. There is no job by it:
-// FeedTx gives the certificate one when its turn comes.
+// CreateTx is Upload for a certificate of a batch, in the caller's transaction, which
+// can continue after an error of kind Invalid. It creates no job: FeedTx does, when it is
+// the certificate's turn.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -125,8 +124,8 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	return c, email, err
 }
 
-// fileName takes the path off a file's name, as some browsers send it, and
-// what cannot be stored out of it.
+// fileName removes the path from a file's name, which some browsers send, and characters
+// that cannot be stored.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -135,14 +134,14 @@ func fileName(name string) string {
 		return r
 	}, strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""))
 	if runes := []rune(name); len(runes) > maxFileName {
-		// The extension decides the type, so it is the beginning that is cut.
+		// The extension decides the type, so the beginning is cut.
 		name = string(runes[len(runes)-maxFileName:])
 	}
 	return name
 }
 
-// insertTx stores a certificate, unless there is the same one. Of a certificate
-// that has a job the caller must then give up the transaction.
+// insertTx stores a certificate, or returns the problem of a duplicate. If the
+// certificate has a job, the caller must then roll back.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transition(TriggerUpload)
 	c.Status = row.To
@@ -162,8 +161,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		}
 		jobID = c.jobID
 	}
-	// A conflict is no error of the statement, after which PostgreSQL would give
-	// up the transaction: it gives no row.
+	// A conflict returns no row. As an error of the statement it would abort the
+	// transaction on PostgreSQL.
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,

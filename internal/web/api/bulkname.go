@@ -93,7 +93,7 @@ func readIndex(s string) (int, bool) {
 	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
 }
 
-// shorten gives text that can be repeated in an answer.
+// shorten returns the beginning of a text, for use in an answer.
 func shorten(s string) string {
 	if len(s) > maxNameShown {
 		s = s[:maxNameShown]

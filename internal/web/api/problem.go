@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// names are the fields as clients send them. The field of the file is the one of a
+// names are the names of the fields in requests. The name of the file is that of a
 // single upload.
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
@@ -34,9 +34,9 @@ var entryFields = map[string]cert.Field{
 const (
 	// codeNotString is a value that is not text.
 	codeNotString cert.Code = "not_string"
-	// codeNotEntry is a value in the place of an entry.
+	// codeNotEntry is a value where an entry belongs.
 	codeNotEntry cert.Code = "not_entry"
-	// codeNotArray is a value in the place of all entries.
+	// codeNotArray is a value where the array of entries belongs.
 	codeNotArray cert.Code = "not_array"
 	// codeBadName is a name that begins like that of a field of an entry.
 	codeBadName cert.Code = "bad_name"
@@ -86,7 +86,7 @@ func worded(err error) error {
 		name := names[p.Field]
 		bad.Add(name, say(name, p))
 		if p.Code == cert.CodeDuplicate {
-			// The answer names the existing certificate, and has one message alone.
+			// The contract adds the existing certificate, and keeps the bare message.
 			bad.Add("existing_uuid", p.Detail)
 			return &fault.Error{Kind: fault.Invalid, Message: say(name, p), Fields: bad.List()}
 		}

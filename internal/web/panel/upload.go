@@ -30,7 +30,7 @@ func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "upload.html", v)
 }
 
-// patient gives a request with files more time than others have.
+// patient extends the deadlines of a request with files.
 func patient(w http.ResponseWriter, d time.Duration) error {
 	c := http.NewResponseController(w)
 	for _, set := range []func(time.Time) error{c.SetReadDeadline, c.SetWriteDeadline} {
@@ -41,8 +41,7 @@ func patient(w http.ResponseWriter, d time.Duration) error {
 	return nil
 }
 
-// takeUpload stages the file, so that a page can show it and nothing is lost until
-// the certificate is made.
+// takeUpload stages the file, so that the next page can show it.
 func (p *Panel) takeUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := patient(w, uploadTime); err != nil {
 		return err
@@ -111,7 +110,7 @@ func (s *sourceReader) Read(b []byte) (int, error) {
 	return n, err
 }
 
-// uploadError tells a body that is too large from one that broke off.
+// uploadError returns TooLarge for a body over the limit, else BadRequest.
 func uploadError(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fault.New(fault.TooLarge, "The upload is too large.")
@@ -129,7 +128,7 @@ type uploadPage struct {
 	Alike []*cert.Certificate
 }
 
-// uploaded gives the file that the path names, with its preview.
+// uploaded returns the file in the path, with its preview.
 func (p *Panel) uploaded(r *http.Request, v *Visit, form url.Values) (*uploadPage, error) {
 	f, err := p.Batches.Staged(r.Context(), v.Institution().ID, r.PathValue("upload"))
 	if err != nil {
