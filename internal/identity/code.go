@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"crypto/rand"
-	"crypto/subtle"
 	"database/sql"
 	"encoding/base32"
 	"errors"
@@ -12,6 +11,9 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/pquerna/otp"
+	"github.com/pquerna/otp/hotp"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
@@ -278,14 +280,14 @@ func (s *Service) stepTx(ctx context.Context, tx *db.Tx, personID int64, code st
 	if err != nil {
 		return 0, fmt.Errorf("reading the secret of one-time passwords: %w", err)
 	}
-	key, err := base32.StdEncoding.DecodeString(secret)
-	if err != nil {
-		return 0, fmt.Errorf("decoding the secret of one-time passwords: %w", err)
-	}
 	now := s.Now().Unix() / int64(codeStep/time.Second)
 	var found int64
 	for step := now - codeSkew; step <= now+codeSkew; step++ {
-		if subtle.ConstantTimeCompare([]byte(code), []byte(oneTimePassword(key, step))) == 1 {
+		ok, err := hotp.ValidateCustom(code, uint64(step), secret, hotp.ValidateOpts{Digits: codeDigits, Algorithm: otp.AlgorithmSHA1})
+		if err != nil {
+			return 0, fmt.Errorf("checking a one-time password: %w", err)
+		}
+		if ok {
 			found = step
 		}
 	}
