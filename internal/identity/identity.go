@@ -6,6 +6,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -102,8 +103,10 @@ type Config struct {
 	// OnProved is called when an address becomes proved, OnDeleted before a person
 	// is deleted. Both may be nil.
 	OnProved, OnDeleted Hook
-	Now                 func() time.Time
-	Log                 *slog.Logger
+	// PasswordCost is the cost of hashing passwords; zero is account.DefaultCost.
+	PasswordCost account.Cost
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // Service works on people.
@@ -122,7 +125,8 @@ type Service struct {
 
 // New makes a service and, with a queue, registers its worker.
 func New(c Config) (*Service, error) {
-	s := &Service{Config: c, nobody: account.NoPassword()}
+	c.PasswordCost = cmp.Or(c.PasswordCost, account.DefaultCost)
+	s := &Service{Config: c, nobody: c.PasswordCost.NoPassword()}
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the base URL: %w", err)

@@ -328,7 +328,7 @@ func TestResetBeatsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("a passkey: %v", err)
 		}
 		// Signing in by the old password while it is changed lets nobody stay in.
-		hash, err := hashed()
+		hash, err := b.PasswordCost.Hash(ctx, password)
 		if err != nil {
 			t.Fatal(err)
 		}
