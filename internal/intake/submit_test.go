@@ -1,4 +1,4 @@
-package intake
+package intake_test
 
 import (
 	"bytes"
@@ -14,6 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -33,7 +34,7 @@ func TestFromListToResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 3
+		k.SetPartSize(3)
 		first := k.list(k.create(), rows(1))
 		k.file(first, "0.pdf")
 		k.ok(k.Submit(t.Context(), first, nil))
@@ -66,7 +67,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(k.WriteResults(t.Context(), k.again(draft), verifyURL, &b))
+		k.ok(k.WriteResults(t.Context(), k.again(draft), k.Links.Verify, &b))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 10 {
 			t.Fatalf("%q, %v", list, err)
@@ -76,7 +77,7 @@ func TestFromListToResults(t *testing.T) {
 				t.Errorf("results.csv, row %d: %q", row, got)
 			}
 		}
-		if list[1][11] == "" || list[2][8] != verifyURL(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
+		if list[1][11] == "" || list[2][8] != k.Links.Verify(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
 			t.Errorf("results.csv: %q", list)
 		}
 		// What was issued stands beside what the list said, and the reason beside what was not.
@@ -90,7 +91,7 @@ func TestFromListToResults(t *testing.T) {
 		if _, err := k.RetryFailed(t.Context(), k.inst, k.again(draft), nil); err != nil {
 			t.Fatal(err)
 		}
-		k.process("the failed one is retried", func() bool {
+		k.Until("the failed one is retried", func() bool {
 			return one[int](k, `SELECT count(*) FROM certificate_deeds WHERE finished_at IS NULL`) == 0
 		})
 		p = k.finish(draft)
@@ -113,8 +114,8 @@ func TestFromListToResults(t *testing.T) {
 		if n, err := k.SkipExisting(t.Context(), k.again(again)); err != nil || n != 1 {
 			t.Errorf("%d skipped, %v", n, err)
 		}
-		k.clock.Advance(25 * time.Hour)
-		k.ok(k.batches.SweepStaged(t.Context()))
+		k.Vault.Advance(25 * time.Hour)
+		k.ok(k.Batches.SweepStaged(t.Context()))
 		k.ok(k.Submit(t.Context(), k.again(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
 			t.Errorf("%+v", p)
@@ -154,12 +155,12 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 		}
 		results, err := k.Results(t.Context(), k.again(draft))
 		k.ok(err)
-		left := Left(results)
+		left := intake.Left(results)
 		if len(left) != 4 {
 			t.Fatalf("%d rows became no certificate", len(left))
 		}
 		for i, want := range []string{"already", "by hand", "the same certificate as row 3", bad.Problem} {
-			if got := left[i]; got.Status != StatusSkipped || !strings.Contains(got.Error, want) || got.Again != (i == 3) {
+			if got := left[i]; got.Status != intake.StatusSkipped || !strings.Contains(got.Error, want) || got.Again != (i == 3) {
 				t.Errorf("row %d: %s, %q, again %t; want %q", got.Number, got.Status, got.Error, got.Again, want)
 			}
 		}
@@ -183,7 +184,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 4
+		k.SetPartSize(4)
 		draft := k.list(k.create(), rows(10))
 		for i := range 10 {
 			k.file(draft, fmt.Sprintf("%d.pdf", i))
@@ -192,16 +193,16 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		// A process that died after the second part has left this.
 		review := k.review(draft)
 		for part := range 2 {
-			k.ok(k.part(t.Context(), k.inst, k.again(draft), part+1, 3, review.Rows[4*part:4*part+4]))
+			k.ok(k.Part(t.Context(), k.inst, k.again(draft), part+1, 3, review.Rows[4*part:4*part+4]))
 		}
 		// Its job is gone with it, and a sweep gives another.
-		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
+		if err := k.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE kind = 'intake_submit'`)
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
-		k.clock.Advance(2 * reviveAfter)
+		k.Vault.Advance(2 * intake.ReviveAfter)
 		k.ok(k.Sweep(t.Context()))
 		k.ok(k.Sweep(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM river_job WHERE kind = 'intake_submit'`); n != 1 {
@@ -209,7 +210,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		}
 		ended := make(chan error, 3)
 		for range 3 {
-			go func() { ended <- k.submit(t.Context(), draft.ID) }()
+			go func() { ended <- k.Service.Work(t.Context(), draft.ID) }()
 		}
 		for range 3 {
 			<-ended // of those that meet at one part, one makes it
@@ -232,13 +233,13 @@ func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 2
+		k.SetPartSize(2)
 		draft := k.list(k.create(), rows(3))
 		for i := range 3 {
 			k.file(draft, fmt.Sprintf("%d.pdf", i))
 		}
 		k.ok(k.Submit(t.Context(), draft, nil))
-		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
+		if err := k.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `DELETE FROM staged_files WHERE file_name = '0.pdf'`)
 			return err
 		}); err != nil {
@@ -272,7 +273,7 @@ func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
 		if !fault.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want %q", err, says)
 		}
-		if d := k.again(draft); d.Status != Open {
+		if d := k.again(draft); d.Status != intake.Open {
 			t.Errorf("it is %s", d.Status)
 		}
 	}
@@ -313,7 +314,7 @@ func TestTenThousandRows(t *testing.T) {
 		t.Fatalf("%d rows are valid", v.Valid)
 	}
 	k.ok(k.Submit(t.Context(), k.again(draft), nil))
-	k.ok(k.submit(t.Context(), draft.ID))
+	k.ok(k.Service.Work(t.Context(), draft.ID))
 	p, err := k.Progress(t.Context(), k.again(draft))
 	k.ok(err)
 	if p.Total != sheet.MaxRows || p.Processing != sheet.MaxRows || len(p.Batches) != 2 || p.Waiting != 0 {
