@@ -36,6 +36,9 @@ type Options struct {
 	// Passphrase encrypts the file that all keys are encrypted with. Without it that
 	// file, readable by its owner alone, is what protects them.
 	Passphrase string
+	// WorkFactor is the logarithm of the scrypt work that the passphrase takes; 0 is the
+	// default of age. Only tests use another one.
+	WorkFactor int
 	// Installation names the root, such as the host of the base URL.
 	Installation string
 	// ProgramTimeout ends a signer program; 0 is 10 seconds.
