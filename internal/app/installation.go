@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
@@ -12,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 )
@@ -34,14 +34,6 @@ func (a *App) access(site *page.Site, door panel.Door) panel.Access {
 	}
 }
 
-// Version is what Go stamped into the binary from the repository at its build.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
-}
-
 // status looks at the installation, at nothing that takes long.
 func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error) {
 	s := &panel.Status{
@@ -61,7 +53,7 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	if err != nil {
 		return nil, err
 	}
-	totals, err := cert.Totals(ctx, a.DB)
+	totals, err := search.Totals(ctx, a.DB)
 	if err != nil {
 		return nil, err
 	}

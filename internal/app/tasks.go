@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -30,11 +31,11 @@ const (
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.Certs.SweepJobs)
-	a.every(ctx, "sweep of counts", cert.FoldEvery, a.Certs.SweepCounts)
+	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.Certs.SweepBlobs(ctx, a.Intake.RefersTo, a.Batches.RefersTo) })
 	a.every(ctx, "end of what is kept for a time", cert.KeepEvery, a.Certs.SweepKept)
 	a.every(ctx, "end of old addresses", cert.KeepEvery, a.Recipients.SweepKept)
-	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.Certs.SweepDeeds)
+	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.Tasks.SweepDeeds)
 	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.Intake.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.Batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.Once.Sweep)

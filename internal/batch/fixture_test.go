@@ -123,11 +123,11 @@ func samplePDF() []byte { return pdftest.Page("a diploma") }
 // stage stages a file of an institution.
 func (v *vault) stage(inst *account.Institution) *StagedFile {
 	v.tb.Helper()
-	f, err := v.certs.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(samplePDF()))
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	staged, err := v.Stage(v.tb.Context(), inst, f, nil)
+	var staged *StagedFile
+	err := v.certs.Receive(v.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(samplePDF())), func(f *cert.File) (err error) {
+		staged, err = v.Stage(v.tb.Context(), inst, f, nil)
+		return err
+	})
 	if err != nil {
 		v.tb.Fatal(err)
 	}

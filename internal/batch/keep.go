@@ -8,9 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// EndedTx records in a batch's entry that its certificate failed, before the
-// certificate is removed, so that the counts of the batch stay. It serves
-// cert.Config.Ended.
+// EndedTx records that an entry's certificate failed, before that certificate is removed, so that
+// the batch keeps its numbers. cert.Config.Ended calls it.
 func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.BatchID == "" {
 		return nil

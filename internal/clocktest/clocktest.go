@@ -1,4 +1,4 @@
-// Package clocktest has a clock for tests.
+// Package clocktest provides a clock for tests. It is for tests only.
 package clocktest
 
 import (
@@ -6,17 +6,17 @@ import (
 	"time"
 )
 
-// Clock shows the same time until a test changes it.
+// Clock is a clock that moves only when Advance is called.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// At returns a clock that shows t. A test that runs a queue must start at the present
-// time, since the queue has a clock of its own.
+// At returns a clock that shows a time. A test with a queue must start it at
+// the present time, because the queue starts with the system clock.
 func At(t time.Time) *Clock { return &Clock{at: t} }
 
-// Now returns the time that the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()

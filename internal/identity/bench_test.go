@@ -10,10 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkUnknownAddress signs in with a wrong password, at the cost of production:
-// to an address with an account, to one with an account without a password, and to
-// an unknown one. It reports the times of the latter two divided by the first. At 1
-// the time does not reveal whether an account exists.
+// BenchmarkUnknownAddress signs in with a wrong password: to an address with an account, to one
+// whose account has no password, and to one without an account, in turn. It reports the durations
+// of the latter two as a share of the first: at 1 the duration reveals nothing.
 func BenchmarkUnknownAddress(b *testing.B) {
 	t := open(b, dbtest.SQLite(b))
 	t.PasswordCost, t.nobody = account.DefaultCost, account.DefaultCost.NoPassword()
@@ -25,7 +24,7 @@ func BenchmarkUnknownAddress(b *testing.B) {
 	times := make([][]float64, len(addresses))
 	for b.Loop() {
 		for i, email := range addresses {
-			// What was counted before is forgotten.
+			// This resets the counted tries.
 			t.Advance(25 * time.Hour)
 			begun := time.Now()
 			if _, err := t.SignIn(b.Context(), email, "wrong horse", home); !errors.Is(err, ErrWrong) {

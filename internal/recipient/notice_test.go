@@ -308,11 +308,11 @@ func TestCorrectEmail(t *testing.T) {
 		if _, _, err := b.Shared(ctx, secret); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the old share: %v", err)
 		}
-		found, err := b.Certs.List(ctx, b.inst.ID, filter("right@example"))
+		found, err := b.Search.List(ctx, b.inst.ID, filter("right@example"))
 		if err != nil || len(found.Items) != 1 {
 			t.Errorf("a search finds %d, %v", len(found.Items), err)
 		}
-		if found, err = b.Certs.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
+		if found, err = b.Search.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
 			t.Errorf("a search by the old address finds %d, %v", len(found.Items), err)
 		}
 		// One that would double another, and one that is revoked.

@@ -21,7 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// benchFiles are the three sizes of which the cost is promised.
+// benchFiles returns files of the three sizes for which costs are documented.
 func benchFiles() map[string][]byte {
 	noise := func(n int) string {
 		b := make([]byte, n)
@@ -52,8 +52,9 @@ func benchFiles() map[string][]byte {
 	return map[string][]byte{"70kB": one(66 << 10), "500pages": pdftest.File("", objects...), "20MB": one(20<<20 - 8<<10)}
 }
 
-// BenchmarkCheckAndStamp is the work in this process without the renderer: Check, the
-// update with a stamp in a fixed corner, and the digest of the whole file.
+// BenchmarkCheckAndStamp measures the work of this process without the
+// renderer: Check, an update with a stamp in a fixed corner, and the digest of
+// the whole file.
 func BenchmarkCheckAndStamp(b *testing.B) {
 	for name, data := range benchFiles() {
 		o := original(b, "a.pdf", data)
@@ -93,7 +94,8 @@ func benchJob(b *testing.B, o Original) *job {
 	return j
 }
 
-// BenchmarkPdfcpuStamp is the peer: the same QR code as an image stamp on page one.
+// BenchmarkPdfcpuStamp measures pdfcpu for comparison: the same QR code as an
+// image stamp on page one.
 func BenchmarkPdfcpuStamp(b *testing.B) {
 	api.DisableConfigDir()
 	code, err := qr.Encode(testURL, qr.M)
@@ -116,7 +118,8 @@ func BenchmarkPdfcpuStamp(b *testing.B) {
 	}
 }
 
-// BenchmarkCopyAndDigest is the floor of anything that touches the whole file.
+// BenchmarkCopyAndDigest measures the lower bound of any operation that reads
+// and writes the whole file.
 func BenchmarkCopyAndDigest(b *testing.B) {
 	data := benchFiles()["20MB"]
 	for b.Loop() {
@@ -130,7 +133,8 @@ func BenchmarkCopyAndDigest(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal is the whole work with the closed loop on real certificates, on all processors.
+// BenchmarkSeal measures sealing real certificates, including the check of the
+// rendered stamp, on all processors.
 func BenchmarkSeal(b *testing.B) {
 	s := sealer(b)
 	var originals []Original

@@ -28,6 +28,8 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -93,6 +95,8 @@ type Services struct {
 	Languages  *locale.Catalog
 	Mailer     *mail.Mailer
 	Certs      *cert.Service
+	Search     *search.Service
+	Tasks      *task.Service
 	Batches    *batch.Service
 	Intake     *intake.Service
 	Recipients *recipient.Service
@@ -120,15 +124,17 @@ func Wire(d Deps) (*Services, error) {
 		Accounts: s.Accounts, Send: s.Mailer.EnqueueTx, Languages: s.Languages, Link: d.Links.To,
 	})
 	s.Certs = cert.New(cert.Config{
-		DB: d.DB, Ring: d.Ring, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
+		DB: d.DB, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
 		Recipient: ledger.LookUpTx, Moved: ledger.MovedTx,
 		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 			return errors.Join(batch.EndedTx(ctx, tx, c), recipient.EndedTx(ctx, tx, c))
 		},
 	})
+	s.Search = search.New(d.DB, d.Ring, d.Now)
+	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
 	s.Batches = batch.New(batch.Config{DB: d.DB, Ring: d.Ring, Certs: s.Certs, Queue: s.Queue, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
-	s.Intake = intake.New(intake.Config{DB: d.DB, Certs: s.Certs, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log})
+	s.Intake = intake.New(intake.Config{DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log})
 	s.Recipients = recipient.New(recipient.Config{
 		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
 	})
@@ -153,10 +159,10 @@ func Wire(d Deps) (*Services, error) {
 func queue(d Deps) (*job.Queue, error) {
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Queues: map[string]int{
-			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, intake.Queue: 1, cert.DeedQueue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, intake.Queue: 1, task.DeedQueue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, cert.DeedQueue, cert.RecipientQueue, mail.QueueName},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.DeedQueue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Logger: queueLogger(d.Log),
 	})
 }

@@ -15,23 +15,23 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// Sample is a certificate as an institution might have made it.
+// Sample is a certificate as an institution might create it.
 type Sample struct {
 	Institution, Title, Name, Line, Date string
-	// Width and Height of the page in points; 0 is A4, landscape.
+	// Width and Height are the size of the page in points; 0 is A4, landscape.
 	Width, Height float64
-	// Emblem is the side in pixels of a picture on the page, three bytes a pixel
-	// that hardly compress; 0 is none.
+	// Emblem is the side length in pixels of a picture on the page, with three bytes per pixel that
+	// hardly compress; 0 is none.
 	Emblem int
-	// Attachment is the size in bytes of a stream that no page shows.
+	// Attachment is the size in bytes of a stream outside of pages.
 	Attachment int
 
 	// comment is the length in bytes of a comment in the trailer.
 	comment int
 }
 
-// widths of the characters 32 to 126 of Times-Roman, in thousandths of the
-// font's size.
+// widths are the widths of the characters 32 to 126 of Times-Roman, in thousandths of the font
+// size.
 var widths = [...]int{
 	250, 333, 408, 500, 500, 833, 778, 180, 333, 333, 500, 564, 250, 333, 250, 278, 500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 278, 278, 564, 564, 564, 444,
 	921, 722, 667, 667, 722, 611, 556, 722, 722, 333, 389, 722, 611, 889, 722, 722, 556, 722, 667, 556, 611, 722, 722, 944, 722, 722, 611, 333, 278, 333, 469, 500,
@@ -45,7 +45,7 @@ type page struct {
 	width, height float64
 }
 
-// line writes text in the middle of the page, at a height in parts of it.
+// line writes centred text, at a height given as a fraction of the page.
 func (p *page) line(at, size, red, green, blue float64, text string) {
 	var width float64
 	var shown strings.Builder
@@ -66,7 +66,7 @@ func (p *page) frame(inset, thickness float64) {
 	fmt.Fprintf(p, "0.07 0.2 0.36 RG %g w %g %g %g %g re S\n", thickness, inset, inset, p.width-2*inset, p.height-2*inset)
 }
 
-// PDF gives the certificate as a file with one page.
+// PDF returns the certificate as a file with one page.
 func (s Sample) PDF() []byte {
 	p := page{width: s.Width, height: s.Height}
 	if p.width == 0 {
@@ -108,7 +108,7 @@ func (s Sample) PDF() []byte {
 	return pdftest.File(comment, objects...)
 }
 
-// emblem is an image XObject (8.9.5) of a disc whose grain depends on seed.
+// emblem returns an image XObject (8.9.5) of a disc whose grain depends on seed.
 func emblem(side int, seed string) string {
 	var key [32]byte
 	copy(key[:], seed)
@@ -127,14 +127,14 @@ func emblem(side int, seed string) string {
 			n := grain.Uint32()
 			pixel[0], pixel[1], pixel[2] = 120+byte(n&127), 80+byte(n>>8&127), byte(n>>16&127)
 		}
-		_, _ = w.Write(row) // to memory
+		_, _ = w.Write(row) // into memory
 	}
 	_ = w.Close()
 	return pdftest.Stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side), b.String())
 }
 
-// PDFOfSize gives the certificate as a file of exactly size bytes, most of
-// them in a stream that no page shows. The size must be some kilobytes at least.
+// PDFOfSize returns the certificate as a file of exactly size bytes, most of them in a stream
+// outside of pages. The size must be at least a few kilobytes.
 func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	const room = 200
 	s.Attachment = max(1, size-len(s.PDF())-room)
@@ -146,7 +146,7 @@ func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	return pdf, nil
 }
 
-// picture draws a certificate without words.
+// picture draws a certificate without text.
 func picture(width, height int) image.Image {
 	img := image.NewRGBA(image.Rect(0, 0, width, height))
 	fill := func(x0, y0, x1, y1 int, c color.Color) {
@@ -162,7 +162,7 @@ func picture(width, height int) image.Image {
 	return img
 }
 
-// JPEG gives a picture of a certificate.
+// JPEG returns a picture of a certificate.
 func JPEG(width, height int) ([]byte, error) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, picture(width, height), nil); err != nil {
@@ -171,7 +171,7 @@ func JPEG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// PNG gives a picture of a certificate.
+// PNG returns a picture of a certificate.
 func PNG(width, height int) ([]byte, error) {
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture(width, height)); err != nil {
@@ -180,7 +180,7 @@ func PNG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// HeavyPNG gives a picture that hardly compresses, of about three bytes a pixel.
+// HeavyPNG returns a picture that hardly compresses, of about three bytes per pixel.
 func HeavyPNG(width, height int) ([]byte, error) {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	grain := rand.New(rand.NewChaCha8([32]byte{})) //nolint:gosec // a picture

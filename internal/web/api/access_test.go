@@ -79,8 +79,7 @@ func TestExpiredTokenIsOut(t *testing.T) {
 	}
 }
 
-// Each route opens for its permission and for no other, and a token without it
-// learns no more than that.
+// Each route requires exactly its permission, and a token without it learns nothing else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -159,8 +158,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	}
 }
 
-// Another institution's record, one that never was and what is no id are told
-// in the same words.
+// The responses for another institution's record, an unknown record and an invalid id are the same.
 func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -171,7 +169,7 @@ func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
 		t.Errorf("its own in upper case: %d %s", a.Status, a.Body)
 	}
-	// Other spellings that a library may take for the same id are no path of it.
+	// Other spellings that a library may accept as the same id are not found.
 	for _, spelling := range []string{"%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id} {
 		if a := v.get("/business/certificate-vault/" + spelling); a.Status != http.StatusNotFound {
 			t.Errorf("its own as %s: %d", spelling, a.Status)

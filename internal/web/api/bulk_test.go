@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func (v *vault) postBulk(contentType string, body []byte) *answer {
 
 const multipartType = "multipart/form-data; boundary=" + boundary
 
-// field is a name and a value, as all forms have them.
+// field is a name and a value, as in every form.
 type field struct{ name, value string }
 
 func multipartOf(tb testing.TB, fields []field) []byte {
@@ -49,7 +50,7 @@ func urlencodedOf(fields []field) []byte {
 	return []byte(strings.Join(pairs, "&"))
 }
 
-// entry gives the fields of an entry in order, of a person of its own.
+// entry returns the fields of an entry in order, with a person of its own.
 func entry(index any, fileID string) []field {
 	at := fmt.Sprintf("entries[%v]", index)
 	return []field{
@@ -66,7 +67,7 @@ func (v *vault) batches() (n int) {
 	return n
 }
 
-// accept sends a batch that must be accepted, and gives its id.
+// accept sends a batch that must be accepted, and returns its id.
 func (v *vault) accept(a *answer, total int) string {
 	v.tb.Helper()
 	if a.Status != http.StatusAccepted {
@@ -80,8 +81,7 @@ func (v *vault) accept(a *answer, total int) string {
 	return id
 }
 
-// The same entries in each of the three forms, in any order and with gaps, become
-// the same batch.
+// The same entries in each of the three forms, in any order and with gaps, become the same batch.
 func TestBulkTakesThreeForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -145,8 +145,7 @@ func TestBulkTakesThreeForms(t *testing.T) {
 	})
 }
 
-// What is wrong with a field refuses all entries and is told of the entry as it was
-// numbered, in each form.
+// A problem of one field rejects all entries. In each form, the error names the entry by its index.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -230,7 +229,7 @@ func newForeign(v *vault) string {
 	return v.stage("foreign.pdf")
 }
 
-// Values that JSON has and forms have not.
+// Values that exist in JSON but not in forms.
 func TestBulkRefusalsInJSON(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -350,7 +349,7 @@ func TestBulkBodies(t *testing.T) {
 	}
 }
 
-// Exactly the limits are taken, and one more is refused.
+// A request at the limits is accepted; one more of anything is rejected.
 func TestBulkLimits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -432,7 +431,7 @@ func TestBulkErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// A client that is still sending when its batch is refused sees the answer.
+// A client that is still sending when its batch is rejected receives the response.
 func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -451,11 +450,17 @@ func FuzzBulk(f *testing.F) {
 		f.Add(byte(kind), seeds)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		in := &bulkInput{draft: v.api.Batches.NewDraft()}
+		in := &bulkInput{draft: v.api.Batches.NewDraft(), exchange: &exchange{}}
 		defer in.draft.Close()
 		switch kind % 3 {
 		case 0:
-			_ = in.multipart(strings.NewReader(body), boundary)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+			r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+			read, err := in.reader(httptest.NewRecorder(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = read()
 		case 1:
 			_ = in.urlencoded(strings.NewReader(body))
 		case 2:

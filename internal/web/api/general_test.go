@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// generalFields is every field of a general certificate, as the contract names
-// them, and in which statuses it is null, as in recordFields.
+// generalFields lists every field of a general certificate, as the contract names them, with the
+// statuses in which it is null, as in recordFields.
 var generalFields = map[string]string{
 	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf",
 	"batch_id": "pafr", "batch": "pafr", "customer_id": "pafr", "creator": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
@@ -44,7 +44,7 @@ func checkGeneral(t *testing.T, status string, record map[string]any) {
 	}
 }
 
-// general lists general certificates and gives their ids.
+// general lists general certificates and returns their ids.
 func (v *vault) general(query string) (list []string) {
 	v.tb.Helper()
 	a := v.get("/business/certificates" + query)
@@ -100,7 +100,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
-		// Files that have ended are told as what is missing, in words of their own.
+		// The response for purged files has its own message.
 		if err := v.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `UPDATE certificates SET files_ended_at = 1, original_key = '', tail_key = '' WHERE uuid = $1`, id)
 			return err
@@ -150,8 +150,7 @@ func TestGeneralBatch(t *testing.T) {
 	}
 }
 
-// What a token with the vault's permission alone sees ends at the vault's
-// certificates.
+// A token with only the vault's permission sees only vault certificates.
 func TestGeneralForVaultTokens(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -219,7 +218,7 @@ func TestGeneralListFilters(t *testing.T) {
 	} {
 		a := v.get("/business/certificates" + query)
 		if query == "?status=x&sort_field=y&batch_id=z" {
-			fields = "sort_field status" // what a filter holds is looked at when all are known
+			fields = "sort_field status" // values are validated after all names are known
 		}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
 			t.Errorf("%q: %d %s", query, a.Status, a.Body)
@@ -286,7 +285,7 @@ func TestWalkByCursor(t *testing.T) {
 	})
 }
 
-// Where pages end and the list does not, its next part is a cursor away.
+// After the last page that a number can reach, a cursor continues the list.
 func TestNextBeyondThePages(t *testing.T) {
 	t.Parallel()
 	total := 1_000_000

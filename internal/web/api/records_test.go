@@ -18,10 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordFields is every field of a certificate, as the interface and the
-// contract name them, and in which statuses it is null: p(rocessing),
-// a(pproved), f(ailed), r(evoked after approval). A field more is an addition
-// to note here; one less breaks clients.
+// recordFields lists every field of a certificate, as the interface and the contract name them,
+// with the statuses in which it is null: p(rocessing), a(pproved), f(ailed), r(evoked after
+// approval). An added field must be added here. A removed field breaks clients.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",
@@ -115,7 +114,7 @@ func TestRecordInEachStatus(t *testing.T) {
 		if !reflect.DeepEqual(revoked, data(t, a)) || revoked["revocation_reason"] != "Withdrawn" {
 			t.Errorf("revoked %v", revoked)
 		}
-		// Why it had failed asks for a retry, which there is none of any more.
+		// The failure suggests a retry, which a revoked certificate does not allow.
 		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
 		if a.Status != http.StatusOK || data(t, a)["failure"] != nil || view(failing)["failure"] != nil {
 			t.Errorf("revoked after it failed: %d %s", a.Status, a.Body)
@@ -168,7 +167,7 @@ func TestListEnvelope(t *testing.T) {
 	check("?search=Ada+Obi&status=failed", 0,
 		map[string]any{"first": link("page=1&search=Ada+Obi&status=failed"), "last": link("page=1&search=Ada+Obi&status=failed"), "prev": nil, "next": nil},
 		meta(1.0, nil, 1.0, 15.0, nil, 0.0))
-	// Following next from the first page meets each record once.
+	// Following next from the first page visits each record once.
 	var met []any
 	for next := link("per_page=2"); next != nil; {
 		to, err := url.Parse(next.(string))

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// door notes who was let in.
+// door records who was signed in.
 type door struct{ entered []*identity.Entry }
 
 func (*door) Origin(r *http.Request) identity.Origin {
@@ -25,10 +25,10 @@ func (*door) Origin(r *http.Request) identity.Origin {
 
 func (d *door) Enter(_ http.ResponseWriter, e *identity.Entry) { d.entered = append(d.entered, e) }
 
-// errMail is what a mail server says that takes nothing.
+// errMail is the response of a mail server that accepts nothing.
 var errMail = errors.New("550 no such mailbox here")
 
-// access returns what the pages about people use, with mail that the test keeps.
+// access returns the dependencies of the pages about people, and captures their mail.
 func (o *office) access() Access {
 	o.door = &door{}
 	return Access{
@@ -62,7 +62,7 @@ func (o *office) access() Access {
 	}
 }
 
-// secret gives what the link of the last invitation holds.
+// secret returns the secret in the link of the last invitation.
 func (o *office) secret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)

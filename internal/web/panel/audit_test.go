@@ -66,7 +66,7 @@ func TestAuditPage(t *testing.T) {
 			t.Errorf("%v, %v, %v", rows, err, w.Header())
 		}
 		w = o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"jsonl"}})
-		// All, and the export before.
+		// All entries, and the export before.
 		if n := strings.Count(w.Body.String(), "\n"); n != 63 || !strings.Contains(w.Body.String(), `"name":"Auditor Person"`) {
 			t.Errorf("%d lines", n)
 		}
@@ -82,7 +82,7 @@ func TestAuditPage(t *testing.T) {
 	})
 }
 
-// Text that somebody chose stays text.
+// User input is escaped.
 func TestAuditPageEscapes(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

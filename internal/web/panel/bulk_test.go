@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -22,19 +23,19 @@ import (
 // staged stages a file of an institution.
 func (o *office) staged(inst account.Institution) string {
 	o.tb.Helper()
-	f, err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(vaulttest.PDF))
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	staged, err := o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+	var staged *batch.StagedFile
+	err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(vaulttest.PDF)), func(f *cert.File) (err error) {
+		staged, err = o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+		return err
+	})
 	if err != nil {
 		o.tb.Fatal(err)
 	}
 	return staged.UUID
 }
 
-// draft makes a bulk upload with one row. Those before it are over, so that they do
-// not use up what may be open.
+// draft creates a bulk upload with one row. It ends earlier ones, so that they do not count toward
+// the limit of open uploads.
 func (o *office) draft(inst account.Institution) *intake.Draft {
 	o.tb.Helper()
 	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
@@ -65,13 +66,13 @@ type field struct {
 	files []sent
 }
 
-// sendFiles sends a form with files, as the issuer.
+// sendFiles submits a form with files, as the issuer.
 func (o *office) sendFiles(target, name string, files ...sent) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	return o.sendFields(target, field{name, files})
 }
 
-// sendFields sends a form with several controls for files.
+// sendFields submits a form with several file controls.
 func (o *office) sendFields(target string, fields ...field) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	var b bytes.Buffer
@@ -135,7 +136,7 @@ func TestSingleUpload(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT wanted_placement, trigger_context FROM certificates`).Scan(&wanted, &context); err != nil || !strings.Contains(wanted, "top-left") || context != "panel_upload" {
 			t.Errorf("%s, %s, %v", wanted, context, err)
 		}
-		// A second one of the same is told before it is made.
+		// The page warns of a duplicate before it is made.
 		page = o.sendFiles(o.pathOf("upload"), "file", sent{"ada.pdf", append(vaulttest.PDF, "% other"...)}).Header().Get("Location")
 		says(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate is there already", "Look at the certificates below first")
 		form.Set("applicant_email", "ada.b@example.org")
@@ -144,7 +145,7 @@ func TestSingleUpload(t *testing.T) {
 		if w := o.post("issuer", page, form); w.Code != http.StatusSeeOther {
 			t.Errorf("looked at: %d %s", w.Code, words(t, w))
 		}
-		// A file that nobody made a certificate of is its institution's alone.
+		// A staged file is visible only to its institution.
 		page = o.sendFiles(o.pathOf("upload"), "file", sent{"b.pdf", vaulttest.PDF}).Header().Get("Location")
 		if w := o.get("stranger", strings.Replace(page, o.mine.Slug, o.other.Slug, 1)); w.Code != http.StatusNotFound {
 			t.Errorf("a stranger: %d", w.Code)
@@ -152,7 +153,7 @@ func TestSingleUpload(t *testing.T) {
 	})
 }
 
-// placed chooses where the QR codes go: of all rows, and of row 2 another.
+// placed chooses a placement for all rows, and another one for row 2.
 func (o *office) placed(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
@@ -184,8 +185,8 @@ func (o *office) placed(t *testing.T, draft string) {
 	says(t, "and among all", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has a place of their own", "Row 2")
 }
 
-// A good file can be taken out; its row lacks it then, and is in order again with
-// another of the name.
+// A file can be removed. Its row then lacks a file, and is complete again with another file of that
+// name.
 func TestGoodFileIsRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -202,7 +203,7 @@ func TestGoodFileIsRemoved(t *testing.T) {
 		_, rest, _ := strings.Cut(w.Body.String(), `name="file" value="`)
 		id, _, _ := strings.Cut(rest, `"`)
 		form := url.Values{"file": {id}, "page": {"1"}, "q": {"ada"}}
-		for range 2 { // twice clicked
+		for range 2 { // a double click
 			o.leads(t, "issuer", o.post("issuer", draft+"/files/remove", form), draft+"/files?page=1&q=ada")
 		}
 		says(t, "gone", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No such file")
@@ -213,8 +214,7 @@ func TestGoodFileIsRemoved(t *testing.T) {
 	})
 }
 
-// Rows that would give a certificate to somebody else are named, and lead to each
-// other.
+// Rows that would assign a certificate to another person are named and linked to each other.
 func TestDoubtfulRowsAreNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -238,7 +238,7 @@ func TestDoubtfulRowsAreNamed(t *testing.T) {
 	})
 }
 
-// TestBulkUpload goes the whole way as a registrar does, without JavaScript.
+// TestBulkUpload follows all steps of a registrar, without JavaScript.
 func TestBulkUpload(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -15,10 +15,11 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 )
 
-// approved gives a certificate of an institution that is approved: one for all who
-// ask, since no deed of the tests that use it changes it for others.
+// approved returns an approved certificate of an institution. All callers share it, because no test
+// changes it in a way that affects others.
 func (o *office) approved(inst account.Institution) *cert.Certificate {
 	o.tb.Helper()
 	o.made++
@@ -65,7 +66,7 @@ func TestListOfCertificates(t *testing.T) {
 		says(t, "a bad date", o.get("issuer", o.pathOf("certificates?from=2026-13-01")), http.StatusUnprocessableEntity, "must be one that exists")
 		says(t, "a bad status", o.get("issuer", o.pathOf("certificates?status=lost")), http.StatusUnprocessableEntity, "no such status")
 		says(t, "a bad cursor", o.get("issuer", o.pathOf("certificates?cursor=x")), http.StatusUnprocessableEntity, "cursor")
-		list, err := o.panel.Certs.List(t.Context(), o.mine.ID, cert.Filter{Range: listing.Range{PerPage: listPage, Cursor: new(string)}})
+		list, err := o.panel.Search.List(t.Context(), o.mine.ID, search.Filter{Range: listing.Range{PerPage: listPage, Cursor: new(string)}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -78,7 +79,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		says(t, "a bad way back", o.get("issuer", o.pathOf("certificates?before=x")), http.StatusUnprocessableEntity, "cursor")
 
-		// Exports are what the list shows.
+		// Exports contain what the list shows.
 		w = o.post("auditor", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "status": {"failed"}})
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 11 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
@@ -91,7 +92,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		says(t, "nothing selected", o.post("issuer", o.pathOf("certificates/zip"), url.Values{}), http.StatusBadRequest, "Select certificates in the list first")
 
-		// Many are retried, and revoked only after a reason was given.
+		// Bulk retry needs no reason; bulk revocation requires one.
 		w = o.post("issuer", o.pathOf("certificates/retry"), url.Values{"which": {"all"}})
 		if w.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", w.Code, words(t, w))

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// asked has somebody say what is wrong with a certificate, and gives the request.
+// asked submits a correction request for a certificate and returns it.
 func (o *office) asked(c *cert.Certificate, text string) string {
 	o.tb.Helper()
 	o.guests++
@@ -29,7 +29,7 @@ func (o *office) asked(c *cert.Certificate, text string) string {
 	return list[0].UUID
 }
 
-// What a person says is wrong stands where members look, until one of them closes it.
+// A correction request is shown to members until one of them closes it.
 func TestCorrectionRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,7 +78,7 @@ func TestCorrectionRequests(t *testing.T) {
 	})
 }
 
-// The vault sends no mail about a revocation, and says so wherever one is made.
+// The vault sends no mail about a revocation, and the pages that revoke say so.
 func TestWhoIsToldOfARevocation(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

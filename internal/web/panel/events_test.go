@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// What tells how far something is ends when the server stops: else stopping would
-// wait for it, for minutes.
+// Event streams end when the server stops. Otherwise the stop would wait for them for minutes.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

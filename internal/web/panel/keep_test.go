@@ -49,7 +49,7 @@ func TestRetention(t *testing.T) {
 		if kept() != (account.Keep{Failed: 30, Revoked: 60}) || !o.recorded(audit.InstitutionChanged) {
 			t.Errorf("kept %+v", kept())
 		}
-		// What lets nothing end sooner is not asked about.
+		// A change that shortens no retention period asks for no confirmation.
 		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
 		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
 		if kept() != (account.Keep{Revoked: 60}) {
@@ -72,7 +72,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// contains tells whether a text has any of the parts.
+// contains reports whether a text contains any of the parts.
 func contains(text string, parts ...string) bool {
 	for _, p := range parts {
 		if strings.Contains(text, p) {

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// member gives the path of the page of somebody's membership.
+// member returns the path of a member's page.
 func (o *office) member(name string) string {
 	return "/panel/nwu/members/" + o.people.persons[name].UUID
 }
@@ -29,7 +29,7 @@ func TestMembersPage(t *testing.T) {
 	if text := words(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite somebody") || !strings.Contains(text, "Owner Person") {
 		t.Errorf("an auditor is offered %s", text)
 	}
-	// An admin is not offered to make owners, and does not get to by hand either.
+	// An admin is not offered the role of owner, and a forged request for it is refused.
 	if text := words(t, o.get("admin", o.member("issuer"))); strings.Contains(text, "Does everything") {
 		t.Errorf("an admin may make owners: %s", text)
 	}
@@ -49,7 +49,7 @@ func TestMembersPage(t *testing.T) {
 	}
 }
 
-// The last owner is told why not, on the page of what they tried.
+// A refused change of the last owner is explained on the page of the attempt.
 func TestLastOwnerIsRefused(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -93,8 +93,8 @@ func TestInvitationsPages(t *testing.T) {
 	says(t, "back", o.leads(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
 }
 
-// Whoever is invited and has no account makes one on the page of the link; the
-// address is then proved, and they are in.
+// An invited person without an account creates one on the page of the link. The address is then
+// verified, and the person is signed in.
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -103,7 +103,7 @@ func TestJoinByInvitation(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := account.InvitationPath + o.secret(t)
-		for range 2 { // looking changes nothing
+		for range 2 { // a GET changes nothing
 			says(t, "page", o.get("", at), http.StatusOK, "Owner Person invites New@example.org", "Auditor", "Make your account", "Decline")
 		}
 		says(t, "somebody else", o.get("issuer", at), http.StatusOK, "You are signed in as issuer@example.org", "Sign out")
@@ -136,7 +136,7 @@ func TestJoinByInvitation(t *testing.T) {
 	})
 }
 
-// Who has an account signs in first; the link proves their address.
+// An invited person with an account signs in first. The link verifies the address.
 func TestAcceptInvitation(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -163,8 +163,7 @@ func TestAcceptInvitation(t *testing.T) {
 	if err != nil || !p.Proved || !p.Member {
 		t.Errorf("%+v, %v", p, err)
 	}
-	// One click of a mail program declines: it has no cookies and says nothing of
-	// where it comes from.
+	// A mail program declines with one click: it sends neither cookies nor an origin.
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "second@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Nobody is surprised by where the QR code goes: what the settings mean for this
-// file is said, and that a place is the one of the last upload.
+// The page says where the QR code will be for this file, and that the choice is that of the last
+// upload.
 func TestThePlaceIsNamed(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// local sends a request from the machine itself.
+// local sends a request from the loopback address.
 func (o *office) local(method, target string, form url.Values) *httptest.ResponseRecorder {
 	r := o.request("", method, target, form)
 	r.RemoteAddr = "127.0.0.1:4711"
@@ -79,8 +79,7 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// The link is for who sets the vault up, and not a way into the account of
-// somebody whose address they type.
+// The link is for the person who sets up the vault. It does not give access to an existing account.
 func TestSetupOpensNobodysAccount(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -104,7 +103,7 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 	}
 }
 
-// The link ends after an hour, and is in no log.
+// The link expires after an hour and is in no log.
 func TestSetupLinkEnds(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -126,7 +125,7 @@ func TestSetupLinkEnds(t *testing.T) {
 	}
 }
 
-// Who has no mail server is not told that a message is on its way.
+// If no mail server is set, the page does not claim that a message was sent.
 func TestSetupWithoutMailServer(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Whoever revokes many sees which were revoked, and which not and why, page by page
-// and as a file; and finds it again.
+// After a bulk revocation, the page shows which certificates were revoked, which were not, and why:
+// page by page and as a file. It can be found again.
 func TestResultsOfATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// A list to fill in can be had where a bulk upload begins, by who may upload.
+// The page on which a bulk upload begins offers an empty list to members who may upload.
 func TestTemplateOfAList(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

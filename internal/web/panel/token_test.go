@@ -99,7 +99,7 @@ func TestRevokeAsksByName(t *testing.T) {
 	says(t, "ended", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
 }
 
-// What shows or makes a secret asks again who it is.
+// Pages that show or make a secret require a recent sign-in.
 func TestSecretsWantARecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -116,8 +116,7 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 	}
 }
 
-// Who fills a form in slowly is asked at the next page, and not at the cost of what
-// was typed.
+// A person who fills in a form slowly is asked to sign in on the next page, and keeps the input.
 func TestFormsMayTakeTime(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

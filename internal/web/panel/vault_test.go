@@ -22,7 +22,7 @@ func TestDashboard(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newOffice(t, d)
 		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
-		// A step is for who may take it.
+		// The page shows a step only to members who may take it.
 		if text := words(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("an issuer reads %s", text)
 		}
@@ -49,7 +49,7 @@ func TestDashboard(t *testing.T) {
 		says(t, "a year", o.get("auditor", "/panel/nwu?days=365"), http.StatusOK, "Certificates per week", "In the last 365 days 1 approved")
 		says(t, "no such period", o.get("auditor", "/panel/nwu?days=7"), http.StatusOK, "In the last 30 days")
 
-		// Mail that did not arrive leads to its certificate.
+		// Undelivered mail links to its certificate.
 		if w := o.post("issuer", "/panel/nwu/certificates/"+ada.UUID+"/resend", nil); w.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", w.Code, words(t, w))
 		}
@@ -66,7 +66,7 @@ func TestDashboard(t *testing.T) {
 	})
 }
 
-// recorded tells whether the audit log has a deed of the test's institution.
+// recorded reports whether the audit log of the test's institution contains an action.
 func (o *office) recorded(action audit.Action) bool {
 	o.tb.Helper()
 	list, _, err := o.panel.Audit.List(o.tb.Context(), o.mine.ID, audit.Filter{Action: string(action)}, "", 10)
@@ -99,7 +99,7 @@ func TestMailOfACertificate(t *testing.T) {
 	}
 }
 
-// What the page says the public sees is what the public page says.
+// The panel's preview of the public page has the text of the public page.
 func TestWhatThePublicSees(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -200,7 +200,7 @@ func TestSettings(t *testing.T) {
 	})
 }
 
-// logoForm is the form with a logo, as a browser sends it.
+// logoForm returns the form with a logo, as a browser sends it.
 func (o *office) logoForm(t *testing.T, file []byte, remove bool) (w *http.Request) {
 	t.Helper()
 	var b bytes.Buffer
@@ -258,7 +258,7 @@ func TestSigningKeyInSettings(t *testing.T) {
 		t.Fatal(err)
 	}
 	says(t, "one", o.get("admin", page), http.StatusOK, "The key that signs now", "Made by this vault", "Owners can make a new one.")
-	// A key is made by who confirmed a moment ago that it is they.
+	// A key rotation requires a recent sign-in.
 	o.people.stale[o.people.persons["owner"].ID] = true
 	if w := o.post("owner", page+"/rotate", nil); w.Code != http.StatusSeeOther || !strings.HasPrefix(w.Header().Get("Location"), "/account/confirm") {
 		t.Errorf("long signed in: %d %s", w.Code, w.Header().Get("Location"))

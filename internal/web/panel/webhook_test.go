@@ -111,8 +111,7 @@ func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
 	}
 }
 
-// deliveriesOf makes n deliveries of an endpoint that failed, and gives their ids,
-// newest first.
+// deliveriesOf creates n failed deliveries of an endpoint and returns their ids, newest first.
 func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
 	t.Helper()
 	var ids []int64
@@ -190,7 +189,7 @@ func TestLogOfDeliveries(t *testing.T) {
 	})
 }
 
-// A search by reference id shows what was sent of that certificate.
+// A search by reference id shows the deliveries about that certificate.
 func TestDeliveriesOfACertificate(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))
@@ -259,7 +258,7 @@ func TestReplay(t *testing.T) {
 	says(t, "nothing", o.leads(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
 }
 
-// A signature is shown how to be checked in each language.
+// The page shows in each language how to verify a signature.
 func TestSamplesAreShown(t *testing.T) {
 	t.Parallel()
 	o := newOffice(t, dbtest.SQLite(t))

@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The institution's colour stands on valid certificates alone: no colour says
-// otherwise than the verdict does.
+// Only valid certificates have the institution's colour, so that no colour contradicts the verdict.
 func TestColourOfAnInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -51,7 +50,7 @@ func TestColourOfAnInstitution(t *testing.T) {
 	})
 }
 
-// What colours are held against is what the style draws them on.
+// The contrast is checked against the background colours of the style.
 func TestPapersOfTheStyle(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -61,7 +60,7 @@ func TestPapersOfTheStyle(t *testing.T) {
 			t.Errorf("the style has no paper %s", paper)
 		}
 	}
-	// A ground lighter than ours by night would need lighter shades.
+	// On a lighter dark background, the colours would need lighter shades.
 	dark, err := colour.Parse("#18201e")
 	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.Night, colour.White) {
 		t.Errorf("the dark paper is lighter than %s, %v", colour.Night, err)

@@ -13,13 +13,14 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 )
 
-// A file that an institution lets nobody have is told as one that is not there.
+// A file that is not public gets the same answer as one that does not exist.
 func TestPublicFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -51,7 +52,7 @@ func TestPublicFiles(t *testing.T) {
 		if got := v.get(pdf).Body.String(); got != string(vaulttest.PDF)+tail {
 			t.Errorf("the file is %q", got)
 		}
-		// A setting that was forced past the check still shows no hidden name.
+		// A hidden name stays hidden even if the setting bypassed its check.
 		v.Exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
 		check("hidden name", 404, 404)
 		v.let(account.Public{AllowImage: true, AllowDownload: true})
@@ -84,8 +85,8 @@ func TestFilesByDigest(t *testing.T) {
 				t.Errorf("%s: %d %s", name, w.Code, w.Body)
 			}
 		}
-		// A staged file, and certificates that wait or failed, are unknown.
-		if _, err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, "staged.pdf", bytes.NewReader(vaulttest.PDF)); err != nil {
+		// A staged file and the files of pending or failed certificates are unknown.
+		if err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, cert.NewIncoming("staged.pdf", bytes.NewReader(vaulttest.PDF)), func(*cert.File) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		unknown("staged", original)
@@ -95,9 +96,9 @@ func TestFilesByDigest(t *testing.T) {
 		unknown("processing", verified)
 		held := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
 		if w, got := ask(held); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
-			t.Errorf("held against one in processing: %s", w.Body)
+			t.Errorf("compared with one in processing: %s", w.Body)
 		}
-		checkPage(t, "held against one in processing", v.get(held), http.StatusOK, "not ready yet")
+		checkPage(t, "compared with one in processing", v.get(held), http.StatusOK, "not ready yet")
 		v.Work(2)
 		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
 			unknown(malformed, malformed)
@@ -131,8 +132,8 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("changed, of a certificate that there is not: %d", w.Code)
 		}
 
-		// The same original for another certificate of another institution: which one
-		// is meant, nobody can tell.
+		// With the same original in another institution's certificate, the file matches two
+		// certificates, and the answer names neither.
 		first := v.inst
 		v.inst = v.Institution("OTH", "Other")
 		other := v.upload("Other", "Somebody Else", "diploma.pdf")
@@ -186,7 +187,7 @@ func TestSymbols(t *testing.T) {
 	look()
 	v.revoke(c, "x")
 	look()
-	// They are permanent, whatever becomes of the certificate.
+	// The symbols do not change in any state of the certificate.
 	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
 		t.Error("the symbols change")
 	}
@@ -198,7 +199,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// local takes the host off an address of ours.
+// local returns the path of a URL of the vault.
 func local(t *testing.T, address string) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(address, base)

@@ -36,8 +36,7 @@ func TestLanguages(t *testing.T) {
 			t.Errorf("%s, %s: %v %s", tc.target, tc.accept, w.Header(), words(t, w))
 		}
 	}
-	// A language that was chosen stays chosen; one that the browser asked for is
-	// not written into links.
+	// A chosen language stays in links; one that the browser requested is not written into them.
 	w := ask("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
 	links := attributes(t, w, "a", "href")
 	for _, want := range []string{"/verify?lang=fr", "/signatures?lang=fr", "/verify/" + c.ReferenceID + "?lang=ar&x=1"} {
@@ -50,15 +49,14 @@ func TestLanguages(t *testing.T) {
 		t.Errorf("the forms lose the language: %s", w.Body)
 	}
 	if links := attributes(t, ask("/verify", "fr"), "a", "href"); !slices.Contains(links, "/signatures") {
-		t.Errorf("a language nobody chose is in %v", links)
+		t.Errorf("a language that was not chosen is in %v", links)
 	}
 	if w := ask("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
 		t.Errorf("a look-up leads to %s", w.Header().Get("Location"))
 	}
 }
 
-// The links to other languages repeat the address, whatever it is, and never lead
-// elsewhere.
+// The links to other languages repeat the address, and never lead to another host.
 func TestLinksOfAHostileAddress(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -83,7 +81,7 @@ func TestLinksOfAHostileAddress(t *testing.T) {
 	}
 }
 
-// Every page can be drawn in every language.
+// Every page renders in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))

@@ -48,7 +48,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 		}
 	}
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
-		t.Errorf("%s: the policy %q lets others in", name, policy)
+		t.Errorf("%s: the policy %q allows other origins", name, policy)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		w = v.get("/verify/" + taken.ReferenceID)
 		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")
 		if strings.Contains(w.Body.String(), "Verified since") {
-			t.Error("what was revoked is told as verified to this day")
+			t.Error("a revoked certificate is shown as still verified")
 		}
 		if text := words(t, w); strings.Contains(text, "is valid") {
 			t.Errorf("a revoked certificate is called valid: %s", text)
@@ -127,8 +127,8 @@ func TestVerificationOfEachStatus(t *testing.T) {
 	})
 }
 
-// A failed certificate is told exactly as one that never was, in every form:
-// nothing but what was typed differs.
+// A failed certificate gets the same answer as an unknown one in every form; only the entered text
+// differs.
 func TestFailedIsToldAsUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -149,7 +149,7 @@ func TestFailedIsToldAsUnknown(t *testing.T) {
 			h1, b1 := plain(one)
 			h2, b2 := plain(other)
 			if b1 != b2 || !reflect.DeepEqual(h1, h2) {
-				t.Errorf("%s%s: failed is told as\n%v %s\nunknown as\n%v %s", name, suffix, h1, b1, h2, b2)
+				t.Errorf("%s%s: the answer for failed is\n%v %s\nand for unknown\n%v %s", name, suffix, h1, b1, h2, b2)
 			}
 		}
 	}
@@ -171,8 +171,7 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	}
 }
 
-// Whatever an institution or a visitor writes is text on the page and nothing
-// else.
+// Text of an institution or a visitor is never markup.
 func TestHostileTextIsText(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
@@ -182,7 +181,7 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 	made := make([]*cert.Certificate, len(hostile))
 	for i, text := range hostile {
-		// An institution chooses its name as freely.
+		// The name of an institution is untrusted too.
 		v.inst = v.Institution("P"+strconv.Itoa(i), text)
 		made[i] = v.upload(text, text, "diploma.pdf")
 	}
@@ -204,8 +203,7 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 }
 
-// checkMarkup fails when a page has elements or attributes that its templates
-// have not.
+// checkMarkup fails if a page has elements or attributes that its templates do not have.
 func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -361,8 +359,8 @@ func TestAssetsOfAPageAreThere(t *testing.T) {
 	}
 }
 
-// A fault of ours is told as such, without its cause, and the cause is in the
-// log. It must not look like a certificate that does not exist.
+// An internal error is shown as such without its cause, and the cause is in the log. It must not
+// look like an unknown certificate.
 func TestFaultIsNotToldAsUnknown(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), t.TempDir(), "")

@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// What did not run, or did not pass, is never a green tick.
+// A check that did not run, or failed, never has a green tick.
 func TestChecksThatDidNotPass(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -110,7 +110,7 @@ func TestTypoHelp(t *testing.T) {
 	v.Exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2`, example, cert.FoldReference(example))
 	near := "/verify/NWU-7K3M9QX2P4RTVWBZ"
 	if text := words(t, v.get(near)); strings.Contains(text, "Did you mean") {
-		t.Errorf("one in processing is told: %s", text)
+		t.Errorf("the answer for one in processing: %s", text)
 	}
 	v.Exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
 	w := v.get(near)
@@ -194,7 +194,7 @@ func TestPagesAreCompressed(t *testing.T) {
 	}
 }
 
-// BenchmarkPage is the page of a valid certificate without the network.
+// BenchmarkPage measures the page of a valid certificate without the network.
 func BenchmarkPage(b *testing.B) {
 	v := newVault(b, dbtest.SQLite(b))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")

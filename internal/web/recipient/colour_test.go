@@ -13,8 +13,8 @@ import (
 
 var fill = regexp.MustCompile(`<rect class="(?:day|night)"[^>]* fill="(#[0-9a-f]{6})"`)
 
-// The institution's colour is above its valid certificates wherever their people see
-// them, and above no other: no colour says otherwise than the verdict does.
+// The institution's colour is above valid certificates only, on all pages for recipients, so that
+// no colour contradicts the verdict.
 func TestColourAboveCertificates(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -24,7 +24,7 @@ func TestColourAboveCertificates(t *testing.T) {
 	w := h.post("/c/"+view+"/"+c.UUID+"/shares", "listed", "unlisted")
 	shared := regexp.MustCompile(base + `(/s/[A-Z2-7]+)`).FindStringSubmatch(w.Body.String())
 	if shared == nil {
-		t.Fatalf("no link was made: %d", w.Code)
+		t.Fatalf("no link was created: %d", w.Code)
 	}
 	h.join()
 	bands := func(w *httptest.ResponseRecorder) string {

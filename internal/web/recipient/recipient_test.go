@@ -56,7 +56,7 @@ func TestMailLink(t *testing.T) {
 	w = h.get("/c/" + view)
 	h.says("revoked", w, http.StatusOK, "Revoked on", "In error", "Verified on")
 	if strings.Contains(w.Body.String(), "Verified since") {
-		t.Error("what was revoked is told as verified to this day")
+		t.Error("a revoked certificate is shown as still verified")
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
@@ -68,8 +68,7 @@ func TestMailLink(t *testing.T) {
 	}
 }
 
-// A GET changes nothing, whoever follows it and however often; and what another
-// site sends in somebody's name is refused.
+// A GET request never changes anything, and cross-site forms are refused.
 func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -116,8 +115,8 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 }
 
-// Who has a certificate in an account is asked to sign in: to sign up for it would
-// promise what cannot be, once the account has another address.
+// If the certificate belongs to an account, the page asks the visitor to sign in. Signing up would
+// not add it, because the account may have another address.
 func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -134,7 +133,7 @@ func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	}
 	mine := "/account/certificates/" + c.UUID
 	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
-		t.Errorf("ended by nobody: %d", w.Code)
+		t.Errorf("ended by a signed-out visitor: %d", w.Code)
 	}
 	h.says("by others", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
@@ -178,7 +177,7 @@ func TestSharing(t *testing.T) {
 		h.says("made", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
-	h.person = nil // others
+	h.person = nil // other visitors
 	for i, path := range links {
 		w := h.get(path)
 		h.says("shared", w, http.StatusOK, "This certificate is valid", "BSc")
@@ -197,7 +196,7 @@ func TestSharing(t *testing.T) {
 	}
 	for _, target := range []string{"/account", mine, mine + "/certificate.pdf", "/account/export", "/account/delete"} {
 		if w := h.get(target); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
-			t.Errorf("%s for nobody: %d", target, w.Code)
+			t.Errorf("%s for a signed-out visitor: %d", target, w.Code)
 		}
 	}
 }
