@@ -124,7 +124,7 @@ func (s *Service) hash(ctx context.Context, password string) (sql.NullString, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
-	hash, err := account.HashPassword(ctx, password)
+	hash, err := s.PasswordCost.Hash(ctx, password)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return sql.NullString{}, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
 	}

@@ -10,31 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
-
-// table returns a file with a cross-reference table: the objects are the bodies
-// in their order, from number 1.
-func table(trailer string, bodies ...string) []byte {
-	var out bytes.Buffer
-	out.WriteString("%PDF-1.7\n")
-	offsets := make([]int, 0, len(bodies))
-	for i, body := range bodies {
-		offsets = append(offsets, out.Len())
-		fmt.Fprintf(&out, "%d 0 obj\n%s\nendobj\n", i+1, body)
-	}
-	start := out.Len()
-	fmt.Fprintf(&out, "xref\n0 %d\n0000000000 65535 f \n", len(bodies)+1)
-	for _, offset := range offsets {
-		fmt.Fprintf(&out, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&out, "trailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n", len(bodies)+1, trailer, start)
-	return out.Bytes()
-}
-
-// stream returns the body of a stream object.
-func stream(dict, data string) string {
-	return fmt.Sprintf("<</Length %d%s>>\nstream\n%s\nendstream", len(data), dict, data)
-}
 
 // onePage are the objects of a document of one page.
 func onePage(content string) []string {
@@ -42,12 +20,12 @@ func onePage(content string) []string {
 		"<</Type/Catalog/Pages 2 0 R>>",
 		"<</Type/Pages/Kids[3 0 R]/Count 1/MediaBox[0 0 200 100]/Resources<<>>>>",
 		"<</Type/Page/Parent 2 0 R/Contents 4 0 R>>",
-		stream("", content),
+		pdftest.Stream("", content),
 	}
 }
 
 // onePageFile is a document of one page.
-func onePageFile() []byte { return table("", onePage("0 0 10 10 re f")...) }
+func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...) }
 
 // compressed returns a file whose catalog, page tree and page are in an object
 // stream, with a cross-reference stream.

@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // cacheDir holds the compiled code for all tests of one run.
@@ -83,36 +85,14 @@ func source(pdf []byte) Source {
 	return Source{Head: bytes.NewReader(pdf), HeadSize: int64(len(pdf))}
 }
 
-// makePDF writes objects, numbered from 1, of which the first is the catalog.
-func makePDF(objects ...string) []byte {
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n")
-	offsets := make([]int, len(objects))
-	for k, o := range objects {
-		offsets[k] = b.Len()
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", k+1, o)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
-	for _, o := range offsets {
-		fmt.Fprintf(&b, "%010d 00000 n \n", o)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, start)
-	return b.Bytes()
-}
-
-func stream(dict, data string) string {
-	return fmt.Sprintf("<<%s/Length %d>>\nstream\n%s\nendstream", dict, len(data), data)
-}
-
 // onePage makes a document of one page; page is a part of its dictionary,
 // further objects are numbered from 5.
 func onePage(page, content string, further ...string) []byte {
-	return makePDF(append([]string{
+	return pdftest.File("", append([]string{
 		"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[6 0 R]>>>>",
 		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
 		"<</Type/Page/Parent 2 0 R/Contents 4 0 R" + page + ">>",
-		stream("", content),
+		pdftest.Stream("", content),
 	}, further...)...)
 }
 
@@ -140,11 +120,11 @@ func endless() []byte {
 	const depth = 12
 	var forms []string
 	for k := range depth {
-		forms = append(forms, stream(fmt.Sprintf(
+		forms = append(forms, pdftest.Stream(fmt.Sprintf(
 			"/Type/XObject/Subtype/Form/BBox[0 0 200 100]/Resources<</XObject<</F %d 0 R>>>>", 6+k),
 			strings.Repeat("q 1 0 0 1 0.01 0 cm /F Do Q ", 10)))
 	}
-	forms = append(forms, stream("/Type/XObject/Subtype/Form/BBox[0 0 200 100]", "0 0 1 rg 10 10 80 80 re f"))
+	forms = append(forms, pdftest.Stream("/Type/XObject/Subtype/Form/BBox[0 0 200 100]", "0 0 1 rg 10 10 80 80 re f"))
 	return onePage("/MediaBox[0 0 200 100]/Resources<</XObject<</F 5 0 R>>>>", "/F Do", forms...)
 }
 
@@ -159,9 +139,9 @@ func bomb(tb testing.TB, size int64) []byte {
 	if err := w.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	return makePDF("<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+	return pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
 		"<</Type/Page/Parent 2 0 R/Contents 4 0 R/MediaBox[0 0 200 100]>>",
-		stream("/Filter/FlateDecode", b.String()))
+		pdftest.Stream("/Filter/FlateDecode", b.String()))
 }
 
 type spaces struct{}
