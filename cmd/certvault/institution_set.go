@@ -21,22 +21,22 @@ type institutionSet struct {
 
 	Institution   string  `help:"Slug of the institution."                                                         required:""`
 	Placement     *string `help:"auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
-	PlacementPage *int    `help:"Page that carries the stamp, from 1."                                             placeholder:"N"`
-	PlacementBox  *string `help:"Place of an exact stamp: fractions of the page, from its top left."               placeholder:"X0,Y0,X1,Y1"`
+	PlacementPage *int    `help:"Page of the stamp, from 1."                                             placeholder:"N"`
+	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left."               placeholder:"X0,Y0,X1,Y1"`
 	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions."                      negatable:""`
 
-	HideName       *bool   `help:"Keep names from the public."                                                      negatable:""`
-	PublicImage    *bool   `help:"Let the public see the certificate's picture."                                    negatable:""`
-	PublicDownload *bool   `help:"Let the public download the verified PDF."                                        negatable:""`
-	Contact        *string `help:"Where the public can ask: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
-	Logo           *string `help:"PNG or JPEG shown on public pages; an empty name takes it away."                  placeholder:"FILE"`
-	Colour         *string `help:"Own colour, as #rrggbb, on public pages and in mail; empty is the vault's."      placeholder:"#RRGGBB"`
+	HideName       *bool   `help:"Hide names from the public."                                                      negatable:""`
+	PublicImage    *bool   `help:"Show the certificate's picture to the public."                                    negatable:""`
+	PublicDownload *bool   `help:"Allow the public to download the verified PDF."                                        negatable:""`
+	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
+	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it."                  placeholder:"FILE"`
+	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's."      placeholder:"#RRGGBB"`
 
 	mailFlags
 	keepFlags
 }
 
-// Run changes what is given and leaves the rest.
+// Run changes the given values and leaves the others.
 func (i *institutionSet) Run(c *console) error {
 	return c.institution(i.Storage, i.Institution, func(base *app.Base, inst *account.Institution) error {
 		p, err := cert.ReadPolicy(c.ctx, base.DB, inst.ID)
@@ -89,13 +89,13 @@ func (i *institutionSet) Run(c *console) error {
 			*mailAnswer
 			account.Keep
 		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, face.Colour, letters, kept}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
+			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", inst.Name, p.Placement, p.Page)
 			if p.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
 			}
 			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[p.RefuseActive])
 			says := map[bool]string{true: "yes", false: "no"}
-			_, _ = fmt.Fprintf(w, "The public sees the name: %s; the picture: %s; may download: %s; has a logo: %s; colour: %s; contact: %s.\n",
+			_, _ = fmt.Fprintf(w, "Public name: %s; picture: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
 				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Colour, "the vault's"), cmp.Or(face.Contact, "none"))
 			letters.say(w)
 			sayKeep(w, kept)
@@ -103,7 +103,7 @@ func (i *institutionSet) Run(c *console) error {
 	})
 }
 
-// setPublic changes what the public sees, and gives what it sees then.
+// setPublic changes the public profile and returns it.
 func (i *institutionSet) setPublic(ctx context.Context, accounts *account.Service, id int64) (*account.Face, error) {
 	face, err := accounts.Face(ctx, id)
 	if err != nil {
@@ -135,14 +135,14 @@ func (i *institutionSet) setPublic(ctx context.Context, accounts *account.Servic
 	return accounts.Face(ctx, id)
 }
 
-// set changes what was given.
+// set stores a value if it was given.
 func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
 }
 
-// parseBox reads "x0,y0,x1,y1".
+// parseBox parses "x0,y0,x1,y1".
 func parseBox(s string) (*seal.Box, error) {
 	parts := strings.Split(s, ",")
 	var b seal.Box

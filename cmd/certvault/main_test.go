@@ -21,7 +21,7 @@ func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// answer runs a command that must succeed and reads its JSON.
+// answer runs a command that must succeed and decodes its JSON.
 func answer(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
@@ -98,7 +98,7 @@ func TestAdministration(t *testing.T) {
 	}
 	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
 	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
-		t.Fatalf("policy %+v: what was not given must stay, and the box must go with the exact placement", policy)
+		t.Fatalf("policy %+v: values not given must stay, and without exact placement there must be no box", policy)
 	}
 }
 
@@ -269,8 +269,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// What an endpoint is worked with answers in JSON, and refuses what makes no
-// sense.
+// The commands for an endpoint answer in JSON and refuse invalid arguments.
 func TestWebhookAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -309,7 +308,7 @@ func TestWebhookAdministration(t *testing.T) {
 		"rotated again":   {[]string{"rotate", hook.ID}, exitRefused, "promote"},
 		"resumed again":   {[]string{"resume", hook.ID}, exitRefused, "active already"},
 		"header of ours":  {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
-		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a header's name"},
+		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a valid header name"},
 		"no endpoint":     {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},
 		"no delivery":     {[]string{"redeliver", "1"}, exitRefused, "No such delivery"},
 		"odd status":      {[]string{"log", hook.ID, "--status", "lost"}, exitRefused, "pending, delivered or exhausted"},

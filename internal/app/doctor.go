@@ -12,11 +12,11 @@ import (
 
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/pdfium"
+	"github.com/certvault/certvault/internal/search"
 )
 
 // Finding is what an examination says of one thing.
@@ -124,7 +124,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 
 // counts looks whether the totals of lists are those of the certificates.
 func counts(ctx context.Context, d *db.DB) Finding {
-	wrong, err := cert.Miscounted(ctx, d)
+	wrong, err := search.Miscounted(ctx, d)
 	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "as many as there are certificates"}
 	switch {
 	case err != nil:

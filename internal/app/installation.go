@@ -4,15 +4,14 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
-	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 )
@@ -29,20 +28,10 @@ func (a *App) access(site *page.Site, door panel.Door) panel.Access {
 	}
 	return panel.Access{
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,
-		Invitations: account.NewInvitations(account.InvitationsConfig{
-			Accounts: a.Accounts, Send: a.mailer.EnqueueTx, Languages: site.Catalog(), Link: a.links.To,
-		}),
-		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, Outbox: outbox,
+		Invitations: a.Invitations,
+		MakeKeys:    a.MakeKeys, TryMail: a.Mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
 	}
-}
-
-// Version is what Go stamped into the binary from the repository at its build.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
 
 // status looks at the installation, at nothing that takes long.
@@ -57,14 +46,14 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	if s.Queues, err = job.Depths(ctx, a.DB); err != nil {
 		return nil, err
 	}
-	if s.Mail, err = a.mailer.Count(ctx); err != nil {
+	if s.Mail, err = a.Mailer.Count(ctx); err != nil {
 		return nil, err
 	}
 	list, err := a.Accounts.Institutions(ctx)
 	if err != nil {
 		return nil, err
 	}
-	totals, err := cert.Totals(ctx, a.DB)
+	totals, err := search.Totals(ctx, a.DB)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +93,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		return nil, fmt.Errorf("looking at the installation: %w", err)
 	}
 	note("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
-	damaged, err := a.certs.Damaged(ctx)
+	damaged, err := a.Certs.Damaged(ctx)
 	if err != nil {
 		return nil, err
 	}

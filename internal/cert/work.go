@@ -166,7 +166,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return errors.Join(err, discard())
 	}
 	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
-		if errors.Is(err, errMoved) {
+		if errors.Is(err, ErrMoved) {
 			// Revoked, or finished by another worker, in the meantime.
 			return discard()
 		}
@@ -224,7 +224,7 @@ func merge(a, b []seal.Notice) []seal.Notice {
 // fail ends processing in an error.
 func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.failTx(ctx, tx, c.UUID, f) })
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, ErrMoved) {
 		return nil
 	}
 	return err
@@ -262,4 +262,12 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 		Code:    "crashed",
 		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),
 	})
+}
+
+// Waiting counts the certificates of all institutions that are in processing.
+func (s *Service) Waiting(ctx context.Context) (n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting certificates in processing: %w", err)
+	}
+	return n, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 )
 
 func TestRecipientIsFoundAtCreationAndAtApproval(t *testing.T) {
@@ -96,7 +97,7 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 		if got := b.counts(); got != counted {
 			t.Errorf("a claim changed counts: %s, not %s", got, counted)
 		}
-		l, err := b.certs.List(t.Context(), b.inst.ID, cert.Filter{Search: "zoe", CustomerID: 1, Range: listing.Range{Page: 1, PerPage: 10}})
+		l, err := search.New(b.d, nil, b.Now).List(t.Context(), b.inst.ID, search.Filter{Search: "zoe", CustomerID: 1, Range: listing.Range{Page: 1, PerPage: 10}})
 		if err != nil || len(l.Items) != 4 {
 			t.Errorf("a search finds %d, %v", len(l.Items), err)
 		}

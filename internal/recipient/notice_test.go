@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/search"
 )
 
 func TestApprovalMailsOnce(t *testing.T) {
@@ -307,11 +308,12 @@ func TestCorrectEmail(t *testing.T) {
 		if _, _, err := b.Shared(ctx, secret); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the old share: %v", err)
 		}
-		found, err := b.certs.List(ctx, b.inst.ID, filter("right@example"))
+		finder := search.New(b.d, nil, b.Now)
+		found, err := finder.List(ctx, b.inst.ID, filter("right@example"))
 		if err != nil || len(found.Items) != 1 {
 			t.Errorf("a search finds %d, %v", len(found.Items), err)
 		}
-		if found, err = b.certs.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
+		if found, err = finder.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
 			t.Errorf("a search by the old address finds %d, %v", len(found.Items), err)
 		}
 		// One that would double another, and one that is revoked.

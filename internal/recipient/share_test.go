@@ -17,12 +17,13 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 )
 
 type ctxType = context.Context
 
-func filter(search string) cert.Filter {
-	return cert.Filter{Search: search, Range: listing.Range{Page: 1, PerPage: 10}}
+func filter(text string) search.Filter {
+	return search.Filter{Search: text, Range: listing.Range{Page: 1, PerPage: 10}}
 }
 
 func TestShares(t *testing.T) {

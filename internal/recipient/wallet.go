@@ -10,6 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 )
 
 const (
@@ -78,7 +79,7 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 		return nil, fmt.Errorf("counting a person's certificates: %w", err)
 	}
 	if f.Text != "" {
-		add(` AND c.search_text LIKE $%d ESCAPE '\'`, cert.Pattern(f.Text))
+		add(` AND c.search_text LIKE $%d ESCAPE '\'`, search.Pattern(f.Text))
 	}
 	if f.Issuer != "" {
 		add(` AND i.slug = $%d`, f.Issuer)

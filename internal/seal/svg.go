@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
-	"image/color"
-
-	"github.com/boombuler/barcode/code128"
 )
 
 // Widths of the barcode in modules (ISO/IEC 15417, 4.3).
@@ -47,18 +44,15 @@ func BarcodeSVG(referenceID string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("draw barcode: %w", err)
 	}
-	code, err := code128.Encode(referenceID)
-	if err != nil {
-		return nil, fmt.Errorf("draw barcode: %w", err)
-	}
+	code := code128(referenceID)
 	const textSpace = 4 * glyphHeight / 2
-	bars := code.Bounds().Dx()
+	bars := len(code)
 	var b bytes.Buffer
 	if err := openSVG(&b, bars+2*barQuiet, barHeight+textSpace+barQuiet, 2, "Barcode", "Code 128 barcode of "+referenceID); err != nil {
 		return nil, err
 	}
 	b.WriteString(`<path fill="#000" shape-rendering="crispEdges" d="`)
-	dark := func(x int) bool { return x < bars && code.At(x, 0) == color.Black }
+	dark := func(x int) bool { return x < bars && code[x] }
 	for x := 0; x < bars; x++ {
 		w := 0
 		for dark(x + w) {

@@ -9,15 +9,14 @@ import (
 
 var errForeign = fault.New(fault.Forbidden, "This request came from another site. Open the page here and try again.")
 
-// SameOrigin refuses what another site has a browser send in somebody's name, by
-// Sec-Fetch-Site or else by Origin.
+// SameOrigin refuses cross-site requests of a browser, by Sec-Fetch-Site or else by Origin.
 func SameOrigin(render Renderer, next http.Handler) http.Handler {
 	protection := http.NewCrossOriginProtection()
 	protection.SetDenyHandler(Handler(render, func(http.ResponseWriter, *http.Request) error { return errForeign }))
 	return protection.Handler(next)
 }
 
-// ReadForm reads a form of at most so many bytes.
+// ReadForm reads a form of at most the given number of bytes.
 func ReadForm(w http.ResponseWriter, r *http.Request, most int64) error {
 	r.Body = http.MaxBytesReader(w, r.Body, most)
 	if err := r.ParseForm(); err != nil {
@@ -26,7 +25,7 @@ func ReadForm(w http.ResponseWriter, r *http.Request, most int64) error {
 	return nil
 }
 
-// Unread is a form that could not be read.
+// Unread returns the fault for a form that could not be read.
 func Unread(err error) error {
 	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		return fault.Wrap(fault.TooLarge, "The form is too large.", err)

@@ -37,6 +37,12 @@ func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	})
 }
 
+// SQLite returns a migrated database of SQLite.
+func SQLite(tb testing.TB) *db.DB {
+	tb.Helper()
+	return Open(tb, tb.TempDir(), "")
+}
+
 // Open opens and migrates a database, and closes it when the test ends.
 func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	tb.Helper()

@@ -17,20 +17,21 @@ import (
 const (
 	// maxBulk is the largest body of a bulk upload in bytes.
 	maxBulk = 64 << 20
-	// maxBulkParts bounds its fields: eight for each of 5,000 entries.
+	// maxBulkParts bounds the number of fields: eight for each of 5,000 entries.
 	maxBulkParts = 40_000
-	// maxBulkValue bounds one value in bytes, well above the longest that is valid.
+	// maxBulkValue bounds one value in bytes. It is far above the longest valid value, so that
+	// validation reports a text that is too long.
 	maxBulkValue = 16 << 10
 )
 
-// accepted is the answer to a bulk upload.
+// accepted is the response to a bulk upload.
 type accepted struct {
 	BatchID string `json:"batch_id"`
 	Total   int    `json:"total"`
 	Status  string `json:"status"`
 }
 
-// bulk takes the entries of a batch, which refer to files that came before.
+// bulk accepts the entries of a batch, which refer to files that were staged before.
 func (a *API) bulk(w http.ResponseWriter, c *call) error {
 	draft := a.Batches.NewDraft()
 	defer draft.Close()
@@ -61,15 +62,15 @@ func (a *API) bulk(w http.ResponseWriter, c *call) error {
 	})
 }
 
-// bulkInput reads the body of a bulk upload into a draft, a field at a time.
+// bulkInput reads the body of a bulk upload into a draft, field by field.
 type bulkInput struct {
 	draft *batch.Draft
 	print *fingerprint
 	parts int
 }
 
-// parser gives what reads a body of the request's type, and what puts an error of
-// reading it into words.
+// parser returns the reader for the content type of the request, and the function that words its
+// errors.
 func (in *bulkInput) parser(r *http.Request) (parse func(io.Reader) error, broken func(error) error, err error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
@@ -123,7 +124,7 @@ func (in *bulkInput) part(part *multipart.Part) error {
 	}
 	value, err := io.ReadAll(io.LimitReader(part, maxBulkValue+1))
 	if err == nil {
-		// What is left of it must not count as the head of the next.
+		// Skip its rest, which must not be parsed as the next header.
 		_, err = io.Copy(io.Discard, part)
 	}
 	if err != nil {
@@ -132,15 +133,15 @@ func (in *bulkInput) part(part *multipart.Part) error {
 	return in.set(n, value)
 }
 
-// note notes a field in the fingerprint: by its place and not by its spelling, so
-// that what says the same in another form is the same.
+// note adds a field to the fingerprint, by its position in the data and not by its spelling, so
+// that equal content in another form has the same fingerprint.
 func (in *bulkInput) note(index int, field string, value []byte) {
 	content, end := in.print.entry(ofField, fmt.Sprintf("entries.%d.%s", index, field))
-	_, _ = content.Write(value) // a hash takes everything
+	_, _ = content.Write(value) // Write of a hash never fails
 	end()
 }
 
-// set gives a field its value.
+// set sets the value of a field.
 func (in *bulkInput) set(n fieldName, value []byte) error {
 	in.note(n.index, n.field, value)
 	if len(value) > maxBulkValue {
@@ -149,7 +150,7 @@ func (in *bulkInput) set(n fieldName, value []byte) error {
 	return in.draft.Set(n.index, n.field, string(value))
 }
 
-// name notes a name that no value can be set under.
+// name records a problem of a field name.
 func (in *bulkInput) name(n fieldName) error {
 	in.note(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// one is the answer with one record.
+// one is a response with one record.
 type one struct {
 	Data any `json:"data"`
 }
@@ -42,7 +42,7 @@ func (a *API) download(w http.ResponseWriter, c *call) error {
 	return a.sendVerified(w, c, found)
 }
 
-// answerWith answers a deed with the certificate that it was done to.
+// answerWith responds to an operation with the certificate that it changed.
 func (a *API) answerWith(c *call, answer answerTx, status int, text string) cert.Then {
 	return func(ctx context.Context, tx *db.Tx, moved *cert.Certificate) error {
 		data, err := a.wire(moved, c.institution)
@@ -54,7 +54,7 @@ func (a *API) answerWith(c *call, answer answerTx, status int, text string) cert
 }
 
 func (a *API) retry(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404 whatever else is wrong.
+	// An unknown record is 404, whatever else is wrong.
 	found, err := a.find(c)
 	if err != nil {
 		return err
@@ -66,7 +66,7 @@ func (a *API) retry(w http.ResponseWriter, c *call) error {
 }
 
 func (a *API) revoke(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404 whatever the body says.
+	// An unknown record is 404, whatever the body contains.
 	found, err := a.find(c)
 	if err != nil {
 		return err

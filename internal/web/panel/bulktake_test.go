@@ -8,17 +8,17 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 var (
 	classList   = field{"list", []sent{{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,nobody,bea.pdf\n")}}}
-	classFiles  = field{"files", []sent{{"ada.pdf", samplePDF()}, {"bea.pdf", samplePDF()}}}
+	classFiles  = field{"files", []sent{{"ada.pdf", vaulttest.PDF}, {"bea.pdf", vaulttest.PDF}}}
 	brokenList  = field{"list", []sent{{"class.csv", []byte("a,b\n")}}}
 	brokenFiles = field{"files", []sent{{"a.zip", []byte("no ZIP")}}}
 )
 
-// Either button takes all that was chosen, and what is right is taken though
-// something else is wrong.
+// Both buttons accept all chosen files, and valid input is stored even if other input is invalid.
 func TestListAndFilesAreTakenTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -51,7 +51,7 @@ func TestListAndFilesAreTakenTogether(t *testing.T) {
 	})
 }
 
-// Without any file no row is wrong for it, and nothing can be submitted yet.
+// If there is no file yet, no row is reported as wrong for it, and nothing can be submitted.
 func TestRowsWaitForFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -77,7 +77,7 @@ func TestRowsWaitForFiles(t *testing.T) {
 		says(t, "corrected", w, http.StatusOK, "Row 3 was saved. No row has a problem any more.")
 		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 
-		// What is there already is not submitted a second time.
+		// Existing certificates are not submitted a second time.
 		o.settleInto("all rows are done", func() bool {
 			return strings.Contains(words(t, o.get("issuer", draft+"/progress")), "All 2 rows are done: 2 made.")
 		})

@@ -6,40 +6,40 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// Handler serves a page to somebody who may see it.
+// Handler serves a page to a person who may see it.
 type Handler func(w http.ResponseWriter, r *http.Request, v *Visit) error
 
-// scope is who a route is for.
+// scope is the audience of a route.
 type scope int
 
 const (
-	// ofInstitution is for members of the institution that the path names.
+	// ofInstitution is for members of the institution in the path.
 	ofInstitution scope = iota
-	// ofPerson is for anybody who is signed in.
+	// ofPerson is for all signed-in people.
 	ofPerson
 	// ofOperator is for operators of the installation.
 	ofOperator
-	// ofAnybody asks nothing; the handler does.
+	// ofAnybody checks nothing; the handler does.
 	ofAnybody
 )
 
-// route is a line of the table of routes.
+// route is a line in the table of routes.
 type route struct {
-	// pattern is method and path; {institution} in it is a slug.
+	// pattern is the method and path. {institution} in it is a slug.
 	pattern string
-	// may is the permission that the member needs; empty lets every member in.
+	// may is the permission that the member needs. If it is empty, every member has access.
 	may     account.Permission
 	handler Handler
-	// recent asks again who it is, where secrets are shown or made.
+	// recent requires a recent sign-in. It is set where secrets are shown or made.
 	recent bool
 	scope  scope
-	// hidden keeps a route that only leads on out of the navigation.
+	// hidden keeps a route that only redirects out of the navigation.
 	hidden bool
-	// body bounds what is sent, in bytes; 0 is a form's bound.
+	// body bounds the request body in bytes; 0 stands for the bound of a form.
 	body int64
 }
 
-// routes is the table of all pages: what is asked for, who may, and what answers.
+// routes is the table of all pages: requirements, permission and handler.
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},
