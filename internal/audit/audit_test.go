@@ -300,8 +300,8 @@ func TestEveryActionHasPhrase(t *testing.T) {
 	t.Parallel()
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
-		group, deed, ok := strings.Cut(string(a.Action), ".")
-		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Phrase() != a.Says {
+		group, verb, ok := strings.Cut(string(a.Action), ".")
+		if seen[a.Action] || !ok || group == "" || verb == "" || a.Says == "" || a.Action.Phrase() != a.Says {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Action] = true

@@ -82,7 +82,7 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 		}
 		boom := errors.New("boom")
 		canceled, cancel := context.WithCancel(ctx)
-		for name, volatile := range map[string]func() error{
+		for name, relaxed := range map[string]func() error{
 			"committed":   func() error { return d.TxRelaxed(ctx, sees(fast, nil)) },
 			"rolled back": func() error { return d.TxRelaxed(ctx, sees(fast, boom)) },
 			"canceled": func() error {
@@ -100,7 +100,7 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 				return d.TxRelaxed(ctx, func(*db.Tx) error { panic("a fault") })
 			},
 		} {
-			if err := volatile(); (err == nil) != (name == "committed") {
+			if err := relaxed(); (err == nil) != (name == "committed") {
 				t.Errorf("%s: %v", name, err)
 			}
 			for range 3 {
