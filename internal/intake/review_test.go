@@ -51,8 +51,8 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 			code   cert.Code
 			detail string
 		}{
-			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, CodeNoFile, "missing.pdf"},
-			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, CodeLostCharacter, ""},
+			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, intake.CodeNoFile, "missing.pdf"},
+			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, intake.CodeLostCharacter, ""},
 		} {
 			row, err := v.Row(number)
 			k.ok(err)
@@ -157,7 +157,7 @@ func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
-	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != CodeAmbiguousDate {
+	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != intake.CodeAmbiguousDate {
 		t.Fatalf("%q", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
