@@ -53,7 +53,7 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 	if personID == 0 {
 		return
 	}
-	s.beside.Go(func() {
+	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedTime)
 		defer cancel()
 		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -69,7 +69,7 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 }
 
 // Wait waits for the work that continues after answers. Call it before closing the database.
-func (s *Service) Wait() { s.beside.Wait() }
+func (s *Service) Wait() { s.background.Wait() }
 
 func institutionsTx(ctx context.Context, tx *db.Tx, personID int64) ([]int64, error) {
 	list, err := db.Column[int64](tx.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, personID))
