@@ -53,9 +53,9 @@ func (d *partial) read(res *http.Response) error {
 	}
 	n, err := io.Copy(d.w, &networkReader{res.Body})
 	d.written += n
-	if _, network := errors.AsType[*passing](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
+	if _, network := errors.AsType[*temporary](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
 		// Without a strong validator the rest may belong to another file.
-		return fmt.Errorf("the download was interrupted: %w", unpassing(err))
+		return fmt.Errorf("the download was interrupted: %w", unmark(err))
 	}
 	return err
 }
@@ -67,7 +67,7 @@ type networkReader struct{ r io.Reader }
 func (n *networkReader) Read(p []byte) (int, error) {
 	count, err := n.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = &passing{fmt.Errorf("reading the answer: %w", err)}
+		err = &temporary{fmt.Errorf("reading the answer: %w", err)}
 	}
 	return count, err
 }

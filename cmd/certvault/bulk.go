@@ -63,33 +63,33 @@ func (b *bulkCommand) Run(c *console) error {
 	results, err := run.Do(c.ctx)
 	progress.end()
 	if results == nil {
-		return told(err)
+		return userError(err)
 	}
 	path := b.Results
 	if path == "" {
 		path = strings.TrimSuffix(b.List, filepath.Ext(b.List)) + ".results.csv"
 	}
 	if e := roster.WriteResults(path, results); e != nil {
-		return errors.Join(told(err), e)
+		return errors.Join(userError(err), e)
 	}
 	counts := roster.Count(results)
 	answer := bulkAnswer{
 		Rows: len(results), Approved: counts[roster.Approved], Failed: counts[roster.Failed], Rejected: counts[roster.Rejected], Revoked: counts[roster.Revoked],
 		Refused: counts[roster.Refused], Unfinished: counts[roster.Unfinished], Results: path,
 	}
-	if e := c.answer(answer, answer.tell); e != nil {
+	if e := c.answer(answer, answer.print); e != nil {
 		return e
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; run the same command again to continue", told(err))
+		return fmt.Errorf("%w; run the same command again to continue", userError(err))
 	case answer.Approved != answer.Rows:
 		return fmt.Errorf("%d of %d rows did not get a certificate; see %s", answer.Rows-answer.Approved, answer.Rows, path)
 	}
 	return nil
 }
 
-func (a *bulkAnswer) tell(w io.Writer) {
+func (a *bulkAnswer) print(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "%d approved", a.Approved)
 	for _, other := range []struct {
 		n    int

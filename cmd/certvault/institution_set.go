@@ -33,7 +33,7 @@ type institutionSet struct {
 	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's."      placeholder:"#RRGGBB"`
 
 	mailFlags
-	keepFlags
+	retentionFlags
 }
 
 // Run changes the given values and leaves the others.
@@ -69,7 +69,7 @@ func (i *institutionSet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		kept, err := i.keepFlags.set(c.ctx, base, inst.ID)
+		kept, err := i.retentionFlags.set(c.ctx, base, inst.ID)
 		if err != nil {
 			return err
 		}
@@ -98,7 +98,7 @@ func (i *institutionSet) Run(c *console) error {
 			_, _ = fmt.Fprintf(w, "Public name: %s; picture: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
 				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Colour, "the vault's"), cmp.Or(face.Contact, "none"))
 			letters.say(w)
-			sayKeep(w, kept)
+			printRetention(w, kept)
 		})
 	})
 }

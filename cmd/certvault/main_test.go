@@ -102,7 +102,7 @@ func TestAdministration(t *testing.T) {
 	}
 }
 
-func TestWhatThePublicSees(t *testing.T) {
+func TestPublicProfile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	institution(t, dir)
@@ -178,7 +178,7 @@ func TestMailSettings(t *testing.T) {
 	}
 }
 
-func TestExitCodesAndWhatIsSaid(t *testing.T) {
+func TestExitCodesAndMessages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	institution(t, dir)

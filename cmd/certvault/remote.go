@@ -62,9 +62,9 @@ func (r *remote) token() (string, error) {
 	return secret, nil
 }
 
-// told returns an error of the vault as a message for the user of the command: it names the wrong
+// userError returns an error of the vault as a message for the user of the command: it names the wrong
 // field, but no details of the request.
-func told(err error) error {
+func userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
 	}

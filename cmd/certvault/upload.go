@@ -39,7 +39,7 @@ func (u *uploadCommand) Run(c *console) error {
 		made, err = vault.Await(c.ctx, made.UUID)
 	}
 	if err != nil {
-		return told(err)
+		return userError(err)
 	}
 	if err := c.answer(made, func(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "%s %s\n%s\n", made.ReferenceID, made.Status.Value, made.VerificationURL)

@@ -60,7 +60,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	}
 	if err != nil {
 		data := &walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
-		return p.own.Again(w, r, "wallet.html", data, said(err))
+		return p.own.Again(w, r, "wallet.html", data, translate(err))
 	}
 	data := walletPage{
 		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
@@ -89,7 +89,7 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	e, err := p.Recipients.Export(r.Context(), s.Person.ID)
 	if err != nil {
-		return p.own.Again(w, r, "export.html", nil, said(err))
+		return p.own.Again(w, r, "export.html", nil, translate(err))
 	}
 	id := s.Person.ID
 	sessions, err := p.People.Sessions(r.Context(), id)
@@ -149,10 +149,10 @@ func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.Confirm = r.PostFormValue("confirm")
 	if !strings.EqualFold(strings.TrimSpace(d.Confirm), s.Person.Email) {
-		return p.own.Again(w, r, "delete.html", d, said(fault.OfField("confirm", "Type the address of the account.")))
+		return p.own.Again(w, r, "delete.html", d, translate(fault.OfField("confirm", "Type the address of the account.")))
 	}
 	if err := p.People.Delete(r.Context(), s.Person.ID); err != nil {
-		return p.own.Again(w, r, "delete.html", d, said(err))
+		return p.own.Again(w, r, "delete.html", d, translate(err))
 	}
 	return p.secret.Redirect(w, r, p.secret.Reader(r).Link("/account/deleted"), "")
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// keepFlags are the retention periods of an institution.
-type keepFlags struct {
+// retentionFlags are the retention periods of an institution.
+type retentionFlags struct {
 	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever."           placeholder:"DAYS"`
 	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise."                  placeholder:"DAYS"`
 	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise."           placeholder:"DAYS"`
@@ -22,7 +22,7 @@ type keepFlags struct {
 }
 
 // set changes the given values and returns all of them.
-func (k *keepFlags) set(ctx context.Context, base *app.Base, id int64) (account.Keep, error) {
+func (k *retentionFlags) set(ctx context.Context, base *app.Base, id int64) (account.Keep, error) {
 	was, err := base.Accounts.Keep(ctx, id)
 	if err != nil {
 		return was, err
@@ -38,15 +38,15 @@ func (k *keepFlags) set(ctx context.Context, base *app.Base, id int64) (account.
 		return was, err
 	}
 	if !k.Yes {
-		if err := k.ask(ctx, base, id, now); err != nil {
+		if err := k.confirm(ctx, base, id, now); err != nil {
 			return was, err
 		}
 	}
 	return now, base.Accounts.SetKeep(ctx, id, now)
 }
 
-// ask refuses a change that would remove records, and reports how many.
-func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.Keep) error {
+// confirm refuses a change that would remove records, and reports how many.
+func (*retentionFlags) confirm(ctx context.Context, base *app.Base, id int64, k account.Keep) error {
 	at := time.Now()
 	failed, revoked, err := cert.Over(ctx, base.DB, at, id, k)
 	if err != nil {
@@ -64,8 +64,8 @@ func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.K
 		failed, revoked, mails, events))
 }
 
-// sayKeep prints the retention periods as text.
-func sayKeep(w io.Writer, k account.Keep) {
+// printRetention prints the retention periods as text.
+func printRetention(w io.Writer, k account.Keep) {
 	days := func(n int) string {
 		if n == 0 {
 			return "forever"
