@@ -16,8 +16,8 @@ import (
 // exportTime is the time limit for sending an export.
 const exportTime = 30 * time.Minute
 
-// walletPage is a page of the list of a person's certificates, with its filter.
-type walletPage struct {
+// accountPage is a page of the list of a person's certificates, with its filter.
+type accountPage struct {
 	*recipient.Wallet
 
 	Filter recipient.Filter
@@ -32,7 +32,7 @@ type walletPage struct {
 }
 
 // Issuer returns an institution of the list.
-func (w *walletPage) Issuer(id int64) *recipient.Issuer {
+func (w *accountPage) Issuer(id int64) *recipient.Issuer {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {
 			return &w.Issuers[i]
@@ -41,8 +41,8 @@ func (w *walletPage) Issuer(id int64) *recipient.Issuer {
 	return &recipient.Issuer{}
 }
 
-// wallet lists the certificates of the signed-in person.
-func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
+// accountCertificates lists the certificates of the signed-in person.
+func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	q := r.URL.Query()
 	f := recipient.Filter{Text: strings.TrimSpace(q.Get("search")), Issuer: q.Get("institution"), Page: 1}
@@ -59,10 +59,10 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
 	if err != nil {
-		data := &walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
+		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
 		return p.own.Again(w, r, "wallet.html", data, translate(err))
 	}
-	data := walletPage{
+	data := accountPage{
 		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
 	}
 	if f.Page > 1 {

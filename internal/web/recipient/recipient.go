@@ -113,7 +113,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route(p.secret, "GET /unsubscribe/{token}", p.unsubscribePage)
 	route(p.secret, "POST /unsubscribe/{token}", p.unsubscribe)
 
-	route(p.own, "GET /account", p.Gate.Require(p.wallet))
+	route(p.own, "GET /account", p.Gate.Require(p.accountCertificates))
 	route(p.own, "GET /account/export", p.Gate.Require(p.exportPage))
 	route(p.own, "POST /account/export", p.Gate.RequireRecent(p.export))
 	route(p.own, "GET /account/delete", p.Gate.RequireRecent(p.deletePage))
