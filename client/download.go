@@ -60,8 +60,7 @@ func (d *partial) read(res *http.Response) error {
 	return err
 }
 
-// networkReader marks read errors, which are temporary, to distinguish them from write errors,
-// which are not.
+// networkReader marks read errors as temporary. Write errors are not temporary and have no mark.
 type networkReader struct{ r io.Reader }
 
 func (n *networkReader) Read(p []byte) (int, error) {

@@ -61,7 +61,7 @@ type Deliverer struct {
 	dispatcher, workers sync.WaitGroup
 	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts endpoints being served, and suspects those of them whose last attempt failed.
+	// busy counts endpoints being served, and unhealthy those of them whose last attempt failed.
 	busy, unhealthy atomic.Int64
 	// crowded reports whether endpoints wait for a lane.
 	crowded atomic.Bool

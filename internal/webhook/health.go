@@ -52,7 +52,7 @@ const (
 var Outcomes = []Outcome{Delivered, Answered, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
 
 // health is the state of an endpoint's circuit breaker. The breaker is closed while openings is 0,
-// open until heldUntil, and then half open: one attempt decides.
+// open until backoffUntil, and then half open: one attempt decides.
 type health struct {
 	waits              []time.Duration
 	first, longest     time.Duration

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// Rotate gives an endpoint a new signing secret. For 24 hours both secrets sign in
+// Rotate replaces the signing secret of an endpoint. For 24 hours both secrets sign in
 // webhook-signature. X-Webhook-Signature, which holds one signature, uses the old secret until
 // Promote is called or that time ends.
 func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {

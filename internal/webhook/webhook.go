@@ -40,7 +40,7 @@ type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
-	// wake receives a value when a commit of this process makes a delivery due; tidings counts these
+	// wake receives a value when a commit of this process makes a delivery due; generation counts these
 	// commits.
 	wake       chan struct{}
 	generation atomic.Int64

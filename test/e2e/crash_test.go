@@ -208,7 +208,7 @@ func TestDroppedConnection(t *testing.T) {
 	}
 }
 
-// pause is a body that blocks until the client gives up.
+// pause is a body that blocks until the client cancels.
 type pause struct{ ctx context.Context } //nolint:containedctx // the context is the request's
 
 func (p pause) Read([]byte) (int, error) {

@@ -206,7 +206,7 @@ func TestResetInBrowser(t *testing.T) {
 	other.see("This link does not work any more")
 }
 
-// An operator gives access to a person who gets no mail.
+// An operator restores the access of a person who gets no mail.
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -1,7 +1,7 @@
 // Package signin owns the pages for signing in, signing up, resetting a password, and managing
 // credentials. They are the same for recipients, issuers and operators. It owns the cookies that
-// identify a browser, and the checks that other surfaces run before they show a page: who is signed
-// in, and whether the sign-in is recent.
+// identify a browser. Other surfaces use its checks before they show a page: that a person is
+// signed in, and that the sign-in is recent.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
 // Such a link leads to a page with one button.
