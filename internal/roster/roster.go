@@ -1,5 +1,5 @@
 // Package roster owns bulk uploads through a vault's interface. It reads a list of certificates,
-// which is a CSV file beside the files it names, stores the files, and submits the rows in batches.
+// in a CSV file beside the files it names, stores the files, and submits the rows in batches.
 // It continues after an interruption and reports the result of each row. It accesses the vault only
 // through package client.
 package roster
