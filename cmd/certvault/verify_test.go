@@ -163,7 +163,7 @@ func TestVerify(t *testing.T) {
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
 		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},
-		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: No root that was given vouches", "certificate says Northwest"}},
+		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: None of the given roots vouches", "certificate says Northwest"}},
 		"root before data folder":  {file, []string{"--root", otherRoot, "--data", v.data}, exitInvalid, []string{"NOT VALID: "}},
 		"no root":                  {file, []string{"--data", nowhere(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "only what the signature says"}},
 		"a byte of the original":   {flipped(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},

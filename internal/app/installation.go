@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-
 	"strconv"
 	"time"
 
-	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -30,10 +28,8 @@ func (a *App) access(site *page.Site, door panel.Door) panel.Access {
 	}
 	return panel.Access{
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,
-		Invitations: account.NewInvitations(account.InvitationsConfig{
-			Accounts: a.Accounts, Send: a.mailer.EnqueueTx, Languages: site.Catalog(), Link: a.links.To,
-		}),
-		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, Outbox: outbox,
+		Invitations: a.Invitations,
+		MakeKeys:    a.MakeKeys, TryMail: a.Mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
 	}
 }
@@ -50,7 +46,7 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	if s.Queues, err = job.Depths(ctx, a.DB); err != nil {
 		return nil, err
 	}
-	if s.Mail, err = a.mailer.Count(ctx); err != nil {
+	if s.Mail, err = a.Mailer.Count(ctx); err != nil {
 		return nil, err
 	}
 	list, err := a.Accounts.Institutions(ctx)
@@ -97,7 +93,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		return nil, fmt.Errorf("looking at the installation: %w", err)
 	}
 	note("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
-	damaged, err := a.certs.Damaged(ctx)
+	damaged, err := a.Certs.Damaged(ctx)
 	if err != nil {
 		return nil, err
 	}

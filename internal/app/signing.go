@@ -44,7 +44,7 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 // MakeKeys makes the signing key of each institution that never had one, and the
 // root at first. That a key was made is recorded, so that one that is lost stays
 // a fault until it is restored or replaced on purpose.
-func (b *Base) MakeKeys(ctx context.Context) error {
+func (s *Storage) MakeKeys(ctx context.Context) error {
 	type institution struct {
 		id         int64
 		uuid, name string
@@ -53,15 +53,15 @@ func (b *Base) MakeKeys(ctx context.Context) error {
 		missing []institution
 		made    int
 	)
-	if err := b.DB.QueryRowContext(ctx, `SELECT count(*) FROM institutions WHERE key_made_at IS NOT NULL`).Scan(&made); err != nil {
+	if err := s.DB.QueryRowContext(ctx, `SELECT count(*) FROM institutions WHERE key_made_at IS NOT NULL`).Scan(&made); err != nil {
 		return fmt.Errorf("looking for signing keys: %w", err)
 	}
 	if made == 0 {
-		if err := b.Keys.MakeRoot(); err != nil {
+		if err := s.Keys.MakeRoot(); err != nil {
 			return fmt.Errorf("making the root of signing keys: %w", err)
 		}
 	}
-	rows, err := b.DB.QueryContext(ctx, `SELECT id, uuid, name FROM institutions WHERE key_made_at IS NULL ORDER BY id`)
+	rows, err := s.DB.QueryContext(ctx, `SELECT id, uuid, name FROM institutions WHERE key_made_at IS NULL ORDER BY id`)
 	if err != nil {
 		return fmt.Errorf("looking for signing keys: %w", err)
 	}
@@ -76,10 +76,10 @@ func (b *Base) MakeKeys(ctx context.Context) error {
 		return fmt.Errorf("looking for signing keys: %w", err)
 	}
 	for _, i := range missing {
-		if err := b.Keys.Create(i.uuid, i.name); err != nil {
+		if err := s.Keys.Create(i.uuid, i.name); err != nil {
 			return fmt.Errorf("making the signing key of %s: %w", i.uuid, err)
 		}
-		if err := b.DB.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 			if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(time.Now()), i.id); err != nil {
 				return err
 			}

@@ -23,7 +23,14 @@ func (c *Clock) Now() time.Time {
 	return c.at
 }
 
-// Advance moves the clock forward.
+// Set makes the clock show t.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// Advance moves the clock forward by d.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

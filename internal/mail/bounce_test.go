@@ -103,7 +103,7 @@ func TestCancelledMessageIsNotSent(t *testing.T) {
 		}
 		for id, want := range map[string]bool{id: true, gone: false} {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-				ok, err := b.CancelTx(t.Context(), tx, id)
+				ok, err := CancelTx(t.Context(), tx, id, b.now())
 				if ok != want {
 					t.Errorf("cancelled: %v", ok)
 				}

@@ -163,9 +163,9 @@ func (m *Mailer) open(id, kept string) (msg Message, err error) {
 
 // CancelTx cancels a message that is not sent yet, in the caller's transaction, and reports whether
 // it could. A message that is being sent at this moment may still arrive.
-func (m *Mailer) CancelTx(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+func CancelTx(ctx context.Context, tx *db.Tx, id string, now time.Time) (bool, error) {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, message = '', updated_at = $3 WHERE uuid = $1 AND status = 'queued'`,
-		id, string(Cancelled), db.Micros(m.now()))
+		id, string(Cancelled), db.Micros(now))
 	if err != nil {
 		return false, fmt.Errorf("cancelling a message: %w", err)
 	}

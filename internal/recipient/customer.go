@@ -36,21 +36,20 @@ func proved(ctx context.Context, q db.Queryer, emailFolded string) (p person, fo
 	return p, true, nil
 }
 
-// LookUpTx gives the number that the person with a proved address has in an
-// institution, 0 for nobody. It is what cert.Config.Recipient asks for.
-func (s *Service) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
+// LookUpTx returns the customer number that the person with a verified address has
+// in an institution, 0 if there is no such person. It serves cert.Config.Recipient.
+func (l *Ledger) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 	p, found, err := proved(ctx, tx, emailFolded)
 	if err != nil || !found {
 		return 0, err
 	}
-	return s.numberTx(ctx, tx, institutionID, p.id)
+	return l.numberTx(ctx, tx, institutionID, p.id)
 }
 
-// numberTx gives a person's number in an institution, the next one to somebody
-// new. Of two that want the next, the second waits for the first. Whoever changes
-// certificates in the same transaction must do so after it, so that nobody waits
-// for each other.
-func (s *Service) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
+// numberTx returns a person's number in an institution. A new person gets the next
+// number; of two concurrent transactions the second waits for the first. A caller
+// that also changes certificates must do so after this call, to avoid a deadlock.
+func (l *Ledger) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
 	const known = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
 	err = tx.QueryRowContext(ctx, known, userID, institutionID).Scan(&number)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
@@ -71,7 +70,7 @@ func (s *Service) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID
 		return 0, fmt.Errorf("numbering a recipient: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO customers (institution_id, number, user_id, created_at) VALUES ($1, $2, $3, $4)`,
-		institutionID, number, userID, db.Micros(s.now())); err != nil {
+		institutionID, number, userID, db.Micros(l.now())); err != nil {
 		return 0, fmt.Errorf("numbering a recipient: %w", err)
 	}
 	return number, nil

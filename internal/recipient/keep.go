@@ -20,9 +20,9 @@ const (
 	endRounds = 20
 )
 
-// EndedTx takes off a certificate that is about to be removed what there is of it
-// here. It is what cert.Config.Ended is told by.
-func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+// EndedTx removes the notices, shares and corrections of a certificate that is about
+// to be removed. It serves cert.Config.Ended.
+func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, table := range []string{"notices", "shares", "corrections"} {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE certificate_id = $1`, c.ID); err != nil {
 			return fmt.Errorf("removing the %s of a certificate: %w", table, err)

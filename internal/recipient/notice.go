@@ -69,31 +69,31 @@ type Notice struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx takes note of a certificate's change of status, in its transaction. It
-// is what cert.Config.Moved is told by.
-func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+// MovedTx records a certificate's change of status, in the transaction of the
+// change. It serves cert.Config.Moved.
+func (l *Ledger) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
-		return s.approvedTx(ctx, tx, c)
+		return l.approvedTx(ctx, tx, c)
 	case cert.Revoked:
-		return s.withdrawTx(ctx, tx, c.ID)
+		return l.withdrawTx(ctx, tx, c.ID)
 	default:
 		return nil
 	}
 }
 
-func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func (l *Ledger) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
 		return fmt.Errorf("reading the address of a certificate: %w", err)
 	}
-	_, err = s.insertTx(ctx, tx, c, email, Approval, c.BatchID)
+	_, err = l.insertTx(ctx, tx, c, email, Approval, c.BatchID)
 	return err
 }
 
-// insertTx notes that a certificate's recipient is to be told: on approval once,
-// on other occasions once more each time.
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
+// insertTx adds a notice to a certificate's recipient: one on approval, and another
+// one on each other occasion.
+func (l *Ledger) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
 		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(occasion), 1) + 1 FROM notices WHERE certificate_id = $1`, c.ID).Scan(&occasion); err != nil {
@@ -103,7 +103,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO notices (certificate_id, occasion, institution_id, reason, batch_id, email, email_folded, status, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 'waiting', $8, $8) ON CONFLICT (certificate_id, occasion) DO NOTHING RETURNING id`,
-		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(s.now())).Scan(&id)
+		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(l.now())).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -113,9 +113,9 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	return id, nil
 }
 
-// withdrawTx takes back what has not left of a certificate's mail. What else was in
-// the same message waits for another one.
-func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+// withdrawTx cancels the unsent notices of a certificate. Other notices in the same
+// message wait for another message.
+func (l *Ledger) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	// All notices of the same messages, in one order, so that two that are taken back
 	// at once do not wait for each other.
 	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
@@ -140,13 +140,13 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 	if err != nil {
 		return fmt.Errorf("taking notices back: %w", err)
 	}
-	now := db.Micros(s.now())
+	now := db.Micros(l.now())
 	for _, n := range list {
 		if n.certificate != certificateID {
 			continue
 		}
 		if n.status == Queued {
-			ok, err := s.mailer.CancelTx(ctx, tx, n.mail)
+			ok, err := mail.CancelTx(ctx, tx, n.mail, l.now())
 			if err != nil {
 				return err
 			}
@@ -167,15 +167,15 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 	return nil
 }
 
-// MailEndedTx takes note of what became of a message; it is what
-// mail.Config.Ended is told by. Messages that carry no notice are none of ours.
-func (s *Service) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
+// MailEndedTx records whether a message was sent or failed. It ignores messages
+// without a notice. It serves mail.Config.Ended.
+func (l *Ledger) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	status := Sent
 	if e.Status == mail.Failed {
 		status = Failed
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
-		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(s.now()), e.UUID); err != nil {
+		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(l.now()), e.UUID); err != nil {
 		return fmt.Errorf("noting what became of a notice: %w", err)
 	}
 	return nil

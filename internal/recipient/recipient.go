@@ -38,6 +38,8 @@ type Config struct {
 
 // Service works for recipients.
 type Service struct {
+	*Ledger
+
 	db       *db.DB
 	certs    *cert.Service
 	accounts *account.Service
@@ -45,17 +47,16 @@ type Service struct {
 	queue    *job.Queue
 	catalog  *locale.Catalog
 	to       func(string) string
-	now      func() time.Time
 	log      *slog.Logger
 	// shows is linkShows; tests set it low.
 	shows int
 }
 
-// New makes a service and registers its workers with the queue. Its operations
-// that end in Tx are wired to cert, mail and identity by whoever makes it.
+// New makes a service and registers its workers with the queue. cert, mail and
+// identity call its operations that end in Tx; package vault connects them.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log, shows: linkShows,
+		Ledger: NewLedger(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/token"
 )
 
@@ -16,8 +17,8 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 
 func TestWhoIsLetIn(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
-	foreign := newVault(t, sqlite(t), 0).secret
+	v := newVault(t, dbtest.SQLite(t), 0)
+	foreign := newVault(t, dbtest.SQLite(t), 0).secret
 	made, ended, err := v.api.Tokens.Create(t.Context(), v.inst.ID, "ended", token.All, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +65,9 @@ func TestWhoIsLetIn(t *testing.T) {
 
 func TestExpiredTokenIsOut(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	at := time.Now()
-	v.api.Tokens = token.New(v.d, func() time.Time { return at })
+	v.api.Tokens = token.New(v.DB, func() time.Time { return at })
 	end := at.Add(time.Minute)
 	v.secret = v.token(v.inst, &end, token.VaultList)
 	if a := v.get("/business/certificate-vault"); a.Status != http.StatusOK {
@@ -81,7 +82,7 @@ func TestExpiredTokenIsOut(t *testing.T) {
 // Each route requires exactly its permission, and a token without it learns nothing else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	secrets := map[token.Permission]string{}
 	for _, p := range token.All {
 		secrets[p] = v.token(v.inst, nil, p)
@@ -125,7 +126,7 @@ func TestPermissionMatrix(t *testing.T) {
 
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -160,7 +161,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 // The responses for another institution's record, an unknown record and an invalid id are the same.
 func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	if a := v.get("/business/certificate-vault/" + id); a.Status != http.StatusOK {
 		t.Fatalf("its own: %d %s", a.Status, a.Body)
@@ -198,7 +199,7 @@ func TestRecordsOfOthersAreUnknown(t *testing.T) {
 
 func TestRateLimitIsOfEachToken(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 3)
+	v := newVault(t, dbtest.SQLite(t), 3)
 	for i := range 3 {
 		a := v.get("/business/certificate-templates")
 		if a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "3" || a.Header.Get("X-RateLimit-Remaining") != strconv.Itoa(2-i) {
@@ -218,7 +219,7 @@ func TestRateLimitIsOfEachToken(t *testing.T) {
 
 func TestTemplatesAreABareArray(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	a := v.get("/business/certificate-templates")
 	if a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "[]" || a.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d %s", a.Status, a.Body)

@@ -66,7 +66,7 @@ func TestBatchFromAcceptanceToEnd(t *testing.T) {
 		if record["progress"] != 0.0 {
 			t.Errorf("progress %v", record["progress"])
 		}
-		v.process(3)
+		v.Work(3)
 		record = data(t, v.get(path))
 		checkBatch(t, record, id, "completed_with_errors", map[string]float64{"approved": 2, "failed": 1, "rejected": 1})
 		if record["progress"] != 100.0 {
@@ -136,7 +136,7 @@ func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 
 func TestBatchPages(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	var fields []field
 	for i := range 23 {

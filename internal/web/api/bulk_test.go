@@ -60,7 +60,7 @@ func entry(index any, fileID string) []field {
 
 func (v *vault) batches() (n int) {
 	v.tb.Helper()
-	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM batches`).Scan(&n); err != nil {
+	if err := v.DB.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM batches`).Scan(&n); err != nil {
 		v.tb.Fatal(err)
 	}
 	return n
@@ -147,7 +147,7 @@ func TestBulkTakesThreeForms(t *testing.T) {
 // A problem of one field rejects all entries. In each form, the error names the entry by its index.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	other := newForeign(v)
 	long := strings.Repeat("x", 256)
@@ -231,7 +231,7 @@ func newForeign(v *vault) string {
 // Values that exist in JSON but not in forms.
 func TestBulkRefusalsInJSON(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	with := func(extra string) string {
 		return `{"certificate_title": "BSc", "full_name": "Ada", "applicant_email": "ada@example.org", "file_id": "` + file + `"` + extra + `}`
@@ -310,7 +310,7 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 
 func TestBulkBodies(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	whole := multipartOf(t, entry(0, file))
 	filePart := form(t, append([]part{{name: "entries[0][full_name]", file: "name.txt", content: []byte("Ada")}}, text("entries[0][file_id]", file))...)
@@ -354,7 +354,7 @@ func TestBulkLimits(t *testing.T) {
 	if testing.Short() {
 		t.Skip("bodies of 64 MiB, one after the other, have nothing for the race detector")
 	}
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	many := func(entries, parts int) (fields []field) {
 		for i := range entries {
@@ -415,7 +415,7 @@ func TestBulkLimits(t *testing.T) {
 // At most 1,000 errors are listed, and all are counted.
 func TestBulkErrorsAreBounded(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	var fields []field
 	for i := range 5000 {
 		fields = append(fields, field{fmt.Sprintf("entries[%d][details]", i), "x"})
@@ -433,7 +433,7 @@ func TestBulkErrorsAreBounded(t *testing.T) {
 // A client that is still sending when its batch is rejected receives the response.
 func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)
 	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.refusal(t).Message == "" {
 		t.Errorf("%d %s", a.Status, a.Body)
@@ -441,7 +441,7 @@ func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
 }
 
 func FuzzBulk(f *testing.F) {
-	v := newVault(f, sqlite(f), 0)
+	v := newVault(f, dbtest.SQLite(f), 0)
 	for kind, seeds := range []string{
 		"--" + boundary + "\r\nContent-Disposition: form-data; name=\"entries[0][full_name]\"\r\n\r\nAda\r\n--" + boundary + "--",
 		"entries%5B0%5D%5Bfull_name%5D=Ada&entries[1][file_id]=x", `{"entries":{"7":{"full_name":"\ud83c\udf93","details":null}}}`, `{"entries":[{"full_name":"A"},[],null]}`,

@@ -81,7 +81,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 			t.Errorf("creator %v", creator)
 		}
 		failing := v.upload("refuse.pdf")["uuid"].(string)
-		v.process(2)
+		v.Work(2)
 		checkGeneral(t, "failed", view(failing))
 		approved := view(id)
 		checkGeneral(t, "approved", approved)
@@ -101,7 +101,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
 		// The response for purged files has its own message.
-		if err := v.d.Tx(t.Context(), func(tx *db.Tx) error {
+		if err := v.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `UPDATE certificates SET files_ended_at = 1, original_key = '', tail_key = '' WHERE uuid = $1`, id)
 			return err
 		}); err != nil {
@@ -124,7 +124,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 
 func TestGeneralBatch(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	named, foreign, alone := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
 	first, second := uuid.NewString(), uuid.NewString()
 	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, first, named)
@@ -153,9 +153,9 @@ func TestGeneralBatch(t *testing.T) {
 // A token with only the vault's permission sees only vault certificates.
 func TestGeneralForVaultTokens(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	vaults, others := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string)
-	v.process(2)
+	v.Work(2)
 	v.exec(`UPDATE certificates SET source = 'elsewhere' WHERE uuid = $1`, others)
 	for _, tc := range []struct {
 		permission token.Permission
@@ -183,9 +183,9 @@ func TestGeneralForVaultTokens(t *testing.T) {
 
 func TestGeneralListFilters(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	approved, failed := v.upload("a.pdf"), v.upload("refuse.pdf")
-	v.process(2)
+	v.Work(2)
 	processing := v.upload("c.pdf")
 	id := func(m map[string]any) string { return m["uuid"].(string) }
 	v.exec(`UPDATE certificates SET issue_date = '2024-02-29', full_name = 'Zoë', customer_id = 41 WHERE uuid = $1`, id(failed))

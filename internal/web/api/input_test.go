@@ -133,7 +133,7 @@ func TestNaughtyText(t *testing.T) {
 
 func TestDatesThatDoNotExist(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for date, status := range map[string]int{
 		"2024-02-29": 201, "2000-02-29": 201, " 2026-01-01 ": 201, "": 201, "0001-01-01": 201, "1066-10-14": 201, "9999-12-31": 201,
 		"2023-02-29": 422, "1900-02-29": 422, "0000-01-01": 422, "2026-02-30": 422, "2026-04-31": 422, "2026-13-01": 422, "2026-00-01": 422, "2026-01-00": 422, "2026-01-32": 422,
@@ -158,7 +158,7 @@ func disposition(name string) string { return `Content-Disposition: form-data; n
 // TestOddForms sends forms that no browser writes.
 func TestOddForms(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	pdf := string(samplePDF(0))
 	file := raw(disposition("certificate_file")+`; filename="a.pdf"`, pdf)
 	end := "--" + boundary + "--\r\n"
@@ -306,7 +306,7 @@ func TestWhatNeedNotBeSentIsNotAskedFor(t *testing.T) {
 // A body that does not arrive in time gets a 408, which is not logged as our fault.
 func TestLateBody(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	h := v.api.Handler()
 	late := func(contentType string) *http.Request {
 		r := v.request(http.MethodPost, vaultPath, io.MultiReader(strings.NewReader("--"+boundary+"\r\n"+disposition("details")+"\r\n\r\nx"), errReader{os.ErrDeadlineExceeded}))

@@ -535,13 +535,13 @@ func (r *recorder) recordEntries() {
 	}
 	id := r.accept(r.postBulk(multipartType, multipartOf(r.tb, fields)), 3)
 	r.exec(`DELETE FROM staged_files WHERE uuid = $1`, gone)
-	if err := r.queue.Start(r.tb.Context()); err != nil {
+	if err := r.Queue.Start(r.tb.Context()); err != nil {
 		r.tb.Fatal(err)
 	}
 	await(r.tb, func() bool {
 		return r.count(`SELECT count(*) FROM batch_entries WHERE status = 'queued'`)+r.count(`SELECT count(*) FROM certificates WHERE status = 'processing'`) == 0
 	})
-	if err := r.queue.Stop(r.tb.Context()); err != nil {
+	if err := r.Queue.Stop(r.tb.Context()); err != nil {
 		r.tb.Fatal(err)
 	}
 	a := r.get("/business/batches/" + id)

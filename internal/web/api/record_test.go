@@ -27,7 +27,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		if a.Status != 202 {
 			t.Fatalf("%d %s", a.Status, a.Body)
 		}
-		v.process(3)
+		v.Work(3)
 		list, _, err := audit.New(d).List(t.Context(), v.inst.ID, audit.Filter{Actor: "registry"}, "", 10)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("%+v, %v", list, err)

@@ -86,7 +86,7 @@ func TestRecordInEachStatus(t *testing.T) {
 			}
 		}
 		failing := v.upload("refuse.pdf")["uuid"].(string)
-		v.process(2)
+		v.Work(2)
 		failed := view(failing)
 		checkRecord(t, "failed", failed)
 		if want := map[string]any{"code": "no_room", "message": "There is no room for the stamp."}; !reflect.DeepEqual(failed["failure"], want) {
@@ -129,7 +129,7 @@ func hexOf(content []byte) string {
 
 func TestListEnvelope(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	const path = "/business/certificate-vault"
 	link := func(query string) any { return base + path + "?" + query }
 	check := func(query string, records int, links, meta map[string]any) {
@@ -188,7 +188,7 @@ func TestListEnvelope(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	v.upload("diploma.pdf")
 	for query, status := range map[string]int{
 		"": 200, "?page=1&per_page=1": 200, "?per_page=100": 200, "?page=1000&per_page=100": 200, "?page=100000&per_page=1": 200,
@@ -219,7 +219,7 @@ func TestListFilters(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("refuse.pdf")["uuid"].(string)
 	retry := func() *answer {
 		return v.do(v.request(http.MethodPost, "/business/certificate-vault/"+id+"/retry", http.NoBody))
@@ -227,7 +227,7 @@ func TestRetry(t *testing.T) {
 	if a := retry(); a.Status != http.StatusBadRequest || a.refusal(t).Message != "Invalid operation" {
 		t.Errorf("processing: %d %s", a.Status, a.Body)
 	}
-	v.process(1)
+	v.Work(1)
 	a := retry()
 	if a.Status != http.StatusOK || a.json(t)["message"] == "" {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -240,14 +240,14 @@ func TestRetry(t *testing.T) {
 
 func TestDownload(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	record := v.upload("diploma.pdf")
 	path := "/business/certificate-vault/" + record["uuid"].(string)
 	if a := v.get(path + "/download"); a.Status != http.StatusNotFound ||
 		a.refusal(t).Message != "Verified PDF not found. The certificate may still be processing." {
 		t.Errorf("processing: %d %s", a.Status, a.Body)
 	}
-	v.process(1)
+	v.Work(1)
 	want := append(samplePDF(0), tail...)
 	check := func(name string) {
 		t.Helper()
@@ -282,7 +282,7 @@ func TestDownload(t *testing.T) {
 
 func TestRevokeBody(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	path := "/business/certificate-vault/" + id + "/revoke"
 	for _, tc := range []struct {

@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/token"
 )
 
 func TestUploadRefusals(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	content := samplePDF(0)
 	with := func(parts ...part) []part { return append(v.usual(), parts...) }
 	many := func(n int) []part {
@@ -76,7 +77,7 @@ func TestUploadRefusals(t *testing.T) {
 // of the others.
 func TestUploadMessage(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for want, parts := range map[string][]part{
 		"The certificate title field is required. (and 3 more errors)": nil,
 		"The full name field is required. (and 1 more error)":          {text("certificate_title", "x"), text("applicant_email", "ada@example.org")},
@@ -90,7 +91,7 @@ func TestUploadMessage(t *testing.T) {
 
 func TestUploadDuplicate(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
 	first := v.post(body)
 	a := v.post(body)
@@ -106,7 +107,7 @@ func TestUploadDuplicate(t *testing.T) {
 
 func TestUploadBodyType(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
 	for contentType, status := range map[string]int{
 		"":                                                  415,
@@ -129,7 +130,7 @@ func TestUploadBodyType(t *testing.T) {
 
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	whole := form(t, append(v.usual(), pdfFile(samplePDF(50_000)))...)
 	at := bytes.Index(whole, []byte("%PDF-"))
 	for name, body := range map[string][]byte{
@@ -153,7 +154,7 @@ func TestMalformedBodies(t *testing.T) {
 // Exactly the limits are taken, a byte more is refused, each in its own way.
 func TestUploadLimits(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	const maxFile = 20_971_520
 	if a := v.post(form(t, append(v.usual(), pdfFile(samplePDF(maxFile)))...)); a.Status != http.StatusCreated {
 		t.Errorf("a file of the limit: %d %s", a.Status, a.Body)
@@ -192,7 +193,7 @@ func TestUploadLimits(t *testing.T) {
 // that broke.
 func TestRefusalReachesAClientThatStillSends(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	viewer := v.token(v.inst, nil, token.VaultView)
 	body := form(t, append(v.usual(), pdfFile(samplePDF(19<<20)))...)
 	busy := v.token(v.inst, nil, token.All...)
@@ -225,7 +226,7 @@ func TestRefusalReachesAClientThatStillSends(t *testing.T) {
 // A client that drops the connection leaves no row and no file.
 func TestDroppedConnectionLeavesNothing(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	whole := form(t, append(v.usual(), pdfFile(samplePDF(300_000)))...)
 	for name, sent := range map[string]int{"within the file": 200_000, "before the closing boundary": len(whole) - 4, "behind it": len(whole)} {
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", v.server.Listener.Addr().String())

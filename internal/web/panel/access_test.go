@@ -3,18 +3,15 @@ package panel
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/web"
 )
@@ -32,22 +29,12 @@ func (d *door) Enter(_ http.ResponseWriter, e *identity.Entry) { d.entered = app
 var errMail = errors.New("550 no such mailbox here")
 
 // access returns the dependencies of the pages about people, and captures their mail.
-func (o *office) access(now func() time.Time) Access {
-	o.tb.Helper()
-	languages, err := locale.Load()
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	people, err := identity.New(identity.Config{DB: o.d, BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	accounts := account.New(o.d, now)
+func (o *office) access() Access {
 	o.door = &door{}
 	return Access{
-		Accounts: accounts, Audit: audit.New(o.d), People: people, Door: o.door,
+		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, Door: o.door,
 		Invitations: account.NewInvitations(account.InvitationsConfig{
-			Accounts: accounts, Languages: languages, Link: func(path string) string { return "https://vault.example" + path },
+			Accounts: o.Accounts, Languages: o.Languages, Link: o.Links.To,
 			Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {
 				o.sent = append(o.sent, m)
 				return "id", nil
@@ -62,9 +49,9 @@ func (o *office) access(now func() time.Time) Access {
 			return nil
 		},
 		Status: func(ctx context.Context) (*Status, error) {
-			list, err := accounts.Institutions(ctx)
+			list, err := o.Accounts.Institutions(ctx)
 			s := &Status{
-				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.at, MailWay: "the outbox folder",
+				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailWay: "the outbox folder",
 				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
 			}
 			for _, i := range list {

@@ -8,11 +8,12 @@ import (
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 var (
 	classList   = field{"list", []sent{{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,nobody,bea.pdf\n")}}}
-	classFiles  = field{"files", []sent{{"ada.pdf", samplePDF()}, {"bea.pdf", samplePDF()}}}
+	classFiles  = field{"files", []sent{{"ada.pdf", vaulttest.PDF}, {"bea.pdf", vaulttest.PDF}}}
 	brokenList  = field{"list", []sent{{"class.csv", []byte("a,b\n")}}}
 	brokenFiles = field{"files", []sent{{"a.zip", []byte("no ZIP")}}}
 )

@@ -24,7 +24,7 @@ func (o *office) approved(inst account.Institution) *cert.Certificate {
 	o.tb.Helper()
 	o.made++
 	c := o.upload(inst, fmt.Sprintf("Sample Person %d", o.made), "a.pdf")
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(o.tb.Context(), `UPDATE certificates SET status = 'approved', approved_at = created_at, tail_key = original_key, verified_sha256 = sha256, verified_size = size, whole = $1 WHERE uuid = $2`, true, c.UUID)
 		return err
 	}); err != nil {
@@ -99,7 +99,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		task := w.Header().Get("Location")
 		says(t, "under way", o.get("issuer", task), http.StatusOK, "Retrying certificates", "Under way")
-		o.process("all are retried", func() bool {
+		o.Until("all are retried", func() bool {
 			return strings.Contains(words(t, o.get("issuer", task)), "Done 10 certificates retried")
 		})
 		ask := url.Values{"selected": {list.Items[0].UUID, list.Items[1].UUID}}
@@ -108,7 +108,7 @@ func TestListOfCertificates(t *testing.T) {
 		says(t, "no reason", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusUnprocessableEntity, "reason field is required")
 		ask.Set("reason", "Withdrawn")
 		task = o.post("owner", o.pathOf("certificates/revoke"), ask).Header().Get("Location")
-		o.process("both are revoked", func() bool {
+		o.Until("both are revoked", func() bool {
 			return strings.Contains(words(t, o.get("owner", task)), "Done 2 certificates revoked")
 		})
 		says(t, "revoked", o.get("owner", o.pathOf("certificates?status=revoked")), http.StatusOK, "Revoked 2")
@@ -121,7 +121,7 @@ func TestListOfCertificates(t *testing.T) {
 
 func TestOneCertificate(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.mine, "Ada Lovelace", "ada.pdf"), o.upload(o.mine, "Bob \"B\" Best", "refuse.pdf")
 	says(t, "processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "looks again by itself", "The record stands Not yet")
 	o.settle()

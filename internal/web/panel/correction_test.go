@@ -81,7 +81,7 @@ func TestCorrectionRequests(t *testing.T) {
 // The vault sends no mail about a revocation, and the pages that revoke say so.
 func TestWhoIsToldOfARevocation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	c := o.approved(o.mine)
 	at := o.pathOf("certificates/" + c.UUID)
 	says(t, "asked", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
@@ -89,7 +89,7 @@ func TestWhoIsToldOfARevocation(t *testing.T) {
 	w := o.leads(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
 	says(t, "revoked", w, http.StatusOK, "No mail was sent: tell its person yourself.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
 	var mails int
-	if err := o.d.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
+	if err := o.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
 		t.Errorf("%d mails were written, %v", mails, err)
 	}
 }

@@ -20,7 +20,7 @@ func (o *office) member(name string) string {
 
 func TestMembersPage(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	says(t, "owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
 	text := words(t, o.get("admin", "/panel/nwu/members"))
 	if strings.Contains(text, "Change Owner Person") || !strings.Contains(text, "Change Issuer Person") {
@@ -52,7 +52,7 @@ func TestMembersPage(t *testing.T) {
 // A refused change of the last owner is explained on the page of the attempt.
 func TestLastOwnerIsRefused(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	for target, form := range map[string]url.Values{
 		o.member("owner"): {"role": {"admin"}}, o.member("owner") + "/remove": nil, "/panel/nwu/leave": nil,
 	} {
@@ -66,7 +66,7 @@ func TestLastOwnerIsRefused(t *testing.T) {
 
 func TestInvitationsPages(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	form := url.Values{"email": {"new@example.org"}, "role": {"issuer"}, "language": {"fr"}}
 	w := o.leads(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
 	says(t, "invited", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
@@ -85,9 +85,9 @@ func TestInvitationsPages(t *testing.T) {
 	}
 	at := "/panel/nwu/invitations/" + list[0].UUID
 	says(t, "at once", o.leads(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
-	o.at = o.at.Add(time.Hour)
+	o.Advance(time.Hour)
 	says(t, "again", o.leads(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
-	o.at = o.at.Add(8 * 24 * time.Hour)
+	o.Advance(8 * 24 * time.Hour)
 	says(t, "over", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
 	says(t, "asked", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
 	says(t, "back", o.leads(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
@@ -139,7 +139,7 @@ func TestJoinByInvitation(t *testing.T) {
 // An invited person with an account signs in first. The link verifies the address.
 func TestAcceptInvitation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "nobody@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}
@@ -159,7 +159,7 @@ func TestAcceptInvitation(t *testing.T) {
 	if w := o.post("nobody", at, nil); w.Header().Get("Location") != "/panel/nwu" {
 		t.Fatalf("%d %s", w.Code, words(t, w))
 	}
-	p, err := o.panel.People.Person(t.Context(), o.d, o.people.persons["nobody"].ID)
+	p, err := o.panel.People.Person(t.Context(), o.DB, o.people.persons["nobody"].ID)
 	if err != nil || !p.Proved || !p.Member {
 		t.Errorf("%+v, %v", p, err)
 	}

@@ -15,8 +15,10 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -108,7 +110,7 @@ func (s *samples) make(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		f, err := o.panel.Intake.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(samplePDF()))
+		f, err := o.panel.Intake.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(vaulttest.PDF))
 		if err != nil {
 			return "", err
 		}
@@ -122,7 +124,7 @@ func (o *office) invitation(t *testing.T, inst account.Institution) (string, err
 	t.Helper()
 	o.guests++
 	// End earlier samples, so that they do not count toward the limit of open invitations.
-	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
+	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
 	}); err != nil {
@@ -152,7 +154,7 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 // table of roles decides access, and records of another institution are not found.
 func TestWhoMayGoWhere(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.operator("operator")
 	for _, one := range o.panel.table {
@@ -213,7 +215,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 // A form of another site is refused, and so is one without an origin from an old browser.
 func TestFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 		r := o.request("owner", http.MethodPost, "/panel/nwu/tokens", url.Values{"name": {"x"}, "permissions": {"batch:list"}, "end": {"never"}})
 		r.Header.Del("Sec-Fetch-Site")
@@ -227,7 +229,7 @@ func TestFormsOfOtherSites(t *testing.T) {
 
 func TestWhereThePanelBegins(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	if w := o.get("admin", "/panel"); w.Header().Get("Location") != "/panel/nwu" {
 		t.Errorf("a member of one institution is led to %s", w.Header().Get("Location"))
 	}
@@ -243,7 +245,7 @@ func TestWhereThePanelBegins(t *testing.T) {
 // The navigation contains the existing pages that the role may see, and nothing else.
 func TestNavigation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	text := words(t, o.get("developer", "/panel/nwu/tokens"))
 	if !strings.Contains(text, "API tokens") || strings.Contains(text, "Audit log") {
 		t.Errorf("a developer sees %s", text)

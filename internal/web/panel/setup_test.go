@@ -82,7 +82,7 @@ func TestSetup(t *testing.T) {
 // The link is for the person who sets up the vault. It does not give access to an existing account.
 func TestSetupOpensNobodysAccount(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.panel.SetupRemote = true
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
@@ -106,17 +106,17 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 // The link expires after an hour and is in no log.
 func TestSetupLinkEnds(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.at = o.at.Add(time.Hour - time.Second)
+	o.Advance(time.Hour - time.Second)
 	w := o.local(http.MethodGet, "/setup?token="+secret, nil)
 	if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	o.at = o.at.Add(time.Second)
+	o.Advance(time.Second)
 	if w := o.local(http.MethodGet, "/setup?token="+secret, nil); w.Code != http.StatusNotFound {
 		t.Errorf("after an hour: %d", w.Code)
 	}
@@ -128,7 +128,7 @@ func TestSetupLinkEnds(t *testing.T) {
 // If no mail server is set, the page does not claim that a message was sent.
 func TestSetupWithoutMailServer(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {

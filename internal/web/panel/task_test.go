@@ -33,7 +33,7 @@ func TestResultsOfATask(t *testing.T) {
 		task := o.post("owner", o.pathOf("certificates/revoke"), form).Header().Get("Location")
 		says(t, "under way", o.get("owner", task), http.StatusOK, "Revoking certificates", "Under way", "Begun by Owner Person",
 			"Revoked: 0 , passed over: 0 , failed: 0")
-		o.process("all are revoked", func() bool {
+		o.Until("all are revoked", func() bool {
 			return strings.Contains(words(t, o.get("owner", task)), "Done 59 certificates revoked, 1 passed over.")
 		})
 

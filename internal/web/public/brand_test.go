@@ -17,7 +17,7 @@ func TestColourOfAnInstitution(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c, taken := v.upload("BSc Physics", "Ada Obi", "diploma.pdf"), v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
-		v.process(2)
+		v.Work(2)
 		v.revoke(taken, "Issued by mistake")
 		page := "/verify/" + c.ReferenceID
 		fills := func(target string) []string { return attributes(t, v.get(target), "rect", "fill") }
@@ -42,7 +42,7 @@ func TestColourOfAnInstitution(t *testing.T) {
 			}
 		}
 		for _, result := range []string{"failed", "not_run"} {
-			v.exec(`UPDATE certificate_checks SET result = $1`, result)
+			v.Exec(`UPDATE certificate_checks SET result = $1`, result)
 			if got := fills(page); len(got) != 0 {
 				t.Errorf("%s: %v", result, got)
 			}
@@ -53,7 +53,7 @@ func TestColourOfAnInstitution(t *testing.T) {
 // The contrast is checked against the background colours of the style.
 func TestStyleBackgrounds(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	style := v.get(attributes(t, v.get("/verify"), "link", "href")[0]).Body.String()
 	for _, paper := range []string{"#fff;", "#18201e;"} {
 		if !strings.Contains(style, "--paper: "+paper) && !strings.Contains(style, "--paper:"+paper) {

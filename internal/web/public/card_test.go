@@ -7,11 +7,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 func TestOpenGraph(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	if w := v.get("/verify/" + c.ReferenceID + "/card.png"); w.Code != http.StatusNotFound {
 		t.Errorf("in processing there is a card: %d", w.Code)
@@ -19,7 +21,7 @@ func TestOpenGraph(t *testing.T) {
 	if text := v.get("/verify/" + c.ReferenceID).Body.String(); strings.Contains(text, "og:") {
 		t.Errorf("the page of a certificate in processing has a preview: %s", text)
 	}
-	v.process(1)
+	v.Work(1)
 	w := v.get("/verify/" + c.ReferenceID)
 	if content := attributes(t, w, "meta", "content"); !slices.Contains(content, base+"/verify/"+c.ReferenceID+"/card.png") || !slices.Contains(content, "BSc Physics · Ada Obi") || !slices.Contains(content, "noindex") {
 		t.Errorf("the preview has %v", content)

@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -41,17 +42,17 @@ func TestPublicFiles(t *testing.T) {
 		v.let(account.Public{AllowImage: true, AllowDownload: true})
 		check("processing", 404, 404)
 		v.let(account.Public{})
-		v.process(1)
+		v.Work(1)
 		check("by default", 404, 404)
 		v.let(account.Public{AllowImage: true})
 		check("picture alone", 404, 200)
 		v.let(account.Public{AllowDownload: true})
 		check("file alone", 200, 404)
-		if got := v.get(pdf).Body.String(); got != string(samplePDF())+tail {
+		if got := v.get(pdf).Body.String(); got != string(vaulttest.PDF)+tail {
 			t.Errorf("the file is %q", got)
 		}
 		// A hidden name stays hidden even if the setting bypassed its check.
-		v.exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
+		v.Exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
 		check("hidden name", 404, 404)
 		v.let(account.Public{AllowImage: true, AllowDownload: true})
 		check("both", 200, 200)
@@ -67,7 +68,7 @@ func TestFilesByDigest(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		verified, original := digestOf(string(samplePDF())+tail), digestOf(string(samplePDF()))
+		verified, original := digestOf(string(vaulttest.PDF)+tail), digestOf(string(vaulttest.PDF))
 		ask := func(target string) (*httptest.ResponseRecorder, map[string]any) {
 			t.Helper()
 			w := v.getJSON(target)
@@ -84,7 +85,7 @@ func TestFilesByDigest(t *testing.T) {
 			}
 		}
 		// A staged file and the files of pending or failed certificates are unknown.
-		if _, err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, "staged.pdf", bytes.NewReader(samplePDF())); err != nil {
+		if _, err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, "staged.pdf", bytes.NewReader(vaulttest.PDF)); err != nil {
 			t.Fatal(err)
 		}
 		unknown("staged", original)
@@ -97,7 +98,7 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("compared with one in processing: %s", w.Body)
 		}
 		checkPage(t, "compared with one in processing", v.get(held), http.StatusOK, "not ready yet")
-		v.process(2)
+		v.Work(2)
 		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
 			unknown(malformed, malformed)
 			if w := v.get("/verify/file/" + malformed); w.Code != http.StatusNotFound {
@@ -133,9 +134,9 @@ func TestFilesByDigest(t *testing.T) {
 		// With the same original in another institution's certificate, the file matches two
 		// certificates, and the answer names neither.
 		first := v.inst
-		v.inst = v.institution("OTH", "Other")
+		v.inst = v.Institution("OTH", "Other")
 		other := v.upload("Other", "Somebody Else", "diploma.pdf")
-		v.exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
+		v.Exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
 		v.inst = first
 		if w, got := ask("/verify/file/" + original); w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || strings.Contains(w.Body.String(), "Ada") {
 			t.Errorf("of two: %s", w.Body)
@@ -161,7 +162,7 @@ func TestFilesByDigest(t *testing.T) {
 
 func TestSymbols(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	var drawn []string
 	look := func() {
@@ -181,7 +182,7 @@ func TestSymbols(t *testing.T) {
 		}
 	}
 	look()
-	v.process(1)
+	v.Work(1)
 	look()
 	v.revoke(c, "x")
 	look()
@@ -209,7 +210,7 @@ func local(t *testing.T, address string) string {
 
 func TestCapabilityFiles(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	links := map[web.Kind]string{}
 	for _, kind := range []web.Kind{web.PDFFile, web.ImageFile, "original"} {
@@ -228,10 +229,10 @@ func TestCapabilityFiles(t *testing.T) {
 		}
 	}
 	gone("processing")
-	v.process(1)
+	v.Work(1)
 	for kind, want := range map[web.Kind]struct{ mediaType, body, name string }{
-		web.PDFFile:   {"application/pdf", string(samplePDF()) + tail, c.ReferenceID + ".pdf"},
-		web.ImageFile: {"image/png", "a picture", c.ReferenceID + ".png"},
+		web.PDFFile:   {"application/pdf", string(vaulttest.PDF) + tail, c.ReferenceID + ".pdf"},
+		web.ImageFile: {"image/png", vaulttest.Picture, c.ReferenceID + ".png"},
 	} {
 		w := v.get(links[kind])
 		h := w.Header()
@@ -256,14 +257,14 @@ func TestCapabilityFiles(t *testing.T) {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
-	begin := v.at
-	v.at = begin.Add(24*time.Hour - time.Second)
+	begin := v.Now()
+	v.Set(begin.Add(24*time.Hour - time.Second))
 	if w := v.get(links[web.PDFFile]); w.Code != http.StatusOK {
 		t.Errorf("within the day: %d", w.Code)
 	}
-	v.at = begin.Add(24 * time.Hour)
+	v.Set(begin.Add(24 * time.Hour))
 	gone("after the day")
-	v.at = begin
+	v.Set(begin)
 	v.revoke(c, "x")
 	gone("revoked")
 	if log := v.log.String(); strings.Contains(log, "signature=") || strings.Contains(log, c.UUID) {

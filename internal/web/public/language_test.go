@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 func TestLanguages(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	ask := func(target, accept string) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, target)
@@ -57,7 +59,7 @@ func TestLanguages(t *testing.T) {
 // The links to other languages repeat the address, and never lead to another host.
 func TestLinksOfAHostileAddress(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	for _, target := range []string{"//evil.example/x", "///evil.example", "/%2F%2Fevil.example", `/\evil.example`, `/verify?"onfocus="alert(1)`, "/x%22%3E%3Cb%3E", "/verify?lang=%22%3E%3Cb%3E&a=<b>"} {
 		r := request(http.MethodGet, "/")
 		path, query, _ := strings.Cut(target, "?")
@@ -82,20 +84,20 @@ func TestLinksOfAHostileAddress(t *testing.T) {
 // Every page renders in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	made := map[string]*cert.Certificate{}
 	for _, title := range []string{"valid", "revoked", "damaged", "unchecked"} {
 		made[title] = v.upload(title, "Ada Obi", "diploma.pdf")
 	}
-	v.process(len(made))
+	v.Work(len(made))
 	v.revoke(made["revoked"], "x")
 	for title, result := range map[string]string{"damaged": "failed", "unchecked": "not_run"} {
-		v.exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, made[title].ID)
+		v.Exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, made[title].ID)
 	}
 	made["processing"] = v.upload("processing", "Ada Obi", "diploma.pdf")
 	targets := []string{
 		"/verify", "/signatures", "/nothing", "/verify/" + unknownID, "/verify/NWU-7K3M9QX2P4RTVWUZ", "/verify/NWU", "/verify/file/" + digestOf("x"),
-		"/verify/file/" + digestOf(string(samplePDF())), "/verify/file/" + digestOf(string(samplePDF())+tail),
+		"/verify/file/" + digestOf(string(vaulttest.PDF)), "/verify/file/" + digestOf(string(vaulttest.PDF)+tail),
 		"/verify/file/" + digestOf("x") + "?reference_id=" + made["valid"].ReferenceID, "/verify/file/" + digestOf("x") + "?reference_id=" + made["revoked"].ReferenceID,
 	}
 	for _, c := range made {

@@ -23,6 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -58,13 +59,13 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		valid := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 		taken := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
 		failed := v.upload("PhD Physics", "Ada Obi", "refuse.pdf")
-		v.process(3)
+		v.Work(3)
 		v.revoke(taken, "Issued by mistake")
 		waiting := v.upload("Waiting", "Ada Obi", "diploma.pdf")
 		early := v.upload("Early", "Ada Obi", "diploma.pdf")
 		v.revoke(early, "Sent too early")
-		sum := sha256.Sum256(append(samplePDF(), tail...))
-		original := sha256.Sum256(samplePDF())
+		sum := sha256.Sum256(append(vaulttest.PDF, tail...))
+		original := sha256.Sum256(vaulttest.PDF)
 
 		w := v.get("/verify/" + valid.ReferenceID)
 		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University", "BSc Physics", "Ada Obi", "30 June 2026",
@@ -91,8 +92,8 @@ func TestVerificationOfEachStatus(t *testing.T) {
 			}
 		}
 
-		stamp := db.Time(db.Micros(v.at)).Format(time.RFC3339Nano)
-		now := v.at.UTC().Format(time.RFC3339Nano)
+		stamp := db.Time(db.Micros(v.Now())).Format(time.RFC3339Nano)
+		now := v.Now().UTC().Format(time.RFC3339Nano)
 		check := func(name, result string, at any) any {
 			return map[string]any{"name": name, "result": result, "checked_at": at}
 		}
@@ -130,9 +131,9 @@ func TestVerificationOfEachStatus(t *testing.T) {
 // differs.
 func TestFailedLooksUnknown(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	failed := v.upload("BSc Physics", "Ada Obi", "refuse.pdf")
-	v.process(1)
+	v.Work(1)
 	for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
 		for name, get := range map[string]func(string) *httptest.ResponseRecorder{"page": v.get, "JSON": v.getJSON} {
 			one, other := get("/verify/"+failed.ReferenceID+suffix), get("/verify/"+unknownID+suffix)
@@ -158,9 +159,9 @@ func TestFailedLooksUnknown(t *testing.T) {
 
 func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	v.process(1)
+	v.Work(1)
 	lower := strings.ToLower(strings.NewReplacer("-", " ", "0", "O", "1", "l").Replace(c.ReferenceID))
 	for _, typed := range []string{lower, strings.ReplaceAll(c.ReferenceID, "-", ""), " " + c.ReferenceID + " "} {
 		w := v.getJSON("/verify/" + url.PathEscape(typed))
@@ -173,7 +174,7 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 // Text of an institution or a visitor is never markup.
 func TestHostileTextIsText(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	hostile := []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `{{.ReferenceID}}`, `</title></head><body onload=alert(1)>`, `&lt;b&gt; &amp; <!--`,
 		"\u202etxet desrever\u202c", "👩🏽‍🎓🇨🇭 Ⅻ", "شهادة تقدير", strings.Repeat("名", 255), strings.Repeat("<", 255),
@@ -181,10 +182,10 @@ func TestHostileTextIsText(t *testing.T) {
 	made := make([]*cert.Certificate, len(hostile))
 	for i, text := range hostile {
 		// The name of an institution is untrusted too.
-		v.inst = v.institution("P"+strconv.Itoa(i), text)
+		v.inst = v.Institution("P"+strconv.Itoa(i), text)
 		made[i] = v.upload(text, text, "diploma.pdf")
 	}
-	v.process(len(made))
+	v.Work(len(made))
 	for i, text := range hostile {
 		look := func(name string) {
 			w := v.get("/verify/" + made[i].ReferenceID)
@@ -227,7 +228,7 @@ func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 
 func TestHostileReferenceIDs(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	for _, typed := range []string{
 		`<script>alert(1)</script>`, `" onfocus="alert(1)`, "\x00", "\xff\xfe", "%", "' OR 1=1 --", strings.Repeat("A", 5000), "{{.}}", "javascript:alert(1)",
 	} {
@@ -244,7 +245,7 @@ func TestHostileReferenceIDs(t *testing.T) {
 
 func TestLookUp(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	checkPage(t, "look-up", v.get("/verify"), http.StatusOK, "Verify a certificate", "Reference id")
 	if links := attributes(t, v.get("/verify"), "a", "href"); !slices.Contains(links, "/sign-in") {
 		t.Errorf("members find no way in: %q", links)
@@ -273,8 +274,8 @@ func TestLookUp(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
-	v.pages.Limit = limit.NewCounter(2, func() time.Time { return v.at })
+	v := newVault(t, dbtest.SQLite(t))
+	v.pages.Limit = limit.NewCounter(2, v.Now)
 	v.rewire()
 	from := func(address string, get func(*http.Request)) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, "/verify")
@@ -302,7 +303,7 @@ func TestRateLimit(t *testing.T) {
 			t.Errorf("%s: %d", other, w.Code)
 		}
 	}
-	v.at = v.at.Add(time.Minute)
+	v.Advance(time.Minute)
 	if w := from("[2001:db8:1:2::3]:1000", asPage); w.Code != http.StatusOK {
 		t.Errorf("a minute later: %d", w.Code)
 	}
@@ -310,7 +311,7 @@ func TestRateLimit(t *testing.T) {
 
 func TestUnknownPagesAndMethods(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	checkPage(t, "unknown", v.get("/no-such-page"), http.StatusNotFound, "There is no such page")
 	r := request(http.MethodPost, "/verify/"+unknownID)
 	r.Header.Set("Accept", "application/json")
@@ -331,7 +332,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 
 func TestAssetsOfAPageAreThere(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	doc, err := html.Parse(v.get("/verify").Body)
 	if err != nil {
 		t.Fatal(err)

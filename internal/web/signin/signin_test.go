@@ -187,7 +187,7 @@ func TestSecurityPage(t *testing.T) {
 	b.leads("the others", b.post("/account/security/sessions/end-others"), "/account/security")
 	other.leads("ended", other.get("/account/security"), "/sign-in?next=%2Faccount%2Fsecurity")
 	other.enter()
-	sessions, err := h.people.Sessions(t.Context(), me.ID)
+	sessions, err := h.People.Sessions(t.Context(), me.ID)
 	if err != nil || len(sessions) != 2 {
 		t.Fatalf("%d sessions, %v", len(sessions), err)
 	}

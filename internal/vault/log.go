@@ -1,12 +1,12 @@
-package app
+package vault
 
 import (
 	"context"
 	"log/slog"
 )
 
-// queueLogger passes on what the queue has to say only from warnings up: its
-// retries of failed jobs are logged by their workers, with more to go on.
+// queueLogger passes on warnings and errors of the queue only. The workers log the
+// retries of failed jobs themselves, with more detail.
 func queueLogger(log *slog.Logger) *slog.Logger {
 	return slog.New(levelHandler{Handler: log.Handler(), level: slog.LevelWarn})
 }
