@@ -16,9 +16,9 @@ import (
 type bulkCommand struct {
 	remote
 
-	List    string `arg:""                                                                     help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
-	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR"  type:"path"`
-	Results string `help:"File for the result of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
+	List    string `arg:"" help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
+	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR" type:"path"`
+	Results string `help:"File for the result of each row. Default: beside the list." placeholder:"FILE" type:"path"`
 }
 
 // Help returns the details that do not fit into the one-line help.

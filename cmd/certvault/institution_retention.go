@@ -15,9 +15,9 @@ import (
 
 // retentionFlags are the retention periods of an institution.
 type retentionFlags struct {
-	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever."           placeholder:"DAYS"`
-	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise."                  placeholder:"DAYS"`
-	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise."           placeholder:"DAYS"`
+	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
+	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise." placeholder:"DAYS"`
+	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise." placeholder:"DAYS"`
 	Yes         bool `help:"Remove what the new number of days excludes; without this flag, the command only reports it."`
 }
 

@@ -19,18 +19,18 @@ import (
 type institutionSet struct {
 	config.Storage
 
-	Institution   string  `help:"Slug of the institution."                                                         required:""`
+	Institution   string  `help:"Slug of the institution." required:""`
 	Placement     *string `help:"auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
-	PlacementPage *int    `help:"Page of the stamp, from 1."                                             placeholder:"N"`
-	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left."               placeholder:"X0,Y0,X1,Y1"`
-	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions."                      negatable:""`
+	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
+	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left." placeholder:"X0,Y0,X1,Y1"`
+	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions." negatable:""`
 
-	HideName       *bool   `help:"Hide names from the public."                                                      negatable:""`
-	PublicImage    *bool   `help:"Show the certificate's picture to the public."                                    negatable:""`
-	PublicDownload *bool   `help:"Allow the public to download the verified PDF."                                        negatable:""`
-	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
-	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it."                  placeholder:"FILE"`
-	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's."      placeholder:"#RRGGBB"`
+	HideName       *bool   `help:"Hide names from the public." negatable:""`
+	PublicImage    *bool   `help:"Show the certificate's picture to the public." negatable:""`
+	PublicDownload *bool   `help:"Allow the public to download the verified PDF." negatable:""`
+	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text." placeholder:"TEXT"`
+	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it." placeholder:"FILE"`
+	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's." placeholder:"#RRGGBB"`
 
 	mailFlags
 	retentionFlags

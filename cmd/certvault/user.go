@@ -51,7 +51,7 @@ func (c *console) done(p identity.Person, what string) error {
 type userResetPassword struct {
 	personFlags
 
-	PasswordStdin bool `help:"Read the new password from standard input."                                   required:""`
+	PasswordStdin bool `help:"Read the new password from standard input." required:""`
 	DropCodes     bool `help:"Also turn off the code at sign-in, for a person who lost the app and the recovery codes."`
 }
 
