@@ -127,6 +127,6 @@ func report(b *bar) func(roster.Progress) {
 	return func(p roster.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d with a stored file, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
+		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d stored, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
 	}
 }
