@@ -37,7 +37,7 @@ var deeds = map[webhook.Name]audit.Action{
 // their deliveries, and the deeds of the audit log. Of a record that came without
 // its events, what the record itself knows is told.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
-	events, err := s.hooks.Told(ctx, c.InstitutionID, c.ID)
+	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
 		return nil, err
 	}

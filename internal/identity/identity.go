@@ -115,17 +115,17 @@ type Service struct {
 	// passkeys is nil if the host of the origin is an IP address, for which browsers have no
 	// passkeys.
 	passkeys *webauthn.WebAuthn
-	// nobody has the form of a hash, but no password matches it. It is checked if there is no other
+	// dummyHash has the form of a hash, but no password matches it. It is checked if there is no other
 	// hash, so that an unknown address takes as long as a known one.
-	nobody string
-	// beside counts work that continues after the answer.
-	beside sync.WaitGroup
+	dummyHash string
+	// background counts work that continues after the answer.
+	background sync.WaitGroup
 }
 
 // New returns a Service and, if there is a queue, registers its worker.
 func New(c Config) (*Service, error) {
 	c.PasswordCost = cmp.Or(c.PasswordCost, account.DefaultCost)
-	s := &Service{Config: c, nobody: c.PasswordCost.NoPassword()}
+	s := &Service{Config: c, dummyHash: c.PasswordCost.NoPassword()}
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the base URL: %w", err)
@@ -186,8 +186,8 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }
 
-// proveTx records that a person has verified the address, and calls the hook the first time.
-func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
+// verifyAddressTx records that a person has verified the address, and calls the hook the first time.
+func (s *Service) verifyAddressTx(ctx context.Context, tx *db.Tx, id int64) error {
 	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
 	if err != nil || !changed || s.OnProved == nil {
 		return err

@@ -66,11 +66,11 @@ func TestVerifyOfAnUpload(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	c, file := f.approved(t, "Taken away")
-	root := keep(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
-	path := keep(t, "diploma.pdf", file)
+	root := writeTemp(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
+	path := writeTemp(t, "diploma.pdf", file)
 	changed := bytes.Clone(file)
 	changed[len(changed)/2] ^= 1
-	f.takeBack(t, c.UUID, "Issued in error", "")
+	f.revoke(t, c.UUID, "Issued in error", "")
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -80,9 +80,9 @@ func TestVerifyOfAnUpload(t *testing.T) {
 		{[]string{path, "--root", root}, 0, "was revoked since"},
 		{[]string{path, "--data", f.Data}, 0, "VALID: The file is as Northwind University signed it"},
 		{[]string{path}, 2, "/.well-known/certvault/root.pem"},
-		{[]string{keep(t, "changed.pdf", changed), "--root", root}, 1, "NOT VALID: "},
-		{[]string{keep(t, "cut.pdf", file[:len(file)-1]), "--root", root}, 1, "NOT VALID: "},
-		{[]string{keep(t, "added.pdf", append(bytes.Clone(file), file...)), "--root", root}, 1, "NOT VALID: "},
+		{[]string{writeTemp(t, "changed.pdf", changed), "--root", root}, 1, "NOT VALID: "},
+		{[]string{writeTemp(t, "cut.pdf", file[:len(file)-1]), "--root", root}, 1, "NOT VALID: "},
+		{[]string{writeTemp(t, "added.pdf", append(bytes.Clone(file), file...)), "--root", root}, 1, "NOT VALID: "},
 	} {
 		if code, out := alone(t, append([]string{"verify"}, tc.args...)...); code != tc.code || !strings.Contains(out, tc.says) {
 			t.Errorf("verify %q: exit %d, want %d and %q: %s", tc.args, code, tc.code, tc.says, out)

@@ -65,14 +65,14 @@ func run(ctx context.Context, args []string) (err error) {
 	// After a failure the remaining checks still run.
 	for _, what := range args {
 		fmt.Println("quality:", what)
-		if e := judge(ctx, root, what, file); e != nil {
+		if e := runCheck(ctx, root, what, file); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", what, e))
 		}
 	}
 	return err
 }
 
-func judge(ctx context.Context, root, what, file string) error {
+func runCheck(ctx context.Context, root, what, file string) error {
 	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // the arguments come from the developer
 	cmd.Dir = filepath.Join(root, "test", "quality")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
