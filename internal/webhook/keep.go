@@ -68,7 +68,7 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 			return 0, false, fmt.Errorf("writing an event: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE webhook_events SET payload = $1 WHERE id = $2`, string(text), e.id); err != nil {
-			return 0, false, fmt.Errorf("ending the text of an event: %w", err)
+			return 0, false, fmt.Errorf("redacting an event: %w", err)
 		}
 		n++
 	}
