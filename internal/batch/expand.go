@@ -227,26 +227,47 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 		_, err = tx.ExecContext(ctx, done+`status = $2, certificate_id = $3 WHERE batch_id = $4 AND entry_index = $5`,
 			now, string(made), c.ID, b.id, w.index)
 	case ok && refusal.Kind == fault.Invalid:
-		r := reject(refusal)
-		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, existing_uuid = $5 WHERE batch_id = $6 AND entry_index = $7`,
-			now, string(rejected), r.code, r.message, r.existing, b.id, w.index)
+		var r rejection
+		if r, err = reject(refusal); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, problem = $5, existing_uuid = $6 WHERE batch_id = $7 AND entry_index = $8`,
+			now, string(rejected), r.code, r.message, r.problem, r.existing, b.id, w.index)
 	}
 	return err
 }
 
-// rejection is the reason why an entry becomes no certificate.
+// rejection is the reason why an entry becomes no certificate, as it is stored.
 type rejection struct {
-	code, message string
+	code string
+	// problem is a cert.Problem in JSON. message replaces it if the domain words the problem, as
+	// it does for the place of a stamp.
+	problem, message sql.NullString
 	// existing is the UUID of the certificate that exists already, null for another reason.
 	existing sql.NullString
 }
 
-func reject(refusal *fault.Error) rejection {
-	if d, ok := errors.AsType[*cert.DuplicateError](refusal); ok {
-		return rejection{code: "duplicate", message: refusal.Message + ": " + d.UUID, existing: sql.NullString{String: d.UUID, Valid: true}}
+func reject(refusal *fault.Error) (rejection, error) {
+	// Beside duplicates there are rules that became stricter since the batch was
+	// accepted, and missing files.
+	r := rejection{code: "invalid"}
+	problems := cert.ProblemsOf(refusal)
+	if len(problems) == 0 {
+		r.message = sql.NullString{String: refusal.Message, Valid: true}
+		if len(refusal.Fields) > 0 {
+			r.message.String = refusal.Fields[0].Messages[0]
+		}
+		return r, nil
 	}
-	// A rule became stricter after the batch was accepted, or a file is missing.
-	return rejection{code: "invalid", message: refusal.Fields[0].Messages[0]}
+	if p := problems[0]; p.Code == cert.CodeDuplicate {
+		r.code, r.existing = string(p.Code), sql.NullString{String: p.Detail, Valid: true}
+	}
+	text, err := json.Marshal(problems[0])
+	if err != nil {
+		return r, fmt.Errorf("writing a problem: %w", err)
+	}
+	r.problem = sql.NullString{String: string(text), Valid: true}
+	return r, nil
 }
 
 // Sweep adds a job if entries are queued and no job exists, which recovers lost jobs. It also

@@ -123,11 +123,11 @@ func samplePDF() []byte { return pdftest.Page("a diploma") }
 // stage stages a file of an institution.
 func (v *vault) stage(inst *account.Institution) *StagedFile {
 	v.tb.Helper()
-	f, err := v.certs.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(samplePDF()))
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	staged, err := v.Stage(v.tb.Context(), inst, f, nil)
+	var staged *StagedFile
+	err := v.certs.Receive(v.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(samplePDF())), func(f *cert.File) (err error) {
+		staged, err = v.Stage(v.tb.Context(), inst, f, nil)
+		return err
+	})
 	if err != nil {
 		v.tb.Fatal(err)
 	}
@@ -136,8 +136,8 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 
 // person is an entry in order: a diploma of a person.
 func person(d *Draft, index int, name, fileID string) error {
-	for field, value := range map[string]string{
-		"certificate_title": "BSc Physics", "full_name": name, "applicant_email": strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", FileField: fileID,
+	for field, value := range map[cert.Field]string{
+		cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", cert.FieldFile: fileID,
 	} {
 		if err := d.Set(index, field, value); err != nil {
 			return err

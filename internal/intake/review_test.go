@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -45,14 +46,19 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 		for number, want := range map[int]struct {
 			column sheet.Column
-			says   string
+			code   cert.Code
+			detail string
 		}{
-			3: {sheet.Title, "The title is missing"}, 4: {sheet.Email, "has no @"}, 5: {sheet.File, "No file with the name"}, 6: {sheet.IssueDate, "31/02/2026 does not exist"},
-			7: {sheet.File, "PDF"}, 9: {sheet.Name, "lost"},
+			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, CodeNoFile, "missing.pdf"},
+			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, CodeLostCharacter, ""},
 		} {
 			row, err := v.Row(number)
 			k.ok(err)
-			if len(row.Problems) != 1 || !strings.Contains(row.ProblemOf(want.column), want.says) {
+			if len(row.Problems) != 1 {
+				t.Errorf("row %d: %v", number, row.Problems)
+				continue
+			}
+			if p := row.Problems[0]; p.Column != want.column || p.Code != want.code || !strings.Contains(p.Detail, want.detail) {
 				t.Errorf("row %d: %v", number, row.Problems)
 			}
 		}
@@ -61,9 +67,9 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(v.WriteErrors(&b))
+		k.ok(v.WriteErrors(&b, codeOf))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
-		if err != nil || len(list) != 7 || list[1][6] != "3" || !strings.Contains(list[1][7], "missing") {
+		if err != nil || len(list) != 7 || list[1][6] != "3" || list[1][7] != "title: required" {
 			t.Errorf("errors.csv: %q, %v", list, err)
 		}
 
@@ -149,7 +155,7 @@ func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
-	if got := v.Rows[0].ProblemOf(sheet.IssueDate); !strings.Contains(got, "how dates are written") {
+	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != CodeAmbiguousDate {
 		t.Fatalf("%q", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
@@ -225,21 +231,23 @@ func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
 		"c.pdf":                           "c.jpg",
 		"d.png":                           "d.png",
 		"1001":                            "1001.pdf",
-		"a.pdf":                           "!2 files",
-		"a":                               "!2 files",
-		"d":                               "!2 files",
-		"2024/x.pdf":                      "!No file",
-		"":                                "!names no file",
-		"../../etc/passwd":                "!No file",
-		strings.Repeat("../", 100) + "d":  "!2 files",
-		"Zoë Müller.pdf.pdf":              "!No file",
+		"a.pdf":                           "!many_files (limit 2)",
+		"a":                               "!many_files (limit 2)",
+		"d":                               "!many_files (limit 2)",
+		"2024/x.pdf":                      "!no_file: ",
+		"":                                "!required",
+		"../../etc/passwd":                "!no_file: ",
+		strings.Repeat("../", 100) + "d":  "!many_files (limit 2)",
+		"Zoë Müller.pdf.pdf":              "!no_file: ",
 		"2025/../2026/a.pdf":              "2026/a.pdf",
 		"/home/registrar/out/2025/a.pdf ": "2025/a.pdf",
 	} {
 		file, problem := s.find(strings.TrimSpace(name))
-		got := "!" + problem
+		var got string
 		if file != nil {
 			got = file.Path
+		} else {
+			got = "!" + strings.TrimPrefix(problem.Problem.Error(), "file: ")
 		}
 		if isRefused := strings.HasPrefix(want, "!") && file == nil && strings.Contains(got, want[1:]); got != want && !isRefused {
 			t.Errorf("%q: %s, want %s", name, got, want)

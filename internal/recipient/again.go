@@ -76,7 +76,7 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 		return nil, err
 	}
 	if email.Text == before.Email {
-		return nil, fault.OfField("applicant_email", "This is the address that the certificate has.")
+		return nil, cert.Problems{{Field: cert.FieldEmail, Code: cert.CodeUnchanged}}.Err()
 	}
 	var c *cert.Certificate
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {

@@ -110,18 +110,20 @@ func (v *Vault) Institution(prefix, name string) *account.Institution {
 // The sealer refuses a file whose name begins with "refuse".
 func (v *Vault) Upload(inst *account.Institution, fullName, file string, changes ...func(*cert.Upload)) *cert.Certificate {
 	v.TB.Helper()
-	received, err := v.Certs.Receive(v.TB.Context(), inst.UUID, file, bytes.NewReader(PDF))
-	v.ok(err)
 	u := cert.Upload{
 		Institution: inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload, Title: "BSc Physics", FullName: fullName,
 		Email:     strings.NewReplacer(" ", ".", `"`, "").Replace(strings.ToLower(fullName)) + "@example.org",
-		IssueDate: "2026-06-30", File: received,
+		IssueDate: "2026-06-30",
 	}
-	for _, change := range changes {
-		change(&u)
-	}
-	c, err := v.Certs.Upload(v.TB.Context(), u)
-	v.ok(err)
+	var c *cert.Certificate
+	v.ok(v.Certs.Receive(v.TB.Context(), inst.UUID, cert.NewIncoming(file, bytes.NewReader(PDF)), func(f *cert.File) (err error) {
+		u.File = f
+		for _, change := range changes {
+			change(&u)
+		}
+		c, err = v.Certs.Upload(v.TB.Context(), u)
+		return err
+	}))
 	return c
 }
 

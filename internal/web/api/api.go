@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 // API serves /business/.
@@ -41,7 +42,6 @@ type API struct {
 type call struct {
 	*http.Request
 
-	body        *body
 	token       *token.Token
 	institution *account.Institution
 }
@@ -55,7 +55,7 @@ func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {
 		a.patterns = append(a.patterns, pattern)
-		mux.Handle(pattern, web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+		mux.Handle(pattern, web.Handler(writeError, func(w http.ResponseWriter, r *http.Request) error {
 			c := callOf(r)
 			if !c.token.Has(allowed...) {
 				return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")
@@ -105,15 +105,15 @@ func callOf(r *http.Request) *call {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
 		// Every route is wrapped by authenticate.
-		return &call{Request: r, body: &body{}, token: &token.Token{}}
+		return &call{Request: r, token: &token.Token{}}
 	}
 	return c
 }
 
 func (a *API) authenticate(next http.Handler) http.Handler {
 	return web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
-		body := watch(w, r)
-		defer body.drain(r)
+		body.Watch(w, r)
+		defer body.Drain(r)
 		ctx := r.Context()
 		web.SetRoute(r, "/business/ (no token)")
 		t, inst, err := a.Tokens.Authenticate(ctx, bearer(r))
@@ -129,7 +129,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			// The response does not depend on it.
 			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
 		}
-		c := &call{Request: r, body: body, token: t, institution: inst}
+		c := &call{Request: r, token: t, institution: inst}
 		ctx = audit.With(ctx, audit.Actor{
 			Type: audit.Token, ID: strconv.FormatInt(t.ID, 10), Name: t.Name, Address: web.Client(r), RequestID: web.RequestID(r),
 		})

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -449,11 +450,17 @@ func FuzzBulk(f *testing.F) {
 		f.Add(byte(kind), seeds)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		in := &bulkInput{draft: v.api.Batches.NewDraft()}
+		in := &bulkInput{draft: v.api.Batches.NewDraft(), exchange: &exchange{}}
 		defer in.draft.Close()
 		switch kind % 3 {
 		case 0:
-			_ = in.multipart(strings.NewReader(body), boundary)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+			r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+			read, err := in.reader(httptest.NewRecorder(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = read()
 		case 1:
 			_ = in.urlencoded(strings.NewReader(body))
 		case 2:

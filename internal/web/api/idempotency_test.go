@@ -363,23 +363,28 @@ func TestAnswerStandsWithItsDeed(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			c := &call{Request: r, body: watch(w, r), token: inst[0], institution: v.inst}
-			file, err := v.api.Certs.Receive(t.Context(), v.inst.UUID, "a.pdf", bytes.NewReader(samplePDF(0)))
+			c := &call{Request: r, token: inst[0], institution: v.inst}
+			x, err := v.api.begin(c)
 			if err != nil {
 				return nil, err
 			}
-			return w, v.api.once(w, c, func(p *fingerprint) error { p.end(); return nil }, func(answer answerTx) error {
-				_, err := v.api.Certs.Upload(c.Context(), cert.Upload{
-					Institution: v.inst, Context: cert.SingleUpload, Title: key, FullName: "Ada", Email: "ada@example.org", File: file,
-					Then: func(ctx context.Context, tx *db.Tx, made *cert.Certificate) error {
-						if err := answer(ctx, tx, http.StatusCreated, made.UUID); err != nil {
-							return err
-						}
-						return end(ctx, tx)
-					},
+			defer x.release()
+			if err = x.complete(); err == nil {
+				incoming := cert.NewIncoming("a.pdf", bytes.NewReader(samplePDF(0)))
+				err = v.api.Certs.Receive(t.Context(), v.inst.UUID, incoming, func(file *cert.File) error {
+					_, err := v.api.Certs.Upload(c.Context(), cert.Upload{
+						Institution: v.inst, Context: cert.SingleUpload, Title: key, FullName: "Ada", Email: "ada@example.org", File: file,
+						Then: func(ctx context.Context, tx *db.Tx, made *cert.Certificate) error {
+							if err := x.answerTx(ctx, tx, http.StatusCreated, made.UUID); err != nil {
+								return err
+							}
+							return end(ctx, tx)
+						},
+					})
+					return err
 				})
-				return err
-			})
+			}
+			return w, x.end(w, err)
 		}
 		well := func(context.Context, *db.Tx) error { return nil }
 		broken := errors.New("the disk is on fire")
@@ -447,7 +452,11 @@ func TestDeedWithoutAnswer(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	w := httptest.NewRecorder()
 	c := &call{Request: v.request(http.MethodPost, vaultPath, http.NoBody), token: &token.Token{}, institution: &account.Institution{}}
-	err := v.api.once(w, c, func(*fingerprint) error { return nil }, func(answerTx) error { return nil })
+	x, err := v.api.begin(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = x.end(w, nil)
 	if fault.KindOf(err) != fault.Internal || err == nil || w.Body.Len() != 0 {
 		t.Errorf("%v, %s", err, w.Body)
 	}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,7 +13,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/db"
@@ -228,77 +226,6 @@ func TestOddForms(t *testing.T) {
 		}
 		if r, f := v.stored(); r != rows || f != files {
 			t.Errorf("%s: %d rows and %d files are left", tc.what, r-rows, f-files)
-		}
-	}
-}
-
-// A body that stalls is aborted early; a body that progresses has the whole time. The deadline is
-// not moved on each of many small reads.
-func TestBodyIsGivenItsTime(t *testing.T) {
-	t.Parallel()
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := start
-	var deadlines []time.Duration
-	b := &body{
-		ReadCloser:  io.NopCloser(strings.NewReader(strings.Repeat("x", 1000))),
-		now:         func() time.Time { return at },
-		setDeadline: func(d time.Time) error { deadlines = append(deadlines, d.Sub(start)); return nil },
-	}
-	read := func() {
-		t.Helper()
-		if n, err := b.Read(make([]byte, 1)); n != 1 || err != nil {
-			t.Fatalf("%d, %v", n, err)
-		}
-	}
-	read()
-	if deadlines != nil {
-		t.Fatalf("a body that is not let more time has deadlines %v", deadlines)
-	}
-	b.allow(time.Minute)
-	for range 4 {
-		for range 10 {
-			read()
-		}
-		at = at.Add(20 * time.Second)
-	}
-	want := []time.Duration{30 * time.Second, 50 * time.Second, 60 * time.Second, 60 * time.Second}
-	if fmt.Sprint(deadlines) != fmt.Sprint(want) {
-		t.Errorf("deadlines %v, want %v", deadlines, want)
-	}
-}
-
-// expecting is a body that records whether it was read.
-type expecting struct {
-	io.Reader
-
-	asked bool
-}
-
-func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
-func (e *expecting) Close() error               { return nil }
-
-func TestWhatNeedNotBeSentIsNotAskedFor(t *testing.T) {
-	t.Parallel()
-	for what, tc := range map[string]struct {
-		expect, touched, failed, drained bool
-	}{
-		"a client that sends all the same":  {false, false, false, true},
-		"a client that waits":               {true, false, false, false},
-		"a client that was told to go on":   {true, true, false, true},
-		"a body that could not be read":     {false, true, true, false},
-		"one of a client that waited first": {true, true, true, false},
-	} {
-		e := &expecting{Reader: bytes.NewReader(make([]byte, 1000))}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tc.expect {
-			r.Header.Set("Expect", "100-continue")
-		}
-		b := &body{ReadCloser: e, now: time.Now, setDeadline: func(time.Time) error { return nil }, touched: tc.touched, failed: tc.failed}
-		if b.drain(r); e.asked != tc.drained {
-			t.Errorf("%s: asked for %v", what, e.asked)
 		}
 	}
 }

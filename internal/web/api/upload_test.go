@@ -262,45 +262,6 @@ func TestDroppedConnectionLeavesNothing(t *testing.T) {
 	}
 }
 
-// emptyHanded gives nothing and no error to who asks for nothing, as a reader
-// may.
-type emptyHanded struct{ r io.Reader }
-
-func (e emptyHanded) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	return e.r.Read(p)
-}
-
-func TestCountedBody(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		size, limit int
-		over        bool
-	}{{0, 0, false}, {1, 0, true}, {9, 10, false}, {10, 10, false}, {11, 10, true}, {1000, 10, true}} {
-		b := &countedBody{r: strings.NewReader(strings.Repeat("x", tc.size)), left: int64(tc.limit)}
-		got, err := io.ReadAll(b)
-		if len(got) != min(tc.size, tc.limit) || b.over != tc.over || errors.Is(err, errBody) != tc.over || !tc.over && err != nil {
-			t.Errorf("%d of %d: %d read, over %v, %v", tc.size, tc.limit, len(got), b.over, err)
-		}
-	}
-	broken := errors.New("broken")
-	b := &countedBody{r: io.MultiReader(strings.NewReader("abc"), errReader{broken}), left: 10}
-	if got, err := io.ReadAll(b); string(got) != "abc" || !errors.Is(err, broken) || b.over {
-		t.Errorf("a broken body: %q, %v", got, err)
-	}
-	b = &countedBody{r: emptyHanded{strings.NewReader("0123456789")}, left: 10}
-	p := make([]byte, 10)
-	if _, err := io.ReadFull(b, p); err != nil {
-		t.Fatal(err)
-	}
-	// At the limit the end has to be told, or the one who reads goes on for ever.
-	if n, err := b.Read(p); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %d, %v", n, err)
-	}
-}
-
 type errReader struct{ err error }
 
 func (e errReader) Read([]byte) (int, error) { return 0, e.err }

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
@@ -22,11 +23,11 @@ import (
 // staged stages a file of an institution.
 func (o *office) staged(inst account.Institution) string {
 	o.tb.Helper()
-	f, err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(vaulttest.PDF))
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	staged, err := o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+	var staged *batch.StagedFile
+	err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(vaulttest.PDF)), func(f *cert.File) (err error) {
+		staged, err = o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+		return err
+	})
 	if err != nil {
 		o.tb.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
@@ -81,6 +82,7 @@ func (p *Panel) guard(one route) web.Func {
 			// The response is rendered in the frame of the visit.
 			p.view.Render(w, r, err)
 		}
+		body.Drain(r)
 		return nil
 	}
 	if one.scope == ofAnybody {
@@ -128,12 +130,11 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, one rout
 	if r.Method != http.MethodPost {
 		return nil
 	}
-	if one.body != 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, one.body)
+	if one.limits != nil {
+		body.Limit(w, r, *one.limits)
 		return nil
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
+	if err := body.ParseForm(w, r, maxForm); err != nil {
 		return fmt.Errorf("reading the form: %w", errForm)
 	}
 	return nil

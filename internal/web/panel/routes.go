@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 // Handler serves a page to a person who may see it.
@@ -35,8 +36,9 @@ type route struct {
 	scope  scope
 	// hidden keeps a route that only redirects out of the navigation.
 	hidden bool
-	// body bounds the request body in bytes; 0 stands for the bound of a form.
-	body int64
+	// limits bounds a multipart form, which the handler reads itself. Without limits,
+	// the form is URL-encoded, and it is parsed before the handler is called.
+	limits *body.Limits
 }
 
 // routes is the table of all pages: requirements, permission and handler.
@@ -62,7 +64,7 @@ func (p *Panel) routes() []route {
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/revoke", may: account.MayRevoke, handler: p.revokeCertificate},
 
 		{pattern: "GET /panel/{institution}/upload", may: account.MayUpload, handler: p.newUpload},
-		{pattern: "POST /panel/{institution}/upload", may: account.MayUpload, handler: p.takeUpload, body: maxUpload},
+		{pattern: "POST /panel/{institution}/upload", may: account.MayUpload, handler: p.stageUpload, limits: uploadLimits},
 		{pattern: "GET /panel/{institution}/upload/{upload}", may: account.MayUpload, handler: p.upload},
 		{pattern: "GET /panel/{institution}/upload/{upload}/page.png", may: account.MayUpload, handler: p.uploadPicture},
 		{pattern: "POST /panel/{institution}/upload/{upload}", may: account.MayUpload, handler: p.finishUpload},
@@ -72,8 +74,8 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/bulk/template.xlsx", may: account.MayUpload, handler: p.templateWorkbook},
 		{pattern: "GET /panel/{institution}/bulk/template.csv", may: account.MayUpload, handler: p.templateCSV},
 		{pattern: "GET /panel/{institution}/bulk/{draft}", may: account.MayUpload, handler: p.draft},
-		{pattern: "POST /panel/{institution}/bulk/{draft}/list", may: account.MayUpload, handler: p.takeList, body: maxTaken},
-		{pattern: "POST /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.takeFiles, body: maxTaken},
+		{pattern: "POST /panel/{institution}/bulk/{draft}/list", may: account.MayUpload, handler: p.uploadList, limits: bulkLimits},
+		{pattern: "POST /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.uploadFiles, limits: bulkLimits},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.draftFiles},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/files/remove", may: account.MayUpload, handler: p.removeFile},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/files/{file}/page.png", may: account.MayUpload, handler: p.draftPicture},

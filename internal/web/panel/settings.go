@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 const (
@@ -24,6 +25,10 @@ const (
 	// endsInTime is from how long before its end a key's certificate is warned of.
 	endsInTime = 60 * 24 * time.Hour
 )
+
+var logoLimits = &body.Limits{
+	Size: maxLogoForm, Parts: 4, TooLarge: fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB."), Broken: errForm,
+}
 
 // settingsTab is one of the pages of settings.
 type settingsTab struct{ Path, Label string }
@@ -125,39 +130,20 @@ func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error 
 
 // logoOf reads the form with a logo.
 func logoOf(r *http.Request) (file []byte, remove bool, err error) {
-	parts, err := r.MultipartReader()
+	form, err := body.OpenForm(r)
 	if err != nil {
-		return nil, false, errForm
+		return nil, false, err
 	}
-	for range 4 {
-		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
-			return file, remove, nil
-		}
-		if err != nil {
-			return nil, false, tooLargeOr(err, errForm)
-		}
-		content, err := io.ReadAll(part)
-		if err != nil {
-			return nil, false, tooLargeOr(err, errForm)
-		}
-		switch part.FormName() {
+	for form.Next() {
+		switch part := form.Part(); part.FormName() {
 		case "logo":
-			file = content
+			file = part.Value(maxLogoForm, io.Discard)
 		case "remove":
 			remove = true
 		default:
 		}
 	}
-	return nil, false, errForm
-}
-
-// tooLargeOr tells a body that was cut off from one that cannot be read.
-func tooLargeOr(err, other error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB.")
-	}
-	return other
+	return file, remove, form.Err()
 }
 
 type publicSettings struct {

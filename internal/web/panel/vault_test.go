@@ -91,7 +91,7 @@ func TestMailOfACertificate(t *testing.T) {
 	}
 	w := o.leads(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
 	says(t, "sent again", w, http.StatusOK, "The mail is on its way again.", "On its way Sent again, ada.obi@example.org", "Mailed again")
-	says(t, "no address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"nobody"}}), http.StatusUnprocessableEntity, "must be a valid email address")
+	says(t, "no address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"nobody"}}), http.StatusUnprocessableEntity, "This e-mail address has no @.")
 	says(t, "the same", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "This is the address that the certificate has.")
 	w = o.leads(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
 	says(t, "corrected", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address, ada@example.net", "The e-mail address was corrected", "Issuer Person")

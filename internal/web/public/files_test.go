@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/vaulttest"
@@ -85,7 +86,7 @@ func TestFilesByDigest(t *testing.T) {
 			}
 		}
 		// A staged file and the files of pending or failed certificates are unknown.
-		if _, err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, "staged.pdf", bytes.NewReader(vaulttest.PDF)); err != nil {
+		if err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, cert.NewIncoming("staged.pdf", bytes.NewReader(vaulttest.PDF)), func(*cert.File) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		unknown("staged", original)

@@ -22,6 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
@@ -135,7 +136,7 @@ func (p *Pages) Patterns() []string { return p.patterns }
 func (p *Pages) bound(most int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		if err := web.ReadForm(w, r, most); err != nil {
+		if err := body.ParseForm(w, r, most); err != nil {
 			return err
 		}
 		return f(w, r)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 // signInForm is the input of the form that is shown again.
@@ -143,7 +144,7 @@ type answer struct {
 
 func readAnswer(r *http.Request) (a answer, err error) {
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-		return answer{}, web.Unread(err)
+		return answer{}, body.BadForm(err)
 	}
 	return a, nil
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
@@ -124,7 +125,7 @@ func (p *Pages) bound(f web.Func) web.Func {
 		if r.PathValue("token") != "" {
 			w.Header().Set("Referrer-Policy", "no-referrer")
 		}
-		if err := web.ReadForm(w, r, maxForm); err != nil {
+		if err := body.ParseForm(w, r, maxForm); err != nil {
 			return err
 		}
 		return f(w, r.WithContext(audit.With(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
