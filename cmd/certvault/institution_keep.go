@@ -44,11 +44,11 @@ func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error
 		return err
 	}
 	at := time.Now()
-	failed, revoked, err := cert.Over(ctx, base.DB, at, id, now)
+	failed, revoked, err := cert.Expired(ctx, base.DB, at, id, now)
 	if err != nil {
 		return err
 	}
-	mails, events, err := recipient.Over(ctx, base.DB, at, id, now.Mail)
+	mails, events, err := recipient.Expired(ctx, base.DB, at, id, now.Mail)
 	if err != nil {
 		return err
 	}

@@ -111,7 +111,7 @@ func TestFailedCertificatesEnd(t *testing.T) {
 		if v.get(old.UUID).Status != Failed || !v.has(old.File.Key) {
 			t.Fatal("something ended unasked")
 		}
-		if failed, revoked, err := v.Over(ctx, v.inst.ID, account.Keep{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
+		if failed, revoked, err := v.Expired(ctx, v.inst.ID, account.Keep{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
 			t.Errorf("%d failed and %d revoked are over, %v", failed, revoked, err)
 		}
 		v.keeps(account.Keep{Failed: 30})
@@ -190,7 +190,7 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 		young = revoke(young)
 		v.clock.Advance(2 * aDay)
 		v.keeps(account.Keep{Revoked: 30})
-		if _, revoked, err := v.Over(ctx, v.inst.ID, account.Keep{Revoked: 30}); err != nil || revoked != 2 {
+		if _, revoked, err := v.Expired(ctx, v.inst.ID, account.Keep{Revoked: 30}); err != nil || revoked != 2 {
 			t.Errorf("%d are over, %v", revoked, err)
 		}
 		v.sweepKept()

@@ -60,7 +60,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		b.Advance(31 * 24 * time.Hour)
 		young := b.upload(titled("young"))
 		b.approve(young)
-		if mails, events, err := b.Over(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
+		if mails, events, err := b.Expired(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
 			t.Errorf("%d mails and %d events are over, %v", mails, events, err)
 		}
 		sweep := func() {

@@ -81,10 +81,10 @@ func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error 
 func (p *Panel) askKeep(w http.ResponseWriter, r *http.Request, s *keepSettings, asked bool) (err error) {
 	ctx, id := r.Context(), s.Visit.Institution().ID
 	s.Over = &over{}
-	if s.Over.Failed, s.Over.Revoked, err = p.Certs.Over(ctx, id, s.Keep); err != nil {
+	if s.Over.Failed, s.Over.Revoked, err = p.Certs.Expired(ctx, id, s.Keep); err != nil {
 		return err
 	}
-	if s.Over.Mails, s.Over.Events, err = p.Mail.Over(ctx, id, s.Keep.Mail); err != nil {
+	if s.Over.Mails, s.Over.Events, err = p.Mail.Expired(ctx, id, s.Keep.Mail); err != nil {
 		return err
 	}
 	if asked {
