@@ -22,7 +22,7 @@ type keepFlags struct {
 }
 
 // apply puts the flags given into an institution's settings.
-func (k *keepFlags) apply(keep *account.Keep) {
+func (k *keepFlags) apply(keep *account.Retention) {
 	set(&keep.Failed, k.KeepFailed)
 	set(&keep.Revoked, k.KeepRevoked)
 	set(&keep.Mail, k.KeepMail)
@@ -31,7 +31,7 @@ func (k *keepFlags) apply(keep *account.Keep) {
 // confirm returns an error if the flags would remove records and --yes is not
 // given. The error says how many.
 func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
-	was, err := base.Accounts.Keep(ctx, id)
+	was, err := base.Accounts.Retention(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error
 }
 
 // sayKeep prints the retention periods as text.
-func sayKeep(w io.Writer, k account.Keep) {
+func sayKeep(w io.Writer, k account.Retention) {
 	days := func(n int) string {
 		if n == 0 {
 			return "forever"

@@ -49,7 +49,7 @@ const (
 
 // Expired counts the certificates that would end at a time, or the files of which would,
 // if an institution kept them for so long.
-func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Keep) (failed, revoked int, err error) {
+func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, one := range []struct {
 		days  int
 		where string
@@ -66,7 +66,7 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 }
 
 // Expired counts what would end now if an institution kept it for so long.
-func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Keep) (failed, revoked int, err error) {
+func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 

@@ -73,7 +73,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
 			t.Fatalf("unasked: %v", got)
 		}
-		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.accounts.SetRetention(ctx, b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		sweep()
@@ -137,7 +137,7 @@ func TestManyAddressesEnd(t *testing.T) {
 			b.exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 				SELECT certificate_id, $1, institution_id, reason, email, email_folded, status, created_at, updated_at FROM notices WHERE occasion = 1`, occasion)
 		}
-		if err := b.accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.accounts.SetRetention(t.Context(), b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
@@ -165,7 +165,7 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 		if _, err := b.certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
+		if err := b.accounts.SetRetention(ctx, b.inst.ID, account.Retention{Revoked: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
