@@ -22,7 +22,7 @@ type retentionFlags struct {
 }
 
 // apply puts the flags given into an institution's settings.
-func (k *retentionFlags) apply(keep *account.Keep) {
+func (k *retentionFlags) apply(keep *account.Retention) {
 	set(&keep.Failed, k.KeepFailed)
 	set(&keep.Revoked, k.KeepRevoked)
 	set(&keep.Mail, k.KeepMail)
@@ -31,7 +31,7 @@ func (k *retentionFlags) apply(keep *account.Keep) {
 // confirm returns an error if the flags would remove records and --yes is not
 // given. The error says how many.
 func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
-	was, err := base.Accounts.Keep(ctx, id)
+	was, err := base.Accounts.Retention(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -44,11 +44,11 @@ func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) 
 		return err
 	}
 	at := time.Now()
-	failed, revoked, err := cert.Over(ctx, base.DB, at, id, now)
+	failed, revoked, err := cert.Expired(ctx, base.DB, at, id, now)
 	if err != nil {
 		return err
 	}
-	mails, events, err := recipient.Over(ctx, base.DB, at, id, now.Mail)
+	mails, events, err := recipient.Expired(ctx, base.DB, at, id, now.Mail)
 	if err != nil {
 		return err
 	}
@@ -61,7 +61,7 @@ func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) 
 }
 
 // printRetention prints the retention periods as text.
-func printRetention(w io.Writer, k account.Keep) {
+func printRetention(w io.Writer, k account.Retention) {
 	days := func(n int) string {
 		if n == 0 {
 			return "forever"

@@ -61,7 +61,7 @@ func (i *institutionSet) Run(c *console) error {
 			set(&v.Colour, i.Colour)
 			v.Logo = logo
 			i.mailFlags.apply(v)
-			i.retentionFlags.apply(&v.Keep)
+			i.retentionFlags.apply(&v.Retention)
 			return i.policy(cert.PolicyOf(&v.Settings), box).Apply(v)
 		})
 		if err != nil {
@@ -81,8 +81,8 @@ func (i *institutionSet) Run(c *console) error {
 			account.Letterhead
 			// Words are by language.
 			Words map[string]account.Words `json:"mail_words"`
-			account.Keep
-		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.Letterhead, v.Words, v.Keep}, func(w io.Writer) {
+			account.Retention
+		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.Letterhead, v.Words, v.Retention}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", inst.Name, v.Placement, v.Page)
 			if v.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *v.Box)
@@ -92,7 +92,7 @@ func (i *institutionSet) Run(c *console) error {
 			_, _ = fmt.Fprintf(w, "Public name: %s; picture: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
 				says[!v.HideName], says[v.AllowImage], says[v.AllowDownload], says[face.Logo != ""], cmp.Or(v.Colour, "the vault's"), cmp.Or(v.Contact, "none"))
 			sayMail(w, v)
-			printRetention(w, v.Keep)
+			printRetention(w, v.Retention)
 		})
 	})
 }

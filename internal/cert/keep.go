@@ -47,9 +47,9 @@ const (
 	overRevoked = ` FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2`
 )
 
-// Over counts the certificates that would end at a time, or the files of which would,
+// Expired counts the certificates that would end at a time, or the files of which would,
 // if an institution kept them for so long.
-func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Keep) (failed, revoked int, err error) {
+func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, one := range []struct {
 		days  int
 		where string
@@ -65,9 +65,9 @@ func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, 
 	return failed, revoked, nil
 }
 
-// Over counts what would end now if an institution kept it for so long.
-func (s *Service) Over(ctx context.Context, institutionID int64, k account.Keep) (failed, revoked int, err error) {
-	return Over(ctx, s.db, s.now(), institutionID, k)
+// Expired counts what would end now if an institution kept it for so long.
+func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
+	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
 // SweepKept ends what institutions keep for a time only and is over: certificates

@@ -61,7 +61,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		b.Advance(31 * 24 * time.Hour)
 		young := b.upload(titled("young"))
 		b.approve(young)
-		if mails, events, err := b.Over(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
+		if mails, events, err := b.Expired(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
 			t.Errorf("%d mails and %d events are over, %v", mails, events, err)
 		}
 		sweep := func() {
@@ -74,7 +74,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
 			t.Fatalf("unasked: %v", got)
 		}
-		if err := b.Accounts.SetKeep(ctx, b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.Accounts.SetRetention(ctx, b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		sweep()
@@ -138,7 +138,7 @@ func TestManyAddressesEnd(t *testing.T) {
 			b.Exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 				SELECT certificate_id, $1, institution_id, reason, email, email_folded, status, created_at, updated_at FROM notices WHERE occasion = 1`, occasion)
 		}
-		if err := b.Accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.Accounts.SetRetention(t.Context(), b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
@@ -166,7 +166,7 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 		if _, err := b.Certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.Accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
+		if err := b.Accounts.SetRetention(ctx, b.inst.ID, account.Retention{Revoked: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
