@@ -139,17 +139,19 @@ type open struct {
 }
 
 func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) error {
-	b := open{upload: cert.Upload{Institution: &account.Institution{ID: institution}}}
+	var b open
 	u := &b.upload
 	err := tx.QueryRowContext(ctx, `
-		SELECT b.id, b.uuid, b.trigger_context, b.creator_type, b.creator_id, b.creator_name, i.uuid, i.prefix
-		FROM batches b JOIN institutions i ON i.id = b.institution_id
-		WHERE b.institution_id = $1 AND NOT b.expanded ORDER BY b.id LIMIT 1`, institution).
-		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &u.Institution.UUID, &u.Institution.Prefix)
+		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name FROM batches
+		WHERE institution_id = $1 AND NOT expanded ORDER BY id LIMIT 1`, institution).
+		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // another node finished the batch while this one waited for the lock
 	}
 	if err != nil {
+		return err
+	}
+	if u.Institution, err = account.InstitutionByID(ctx, tx, institution); err != nil {
 		return err
 	}
 	waiting, err := waitingTx(ctx, tx, b.id)
@@ -272,14 +274,12 @@ func reject(refusal *fault.Error) (rejection, error) {
 // removes expired staged files.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var lost bool
-		if err := tx.QueryRowContext(ctx, `
-			SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)
-			   AND NOT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, expandArgs{}.Kind()).Scan(&lost); err != nil {
+		var waiting bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)`).Scan(&waiting); err != nil || !waiting {
 			return err
 		}
-		if !lost {
-			return nil
+		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
+			return err
 		}
 		s.log.WarnContext(ctx, "the job that makes certificates of entries was lost and is made anew")
 		return s.enqueueTx(ctx, tx)

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/seal"
 )
@@ -118,14 +119,11 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 // acceptActive returns seal.ErrActive if the institution refuses files with active
 // content. Few files have any, so the policy is read only for those.
 func (s *Service) acceptActive(ctx context.Context, institutionUUID string) error {
-	var refuses bool
-	if err := s.db.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, institutionUUID).Scan(&refuses); err != nil {
-		return fmt.Errorf("reading the policy of an institution: %w", err)
+	refuses, err := account.RefusesActive(ctx, s.db, institutionUUID)
+	if err == nil && refuses {
+		err = seal.ErrActive
 	}
-	if refuses {
-		return seal.ErrActive
-	}
-	return nil
+	return err
 }
 
 // errLarge refuses a file of more than MaxFile bytes.

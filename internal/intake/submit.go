@@ -258,8 +258,8 @@ func (s *Service) revive(ctx context.Context) error {
 		} {
 			// One live job of a kind counts for all work of that kind: there is little of it, each
 			// job finds its work by itself, and the next sweep adds a job for the rest.
-			var alive bool
-			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, work.kind).Scan(&alive); err != nil {
+			alive, err := job.AliveTx(ctx, tx, work.kind)
+			if err != nil {
 				return err
 			}
 			if alive {

@@ -412,9 +412,7 @@ func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) er
 // is over.
 func (s *Service) SweepDeeds(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var alive bool
-		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, deedArgs{}.Kind()).
-			Scan(&alive); err != nil || alive {
+		if alive, err := job.AliveTx(ctx, tx, deedArgs{}.Kind()); err != nil || alive {
 			return err
 		}
 		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))

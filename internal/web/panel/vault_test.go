@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -142,6 +143,16 @@ func TestSettings(t *testing.T) {
 			"The language must be one":                {"name": {"Northern University"}, "mail_language": {"xx"}},
 		} {
 			says(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
+		}
+		// Of a form with one value that is refused nothing is kept.
+		for _, form := range []url.Values{{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}} {
+			if w := o.post("admin", page, form); w.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%v: %d", form, w.Code)
+			}
+			now, err := account.ReadSettings(t.Context(), d, o.mine.ID)
+			if err != nil || now.Name != "Northern University" || now.MailLanguage != "de" {
+				t.Errorf("%v left %+v, %v", form, now, err)
+			}
 		}
 
 		at := page + "/colour"
