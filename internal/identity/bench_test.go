@@ -15,7 +15,7 @@ import (
 // two as a share of the first: at 1 the duration reveals nothing.
 func BenchmarkUnknownAddress(b *testing.B) {
 	t := open(b, dbtest.SQLite(b))
-	t.PasswordCost, t.nobody = account.DefaultCost, account.DefaultCost.NoPassword()
+	t.PasswordCost, t.dummyHash = account.DefaultCost, account.DefaultCost.NoPassword()
 	t.join(address)
 	if _, err := t.SignUp(b.Context(), t.link(ToSignUp, "bare@example.org"), NewPerson{Name: "Ada"}, home); err != nil {
 		b.Fatal(err)
