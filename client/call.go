@@ -146,7 +146,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, k.method, target, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("making the request: %w", err)
+		return nil, fmt.Errorf("creating the request: %w", err)
 	}
 	if k.body != nil {
 		if req.Body, err = k.body.open(); err != nil {

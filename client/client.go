@@ -77,10 +77,10 @@ func New(c Config) (*Client, error) {
 		return nil, fmt.Errorf("the vault's address: %w", err)
 	}
 	if base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
-		return nil, fmt.Errorf("the vault's address %q is not like https://vault.example.org", base.Redacted())
+		return nil, fmt.Errorf("the vault's address %q must look like https://vault.example.org", base.Redacted())
 	}
 	if c.Token != strings.TrimSpace(c.Token) || strings.ContainsAny(c.Token, "\r\n\x00") {
-		return nil, errors.New("the token has white space in it")
+		return nil, errors.New("the token contains white space")
 	}
 	out := &Client{
 		base: strings.TrimRight(c.URL, "/"), token: c.Token, userAgent: c.UserAgent, retry: c.Retry, sleep: sleep,

@@ -97,7 +97,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		_, err := New(c)
 		if err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error has the password: %v", name, err)
 		}
@@ -227,7 +227,7 @@ func TestContextEndsACall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.client.sleep = func(ctx context.Context, _ time.Duration) error { cancel(); return sleep(ctx, time.Hour) }
 	if _, err := s.client.VaultCertificate(ctx, "u"); !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("%v: both the end and its reason must be told", err)
+		t.Errorf("%v: the error must have both the end and its reason", err)
 	}
 	if len(s.seen) != 1 {
 		t.Errorf("%d attempts", len(s.seen))

@@ -49,13 +49,13 @@ func (d *partial) read(res *http.Response) error {
 	case tag != d.tag:
 		return errors.New("the file changed while it was downloaded")
 	case res.StatusCode != http.StatusPartialContent || !strings.HasPrefix(res.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.written)):
-		return errors.New("the download broke off, and the vault does not send its rest")
+		return errors.New("the download was interrupted, and the vault does not send the rest")
 	}
 	n, err := io.Copy(d.w, &networkReader{res.Body})
 	d.written += n
 	if _, network := errors.AsType[*passing](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
 		// Without a strong validator the rest may belong to another file.
-		return fmt.Errorf("the download broke off: %w", unpassing(err))
+		return fmt.Errorf("the download was interrupted: %w", unpassing(err))
 	}
 	return err
 }

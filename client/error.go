@@ -24,7 +24,7 @@ var (
 	// ErrNotFound is 404: the record, or its PDF, does not exist.
 	ErrNotFound = errors.New("not found")
 	// ErrConflict is 409: the same call is still in progress.
-	ErrConflict = errors.New("the same call is under way")
+	ErrConflict = errors.New("the same call is in progress")
 	// ErrTooLarge is 413: the body exceeds the vault's limit.
 	ErrTooLarge = errors.New("too large")
 	// ErrInvalid is 422: Error.Fields names the invalid fields.

@@ -95,7 +95,7 @@ func nextCursor(m Meta, link *string, now string) (string, error) {
 	case m.NextCursor == nil && link == nil:
 		return "", nil
 	case m.NextCursor == nil || *m.NextCursor == "" || *m.NextCursor == now:
-		return "", errors.New("the list does not say where it goes on")
+		return "", errors.New("the list has no valid cursor for its next page")
 	default:
 		return *m.NextCursor, nil
 	}

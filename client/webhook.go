@@ -122,7 +122,7 @@ func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, 
 func (v *Verifier) standard(header http.Header, body []byte, secret string) (bool, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {
-		return false, errors.New("the webhook's secret is not whsec_ and base64")
+		return false, errors.New("the webhook's secret must be whsec_ and base64")
 	}
 	id, sent := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(sent, 10, 64)

@@ -23,19 +23,19 @@ type auditExport struct {
 	config.Storage
 
 	Institution  string `help:"Slug of the institution."                                                 xor:"log"`
-	Installation bool   `help:"The log of what concerns no institution."                                 xor:"log"`
-	Actor        string `help:"Only of this name or id, or kind: user, token, command or system."`
-	Action       string `help:"Only this deed, such as token.revoked, or a group of them, such as token."`
-	Subject      string `help:"Only what was done to this name or id."`
-	From         string `help:"Only from this day, or moment, on."                                       placeholder:"DATE"`
-	To           string `help:"Only until the end of this day, or before this moment."                   placeholder:"DATE"`
+	Installation bool   `help:"The log of the installation."                                 xor:"log"`
+	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system."`
+	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token."`
+	Subject      string `help:"Only entries about this subject: a name or an id."`
+	From         string `help:"Only entries from this day or time on."                                       placeholder:"DATE"`
+	To           string `help:"Only entries until the end of this day, or before this time."                   placeholder:"DATE"`
 	Format       string `help:"csv or jsonl; --json is jsonl."                                           default:"csv" enum:"csv,jsonl"`
 }
 
 // Run exports the log.
 func (a *auditExport) Run(c *console) error {
 	if a.Institution == "" && !a.Installation {
-		return &usageError{errors.New("give --institution or --installation")}
+		return &usageError{errors.New("specify --institution or --installation")}
 	}
 	f := audit.Filter{Actor: a.Actor, Action: a.Action, Subject: a.Subject}
 	var err error
@@ -94,7 +94,7 @@ func (c *console) recordKey(base *app.Base, inst *account.Institution, action au
 		e.InstitutionID, e.Subject = inst.ID, audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}
 	}
 	if err := base.DB.Tx(c.ctx, func(tx *db.Tx) error { return audit.RecordTx(c.ctx, tx, e) }); err != nil {
-		return fmt.Errorf("it was done, but could not be recorded: %w", err)
+		return fmt.Errorf("the change was made, but could not be recorded: %w", err)
 	}
 	return nil
 }

@@ -13,7 +13,7 @@ type doctorCommand struct {
 	config.Storage
 }
 
-var errSick = errors.New("something is wrong; see above")
+var errSick = errors.New("the installation has problems; see above")
 
 // Run checks the installation, with or without a running server.
 func (d *doctorCommand) Run(c *console) error {

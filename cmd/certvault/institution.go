@@ -15,16 +15,16 @@ import (
 )
 
 type institutionCommand struct {
-	Create institutionCreate `cmd:"" help:"Make an institution and its owner."`
+	Create institutionCreate `cmd:"" help:"Create an institution and its owner."`
 	List   institutionList   `cmd:"" help:"List the institutions."`
-	Set    institutionSet    `cmd:"" help:"Change where stamps go, which files are taken and what the public sees."`
+	Set    institutionSet    `cmd:"" help:"Change an institution's stamps, accepted files, public profile, mail and retention."`
 }
 
 type institutionCreate struct {
 	config.Storage
 
-	Name               string `help:"Its name."                                               required:""`
-	Prefix             string `help:"2 to 10 of A-Z and 0-9, with which its reference ids begin." required:""`
+	Name               string `help:"Name of the institution."                                               required:""`
+	Prefix             string `help:"Prefix of its reference ids: 2 to 10 characters of A-Z and 0-9." required:""`
 	OwnerEmail         string `help:"E-mail address of its first owner."                      required:""`
 	OwnerName          string `help:"Name of its first owner."                                required:""`
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input."          required:""`
@@ -51,10 +51,10 @@ func (i *institutionCreate) Run(c *console) error {
 			Slug   string `json:"slug"`
 			Prefix string `json:"prefix"`
 		}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Institution %s made: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
+			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
 		})
 		if keyErr != nil {
-			return errors.Join(err, fmt.Errorf("the institution was made, its signing key was not: %w", keyErr))
+			return errors.Join(err, fmt.Errorf("the institution was created, but its signing key was not: %w", keyErr))
 		}
 		return err
 	})

@@ -15,10 +15,10 @@ import (
 
 // keepFlags are the retention periods of an institution.
 type keepFlags struct {
-	KeepFailed  *int `help:"Days that failed certificates are kept, 30 to 3653; 0 is for ever."           placeholder:"DAYS"`
-	KeepRevoked *int `help:"Days that files of revoked certificates are kept, likewise."                  placeholder:"DAYS"`
-	KeepMail    *int `help:"Days that addresses of mail and webhook events are kept, likewise."           placeholder:"DAYS"`
-	Yes         bool `help:"Let end what is over by the new number of days; without it, that is told alone."`
+	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever."           placeholder:"DAYS"`
+	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise."                  placeholder:"DAYS"`
+	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise."           placeholder:"DAYS"`
+	Yes         bool `help:"Remove what the new number of days excludes; without this flag, the command only reports it."`
 }
 
 // set changes the given values and returns all of them.
@@ -60,7 +60,7 @@ func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.K
 		return nil
 	}
 	return fault.New(fault.Conflict, fmt.Sprintf(
-		"This would remove for good: %d failed certificates, the files of %d revoked ones, the addresses of %d mails and %d webhook events. Add --yes to do so.",
+		"This would permanently remove: %d failed certificates, the files of %d revoked ones, the addresses of %d mails and %d webhook events. Add --yes to do so.",
 		failed, revoked, mails, events))
 }
 
@@ -68,7 +68,7 @@ func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.K
 func sayKeep(w io.Writer, k account.Keep) {
 	days := func(n int) string {
 		if n == 0 {
-			return "for ever"
+			return "forever"
 		}
 		return fmt.Sprintf("%d days", n)
 	}

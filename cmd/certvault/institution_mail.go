@@ -12,12 +12,12 @@ import (
 
 // mailFlags are the settings of mail to an institution's recipients.
 type mailFlags struct {
-	MailLanguage  *string `help:"Language of mail to recipients who chose none: en, es, fr, de, pt, ar, hi or zh."       placeholder:"TAG"`
-	MailSender    *string `help:"Name shown as sender of mail to recipients; empty is the vault's."                      placeholder:"NAME"`
-	ReplyTo       *string `help:"E-mail address that recipients answer to; empty is the vault's."                        placeholder:"EMAIL"`
-	MailParagraph *string `help:"Own paragraph in the mail of a new certificate; it may name {name}, {title}, {institution}." placeholder:"TEXT"`
-	MailClosing   *string `help:"Own closing of that mail, such as your office and its telephone."                       placeholder:"TEXT"`
-	WordsLanguage *string `help:"Language that paragraph and closing are in; that of mail by default."                   placeholder:"TAG"`
+	MailLanguage  *string `help:"Language of mail to recipients who have chosen none: en, es, fr, de, pt, ar, hi or zh."       placeholder:"TAG"`
+	MailSender    *string `help:"Sender name of mail to recipients; empty means the vault's."                      placeholder:"NAME"`
+	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's."                        placeholder:"EMAIL"`
+	MailParagraph *string `help:"Paragraph in the mail about a new certificate; it may contain {name}, {title}, {institution}." placeholder:"TEXT"`
+	MailClosing   *string `help:"Closing of that mail, such as your office and its telephone number."                       placeholder:"TEXT"`
+	WordsLanguage *string `help:"Language of paragraph and closing. Default: the language of mail."                   placeholder:"TAG"`
 }
 
 // mailAnswer is the current state of the settings.
@@ -69,7 +69,7 @@ func (m *mailFlags) set(ctx context.Context, accounts *account.Service, id int64
 
 // say prints the settings as text.
 func (a *mailAnswer) say(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "Recipients who chose no language are written to in: %s; sender: %s; answers to: %s.\n",
+	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen none: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string
 	for tag := range a.Words {
@@ -77,6 +77,6 @@ func (a *mailAnswer) say(w io.Writer) {
 	}
 	slices.Sort(tags)
 	for _, tag := range tags {
-		_, _ = fmt.Fprintf(w, "Own words in %s: %q, closing %q.\n", tag, a.Words[tag].Paragraph, a.Words[tag].Closing)
+		_, _ = fmt.Fprintf(w, "Mail text in %s: %q, closing %q.\n", tag, a.Words[tag].Paragraph, a.Words[tag].Closing)
 	}
 }

@@ -32,22 +32,22 @@ const (
 
 // commands is the command line.
 type commands struct {
-	Config kong.ConfigFlag `help:"Configuration file, TOML, whose keys are the flags' names." placeholder:"FILE" short:"c"`
-	JSON   bool            `help:"Answer in JSON." name:"json"`
+	Config kong.ConfigFlag `help:"Configuration file in TOML with the flags' names as keys." placeholder:"FILE" short:"c"`
+	JSON   bool            `help:"Print the result as JSON." name:"json"`
 
 	Serve       serveCommand       `cmd:"" help:"Run the vault."`
 	Institution institutionCommand `cmd:"" help:"Institutions."`
-	Member      memberCommand      `cmd:"" help:"People who work in an institution."`
-	Operator    operatorCommand    `cmd:"" help:"People who run the installation."`
-	Audit       auditCommand       `cmd:"" help:"The log of what was done."`
-	User        userCommand        `cmd:"" help:"People, and how they sign in."`
+	Member      memberCommand      `cmd:"" help:"Members of an institution."`
+	Operator    operatorCommand    `cmd:"" help:"Operators of the installation."`
+	Audit       auditCommand       `cmd:"" help:"The audit log."`
+	User        userCommand        `cmd:"" help:"People and their credentials."`
 	Token       tokenCommand       `cmd:"" help:"API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Signing keys."`
-	Verify      verifyCommand      `cmd:"" help:"Judge a verified PDF, offline: 0 valid, 1 not, 2 could not tell."`
+	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate, through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates, through the API."`
-	Doctor      doctorCommand      `cmd:"" help:"Look at the installation and say what is wrong."`
+	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 

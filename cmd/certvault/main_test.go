@@ -98,7 +98,7 @@ func TestAdministration(t *testing.T) {
 	}
 	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
 	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
-		t.Fatalf("policy %+v: what was not given must stay, and the box must go with the exact placement", policy)
+		t.Fatalf("policy %+v: values not given must stay, and without exact placement there must be no box", policy)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestWebhookAdministration(t *testing.T) {
 		"rotated again":   {[]string{"rotate", hook.ID}, exitRefused, "promote"},
 		"resumed again":   {[]string{"resume", hook.ID}, exitRefused, "active already"},
 		"header of ours":  {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
-		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a header's name"},
+		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a valid header name"},
 		"no endpoint":     {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},
 		"no delivery":     {[]string{"redeliver", "1"}, exitRefused, "No such delivery"},
 		"odd status":      {[]string{"log", hook.ID, "--status", "lost"}, exitRefused, "pending, delivered or exhausted"},

@@ -21,7 +21,7 @@ const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable
 type remote struct {
 	URL       string `default:"https://localhost:8443"                                                help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
-	CA        string `help:"File with the certificate to trust, for a vault that made its own."          name:"ca" placeholder:"FILE" type:"path"`
+	CA        string `help:"File with the certificate to trust, for a vault with a self-signed one."          name:"ca" placeholder:"FILE" type:"path"`
 }
 
 func (r *remote) connect() (*client.Client, error) {

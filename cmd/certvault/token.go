@@ -15,10 +15,10 @@ import (
 )
 
 type tokenCommand struct {
-	Create tokenCreate `cmd:"" help:"Make a token and show it, once."`
+	Create tokenCreate `cmd:"" help:"Create a token and show it once."`
 	List   tokenList   `cmd:"" help:"List an institution's tokens."`
-	Rotate tokenRotate `cmd:"" help:"Make a token that follows another, and show it, once."`
-	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
+	Rotate tokenRotate `cmd:"" help:"Create a token that replaces another, and show it once."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token at once."`
 }
 
 type tokenCreate struct {
@@ -27,7 +27,7 @@ type tokenCreate struct {
 	Institution string   `help:"Slug of the institution."                                        required:""`
 	Name        string   `help:"What the token is for."                                          required:""`
 	Permission  []string `help:"A permission; may be repeated."                                  required:"" placeholder:"P"`
-	Expires     string   `help:"End: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
+	Expires     string   `help:"Expiry: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
 }
 
 // Run creates the token.
@@ -50,7 +50,7 @@ func (t *tokenCreate) Run(c *console) error {
 			Token string `json:"token"`
 		}{made.ID, secret}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now.\n", made.ID)
+			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once: store it now.\n", made.ID)
 		})
 	})
 }
@@ -83,7 +83,7 @@ type tokenRotate struct {
 
 	Institution string        `help:"Slug of the institution."                                     required:""`
 	ID          int64         `arg:""                                                              help:"The token, as list shows it."`
-	Overlap     time.Duration `default:"24h" help:"How long the old token works on; 0s ends it at once." placeholder:"24h"`
+	Overlap     time.Duration `default:"24h" help:"How long the old token stays valid; 0s revokes it at once." placeholder:"24h"`
 }
 
 // Run rotates the token.
@@ -99,7 +99,7 @@ func (t *tokenRotate) Run(c *console) error {
 			OldEndsAt *time.Time `json:"old_ends_at"`
 		}{made.ID, secret, old.ExpiresAt}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now. The old one ends %s.\n", made.ID, shown(old.ExpiresAt))
+			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once: store it now. The old one expires %s.\n", made.ID, shown(old.ExpiresAt))
 		})
 	})
 }

@@ -12,8 +12,8 @@ import (
 )
 
 type userCommand struct {
-	ResetPassword  userResetPassword  `cmd:"" help:"Set somebody's password, where mail does not reach them. All their sessions end."`
-	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of somebody."`
+	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person whom mail does not reach. All their sessions end."`
+	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
 }
 
 // someone identifies a person by e-mail address.
@@ -52,7 +52,7 @@ type userResetPassword struct {
 	someone
 
 	PasswordStdin bool `help:"Read the new password from standard input."                                   required:""`
-	DropCodes     bool `help:"Turn the code at sign-in off too, for somebody who lost app and recovery codes."`
+	DropCodes     bool `help:"Also turn off the code at sign-in, for a person who lost the app and the recovery codes."`
 }
 
 // Run sets the password.

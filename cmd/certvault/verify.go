@@ -23,8 +23,8 @@ import (
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: those of the data folder." placeholder:"FILE" sep:"none"`
-	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, beside those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
-	Data    string   `default:"./certvault-data" help:"Data folder whose roots count where --root is not given." placeholder:"DIR"`
+	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
+	Data    string   `default:"./certvault-data" help:"Data folder whose roots are used if --root is missing." placeholder:"DIR"`
 }
 
 // Exit codes of verify; 0 means that the file is valid.
@@ -106,7 +106,7 @@ func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Repor
 	defer f.Close() //nolint:errcheck // the file was only read
 	report, err := pades.Verify(stoppable{ctx, f}, size, o)
 	if err != nil {
-		return nil, fmt.Errorf("%q could not be read to its end: %w", name, withoutName(err))
+		return nil, fmt.Errorf("%q could not be read completely: %w", name, withoutName(err))
 	}
 	return report, nil
 }
@@ -121,7 +121,7 @@ func openRegular(name string, limit int64) (*os.File, int64, error) {
 		return nil, 0, fmt.Errorf("%q is not a file but %s", name, kindOfFile(info.Mode()))
 	}
 	if info.Size() > limit {
-		return nil, 0, fmt.Errorf("%q has %d MB, and at most %d MB are looked at", name, info.Size()>>20, limit>>20)
+		return nil, 0, fmt.Errorf("%q has %d MB; at most %d MB can be checked", name, info.Size()>>20, limit>>20)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -208,7 +208,7 @@ func (v *verifyCommand) roots() (roots, error) {
 		return roots{stampers: held.stampers}, nil
 	}
 	if err != nil {
-		return held, fmt.Errorf("the roots in %q cannot be read: %w; give the root with --root", keys, withoutName(err))
+		return held, fmt.Errorf("the roots in %q cannot be read: %w; specify the root with --root", keys, withoutName(err))
 	}
 	held.from = fmt.Sprintf("the data folder %q", v.Data)
 	return held, nil
@@ -239,7 +239,7 @@ func readRoots(flag, name string) ([]*x509.Certificate, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %q holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----", flag, name)
+		return nil, fmt.Errorf("%s: %q contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----", flag, name)
 	}
 	return list, nil
 }

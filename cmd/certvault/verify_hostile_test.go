@@ -54,11 +54,11 @@ func TestVerifyPrintsNothingThatCommands(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\nend") {
-			t.Errorf("a name makes a line of its own:\n%s", out)
+			t.Errorf("a name forges a line:\n%s", out)
 		}
 	}
 	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
-		t.Errorf("the names are not told:\n%s", out)
+		t.Errorf("the names are missing:\n%s", out)
 	}
 }
 
@@ -92,10 +92,10 @@ func TestVerifyOfWhatIsNoFile(t *testing.T) {
 		"no such root":     {[]string{file, "--root", filepath.Join(dir, "none.pem")}, "--root: "},
 		"root is a folder": {[]string{file, "--root", dir}, "a folder"},
 		"root is a pipe":   {[]string{file, "--root", pipe}, "a pipe"},
-		"root is a PDF":    {[]string{file, "--root", file}, "holds no certificate"},
+		"root is a PDF":    {[]string{file, "--root", file}, "contains no PEM certificate"},
 		"damaged root":     {[]string{file, "--root", damaged}, "damaged"},
 		"no TSA root":      {[]string{file, "--tsa-root", file}, "--tsa-root: "},
-		"broken keys":      {[]string{file, "--data", broken.data}, "give the root with --root"},
+		"broken keys":      {[]string{file, "--data", broken.data}, "specify the root with --root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -127,7 +127,7 @@ func TestVerifyLeavesNoTrace(t *testing.T) {
 	file, data := writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), nowhere(t)
 	certvault(t, "", "verify", file, "--data", data)
 	if _, err := os.Stat(data); err == nil {
-		t.Error("the data folder was made")
+		t.Error("the data folder was created")
 	}
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)

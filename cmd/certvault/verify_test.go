@@ -163,7 +163,7 @@ func TestVerify(t *testing.T) {
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
 		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},
-		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: No root that was given vouches", "certificate says Northwest"}},
+		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: None of the given roots vouches", "certificate says Northwest"}},
 		"root before data folder":  {file, []string{"--root", otherRoot, "--data", v.data}, exitInvalid, []string{"NOT VALID: "}},
 		"no root":                  {file, []string{"--data", nowhere(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "only what the signature says"}},
 		"a byte of the original":   {flipped(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
@@ -271,7 +271,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 	nss := trustStore(t, v.root(t))
 	_, fingerprint, _ := strings.Cut(tool(t, "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", firstRoot), "=")
 	if _, out, _ := certvault(t, "", "verify", writeFile(t, "diploma.pdf", files[0]), "--root", firstRoot); fingerprint == "" || !strings.Contains(out, "SHA-256 "+fingerprint) {
-		t.Errorf("the fingerprint of the root is not told as OpenSSL does, %q:\n%s", fingerprint, out)
+		t.Errorf("the fingerprint of the root differs from OpenSSL's, %q:\n%s", fingerprint, out)
 	}
 	signers := map[string]bool{}
 	for i, file := range files {
@@ -289,7 +289,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 		}
 		judgeTrusted(t, path, nss)
 		if signers[""] {
-			t.Fatal("no fingerprint is told")
+			t.Fatal("the output has no fingerprint")
 		}
 	}
 	if len(signers) != 3 {

@@ -91,11 +91,11 @@ func certificateName(common, whole string) string {
 func (t *telling) signature(s *pades.Signature) {
 	switch {
 	case s.Signer == "":
-		t.entryf("Signed by", "nobody that can be told; field %s", s.Field)
+		t.entryf("Signed by", "an unknown signer; field %s", s.Field)
 	case s.Chain == pades.Passed && s.Intact():
 		t.entryf("Signed by", "%s", s.Signer)
 	default: // the name in a certificate is not verified
-		t.entryf("Signed by", "somebody whose certificate says %s", s.Signer)
+		t.entryf("Signed by", "an unknown signer whose certificate says %s", s.Signer)
 	}
 	if s.Signer != "" {
 		t.entryf("", "certificate of %s,", s.Subject)
@@ -133,15 +133,15 @@ func (t *telling) when(s *pades.Signature) {
 		t.entryf("", "No time stamp proves it.")
 		return
 	case stamp.Value == pades.Passed && stamp.Chain == pades.Passed:
-		t.entryf("When", "Not later than %s: that is proved by the time stamp of %s.", moment(stamp.Time), stamp.Authority)
+		t.entryf("When", "Not later than %s, as the time stamp of %s proves.", moment(stamp.Time), stamp.Authority)
 		if stamp.Problem != "" {
 			t.entryf("", "%s", stamp.Problem)
 		}
 	case stamp.Value == pades.Passed:
-		t.entryf("When", "%s by a time stamp whose certificate says %s, which proves nothing here:", moment(stamp.Time), stamp.Authority)
+		t.entryf("When", "%s by a time stamp whose certificate says %s, which is not trusted here:", moment(stamp.Time), stamp.Authority)
 		t.entryf("", "%s", stamp.Problem)
 	default:
-		t.entryf("When", "There is a time stamp, which proves nothing: %s", stamp.Problem)
+		t.entryf("When", "The time stamp is not valid: %s", stamp.Problem)
 	}
 	t.entryf("", "%s", claimed)
 }
@@ -167,7 +167,7 @@ func (t *telling) changes(s *pades.Signature) {
 	case s.CoversFile:
 		t.entryf("After it", "nothing was changed or added")
 	case s.Revision == 0:
-		t.entryf("After it", "cannot be told: the signature does not say which part of the file it is for")
+		t.entryf("After it", "unknown: the signature does not say which part of the file it covers")
 	case len(s.Changed) == 0:
 		t.entryf("After it", "something was added that changes no object of the document")
 	}
@@ -218,7 +218,7 @@ func (t *telling) untold() {
 		return
 	}
 	t.linef("")
-	t.linef("What the file alone cannot tell")
+	t.linef("What the file alone cannot show")
 	for _, u := range r.Untold {
 		t.linef("  - %s", u)
 	}
@@ -227,15 +227,15 @@ func (t *telling) untold() {
 	}
 	if o := r.Original; o != nil && o.ReferenceID != "" {
 		t.linef("  Look up %s at the institution's verification page, which ends in /verify/%s.", o.ReferenceID, o.ReferenceID)
-		t.linef("  The QR code on the document leads there: see that the address is the institution's own.")
+		t.linef("  The QR code on the document leads there: check that the address is the institution's own.")
 	}
 	if len(t.held.list) > 0 {
 		return
 	}
 	t.linef("")
-	t.linef("No root was given, so nobody vouches for the signer.")
+	t.linef("No root was given, so the signer cannot be verified.")
 	t.linef("  Get the root from the vault, at its address followed by %s,", rootAddress)
-	t.linef("  compare its SHA-256 fingerprint with the one that the institution tells you, and give it with --root FILE.")
+	t.linef("  compare its SHA-256 fingerprint with the one that the institution publishes, and use it with --root FILE.")
 }
 
 // plain returns text with each character that is not printable in Go's escape notation, so that the

@@ -19,10 +19,10 @@ type webhookLog struct {
 	config.Storage
 
 	Institution string `help:"Slug of the institution."                               required:""`
-	ID          string `arg:""                                                        help:"Only those of this endpoint." optional:""`
-	Status      string `help:"Only those that are pending, delivered or exhausted."   placeholder:"STATUS"`
-	Limit       int    `default:"20"                                                  help:"How many, 1 to 100." placeholder:"N"`
-	Before      int64  `help:"Only those older than this delivery."                   placeholder:"DELIVERY"`
+	ID          string `arg:""                                                        help:"Only deliveries of this endpoint." optional:""`
+	Status      string `help:"Only deliveries that are pending, delivered or exhausted."   placeholder:"STATUS"`
+	Limit       int    `default:"20"                                                  help:"Number of deliveries, 1 to 100." placeholder:"N"`
+	Before      int64  `help:"Only deliveries older than this one."                   placeholder:"DELIVERY"`
 	Delivery    int64  `help:"Show this delivery with its body, requests and answers." placeholder:"DELIVERY"`
 }
 
@@ -173,7 +173,7 @@ func (h *webhookRedeliver) Run(c *console) error {
 type webhookReplay struct {
 	endpointCommand
 
-	Since string `help:"Since when: a date, a time as RFC 3339, or how long ago such as 7d or 24h." placeholder:"TIME" required:""`
+	Since string `help:"Start: a date, a time as in RFC 3339, or a time before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
 // Run sends exhausted deliveries again.
@@ -205,5 +205,5 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if end, err := parseEnd(s, now); err == nil && end != nil {
 		return now.Add(-end.Sub(now)).UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("--since: %q is neither a date as YYYY-MM-DD, nor a time as 2026-07-01T08:30:00Z, nor how long ago such as 7d or 24h", s)
+	return time.Time{}, fmt.Errorf("--since: %q is neither a date as YYYY-MM-DD, nor a time as 2026-07-01T08:30:00Z, nor a time before now such as 7d or 24h", s)
 }

@@ -79,7 +79,7 @@ type webhookResume struct{ endpointCommand }
 
 // Run resumes the endpoint.
 func (h *webhookResume) Run(c *console) error {
-	return h.turn(c, webhook.Active, "active. What waited is sent now", func(hooks *webhook.Service, institution int64) error {
+	return h.turn(c, webhook.Active, "active. Waiting deliveries are sent now", func(hooks *webhook.Service, institution int64) error {
 		return hooks.Resume(c.ctx, institution, h.ID)
 	})
 }
@@ -100,7 +100,7 @@ func (e *endpointCommand) turn(c *console, to webhook.Status, says string, f fun
 type webhookRotate struct {
 	endpointCommand
 
-	Promote bool `help:"Have the new secret key X-Webhook-Signature too, before its 24 hours are over."`
+	Promote bool `help:"Use the new secret for X-Webhook-Signature too, before the 24 hours end."`
 }
 
 // Run rotates the secret, or promotes the one of the last rotation.
@@ -124,8 +124,8 @@ func (h *webhookRotate) Run(c *console) error {
 			Secret       string    `json:"secret"`
 			OverlapUntil time.Time `json:"overlap_until"`
 		}{h.ID, secret, until}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "New signing secret, shown this once: %s\n", secret)
-			_, _ = fmt.Fprintf(w, "Until %s the old one signs too. X-Webhook-Signature stays with the old one until then, or until --promote.\n", shown(&until))
+			_, _ = fmt.Fprintf(w, "New signing secret, shown only once: %s\n", secret)
+			_, _ = fmt.Fprintf(w, "Until %s the old secret signs too. X-Webhook-Signature uses the old secret until then, or until --promote.\n", shown(&until))
 		})
 	})
 }

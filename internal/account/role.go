@@ -28,7 +28,7 @@ type Permission string
 const (
 	// MayView sees the dashboard, certificates, batches and their files.
 	MayView Permission = "view"
-	// MayUpload uploads certificates, singly and in bulk.
+	// MayUpload uploads certificates, one or many.
 	MayUpload Permission = "upload"
 	// MayRetry has failed certificates processed again, corrects a recipient's
 	// address, sends mail again and closes requests for correction.
@@ -68,13 +68,13 @@ var Permissions = []struct {
 	Says       string
 }{
 	{MayView, "See certificates, batches and their files"},
-	{MayUpload, "Upload certificates, singly and in bulk"},
-	{MayRetry, "Retry what failed, correct an address, send mail again, close requests for correction"},
+	{MayUpload, "Upload certificates, one or many"},
+	{MayRetry, "Retry failed certificates, correct an address, send mail again, close requests for correction"},
 	{MayRevoke, "Revoke certificates"},
 	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},
-	{MayManageOwners, "Make, change and remove owners"},
-	{MayManageTokens, "Make and revoke API tokens"},
+	{MayManageOwners, "Create, change and remove owners"},
+	{MayManageTokens, "Create and revoke API tokens"},
 	{MayManageWebhooks, "Manage webhook endpoints"},
 	{MayReadAudit, "Read and export the audit log"},
 	{MayManageSettings, "Change the institution's settings"},
@@ -87,11 +87,11 @@ var Roles = []Standing{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers, MayManageOwners,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
 	}},
-	{Admin, "Admin", "Runs the vault day by day. Cannot touch owners or signing keys.", []Permission{
+	{Admin, "Admin", "Runs the vault day by day. Cannot change owners or signing keys.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings,
 	}},
-	{Issuer, "Issuer", "Uploads certificates, mends what failed, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
+	{Issuer, "Issuer", "Uploads certificates, fixes failed ones, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
 	{Signatory, "Signatory", "Answers for what is issued: sees every certificate and may revoke it.", []Permission{MayView, MayRevoke}},
 	{Auditor, "Auditor", "Sees certificates, members and the audit log, and changes nothing.", []Permission{MayView, MaySeeMembers, MayReadAudit}},
 	{Developer, "Developer", "Connects other programs: API tokens and webhooks. A token can issue, so this is a role of trust.", []Permission{

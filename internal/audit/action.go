@@ -134,8 +134,8 @@ var Actions = []struct {
 	{AuditExported, "exported the audit log"},
 }
 
-// Says returns the phrase for the action that follows the name of its actor.
-func (a Action) Says() string {
+// Phrase returns the phrase for the action that follows the name of its actor.
+func (a Action) Phrase() string {
 	for i := range Actions {
 		if Actions[i].Action == a {
 			return Actions[i].Says

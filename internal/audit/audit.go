@@ -104,7 +104,7 @@ const (
 // the context.
 func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	if !e.Action.known() {
-		return fmt.Errorf("recording a deed: there is no action %q", string(e.Action))
+		return fmt.Errorf("recording an action: unknown action %q", string(e.Action))
 	}
 	detail, err := json.Marshal(e.Detail)
 	switch {
@@ -113,7 +113,7 @@ func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	case e.Detail == nil:
 		detail = []byte("{}")
 	case len(detail) > maxDetail:
-		return fmt.Errorf("recording %s: its detail has over %d bytes", e.Action, maxDetail)
+		return fmt.Errorf("recording %s: the detail exceeds %d bytes", e.Action, maxDetail)
 	}
 	if e.At.IsZero() {
 		e.At = time.Now()

@@ -43,7 +43,7 @@ func jane(ctx context.Context) context.Context {
 	return audit.With(ctx, audit.Actor{Type: audit.User, ID: "u-1", Name: "Jane DOE", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "REQUEST1"})
 }
 
-func TestEntryComesBackWhole(t *testing.T) {
+func TestEntryRoundTrip(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
@@ -70,7 +70,7 @@ func TestEntryComesBackWhole(t *testing.T) {
 }
 
 // The action and its entry commit or roll back together.
-func TestEntryGoesWithItsDeed(t *testing.T) {
+func TestEntryRollsBackWithItsAction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
@@ -92,7 +92,7 @@ func TestEntryGoesWithItsDeed(t *testing.T) {
 }
 
 // The database refuses changes by any statement.
-func TestNothingIsChangedOrRemoved(t *testing.T) {
+func TestEntriesAreImmutable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
@@ -296,12 +296,12 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestEveryActionIsSaid(t *testing.T) {
+func TestEveryActionHasPhrase(t *testing.T) {
 	t.Parallel()
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
 		group, deed, ok := strings.Cut(string(a.Action), ".")
-		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Says() != a.Says {
+		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Phrase() != a.Says {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Action] = true
@@ -309,7 +309,7 @@ func TestEveryActionIsSaid(t *testing.T) {
 }
 
 // Combined filters return the same entries as filtering in memory.
-func TestFiltersTogether(t *testing.T) {
+func TestCombinedFilters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := institution(t, d, "AAA")

@@ -49,14 +49,14 @@ type Authority struct {
 	dir     string
 	options Options
 
-	mu     sync.Mutex
-	box    *box                     // nil until first use
-	opened map[string]opened        // by file name
-	keys   map[string]crypto.Signer // decrypted keys, by file name
+	mu    sync.Mutex
+	box   *box                     // nil until first use
+	files map[string]loaded        // by file name
+	keys  map[string]crypto.Signer // decrypted keys, by file name
 }
 
-// opened is a key file in memory.
-type opened struct {
+// loaded is a key file in memory.
+type loaded struct {
 	name  string
 	chain []*x509.Certificate
 	entry entry
@@ -75,7 +75,7 @@ func New(dir string, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
 		o.ProgramTimeout = 10 * time.Second
 	}
-	return &Authority{dir: dir, options: o, opened: map[string]opened{}, keys: map[string]crypto.Signer{}}
+	return &Authority{dir: dir, options: o, files: map[string]loaded{}, keys: map[string]crypto.Signer{}}
 }
 
 // MakeRoot creates the first root if there is none. It is for a new
@@ -90,7 +90,7 @@ func (a *Authority) MakeRoot() error {
 		return err
 	}
 	// If another process created the root first, that root is used.
-	if err := add(path, 1, e); err != nil && !errors.Is(err, errTaken) {
+	if err := addEntry(path, 1, e); err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	return nil
@@ -162,9 +162,9 @@ type Kind string
 
 // These are the kinds of keys.
 const (
-	Issued  Kind = "issued"  // generated here, with a certificate issued by the root
-	Brought Kind = "brought" // imported with its certificates
-	Program Kind = "program" // held by a signer program
+	Issued   Kind = "issued"  // generated here, with a certificate issued by the root
+	Imported Kind = "brought" // imported with its certificates
+	Program  Kind = "program" // held by a signer program
 )
 
 // Certificate is a current or former certificate of a key.
@@ -217,7 +217,7 @@ func (a *Authority) Create(institution, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := add(path, 1, e); err != nil && !errors.Is(err, errTaken) {
+	if err := addEntry(path, 1, e); err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	return nil
@@ -261,11 +261,11 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 // path returns the folder of an institution. It checks the id, which is input.
 func (a *Authority) path(institution string) (string, error) {
 	if institution == "" || len(institution) > 64 {
-		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("%q is no institution", institution)} //nolint:err113 // no caller distinguishes it
+		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
 	}
 	for _, c := range institution {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
-			return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("%q is no institution", institution)} //nolint:err113 // no caller distinguishes it
+			return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
 		}
 	}
 	return filepath.Join(a.dir, institutionFolder, institution), nil
@@ -282,21 +282,21 @@ func (a *Authority) append(path string, e entry) error {
 		if n := len(numbers); n > 0 {
 			next = numbers[n-1] + 1
 		}
-		if err := add(path, next, e); !errors.Is(err, errTaken) {
+		if err := addEntry(path, next, e); !errors.Is(err, errExists) {
 			return err
 		}
 	}
-	return &Fault{Code: CodeStorage, Err: errTaken}
+	return &Fault{Code: CodeStorage, Err: errExists}
 }
 
 // latest reads the current key file of a folder.
-func (a *Authority) latest(path string) (opened, error) {
+func (a *Authority) latest(path string) (loaded, error) {
 	numbers, err := generations(path)
 	if err != nil {
-		return opened{}, err
+		return loaded{}, err
 	}
 	if len(numbers) == 0 {
-		return opened{}, &Fault{Code: CodeMissing, Err: fmt.Errorf("no key in %s", path)} //nolint:err113 // callers distinguish it by its code
+		return loaded{}, &Fault{Code: CodeMissing, Err: fmt.Errorf("no key in %s", path)} //nolint:err113 // callers distinguish it by its code
 	}
 	return a.read(file(path, numbers[len(numbers)-1]))
 }
@@ -322,20 +322,20 @@ func (a *Authority) all(path string) ([]Certificate, error) {
 }
 
 // read returns a key file. Files never change, so it reads each one once.
-func (a *Authority) read(name string) (opened, error) {
+func (a *Authority) read(name string) (loaded, error) {
 	a.mu.Lock()
-	o, ok := a.opened[name]
+	o, ok := a.files[name]
 	a.mu.Unlock()
 	if ok {
 		return o, nil
 	}
 	e, chain, err := readEntry(name)
 	if err != nil {
-		return opened{}, err
+		return loaded{}, err
 	}
-	o = opened{name: name, chain: chain, entry: e}
+	o = loaded{name: name, chain: chain, entry: e}
 	a.mu.Lock()
-	a.opened[name] = o
+	a.files[name] = o
 	a.mu.Unlock()
 	return o, nil
 }

@@ -177,7 +177,7 @@ func leafBelow(t *testing.T, parent *x509.Certificate, key crypto.Signer) *x509.
 }
 
 // first returns the first key file of a folder.
-func first(t *testing.T, a *Authority, folder string) opened {
+func first(t *testing.T, a *Authority, folder string) loaded {
 	t.Helper()
 	o, err := a.read(file(filepath.Join(a.dir, folder), 1))
 	if err != nil {
@@ -214,7 +214,7 @@ func TestRotation(t *testing.T) {
 }
 
 // Roots can be read without a key, and reading them creates no folder.
-func TestRootsNeedNoKey(t *testing.T) {
+func TestRootsAreReadWithoutKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	_, err := New(dir, Options{}).Roots()
@@ -244,7 +244,7 @@ func TestRootsNeedNoKey(t *testing.T) {
 func must(text []byte, _ error) []byte { return text }
 
 // Processes that start at once agree on one root and one key.
-func TestProcessesAgree(t *testing.T) {
+func TestConcurrentProcessesShareKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const n = 8
@@ -273,7 +273,7 @@ func TestProcessesAgree(t *testing.T) {
 	}
 }
 
-func TestFilesAreForTheirOwnerAlone(t *testing.T) {
+func TestFilePermissions(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	a := open(t, dir, options())

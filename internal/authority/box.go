@@ -60,8 +60,8 @@ func (a *Authority) open() (*box, error) {
 }
 
 var (
-	errNotProtected = errors.New("a passphrase is given, and the keys are not protected with it: run certvault key protect")
-	errNoIdentity   = errors.New("it is missing: put it back from a backup, or give the passphrase that protects it")
+	errNotProtected = errors.New("a passphrase is set, but the keys are not protected with it: run certvault key protect")
+	errNoIdentity   = errors.New("the file is missing: restore it from a backup, or set the passphrase that protects it")
 )
 
 // makeIdentity creates the identity file. It fails if there are keys already:
@@ -78,15 +78,15 @@ func (a *Authority) makeIdentity(name string) error {
 	}
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("make identity: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generate identity: %w", err)}
 	}
 	text := []byte(identity.String() + "\n")
 	if a.options.Passphrase != "" {
-		err = a.placeEncrypted(name, text)
+		err = a.createEncrypted(name, text)
 	} else {
-		err = place(name, text)
+		err = createFile(name, text)
 	}
-	if err != nil && !errors.Is(err, errTaken) {
+	if err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	return nil
@@ -97,7 +97,7 @@ func (a *Authority) makeIdentity(name string) error {
 // the two steps loses nothing.
 func (a *Authority) Protect() error {
 	if a.options.Passphrase == "" {
-		return refused(errors.New("no passphrase was given")) //nolint:err113 // no caller distinguishes it
+		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
 	}
 	plain := filepath.Join(a.dir, plainFile)
 	text, err := readFile(plain)
@@ -111,7 +111,7 @@ func (a *Authority) Protect() error {
 	if _, err := age.ParseX25519Identity(strings.TrimSpace(string(text))); err != nil {
 		return &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", plain, err)}
 	}
-	if err := a.placeEncrypted(filepath.Join(a.dir, encryptedFile), text); err != nil && !errors.Is(err, errTaken) {
+	if err := a.createEncrypted(filepath.Join(a.dir, encryptedFile), text); err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	// Check that the encrypted copy can be read before the only other copy is
@@ -121,7 +121,7 @@ func (a *Authority) Protect() error {
 		return err
 	}
 	if b.identity.String() != strings.TrimSpace(string(text)) {
-		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is that of other keys", encryptedFile)} //nolint:err113 // callers distinguish it by its code
+		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s belongs to other keys", encryptedFile)} //nolint:err113 // callers distinguish it by its code
 	}
 	if err := os.Remove(plain); err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("remove the plain identity: %w", err)}
@@ -132,7 +132,7 @@ func (a *Authority) Protect() error {
 	return nil
 }
 
-func (a *Authority) placeEncrypted(name string, text []byte) error {
+func (a *Authority) createEncrypted(name string, text []byte) error {
 	recipient, err := age.NewScryptRecipient(a.options.Passphrase)
 	if err != nil {
 		return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
@@ -140,7 +140,7 @@ func (a *Authority) placeEncrypted(name string, text []byte) error {
 	if text, err = encrypt(text, recipient); err != nil {
 		return err
 	}
-	return place(name, text)
+	return createFile(name, text)
 }
 
 func (a *Authority) unwrap(text []byte) ([]byte, error) {
@@ -196,7 +196,7 @@ func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate
 }
 
 // private returns the private key of a key file. It keeps decrypted keys.
-func (a *Authority) private(o opened) (crypto.Signer, error) {
+func (a *Authority) private(o loaded) (crypto.Signer, error) {
 	a.mu.Lock()
 	known, ok := a.keys[o.name]
 	a.mu.Unlock()
@@ -219,7 +219,7 @@ func (a *Authority) private(o opened) (crypto.Signer, error) {
 		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read key: %w", err)}
 	}
 	key, ok := parsed.(crypto.Signer)
-	if !ok || !fits(key, o.chain[0]) {
+	if !ok || !matches(key, o.chain[0]) {
 		return nil, &Fault{Code: CodeBroken, Err: errOtherKey}
 	}
 	a.mu.Lock()
@@ -229,9 +229,9 @@ func (a *Authority) private(o opened) (crypto.Signer, error) {
 }
 
 // errOtherKey reports a certificate of another key.
-var errOtherKey = errors.New("the certificate is that of another key")
+var errOtherKey = errors.New("the certificate belongs to another key")
 
-func fits(key crypto.Signer, c *x509.Certificate) bool {
+func matches(key crypto.Signer, c *x509.Certificate) bool {
 	public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(key.Public())
 }

@@ -39,7 +39,7 @@ var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 func (a *Authority) newRoot() (entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make root: %w", err)}
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate root: %w", err)}
 	}
 	template, err := a.template(strings.TrimSpace("Certvault document signing "+a.options.Installation), key.Public())
 	if err != nil {
@@ -78,7 +78,7 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	root := o.chain[0]
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make key: %w", err)}
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate key: %w", err)}
 	}
 	template, err := a.template(name, key.Public())
 	if err != nil {
@@ -102,7 +102,7 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("make serial number: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate serial number: %w", err)}
 	}
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {

@@ -31,8 +31,8 @@ const (
 	maxFile   = 1 << 20 // maximum size of a file of the folder in bytes
 )
 
-// errTaken reports that there is already a file of that name.
-var errTaken = errors.New("another process was faster")
+// errExists reports that there is already a file of that name.
+var errExists = errors.New("another process created the file first")
 
 func file(path string, number int) string {
 	return filepath.Join(path, fmt.Sprintf("%04d%s", number, extension))
@@ -59,18 +59,18 @@ func generations(path string) ([]int, error) {
 	return numbers, nil
 }
 
-// add writes a key file. The error is errTaken if the file exists.
-func add(path string, number int, e entry) error {
+// addEntry writes a key file. The error is errExists if the file exists.
+func addEntry(path string, number int, e entry) error {
 	text, err := json.MarshalIndent(e, "", "\t")
 	if err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("write key: %w", err)}
 	}
-	return place(file(path, number), append(text, '\n'))
+	return createFile(file(path, number), append(text, '\n'))
 }
 
-// place creates a file atomically and durably and never overwrites one. The
-// error is errTaken if the file exists.
-func place(name string, data []byte) (err error) {
+// createFile creates a file atomically and durably and never overwrites one. The
+// error is errExists if the file exists.
+func createFile(name string, data []byte) (err error) {
 	storage := func(err error) error {
 		if err == nil {
 			return nil
@@ -96,7 +96,7 @@ func place(name string, data []byte) (err error) {
 	}
 	if err := os.Link(tmp.Name(), name); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return errTaken
+			return errExists
 		}
 		return storage(err)
 	}
@@ -115,7 +115,7 @@ func makeFolder(dir string) error {
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	return syncFolder(parent)
 }

@@ -42,7 +42,7 @@ type programKey struct {
 
 const (
 	maxSignature = 4 << 10 // maximum size of a signature in bytes
-	maxSaid      = 1 << 10 // maximum length of the logged standard error in bytes
+	maxStderr    = 1 << 10 // maximum length of the logged standard error in bytes
 )
 
 // Public returns the public key of the certificate.
@@ -51,11 +51,11 @@ func (k *programKey) Public() crypto.PublicKey { return k.public }
 // Sign runs the program. The error is a *Fault.
 func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
 	if options.HashFunc() != crypto.SHA256 || len(digest) != crypto.SHA256.Size() {
-		return nil, &Fault{Code: CodeRefused, Err: errors.New("only digests of SHA-256 are signed")} //nolint:err113 // an error of the caller
+		return nil, &Fault{Code: CodeRefused, Err: errors.New("only SHA-256 digests are supported")} //nolint:err113 // an error of the caller
 	}
 	ctx, cancel := context.WithTimeout(k.ctx, k.timeout)
 	defer cancel()
-	out, said := &limited{left: maxSignature}, &limited{left: maxSaid, cut: true}
+	out, said := &limited{left: maxSignature}, &limited{left: maxStderr, cut: true}
 	c := exec.CommandContext(ctx, k.command[0], k.command[1:]...) //nolint:gosec // the operator named it
 	c.Env = environment()
 	c.Stdin, c.Stdout, c.Stderr = bytes.NewReader(digest), out, said
@@ -66,16 +66,16 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 		}
 		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: %w: %q", k.command[0], err, said.data)}
 	}
-	signature, ok := k.accept(digest, out.data)
+	signature, ok := k.signature(digest, out.data)
 	if !ok {
-		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: what it wrote is no signature of this key", k.command[0])} //nolint:err113 // callers distinguish it by its code
+		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: its output is not a signature by this key", k.command[0])} //nolint:err113 // callers distinguish it by its code
 	}
 	return signature, nil
 }
 
-// accept returns the output of a program in the form that CMS uses. It reports
+// signature returns the output of a program in the form that CMS uses. It reports
 // false if the output is not a signature of the digest.
-func (k *programKey) accept(digest, written []byte) ([]byte, bool) {
+func (k *programKey) signature(digest, written []byte) ([]byte, bool) {
 	switch public := k.public.(type) {
 	case *rsa.PublicKey:
 		return written, rsa.VerifyPKCS1v15(public, crypto.SHA256, digest, written) == nil
@@ -114,7 +114,7 @@ type limited struct {
 	cut  bool
 }
 
-var errTooMuch = errors.New("the program wrote too much")
+var errOutputTooLong = errors.New("the output of the program is too long")
 
 // Write appends p.
 func (l *limited) Write(p []byte) (int, error) {
@@ -122,7 +122,7 @@ func (l *limited) Write(p []byte) (int, error) {
 	l.left -= n
 	l.data = append(l.data, p[:n]...)
 	if n < len(p) && !l.cut {
-		return n, errTooMuch
+		return n, errOutputTooLong
 	}
 	return len(p), nil
 }

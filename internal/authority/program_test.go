@@ -84,7 +84,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestProgramAtFault(t *testing.T) {
+func TestProgramErrors(t *testing.T) {
 	t.Parallel()
 	b := newBrought(t, newKey(t), nil)
 	for name, text := range map[string]string{
@@ -118,7 +118,7 @@ func TestProgramAtFault(t *testing.T) {
 }
 
 // PKCS #11 modules return r and s concatenated.
-func TestProgramGivesPlainPair(t *testing.T) {
+func TestProgramReturnsRawSignature(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
 	digest := sha256.Sum256([]byte("x"))
@@ -130,7 +130,7 @@ func TestProgramGivesPlainPair(t *testing.T) {
 	r.FillBytes(pair[:32])
 	s.FillBytes(pair[32:])
 	k := programKey{public: key.Public()}
-	signature, ok := k.accept(digest[:], pair)
+	signature, ok := k.signature(digest[:], pair)
 	if !ok || !ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature) {
 		t.Errorf("%x is not taken", pair)
 	}

@@ -41,11 +41,11 @@ func NewFolder(root string) (*Folder, error) {
 	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}}
 	for _, dir := range []string{blobsDir, incomingDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
-			return nil, fmt.Errorf("making the file store: %w", err)
+			return nil, fmt.Errorf("creating the file store: %w", err)
 		}
 	}
 	if err := syncDir(root); err != nil {
-		return nil, fmt.Errorf("making the file store: %w", err)
+		return nil, fmt.Errorf("creating the file store: %w", err)
 	}
 	return f, nil
 }
@@ -248,7 +248,7 @@ func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 func (f *Folder) room() error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(f.root, &s); err != nil {
-		return fmt.Errorf("asking for free disk: %w", err)
+		return fmt.Errorf("checking the free disk space: %w", err)
 	}
 	if float64(s.Bavail) < minFree*float64(s.Blocks) {
 		return ErrFull

@@ -77,9 +77,9 @@ func Ratio(contrast float64) string {
 	return strconv.FormatFloat(math.Floor(contrast*10)/10, 'f', -1, 64) + ":1"
 }
 
-// OnIt returns the colour of text on c: white if its contrast reaches Text,
+// TextColour returns the colour of text on c: white if its contrast reaches Text,
 // else black. For every colour one of the two does.
-func (c Colour) OnIt() Colour {
+func (c Colour) TextColour() Colour {
 	if Contrast(c, White) >= Text {
 		return White
 	}
@@ -115,5 +115,5 @@ type Brand struct{ Day, OnDay, Night, OnNight Colour }
 // Brand returns the colours to draw.
 func (c Colour) Brand() *Brand {
 	night := c.toward(White, Night, Graphic)
-	return &Brand{c, c.OnIt(), night, night.OnIt()}
+	return &Brand{c, c.TextColour(), night, night.TextColour()}
 }

@@ -39,7 +39,7 @@ func TestEveryColour(t *testing.T) {
 		for g := 0; g < 256; g += 5 {
 			for b := 0; b < 256; b += 5 {
 				c := Colour{uint8(r), uint8(g), uint8(b)}
-				if got := Contrast(c, c.OnIt()); got < Text {
+				if got := Contrast(c, c.TextColour()); got < Text {
 					t.Fatalf("text on %v has %v", c, got)
 				}
 				d := c.Darker()

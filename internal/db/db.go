@@ -75,7 +75,7 @@ func (d *DB) Pool() *pgxpool.Pool { return d.pool }
 func (d *DB) Ping(ctx context.Context) error {
 	var one int
 	if err := d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return fmt.Errorf("asking the database: %w", err)
+		return fmt.Errorf("pinging the database: %w", err)
 	}
 	return nil
 }
@@ -121,15 +121,15 @@ func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 // which the transaction holds, and a second request would deadlock.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
-// TxVolatile is like Tx, but the commit does not wait for the disk. It is for
+// TxRelaxed is like Tx, but the commit does not wait for the disk. It is for
 // state that loses its meaning with the process, so that its loss in a power
 // failure is harmless. A later durable commit makes it durable too.
-func (d *DB) TxVolatile(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, volatile, f)
+func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
+	return d.run(ctx, relaxed, f)
 }
 
-func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) error {
-	after, err := d.tx(ctx, lasts, f)
+func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) error {
+	after, err := d.tx(ctx, level, f)
 	if err != nil {
 		return err
 	}
@@ -143,17 +143,17 @@ func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) er
 type durability bool
 
 const (
-	durable  durability = true
-	volatile durability = false
+	durable durability = true
+	relaxed durability = false
 )
 
-// hasten sets synchronous=NORMAL on a SQLite connection and returns a function
+// relaxSync sets synchronous=NORMAL on a SQLite connection and returns a function
 // that restores FULL.
-func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
+func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
 	// In WAL mode NORMAL differs from FULL in that a commit does not wait for
 	// the disk (sqlite.org/pragma.html, synchronous).
 	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
-		return nil, fmt.Errorf("preparing a volatile transaction: %w", err)
+		return nil, fmt.Errorf("setting synchronous=NORMAL: %w", err)
 	}
 	return func() error {
 		_, err := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`)
@@ -162,23 +162,23 @@ func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
 		}
 		// The setting is unknown: close the connection.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		return fmt.Errorf("ending a volatile transaction: %w", err)
+		return fmt.Errorf("restoring synchronous=FULL: %w", err)
 	}, nil
 }
 
 // tx runs a transaction and returns the functions to call after its commit.
-func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (after []func(), err error) {
+func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("taking a connection: %w", err)
+		return nil, fmt.Errorf("acquiring a connection: %w", err)
 	}
 	defer func() {
 		if e := conn.Close(); e != nil && err == nil {
-			err = fmt.Errorf("giving back a connection: %w", e)
+			err = fmt.Errorf("releasing a connection: %w", e)
 		}
 	}()
-	if lasts == volatile && d.Dialect == SQLite {
-		end, e := hasten(ctx, conn)
+	if level == relaxed && d.Dialect == SQLite {
+		end, e := relaxSync(ctx, conn)
 		if e != nil {
 			return nil, e
 		}
@@ -195,7 +195,7 @@ func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (af
 		}
 	}()
 	tx := &Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}
-	if lasts == volatile && d.Dialect == PostgreSQL {
+	if level == relaxed && d.Dialect == PostgreSQL {
 		_, err = tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`)
 	}
 	if err == nil {

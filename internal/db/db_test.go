@@ -59,7 +59,7 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 
 // A volatile transaction works like any other and leaves the next one durable,
 // whether it commits or rolls back.
-func TestVolatileTransactionsAreAlone(t *testing.T) {
+func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -83,10 +83,10 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 		boom := errors.New("boom")
 		canceled, cancel := context.WithCancel(ctx)
 		for name, volatile := range map[string]func() error{
-			"committed":   func() error { return d.TxVolatile(ctx, sees(fast, nil)) },
-			"rolled back": func() error { return d.TxVolatile(ctx, sees(fast, boom)) },
+			"committed":   func() error { return d.TxRelaxed(ctx, sees(fast, nil)) },
+			"rolled back": func() error { return d.TxRelaxed(ctx, sees(fast, boom)) },
 			"canceled": func() error {
-				return d.TxVolatile(canceled, func(*db.Tx) error {
+				return d.TxRelaxed(canceled, func(*db.Tx) error {
 					cancel()
 					return boom
 				})
@@ -97,7 +97,7 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 						err = boom
 					}
 				}()
-				return d.TxVolatile(ctx, func(*db.Tx) error { panic("a fault") })
+				return d.TxRelaxed(ctx, func(*db.Tx) error { panic("a fault") })
 			},
 		} {
 			if err := volatile(); (err == nil) != (name == "committed") {
@@ -109,7 +109,7 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 				}
 			}
 		}
-		if err := d.TxVolatile(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
+		if err := d.TxRelaxed(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
 			t.Fatal(err)
 		}
 		if n := countInstitutions(t, d); n != 1 {
@@ -120,7 +120,7 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 
 // The functions of AfterCommit run after the commit, when the change is
 // visible, and not after a rollback.
-func TestAfterCommitComesAfterTheCommitAlone(t *testing.T) {
+func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()

@@ -44,7 +44,7 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 		}
 		defer conn.Release()
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrateLock); err != nil {
-			return fmt.Errorf("migrating: taking the lock: %w", err)
+			return fmt.Errorf("migrating: acquiring the lock: %w", err)
 		}
 		defer func() {
 			_, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
@@ -68,9 +68,9 @@ var extensions = []string{"pg_trgm", "btree_gin"}
 func extend(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
-			return fmt.Errorf("migrating: the database needs the PostgreSQL extension %[1]s, which could not be made here: "+
-				"see that the server has it (package postgresql-contrib), then let the database's owner or a superuser run "+
-				"CREATE EXTENSION %[1]s; in this database, and start again: %[2]w", name, err)
+			return fmt.Errorf("migrating: the database needs the PostgreSQL extension %[1]s, which could not be created: "+
+				"install it on the server (package postgresql-contrib), then run as the database's owner or a superuser "+
+				"CREATE EXTENSION %[1]s; in this database, and restart: %[2]w", name, err)
 		}
 	}
 	return nil
@@ -128,7 +128,7 @@ func (d *DB) migrations() ([]migration, error) {
 		number, _, _ := strings.Cut(e.Name(), "_")
 		version, err := strconv.Atoi(number)
 		if err != nil {
-			return nil, fmt.Errorf("migration %s: its name has no number: %w", e.Name(), err)
+			return nil, fmt.Errorf("migration %s: no number in its name: %w", e.Name(), err)
 		}
 		text, err := fs.ReadFile(migrations, dir+"/"+e.Name())
 		if err != nil {

@@ -38,7 +38,7 @@ const insertCertificate = `
 
 // The columns by which lists count, sort and search are filled for existing
 // records, and for records that the binary of the previous release writes.
-func TestListsOfRecordsFromBefore(t *testing.T) {
+func TestMigrationFillsListColumns(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		if err := d.MigrateBelow(ctx, 6); err != nil {
@@ -83,7 +83,7 @@ func TestListsOfRecordsFromBefore(t *testing.T) {
 	})
 }
 
-func TestMigratingWithoutTheRightToExtend(t *testing.T) {
+func TestMigrateWithoutExtensionRights(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(dbtest.PostgresURL(t))
 	if err != nil {

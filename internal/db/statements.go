@@ -8,13 +8,13 @@ import (
 )
 
 const (
-	// keptStatements is the maximum number of cached statements.
-	keptStatements = 128
-	// notedStatements is the maximum number of other texts that are counted,
+	// maxPrepared is the maximum number of cached statements.
+	maxPrepared = 128
+	// maxCounted is the maximum number of other texts that are counted,
 	// and statementUses is the number of uses after which a statement is
 	// cached.
-	notedStatements = 1024
-	statementUses   = 8
+	maxCounted    = 1024
+	usesToPrepare = 8
 )
 
 // statements caches prepared statements of SQLite's reader pool that are used
@@ -29,23 +29,23 @@ type statements struct {
 	pool  *sql.DB
 	bound int
 
-	mu   sync.RWMutex
-	kept map[string]*sql.Stmt
-	// noted counts the uses of other texts. It is cleared when it is full.
-	noted map[string]int
+	mu       sync.RWMutex
+	prepared map[string]*sql.Stmt
+	// uses counts the uses of other texts. It is cleared when it is full.
+	uses map[string]int
 }
 
 func newStatements(pool *sql.DB, bound int) *statements {
-	return &statements{pool: pool, bound: bound, kept: map[string]*sql.Stmt{}, noted: map[string]int{}}
+	return &statements{pool: pool, bound: bound, prepared: map[string]*sql.Stmt{}, uses: map[string]int{}}
 }
 
-// of returns the prepared statement of a text, or nil if there is none.
-func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
+// get returns the prepared statement of a text, or nil if there is none.
+func (s *statements) get(ctx context.Context, text string) *sql.Stmt {
 	s.mu.RLock()
-	stmt, kept := s.kept[text]
-	full := len(s.kept) >= s.bound
+	stmt, known := s.prepared[text]
+	full := len(s.prepared) >= s.bound
 	s.mu.RUnlock()
-	if kept || full || !s.often(text) {
+	if known || full || !s.countUse(text) {
 		return stmt
 	}
 	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it stays open until the database is closed
@@ -53,43 +53,43 @@ func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
 	defer s.mu.Unlock()
 	if err != nil {
 		// The caller runs the query by its text and gets the error from that.
-		delete(s.kept, text)
+		delete(s.prepared, text)
 		return nil
 	}
-	s.kept[text] = stmt
+	s.prepared[text] = stmt
 	return stmt
 }
 
-// often counts a use of a text. If the text is used often, it reserves a place
+// countUse counts a use of a text. If the text is used often, it reserves a place
 // for it and returns true: the caller then prepares the statement, while others
 // run the query by its text.
-func (s *statements) often(text string) bool {
+func (s *statements) countUse(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, kept := s.kept[text]; kept || len(s.kept) >= s.bound {
+	if _, known := s.prepared[text]; known || len(s.prepared) >= s.bound {
 		return false
 	}
-	s.noted[text]++
-	if s.noted[text] >= statementUses {
-		delete(s.noted, text)
-		s.kept[text] = nil
+	s.uses[text]++
+	if s.uses[text] >= usesToPrepare {
+		delete(s.uses, text)
+		s.prepared[text] = nil
 		return true
 	}
-	if len(s.noted) > notedStatements {
-		clear(s.noted)
+	if len(s.uses) > maxCounted {
+		clear(s.uses)
 	}
 	return false
 }
 
 func (s *statements) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
+	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
 		return stmt.QueryContext(ctx, args...)
 	}
 	return s.pool.QueryContext(ctx, text, args...)
 }
 
 func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql.Row {
-	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
+	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return s.pool.QueryRowContext(ctx, text, args...)
@@ -98,11 +98,11 @@ func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql
 func (s *statements) close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for text, stmt := range s.kept {
+	for text, stmt := range s.prepared {
 		if stmt != nil {
 			err = errors.Join(err, stmt.Close())
 		}
-		delete(s.kept, text)
+		delete(s.prepared, text)
 	}
 	return err
 }

@@ -40,7 +40,7 @@ const (
 func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, error) {
 	var n int
 	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM authenticators WHERE user_id = $1 AND confirmed_at IS NOT NULL`, personID).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for a second factor: %w", err)
+		return false, fmt.Errorf("reading the second factor: %w", err)
 	}
 	return n > 0, nil
 }
@@ -81,7 +81,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		raw := make([]byte, codeSecret)
 		if _, err := rand.Read(raw); err != nil {
-			return fmt.Errorf("making a secret: %w", err)
+			return fmt.Errorf("generating a secret: %w", err)
 		}
 		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealFor(p.ID))
 		if err != nil {
@@ -90,7 +90,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO authenticators (user_id, secret, last_step, created_at) VALUES ($1, $2, 0, $3) ON CONFLICT (user_id) DO NOTHING`,
 			p.ID, sealed, db.Micros(s.Now())); err != nil {
-			return fmt.Errorf("keeping a secret: %w", err)
+			return fmt.Errorf("storing a secret: %w", err)
 		}
 		return nil
 	})
@@ -256,13 +256,13 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 		// If two requests use one code at once, only one of them updates the step.
 		res, err = tx.ExecContext(ctx, `UPDATE authenticators SET last_step = $2 WHERE user_id = $1 AND last_step < $2`, personID, step)
 		if err != nil {
-			return false, fmt.Errorf("using a code up: %w", err)
+			return false, fmt.Errorf("using a code: %w", err)
 		}
 	case recovery && len(code) == recoveryLength:
 		res, err = tx.ExecContext(ctx, `UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND hash = $2 AND used_at IS NULL`,
 			personID, account.HashSecret(code), db.Micros(s.Now()))
 		if err != nil {
-			return false, fmt.Errorf("using a code up: %w", err)
+			return false, fmt.Errorf("using a code: %w", err)
 		}
 	default:
 		return false, nil

@@ -20,7 +20,7 @@ func (s *Service) knows(ctx context.Context, folded, device string) (bool, error
 		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,
 		account.HashSecret(device), folded, db.Micros(s.Now().Add(-DeviceLife))).Scan(&n)
 	if err != nil {
-		return false, fmt.Errorf("looking for a known browser: %w", err)
+		return false, fmt.Errorf("reading a known browser: %w", err)
 	}
 	return n > 0, nil
 }
@@ -31,11 +31,11 @@ func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string
 	now := db.Micros(s.Now())
 	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, account.HashSecret(device), p.ID, now)
 	if err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	if n > 0 {
 		return device, false, nil
@@ -43,13 +43,13 @@ func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string
 	var others, ours int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM devices WHERE user_id = $1), (SELECT count(*) FROM devices WHERE hash = $2)`,
 		p.ID, account.HashSecret(device)).Scan(&others, &ours); err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	if ours == 0 {
 		device = newSecret()
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO devices (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)`, account.HashSecret(device), p.ID, now); err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	return device, others > 0, nil
 }

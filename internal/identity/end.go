@@ -36,7 +36,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			_, err := tx.ExecContext(ctx, old.statement, db.Micros(old.before))
 			return err
 		}); err != nil {
-			return fmt.Errorf("forgetting what has ended: %w", err)
+			return fmt.Errorf("removing expired rows: %w", err)
 		}
 	}
 	return nil

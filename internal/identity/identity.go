@@ -191,7 +191,7 @@ func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("noting that an address is proved: %w", err)
+		return fmt.Errorf("recording a verified address: %w", err)
 	}
 	if s.OnProved == nil {
 		return nil

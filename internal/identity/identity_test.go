@@ -145,7 +145,7 @@ func TestSignInByPassword(t *testing.T) {
 			t.Errorf("the id from before signs in: %v", err)
 		}
 		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
-			t.Error("the id is not kept as its hash")
+			t.Error("the id is not stored as its hash")
 		}
 		planted := home
 		planted.Session = "a-session-id-that-somebody-planted"
@@ -246,7 +246,7 @@ func TestAskingIsTheSameForAll(t *testing.T) {
 					t.Fatal(err)
 				}
 				if b.mails() != nil {
-					t.Error("a mail was made while somebody waited")
+					t.Error("a mail was queued before the answer")
 				}
 			}
 		}
@@ -290,7 +290,7 @@ func TestReset(t *testing.T) {
 			t.Errorf("the new password: %v", err)
 		}
 		if list := b.mails(); len(list) == 0 || list[0].Subject != "Ihr Passwort wurde geändert" {
-			t.Errorf("told by %+v", list)
+			t.Errorf("mailed %+v", list)
 		}
 	})
 }
@@ -420,7 +420,7 @@ func TestChangeOfAddress(t *testing.T) {
 		stranger := b.join("eve@example.org")
 		b.mails()
 		if err := b.ChangeAddress(ctx, &stranger.Session, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("by somebody else: %v", err)
+			t.Errorf("by another person: %v", err)
 		}
 		b.proved = nil
 		if err := b.ChangeAddress(ctx, &e.Session, secret); err != nil {
@@ -431,7 +431,7 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("now %+v, proved %+v, %v", p, b.proved, err)
 		}
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {
-			t.Errorf("told by %+v", list)
+			t.Errorf("mailed %+v", list)
 		}
 		if _, err := b.Reset(ctx, astray, "another horse"); !errors.Is(err, ErrLink) {
 			t.Errorf("a link to the old address: %v", err)
@@ -447,7 +447,7 @@ func TestChangeOfAddress(t *testing.T) {
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrTaken) {
-			t.Errorf("taken meanwhile: %v", err)
+			t.Errorf("taken in the meantime: %v", err)
 		}
 	})
 }

@@ -29,7 +29,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	say := func(key string, args ...any) string {
 		text, err := l.Text(key, args...)
 		if err != nil && failed == nil {
-			failed = fmt.Errorf("writing a letter: %w", err)
+			failed = fmt.Errorf("queueing a mail: %w", err)
 		}
 		return text
 	}

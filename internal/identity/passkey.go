@@ -67,7 +67,7 @@ func (h *holder) has(id []byte) bool {
 // HasPasskeys reports whether browsers support passkeys for this vault, which needs a host name.
 func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
 
-var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys need a vault that has a name, not an address of numbers.")
+var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys need a vault with a host name, not an IP address.")
 
 // Ceremony is the input of a WebAuthn ceremony in the browser.
 type Ceremony struct {
@@ -84,7 +84,7 @@ func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 	}
 	options, state, err := s.passkeys.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a passkey: %w", err)
+		return nil, fmt.Errorf("beginning a passkey sign-in: %w", err)
 	}
 	return s.begin(ctx, toUsePasskey, 0, options, state)
 }
@@ -92,7 +92,7 @@ func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, options any, state *webauthn.SessionData) (*Ceremony, error) {
 	data, err := json.Marshal(state)
 	if err != nil {
-		return nil, fmt.Errorf("asking for a passkey: %w", err)
+		return nil, fmt.Errorf("beginning a passkey sign-in: %w", err)
 	}
 	c := &Ceremony{Options: options}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -112,7 +112,7 @@ func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (
 		return state, 0, err
 	}
 	if err := json.Unmarshal([]byte(p.Data), &state); err != nil {
-		return state, 0, fmt.Errorf("reading what a passkey was asked: %w", err)
+		return state, 0, fmt.Errorf("reading the state of a passkey ceremony: %w", err)
 	}
 	return state, p.userID, nil
 }
@@ -189,7 +189,7 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 		return h, nil, refused(err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return h, nil, refused(errors.New("its count of signatures went back: it may have been copied"))
+		return h, nil, refused(errors.New("the signature count did not grow: the passkey may have been copied"))
 	}
 	return h, credential, nil
 }
@@ -230,14 +230,14 @@ func (s *Service) holder(ctx context.Context, where string, arg any) (*holder, e
 func (s *Service) usedTx(ctx context.Context, tx *db.Tx, h *holder, c *webauthn.Credential) error {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("noting the use of a passkey: %w", err)
+		return fmt.Errorf("recording the use of a passkey: %w", err)
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE passkeys SET credential = $3, sign_count = $4, used_at = $5
 		WHERE user_id = $1 AND credential_id = $2 AND (sign_count < $4 OR sign_count = 0 AND $4 = 0)`,
 		h.ID, c.ID, string(text), int64(c.Authenticator.SignCount), db.Micros(s.Now()))
 	if err != nil {
-		return fmt.Errorf("noting the use of a passkey: %w", err)
+		return fmt.Errorf("recording the use of a passkey: %w", err)
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return errors.Join(ErrPasskey, err)
@@ -259,7 +259,7 @@ func (s *Service) BeginNewPasskey(ctx context.Context, p Person) (*Ceremony, err
 	}
 	options, state, err := s.passkeys.BeginRegistration(h, webauthn.WithExclusions(webauthn.Credentials(h.credentials).CredentialDescriptors()))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a new passkey: %w", err)
+		return nil, fmt.Errorf("beginning a passkey registration: %w", err)
 	}
 	return s.begin(ctx, toAddPasskey, p.ID, options, state)
 }
@@ -294,7 +294,7 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("keeping a passkey: %w", err)
+		return fmt.Errorf("storing a passkey: %w", err)
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var id int64
@@ -306,7 +306,7 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 			return ErrPasskey
 		}
 		if err != nil {
-			return fmt.Errorf("keeping a passkey: %w", err)
+			return fmt.Errorf("storing a passkey: %w", err)
 		}
 		return s.tellTx(ctx, tx, p, passkeyAdded)
 	})

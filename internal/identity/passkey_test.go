@@ -253,7 +253,7 @@ func TestPasskeyIsAddedToItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("for somebody else: %v", err)
+			t.Errorf("for another person: %v", err)
 		}
 		c, err = b.BeginNewPasskey(ctx, ada)
 		if err != nil {

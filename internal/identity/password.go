@@ -83,7 +83,7 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 // notifies the person.
 func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $2 WHERE id = $1`, p.ID, hash); err != nil {
-		return fmt.Errorf("keeping a password's hash: %w", err)
+		return fmt.Errorf("storing a password hash: %w", err)
 	}
 	if err := voidTx(ctx, tx, p.ID); err != nil {
 		return err

@@ -54,7 +54,7 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 		account.HashSecret(secret), string(p.Purpose), sql.NullInt64{Int64: p.userID, Valid: p.userID != 0}, p.Email, p.EmailFolded, p.Data,
 		db.Micros(now), db.Micros(now.Add(lives[p.Purpose])))
 	if err != nil {
-		return "", fmt.Errorf("making a one-time secret: %w", err)
+		return "", fmt.Errorf("creating a one-time secret: %w", err)
 	}
 	return secret, nil
 }

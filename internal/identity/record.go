@@ -63,7 +63,7 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 			}
 			return recordTx(ctx, tx, p, audit.SignInFailed, by)
 		}); err != nil {
-			s.Log.ErrorContext(ctx, "a sign-in that failed could not be recorded", slog.Any("error", err))
+			s.Log.ErrorContext(ctx, "a failed sign-in could not be recorded", slog.Any("error", err))
 		}
 	})
 }

@@ -30,7 +30,7 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		ctx := audit.With(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
 		for _, email := range []string{address, "holder@example.org", "nobody@example.org"} {
 			if _, err := b.SignIn(ctx, email, "wrong", home); err == nil {
-				t.Fatal("a wrong password is taken")
+				t.Fatal("a wrong password is accepted")
 			}
 		}
 		if _, err := b.SignIn(ctx, address, password, home); err != nil {
@@ -85,7 +85,7 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 			spoil(&spoilt)
 			c := b.ceremony()
 			if _, err := b.SignInByPasskey(ctx, c.Secret, spoilt.get(c), home); err == nil {
-				t.Fatal("a spoilt answer is taken")
+				t.Fatal("a damaged answer is accepted")
 			}
 		}
 		try(func(k *token) { k.key = second.key })

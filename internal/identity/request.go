@@ -99,7 +99,7 @@ func (s *Service) answer(ctx context.Context, a requestArgs) error {
 		}
 		path, ok := paths[proof.Purpose]
 		if !ok {
-			return fmt.Errorf("there is no link of purpose %s", proof.Purpose)
+			return fmt.Errorf("no link has the purpose %s", proof.Purpose)
 		}
 		return s.writeTx(ctx, tx, p, letter, path+secret)
 	})

@@ -119,7 +119,7 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 		return err
 	}); err != nil {
 		// The next request stores it.
-		s.Log.WarnContext(ctx, "it could not be noted that a session is in use", slog.Any("error", err))
+		s.Log.WarnContext(ctx, "the use of a session could not be stored", slog.Any("error", err))
 	}
 	return session, nil
 }
@@ -184,7 +184,7 @@ func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Metho
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8) RETURNING id`,
 		account.HashSecret(e.Secret), p.ID, pending, string(method), e.Session.Address, e.Session.UserAgent, db.Micros(now),
 		db.Micros(now.Add(absoluteLife))).Scan(&e.Session.ID); err != nil {
-		return nil, fmt.Errorf("beginning a session: %w", err)
+		return nil, fmt.Errorf("starting a session: %w", err)
 	}
 	if pending {
 		return e, nil
@@ -281,7 +281,7 @@ func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 // confirmTx records that the person of a session signed in again.
 func (s *Service) confirmTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE sessions SET confirmed_at = $2 WHERE id = $1`, sessionID, db.Micros(s.Now())); err != nil {
-		return fmt.Errorf("noting that somebody showed who they are: %w", err)
+		return fmt.Errorf("recording the confirmation of a session: %w", err)
 	}
 	return nil
 }

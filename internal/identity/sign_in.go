@@ -52,7 +52,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	var hash sql.NullString
 	err = s.DB.QueryRowContext(ctx, `SELECT id, password_hash FROM users WHERE email_folded = $1`, folded).Scan(&id, &hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("looking for an account: %w", err)
+		return nil, fmt.Errorf("reading an account: %w", err)
 	}
 	ok, err := s.verify(ctx, password, hash.String)
 	if err != nil {
@@ -68,7 +68,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 		// The UPDATE locks the row, so that one of the two transactions waits for the other.
 		res, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash.String)
 		if err != nil {
-			return fmt.Errorf("looking for an account: %w", err)
+			return fmt.Errorf("reading an account: %w", err)
 		}
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return errors.Join(ErrWrong, err)
@@ -134,7 +134,7 @@ func (s *Service) Confirm(ctx context.Context, session *Session, password string
 func (s *Service) passwordOf(ctx context.Context, id int64) (string, error) {
 	var hash sql.NullString
 	if err := s.DB.QueryRowContext(ctx, `SELECT password_hash FROM users WHERE id = $1`, id).Scan(&hash); err != nil {
-		return "", fmt.Errorf("reading a password's hash: %w", err)
+		return "", fmt.Errorf("reading a password hash: %w", err)
 	}
 	return hash.String, nil
 }

@@ -99,7 +99,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, 
 		return 0, ErrTaken
 	}
 	if err != nil {
-		return 0, fmt.Errorf("making an account: %w", err)
+		return 0, fmt.Errorf("creating an account: %w", err)
 	}
 	return id, nil
 }

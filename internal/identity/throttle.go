@@ -119,7 +119,7 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 	return func(ctx context.Context) {
 		if err := s.forgive(ctx, all, own); err != nil {
 			// The only effect is a longer wait before the next try.
-			s.Log.WarnContext(ctx, "a good try still counts", slog.Any("error", err))
+			s.Log.WarnContext(ctx, "a successful try could not be subtracted from its counts", slog.Any("error", err))
 		}
 	}, nil
 }

@@ -63,7 +63,7 @@ func Open(dir string) (*Ring, error) {
 	}
 	master, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(master) != keySize {
-		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: put the file back from a backup", file, 2*keySize)
+		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: restore the file from a backup", file, 2*keySize)
 	}
 	return &Ring{master: master}, nil
 }
@@ -72,11 +72,11 @@ func Open(dir string) (*Ring, error) {
 // that two processes that start at once both read the same key.
 func create(dir, file string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the folder of keys: %w", err)
+		return fmt.Errorf("creating the key folder: %w", err)
 	}
 	master := make([]byte, keySize)
 	if _, err := rand.Read(master); err != nil {
-		return fmt.Errorf("making the master key: %w", err)
+		return fmt.Errorf("generating the master key: %w", err)
 	}
 	tmp, err := os.CreateTemp(dir, ".master-*")
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *Ring) Open(use Use, sealed, context []byte) ([]byte, error) {
 	}
 	secret, err := aead.Open(nil, nil, sealed, context)
 	if err != nil {
-		return nil, fmt.Errorf("decrypting a secret: is this the master key it was made with? %w", err)
+		return nil, fmt.Errorf("decrypting a secret, possibly with another master key: %w", err)
 	}
 	return secret, nil
 }

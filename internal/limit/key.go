@@ -31,8 +31,8 @@ const (
 	SweepEvery = time.Minute
 	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
-	// maxOwed limits how many claims wait for their release; others expire.
-	maxOwed = 10_000
+	// maxPendingReleases limits how many claims wait for their release; others expire.
+	maxPendingReleases = 10_000
 )
 
 var errInFlight = &fault.Error{
@@ -46,8 +46,8 @@ type Keys struct {
 	now  func() time.Time
 
 	mu sync.Mutex
-	// owed are claims whose release failed; the next sweep releases them.
-	owed []*Claim
+	// pendingReleases are claims whose release failed; the next sweep releases them.
+	pendingReleases []*Claim
 }
 
 // NewKeys returns a store of keys. node is the name under which this process
@@ -104,7 +104,7 @@ type Claim struct {
 // another request holds the key, on whatever node.
 func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *Kept, error) {
 	id := scope.digest()
-	kept, err := k.kept(ctx, id, scope.InstitutionID)
+	kept, err := k.stored(ctx, id, scope.InstitutionID)
 	if err != nil || kept != nil {
 		return nil, kept, err
 	}
@@ -117,14 +117,14 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *Kept, error) {
 		return c, nil, nil
 	}
 	// The holder of the key may have completed it in between.
-	if kept, err = k.kept(ctx, id, scope.InstitutionID); err != nil || kept != nil {
+	if kept, err = k.stored(ctx, id, scope.InstitutionID); err != nil || kept != nil {
 		return nil, kept, err
 	}
 	return nil, nil, errInFlight
 }
 
-// kept returns the answer under a key, or nil if there is none.
-func (k *Keys) kept(ctx context.Context, id []byte, institutionID int64) (*Kept, error) {
+// stored returns the answer under a key, or nil if there is none.
+func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*Kept, error) {
 	var a Kept
 	var fingerprint []byte
 	err := k.db.QueryRowContext(ctx, `
@@ -135,7 +135,7 @@ func (k *Keys) kept(ctx context.Context, id []byte, institutionID int64) (*Kept,
 		return nil, nil //nolint:nilnil // the absence of an answer is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the answer under a key: %w", err)
+		return nil, fmt.Errorf("reading the answer to an idempotency key: %w", err)
 	}
 	copy(a.Fingerprint[:], fingerprint)
 	return &a, nil
@@ -147,7 +147,7 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	now := k.now()
 	// The transaction need not survive a power failure: the request dies with
 	// its claim, or KeepTx finds that the claim is lost.
-	err = k.db.TxVolatile(ctx, func(tx *db.Tx) error {
+	err = k.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO idempotency_keys (id, institution_id, node_id, claim, expires_at) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (id) DO UPDATE SET
@@ -174,18 +174,18 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 // request; the caller must then roll back.
 func (c *Claim) KeepTx(ctx context.Context, tx *db.Tx, a *Kept) error {
 	if len(a.Body) > MaxAnswer {
-		return fmt.Errorf("keeping an answer: its %d bytes are more than can be kept", len(a.Body))
+		return fmt.Errorf("storing an answer: %d bytes exceed the limit", len(a.Body))
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE idempotency_keys SET fingerprint = $1, status = $2, body = $3, expires_at = $4
 		WHERE id = $5 AND institution_id = $6 AND claim = $7 AND status IS NULL`,
 		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLife)), c.id, c.institution, c.secret)
 	if err != nil {
-		return fmt.Errorf("keeping an answer: %w", err)
+		return fmt.Errorf("storing an answer: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("keeping an answer: %w", err)
+		return fmt.Errorf("storing an answer: %w", err)
 	}
 	if n == 0 {
 		return errInFlight
@@ -212,26 +212,26 @@ func (c *Claim) Release(ctx context.Context) error {
 	}
 	c.keys.mu.Lock()
 	defer c.keys.mu.Unlock()
-	if len(c.keys.owed) < maxOwed {
-		c.keys.owed = append(c.keys.owed, c)
+	if len(c.keys.pendingReleases) < maxPendingReleases {
+		c.keys.pendingReleases = append(c.keys.pendingReleases, c)
 	}
-	return fmt.Errorf("giving back an idempotency key: %w", err)
+	return fmt.Errorf("releasing an idempotency key: %w", err)
 }
 
 // Sweep removes expired keys and releases the pending claims.
 func (k *Keys) Sweep(ctx context.Context) error {
 	k.mu.Lock()
-	owed := k.owed
-	k.owed = nil
+	owed := k.pendingReleases
+	k.pendingReleases = nil
 	k.mu.Unlock()
 	var errs []error
 	for _, c := range owed {
 		errs = append(errs, c.Release(ctx))
 	}
-	return errors.Join(append(errs, k.forget(ctx))...)
+	return errors.Join(append(errs, k.deleteExpired(ctx))...)
 }
 
-func (k *Keys) forget(ctx context.Context) error {
+func (k *Keys) deleteExpired(ctx context.Context) error {
 	for {
 		var n int64
 		err := k.db.Tx(ctx, func(tx *db.Tx) error {

@@ -71,7 +71,7 @@ func rows(t *testing.T, d *db.DB) (n int) {
 	return n
 }
 
-func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
+func TestFirstAnswerIsStoredForADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -103,7 +103,7 @@ func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
 
 // The same key in another scope is independent; parts of a scope do not run
 // together.
-func TestKeysOfOtherScopesAreOthers(t *testing.T) {
+func TestScopesAreIndependent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)
@@ -141,7 +141,7 @@ func TestReleasedKeyIsFree(t *testing.T) {
 }
 
 // A transaction whose claim was lost is rolled back.
-func TestLostClaimUndoesTheDeed(t *testing.T) {
+func TestLostClaimRollsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -169,7 +169,7 @@ func TestLostClaimUndoesTheDeed(t *testing.T) {
 	})
 }
 
-func TestClaimLastsAsLongAsItsNode(t *testing.T) {
+func TestClaimExpiresWithItsNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -198,7 +198,7 @@ func TestClaimLastsAsLongAsItsNode(t *testing.T) {
 }
 
 // A claim that is never completed expires.
-func TestForgottenClaimRunsOut(t *testing.T) {
+func TestUnsettledClaimExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -210,7 +210,7 @@ func TestForgottenClaimRunsOut(t *testing.T) {
 	})
 }
 
-func TestOneOfManyGetsTheKey(t *testing.T) {
+func TestConcurrentRequestsGetOneClaim(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -238,7 +238,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 	})
 }
 
-func TestSweepForgetsWhatIsOver(t *testing.T) {
+func TestSweepDeletesExpiredKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -263,7 +263,7 @@ func TestSweepForgetsWhatIsOver(t *testing.T) {
 }
 
 // A sweep releases a key whose release failed.
-func TestSweepGivesBackWhatIsOwed(t *testing.T) {
+func TestSweepReleasesPendingClaims(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)

@@ -48,8 +48,8 @@ type Language struct {
 	Direction string
 
 	date, time string
-	// first is the format of the first day of a month.
-	first    string
+	// firstDay is the format of the first day of a month.
+	firstDay string
 	months   []string
 	messages map[string]message
 }
@@ -71,7 +71,7 @@ func Load() (*Catalog, error) {
 			return nil, fmt.Errorf("reading the catalog of %s: %w", tag, err)
 		}
 		if i > 0 {
-			if err := l.agrees(c.languages[0]); err != nil {
+			if err := l.compare(c.languages[0]); err != nil {
 				return nil, err
 			}
 		}
@@ -86,7 +86,7 @@ func Load() (*Catalog, error) {
 // direction, and each other file has the messages of one surface.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
-	var says struct {
+	var file struct {
 		Name      string   `toml:"name"`
 		Direction string   `toml:"direction"`
 		Date      string   `toml:"date"`
@@ -94,16 +94,16 @@ func read(tag string) (*Language, error) {
 		First     string   `toml:"first"`
 		Months    []string `toml:"months"`
 	}
-	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &says); err != nil {
+	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &file); err != nil {
 		return nil, err
 	}
 	l := &Language{
-		Tag: tag, Name: says.Name, Direction: says.Direction, date: says.Date, time: says.Time, first: cmp.Or(says.First, "1"), months: says.Months,
+		Tag: tag, Name: file.Name, Direction: file.Direction, date: file.Date, time: file.Time, firstDay: cmp.Or(file.First, "1"), months: file.Months,
 		messages: map[string]message{},
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
-		!sameWords(l.date, "{day}{month}{year}") || !sameWords(l.time, "{clock}{date}") {
-		return nil, errors.New("it does not say how the language is written")
+		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
+		return nil, errors.New("language.toml is incomplete or invalid")
 	}
 	files, err := fs.Glob(catalogs, folder+"/*.toml")
 	if err != nil {
@@ -121,18 +121,18 @@ func read(tag string) (*Language, error) {
 			for key, text := range messages {
 				key = section + "." + key
 				if _, twice := l.messages[key]; twice || strings.TrimSpace(text) == "" {
-					return nil, fmt.Errorf("%s has %s empty or for the second time", file, key)
+					return nil, fmt.Errorf("%s: %s is empty or a duplicate", file, key)
 				}
-				l.messages[key] = message{text, words(text)}
+				l.messages[key] = message{text, placeholders(text)}
 			}
 		}
 	}
 	return l, nil
 }
 
-// agrees returns an error if the messages of a language differ from those of
+// compare returns an error if the messages of a language differ from those of
 // the first language in keys or placeholders.
-func (l *Language) agrees(first *Language) error {
+func (l *Language) compare(first *Language) error {
 	var errs []error
 	for _, key := range first.Keys() {
 		m, ok := l.messages[key]
@@ -140,19 +140,19 @@ func (l *Language) agrees(first *Language) error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("the catalog of %s lacks %s", l.Tag, key))
 		case !slices.Equal(m.words, first.messages[key].words):
-			errs = append(errs, fmt.Errorf("the catalog of %s has other placeholders in %s than that of %s", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s: the placeholders of %s differ from those in %s", l.Tag, key, first.Tag))
 		}
 	}
 	for _, key := range l.Keys() {
 		if _, ok := first.messages[key]; !ok {
-			errs = append(errs, fmt.Errorf("the catalog of %s has %s, that of %s does not", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s has %s, which is missing in %s", l.Tag, key, first.Tag))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// words returns the sorted placeholders of a text.
-func words(text string) (list []string) {
+// placeholders returns the sorted placeholders of a text.
+func placeholders(text string) (list []string) {
 	for rest := text; ; {
 		_, after, found := strings.Cut(rest, "{")
 		if !found {
@@ -165,7 +165,7 @@ func words(text string) (list []string) {
 	}
 }
 
-func sameWords(a, b string) bool { return slices.Equal(words(a), words(b)) }
+func samePlaceholders(a, b string) bool { return slices.Equal(placeholders(a), placeholders(b)) }
 
 // Languages returns all languages.
 func (c *Catalog) Languages() []*Language { return slices.Clone(c.languages) }
@@ -221,10 +221,10 @@ func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 func (l *Language) fill(key string, args []any, show func(any) string) (string, error) {
 	m, ok := l.messages[key]
 	if !ok {
-		return "", fmt.Errorf("there is no message %s", key)
+		return "", fmt.Errorf("unknown message %s", key)
 	}
 	if len(args)%2 != 0 || len(args)/2 != len(m.words) {
-		return "", fmt.Errorf("the message %s takes %v", key, m.words)
+		return "", fmt.Errorf("the message %s needs the values %v", key, m.words)
 	}
 	if len(args) == 0 {
 		return m.text, nil
@@ -233,7 +233,7 @@ func (l *Language) fill(key string, args []any, show func(any) string) (string, 
 	for i := 0; i < len(args); i += 2 {
 		word := fmt.Sprint(args[i])
 		if !slices.Contains(m.words, word) {
-			return "", fmt.Errorf("the message %s has no %s", key, word)
+			return "", fmt.Errorf("the message %s has no placeholder %s", key, word)
 		}
 		values[word] = show(args[i+1])
 	}
@@ -260,7 +260,7 @@ func expand(text string, value func(word string) string) string {
 func (l *Language) Date(t time.Time) string {
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
-		day = l.first
+		day = l.firstDay
 	}
 	return expand(l.date, func(word string) string {
 		switch word {

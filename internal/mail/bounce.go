@@ -101,7 +101,7 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 		return m.endTx(ctx, tx, e, Sent)
 	})
 	if err != nil {
-		return fmt.Errorf("taking a report of delivery: %w", err)
+		return fmt.Errorf("processing a delivery report: %w", err)
 	}
 	return nil
 }

@@ -58,7 +58,7 @@ func TestBounce(t *testing.T) {
 			}
 		}
 		if len(ended) != 3 || ended[2].UUID != other || ended[2].Status != Failed || !strings.Contains(ended[2].Reason, "5.1.1") {
-			t.Errorf("told %+v", ended)
+			t.Errorf("end of the message: %+v", ended)
 		}
 	})
 }
@@ -82,13 +82,13 @@ func TestMessagesAreKeptEncryptedAndNotForLong(t *testing.T) {
 			return text
 		}
 		if kept := text(); strings.Contains(kept, "SECRET") || strings.Contains(kept, "example.org") || kept == "" {
-			t.Errorf("kept as %q", kept)
+			t.Errorf("stored as %q", kept)
 		}
 		if err := b.work(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
 			t.Fatalf("sent %q, %v", b.fake.last.Text, err)
 		}
 		if text() != "" {
-			t.Error("it is kept after it was sent")
+			t.Error("the text is still stored after the message was sent")
 		}
 	})
 }

@@ -69,13 +69,13 @@ const (
 // check refuses a message that cannot be sent.
 func (m *Message) check() error {
 	if _, err := mail.ParseAddress(m.To.Email); err != nil {
-		return errors.New("a message has no address that can be written to")
+		return errors.New("the message has no valid address")
 	}
 	if m.Subject == "" || m.Text == "" {
-		return errors.New("a message has no subject or no text")
+		return errors.New("the message needs a subject and a text")
 	}
 	if len(m.Text)+len(m.HTML) > maxMessage {
-		return fmt.Errorf("a message has over %d bytes", maxMessage)
+		return fmt.Errorf("the message has more than %d bytes", maxMessage)
 	}
 	return nil
 }
@@ -154,7 +154,7 @@ func toASCII(address string) (string, error) {
 	at := strings.LastIndexByte(address, '@')
 	domain, err := idna.Lookup.ToASCII(address[at+1:])
 	if err != nil {
-		return "", errors.New("the domain of the address is none")
+		return "", errors.New("the domain of the address is not valid")
 	}
 	return address[:at+1] + domain, nil
 }

@@ -136,7 +136,7 @@ func TestSenderRefusesNonsense(t *testing.T) {
 		"too long": {To: Address{Email: "a@example.org"}, Subject: "s", Text: strings.Repeat("x", maxMessage+1)},
 	} {
 		if err := m.check(); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

@@ -15,7 +15,7 @@ type Outbox struct{ dir string }
 // NewOutbox creates the folder if it does not exist.
 func NewOutbox(dir string) (*Outbox, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the outbox: %w", err)
+		return nil, fmt.Errorf("creating the outbox: %w", err)
 	}
 	return &Outbox{dir: dir}, nil
 }

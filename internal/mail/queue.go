@@ -201,10 +201,10 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	log := m.log.With(slog.String("message", e.ID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok && j.Attempt < j.MaxAttempts {
-		log.WarnContext(ctx, "a message could not be sent and will be tried again")
+		log.WarnContext(ctx, "a message could not be sent and will be retried")
 		return err
 	}
-	log.ErrorContext(ctx, "a message could not be sent and is given up")
+	log.ErrorContext(ctx, "a message could not be sent and will not be retried")
 	reason := "The mail server could not be reached for a day."
 	if ok {
 		reason = refused.Error()
@@ -244,7 +244,7 @@ func (m *Mailer) end(ctx context.Context, id string, status Status, reason strin
 		return m.endTx(ctx, tx, End{UUID: id, Status: status, Reason: reason}, Queued)
 	})
 	if err != nil {
-		return fmt.Errorf("noting what became of a message: %w", err)
+		return fmt.Errorf("recording the end of a message: %w", err)
 	}
 	return nil
 }
@@ -277,7 +277,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			if _, err := tx.ExecContext(ctx, `UPDATE mails SET job_id = $2, updated_at = $3 WHERE uuid = $1`, id, jobID, db.Micros(m.now())); err != nil {
 				return err
 			}
-			m.log.WarnContext(ctx, "a message had lost its job and got a new one", slog.String("message", id))
+			m.log.WarnContext(ctx, "a message without a job got a new one", slog.String("message", id))
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-keep)))
 		return err

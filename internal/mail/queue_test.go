@@ -154,7 +154,7 @@ func TestSweepBringsBackAndForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 1 {
-			t.Fatalf("a message just written was taken for lost: %v", err)
+			t.Fatalf("a new message was treated as lost: %v", err)
 		}
 		b.at = b.at.Add(time.Minute)
 		for range 2 {
@@ -167,7 +167,7 @@ func TestSweepBringsBackAndForgets(t *testing.T) {
 		}
 		b.at = b.at.Add(keep + time.Minute)
 		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 1 || b.status(kept) != Queued {
-			t.Errorf("after a month %d messages are kept, %v", b.count("mails"), err)
+			t.Errorf("after a month %d messages are stored, %v", b.count("mails"), err)
 		}
 	})
 }

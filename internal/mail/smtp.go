@@ -99,7 +99,7 @@ func (s *SMTP) client() (*gomail.Client, error) {
 // temporary. A refused sign-in is one of them, because the operator can correct it and the message
 // waits for that. The server's text is left out, because it repeats addresses.
 func judge(err error) error {
-	const doing = "handing a message to the mail server"
+	const doing = "sending a message to the mail server"
 	if e, ok := errors.AsType[*gomail.SendError](err); ok {
 		switch e.Reason {
 		case gomail.ErrSMTPMailFrom, gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose:

@@ -84,7 +84,7 @@ func TestSMTP(t *testing.T) {
 			greeted, secure, signedIn := s.last()
 			if tc.ends != sent {
 				if len(s.got()) != 0 || signedIn {
-					t.Errorf("something was handed over all the same")
+					t.Errorf("the message was still sent")
 				}
 				return
 			}
@@ -175,7 +175,7 @@ func TestAddressesBeyondASCII(t *testing.T) {
 			got := s.got()
 			if tc.ends != sent {
 				if len(got) != 0 {
-					t.Error("it was handed over")
+					t.Error("the message was sent")
 				}
 				return
 			}

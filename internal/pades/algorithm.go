@@ -22,9 +22,9 @@ var (
 
 	// errUnsupported reports a signature that this package cannot check: it
 	// uses an unsupported algorithm, such as SHA-1, or lacks required data.
-	errUnsupported = errors.New("it cannot be judged here")
+	errUnsupported = errors.New("not supported")
 	// errMismatch reports that the key did not sign the data.
-	errMismatch = errors.New("the signature does not fit")
+	errMismatch = errors.New("the signature does not match")
 )
 
 // algorithmIdentifier is an AlgorithmIdentifier (RFC 5280, 4.1.1.2).
@@ -53,8 +53,8 @@ func (d *der) algorithm(tag byte) (a algorithmIdentifier, err error) {
 	return a, body.end()
 }
 
-// plain reports whether the parameters are absent or NULL.
-func (a algorithmIdentifier) plain() bool {
+// noParameters reports whether the parameters are absent or NULL.
+func (a algorithmIdentifier) noParameters() bool {
 	return a.params == nil || bytes.Equal(a.params, []byte{tagNull, 0})
 }
 
@@ -66,7 +66,7 @@ func derAlgorithm(id asn1.ObjectIdentifier, params ...byte) []byte {
 // digest returns the hash of a digest algorithm.
 func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	switch {
-	case !a.plain():
+	case !a.noParameters():
 	case oidSHA256.Equal(a.id):
 		return crypto.SHA256, nil
 	case oidSHA384.Equal(a.id):
@@ -74,7 +74,7 @@ func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	case oidSHA512.Equal(a.id):
 		return crypto.SHA512, nil
 	case oidSHA1.Equal(a.id):
-		return 0, fmt.Errorf("%w: SHA-1 proves nothing any more", errUnsupported)
+		return 0, fmt.Errorf("%w: SHA-1 is not secure", errUnsupported)
 	}
 	return 0, fmt.Errorf("%w: digest %v", errUnsupported, a.id)
 }
@@ -114,7 +114,7 @@ func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.
 		if !ok || a.params != nil || hash != crypto.SHA512 { // RFC 8419, 3.1
 			return errMismatch
 		}
-		return fits(ed25519.Verify(key, message, signature))
+		return mismatchUnless(ed25519.Verify(key, message, signature))
 	}
 	h := hash.New()
 	h.Write(message)
@@ -128,15 +128,15 @@ func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.
 	}
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
-		return fits(a.isECDSA() && ecdsa.VerifyASN1(key, digest, signature))
+		return mismatchUnless(a.isECDSA() && ecdsa.VerifyASN1(key, digest, signature))
 	case *rsa.PublicKey:
 		if a.isECDSA() {
 			return errMismatch
 		}
 		if pss != nil {
-			return fits(rsa.VerifyPSS(key, hash, digest, signature, pss) == nil)
+			return mismatchUnless(rsa.VerifyPSS(key, hash, digest, signature, pss) == nil)
 		}
-		return fits(rsa.VerifyPKCS1v15(key, hash, digest, signature) == nil)
+		return mismatchUnless(rsa.VerifyPKCS1v15(key, hash, digest, signature) == nil)
 	}
 	return fmt.Errorf("%w: a %T", errUnsupported, public)
 }
@@ -145,7 +145,7 @@ func (a algorithmIdentifier) isECDSA() bool {
 	return oidECDSASHA256.Equal(a.id) || oidECDSASHA384.Equal(a.id) || oidECDSASHA512.Equal(a.id)
 }
 
-func fits(ok bool) error {
+func mismatchUnless(ok bool) error {
 	if !ok {
 		return errMismatch
 	}
@@ -158,7 +158,7 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 	if oidRSAPSS.Equal(a.id) {
 		return pssParams(a.params)
 	}
-	if !a.plain() {
+	if !a.noParameters() {
 		return 0, nil, fmt.Errorf("%w: parameters of %v", errUnsupported, a.id)
 	}
 	for _, known := range []struct {

@@ -25,8 +25,8 @@ func gap(t *testing.T, file []byte) (from, to int64) {
 	return f.ranges[1], f.ranges[2]
 }
 
-// never fails the test if the file is valid.
-func never(t *testing.T, what string, file []byte, o Options) *Report {
+// requireNotValid fails the test if the file is valid.
+func requireNotValid(t *testing.T, what string, file []byte, o Options) *Report {
 	t.Helper()
 	report := verify(t, file, o)
 	if report.Verdict == Valid {
@@ -81,13 +81,13 @@ func TestForgedContents(t *testing.T) {
 		if len(value) != room {
 			t.Fatalf("%s: %d bytes instead of %d", name, len(value), room)
 		}
-		never(t, name, slices.Concat(file[:from], []byte(value), file[to:]), c.options())
+		requireNotValid(t, name, slices.Concat(file[:from], []byte(value), file[to:]), c.options())
 	}
 }
 
 // Signature wrapping: the signed bytes stay but are moved apart, and a second
 // byte range refers to the new positions.
-func TestWrapped(t *testing.T) {
+func TestSignatureWrapping(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
@@ -113,13 +113,13 @@ func TestWrapped(t *testing.T) {
 	} {
 		ranges := func(n int) string { return fmt.Sprintf("/ByteRange[0 %d %06d %06d]", from, from+int64(n), rest) }
 		n := len(wrap(ranges(0)))
-		never(t, name, slices.Concat(file[:from], []byte(wrap(ranges(n))), file[to:]), c.options())
+		requireNotValid(t, name, slices.Concat(file[:from], []byte(wrap(ranges(n))), file[to:]), c.options())
 	}
 }
 
 // Incremental saving attack: appended bytes need not be a complete revision for
 // viewers to show them.
-func TestAppendedPieces(t *testing.T) {
+func TestIncrementalSavingAttack(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
@@ -152,7 +152,7 @@ func TestAppendedPieces(t *testing.T) {
 		"with a copy of the signature": object + "97 0 obj\n" + string(signature) + "endobj\n" + table + trailer +
 			ending,
 	} {
-		report := never(t, name, append(bytes.Clone(file), added...), c.options())
+		report := requireNotValid(t, name, append(bytes.Clone(file), added...), c.options())
 		if report.Verdict != Invalid {
 			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
 		}
@@ -168,10 +168,10 @@ func lastStartXref(t *testing.T, file []byte) string {
 	return string(found[len(found)-1][1])
 }
 
-// hiding returns a file with unused objects: another first page, and a catalog
+// fileWithHiddenPage returns a file with unused objects: another first page, and a catalog
 // with another page tree, whose form has the signature field of the given
 // number.
-func hiding(t *testing.T, field int) []byte {
+func fileWithHiddenPage(t *testing.T, field int) []byte {
 	t.Helper()
 	// A usage rights entry prevents certification.
 	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
@@ -192,15 +192,15 @@ func hiding(t *testing.T, field int) []byte {
 // Shadow attacks: a cross-reference section alone activates an object that is
 // hidden in the signed file. The file is invalid; if a trusted signer signs it
 // again, the report lists changed pages, although no page object was written.
-func TestHiddenObjectsBroughtOut(t *testing.T) {
+func TestShadowAttack(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
-	trial := sign(t, hiding(t, 10), first.signer())
+	trial := sign(t, fileWithHiddenPage(t, 10), first.signer())
 	opened, err := pdf.Open(bytes.NewReader(trial), int64(len(trial)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := sign(t, hiding(t, opened.Inspect().Signatures[0].Field.Number), first.signer())
+	before := sign(t, fileWithHiddenPage(t, opened.Inspect().Signatures[0].Field.Number), first.signer())
 	doc, err := pdf.Open(bytes.NewReader(before), int64(len(before)))
 	if err != nil {
 		t.Fatal(err)

@@ -86,7 +86,7 @@ func TestChangedAfterCertification(t *testing.T) {
 // make it invalid: a cleared signature stays in the bytes, and an unused one
 // has a byte range of zeros. Doing the same to a trusted signature does make it
 // invalid.
-func TestSignaturesOfBefore(t *testing.T) {
+func TestEarlierSignatures(t *testing.T) {
 	t.Parallel()
 	c, stranger := newChain(t, shape{name: "x"}), newChain(t, shape{name: "stranger"})
 	clearing := func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") }

@@ -13,9 +13,9 @@ const (
 	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each costs a search
 )
 
-// unlisted returns the entry for changes that are too many or too unusual to
+// unlistedChange returns the entry for changes that are too many or too unusual to
 // list.
-func unlisted() []Change { return []Change{{Kind: ChangedOther}} }
+func unlistedChange() []Change { return []Change{{Kind: ChangedOther}} }
 
 // changes lists the kinds of objects that were added or replaced after a
 // revision. The list is for information; the verdict does not depend on it.
@@ -24,17 +24,17 @@ func unlisted() []Change { return []Change{{Kind: ChangedOther}} }
 func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	before, err := pdf.Open(io.NewSectionReader(r, 0, revision), revision)
 	if err != nil {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	now, err := pdf.Open(r, size)
 	if err != nil {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	c := comparison{before: before, now: now, counts: map[ChangeKind]*Change{}}
 	repaired := [2]bool{before.Repaired(), now.Repaired()}
 	moved, err := now.Moved(before)
 	if err != nil || len(moved) > maxChangedObjects {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	c.trailer()
 	for _, number := range moved {
@@ -42,17 +42,17 @@ func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 		c.object(before.Object(ref), now.Object(ref))
 	}
 	if err := errors.Join(before.Err(), now.Err()); err != nil {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	if repaired != [2]bool{before.Repaired(), now.Repaired()} { // the comparison used another cross-reference table
-		return unlisted(), nil
+		return unlistedChange(), nil
 	}
 	return c.list(), nil
 }
 
-// broken returns the error of the reader, if any; errors of the file are part
+// readError returns the error of the reader, if any; errors of the file are part
 // of the verdict.
-func broken(err error) error {
+func readError(err error) error {
 	if err == nil || unreadableVerdict(err) != "" {
 		return nil
 	}

@@ -34,11 +34,11 @@ func (s *Signer) Check(at time.Time) error {
 	leaf := s.Chain[0]
 	switch {
 	case !maySign(leaf):
-		return fmt.Errorf("%w: the certificate is not meant for documents", ErrKey)
+		return fmt.Errorf("%w: the certificate is not for signing documents", ErrKey)
 	case at.Before(leaf.NotBefore):
 		return fmt.Errorf("%w: the certificate is not valid before %s", ErrKey, leaf.NotBefore.Format(time.DateOnly))
 	case at.After(leaf.NotAfter):
-		return fmt.Errorf("%w: the certificate has expired on %s", ErrKey, leaf.NotAfter.Format(time.DateOnly))
+		return fmt.Errorf("%w: the certificate expired on %s", ErrKey, leaf.NotAfter.Format(time.DateOnly))
 	}
 	return nil
 }
@@ -47,11 +47,11 @@ func (s *Signer) Check(at time.Time) error {
 // supported.
 func (s *Signer) check() (scheme, error) {
 	if s.Key == nil || len(s.Chain) == 0 {
-		return scheme{}, fmt.Errorf("%w: there is none, or no certificate", ErrKey)
+		return scheme{}, fmt.Errorf("%w: no key or no certificate", ErrKey)
 	}
 	public, ok := s.Chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(s.Key.Public()) {
-		return scheme{}, fmt.Errorf("%w: the certificate is that of another key", ErrKey)
+		return scheme{}, fmt.Errorf("%w: the certificate belongs to another key", ErrKey)
 	}
 	return schemeOf(s.Key.Public())
 }

@@ -27,9 +27,9 @@ type signedData struct {
 	certificates []*x509.Certificate
 	signer       signerInfo
 
-	// unvouched lists parts that no signature covers and that nothing else
+	// unauthenticated lists parts that no signature covers and that nothing else
 	// authenticates.
-	unvouched []string
+	unauthenticated []string
 }
 
 // signerInfo is a SignerInfo (RFC 5652, 5.3).
@@ -106,7 +106,7 @@ func (s *signedData) parse(body der) error {
 		if _, err := body.whole(tagContextCons | 1); err != nil {
 			return err
 		}
-		s.unvouched = append(s.unvouched, "revocation information")
+		s.unauthenticated = append(s.unauthenticated, "revocation information")
 	}
 	signers, err := body.next(tagSet)
 	if err != nil || body.end() != nil {
@@ -129,10 +129,10 @@ func (s *signedData) parse(body der) error {
 		want = 3
 	}
 	if version != want && !other {
-		s.unvouched = append(s.unvouched, fmt.Sprintf("version %d where %d is due", version, want))
+		s.unauthenticated = append(s.unauthenticated, fmt.Sprintf("version %d instead of %d", version, want))
 	}
 	if a, err := digests.algorithm(tagSequence); err != nil || len(digests) > 0 || !bytes.Equal(a.raw, s.signer.digest.raw) {
-		s.unvouched = append(s.unvouched, "digest algorithms")
+		s.unauthenticated = append(s.unauthenticated, "digest algorithms")
 	}
 	return nil
 }
@@ -174,7 +174,7 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 			return false, errors.Join(errDER, err)
 		}
 		if tag != tagSequence {
-			s.unvouched = append(s.unvouched, "certificate of another form")
+			s.unauthenticated = append(s.unauthenticated, "certificate of another format")
 			other = true
 			continue
 		}
@@ -307,28 +307,28 @@ func (s *signedData) certificate() *x509.Certificate {
 	return nil
 }
 
-// proof is the result of checking the signature of a CMS object.
-type proof struct {
+// signatureCheck is the result of checking the signature of a CMS object.
+type signatureCheck struct {
 	digest    error // nil if the content matches the signed digest
 	signature error // nil if the certificate's key made the signature
 	bound     bool  // the signed attributes name the certificate
 }
 
-// prove checks the signature for content with the digest, which was computed
+// check checks the signature for content with the digest, which was computed
 // with the hash of the SignerInfo (RFC 5652, 5.4 and 5.6).
-func (s *signedData) prove(digest []byte) proof {
+func (s *signedData) check(digest []byte) signatureCheck {
 	leaf := s.certificate()
 	if leaf == nil {
-		err := fmt.Errorf("%w: the signer's certificate is not there", errUnsupported)
-		return proof{err, err, false}
+		err := fmt.Errorf("%w: the signer's certificate is missing", errUnsupported)
+		return signatureCheck{err, err, false}
 	}
 	if s.signer.attributes == nil {
 		// The signature covers the content directly, which baseline signatures
 		// do not allow; see EN 319 122-1, 5.1.
 		err := fmt.Errorf("%w: no signed attributes", errUnsupported)
-		return proof{err, err, false}
+		return signatureCheck{err, err, false}
 	}
-	var p proof
+	var p signatureCheck
 	if kind, ok := find(s.signer.signed, oidContentType); !ok || !bytes.Equal(kind, derOID(s.contentType)) {
 		p.digest = fmt.Errorf("%w: content type", errMismatch)
 	}
@@ -364,7 +364,7 @@ func (s *signerInfo) checkAlgorithms() error {
 	if err != nil {
 		return err
 	}
-	return fits(bytes.Equal(digest.raw, s.digest.raw) && bytes.Equal(signature.raw, s.algorithm.raw) && len(body) == 0)
+	return mismatchUnless(bytes.Equal(digest.raw, s.digest.raw) && bytes.Equal(signature.raw, s.algorithm.raw) && len(body) == 0)
 }
 
 // namesCertificate reports whether a signing-certificate attribute is present
@@ -405,9 +405,9 @@ func (s *signerInfo) namesCertificate(leaf *x509.Certificate) (bool, error) {
 	}
 	if !v2 {
 		sum := sha1.Sum(leaf.Raw) //nolint:gosec // required by the attribute
-		return true, fits(bytes.Equal(want, sum[:]))
+		return true, mismatchUnless(bytes.Equal(want, sum[:]))
 	}
 	h := hash.New()
 	h.Write(leaf.Raw)
-	return true, fits(bytes.Equal(want, h.Sum(nil)))
+	return true, mismatchUnless(bytes.Equal(want, h.Sum(nil)))
 }

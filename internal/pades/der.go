@@ -26,7 +26,7 @@ const (
 // errDER reports bytes that are not DER, in which every value has a single
 // encoding (X.690, 10). An alternative encoding could be changed without being
 // noticed.
-var errDER = errors.New("not in the distinguished encoding")
+var errDER = errors.New("not DER")
 
 // der reads the elements of a DER encoding in turn.
 type der []byte

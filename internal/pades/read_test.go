@@ -71,7 +71,7 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 				h.Write(content)
 				return h.Sum(nil)
 			}
-			p := signed.prove(digest(content))
+			p := signed.check(digest(content))
 			if test.want != nil {
 				if !errors.Is(p.signature, test.want) {
 					t.Errorf("%+v", p)
@@ -84,11 +84,11 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 			if signed.signer.signingTime().IsZero() {
 				t.Error("no signing time")
 			}
-			if p := signed.prove(digest([]byte("something else"))); !errors.Is(p.digest, errMismatch) {
+			if p := signed.check(digest([]byte("something else"))); !errors.Is(p.digest, errMismatch) {
 				t.Errorf("fits something else: %+v", p)
 			}
 			signed.signer.signature[len(signed.signer.signature)-1] ^= 1
-			if p := signed.prove(digest(content)); p.signature == nil {
+			if p := signed.check(digest(content)); p.signature == nil {
 				t.Error("a changed signature fits")
 			}
 		})
@@ -169,7 +169,7 @@ func TestParseDate(t *testing.T) {
 
 // A certificate for another purpose signs no documents and issues no
 // certificates.
-func TestCertificateOfAnotherPurpose(t *testing.T) {
+func TestCertificateForAnotherPurpose(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x", stamper: true})
 	if _, err := signTail(onePage(t), c.signer(), nil); !errors.Is(err, ErrKey) {
@@ -192,12 +192,12 @@ func TestCertificateOfAnotherPurpose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := signed.prove(digest[:]); p.signature != nil || signed.signer.hash != crypto.SHA256 {
+	if p := signed.check(digest[:]); p.signature != nil || signed.signer.hash != crypto.SHA256 {
 		t.Fatalf("%+v", p)
 	}
-	v := verifier{signers: anchors{list: c.options().Roots, role: "the signer"}, now: signingTime}
+	v := verifier{signers: trustAnchors{list: c.options().Roots, role: "the signer"}, now: signingTime}
 	var result Signature
-	v.judgeChain(&result, signed.certificate(), signed, time.Time{})
+	v.checkChain(&result, signed.certificate(), signed, time.Time{})
 	if result.Chain != Failed {
 		t.Errorf("%+v", result)
 	}

@@ -80,8 +80,8 @@ type Signature struct {
 	// Changed lists what was changed in the file after it.
 	Changed []Change `json:"changed"`
 
-	// unvouched lists parts of the signature that nothing authenticates.
-	unvouched []string
+	// unauthenticated lists parts of the signature that nothing authenticates.
+	unauthenticated []string
 }
 
 // Intact reports whether the covered bytes are unchanged, whether or not the

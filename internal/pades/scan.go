@@ -9,21 +9,21 @@ import (
 	"strings"
 )
 
-// found is a signature dictionary in the bytes of a file whose byte range omits
+// signatureDict is a signature dictionary in the bytes of a file whose byte range omits
 // exactly its own /Contents.
-type found struct {
-	number  int      // of the indirect object that contains it
-	ranges  [4]int64 // /ByteRange
-	dict    node
-	text    []byte // the buffer of the nodes of dict
-	value   []byte // value of /Contents
-	padding error  // error of the padding of the value, or nil
-	cms     []byte // the value of /Contents without padding, in DER
-	basic   bool   // it was BER, not DER
+type signatureDict struct {
+	number     int      // of the indirect object that contains it
+	ranges     [4]int64 // /ByteRange
+	dict       node
+	text       []byte // the buffer of the nodes of dict
+	value      []byte // value of /Contents
+	paddingErr error  // error of the padding of the value, or nil
+	cms        []byte // the value of /Contents without padding, in DER
+	isBER      bool   // it was BER, not DER
 }
 
 // end returns the end of the revision that it signs.
-func (f *found) end() int64 { return f.ranges[2] + f.ranges[3] }
+func (f *signatureDict) end() int64 { return f.ranges[2] + f.ranges[3] }
 
 // Limits of the search.
 const (
@@ -31,7 +31,7 @@ const (
 	maxHits       = 1 << 12 // occurrences of the key
 	maxDictionary = 64 << 10
 	maxContents   = 2*maxCMS + 2
-	maxBack       = 8 // attempts to find the beginning of the object
+	maxBacktracks = 8 // attempts to find the beginning of the object
 	maxFound      = 64
 	// maxScanWork limits the bytes that are read and parsed around all
 	// occurrences of the key, which may overlap: otherwise a file of 2 MB could
@@ -51,7 +51,7 @@ type scanner struct {
 
 // scan finds the signature dictionaries of a file. complete is false if a limit
 // ended the search.
-func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
+func scan(r io.ReaderAt, size int64) (list []signatureDict, complete bool, err error) {
 	search := scanner{r: r, size: size}
 	buf := make([]byte, min(scanChunk+int64(len(byteRangeKey)), max(size, 0)))
 	hits := 0
@@ -105,7 +105,7 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 
 // inspect parses the dictionary around the key at an offset. ok is false if its
 // byte range does not match its position, as in an attached file.
-func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
+func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	value, err := window(c.r, at, min(at+256, c.size), nil)
 	if err != nil {
 		return f, false, err
@@ -125,7 +125,7 @@ func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
 	}
 	c.work += len(f.text)
 	before := f.text[:min(at, gap)-base]
-	for range maxBack {
+	for range maxBacktracks {
 		if c.work > maxScanWork {
 			break
 		}
@@ -143,7 +143,7 @@ func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
 
 // readRanges sets the byte range if it has two parts: the first begins at the
 // start of the file, the second is after it and within the file.
-func (f *found) readRanges(array *node, size int64) bool {
+func (f *signatureDict) readRanges(array *node, size int64) bool {
 	if array.kind != kindArray || len(array.items) != len(f.ranges) {
 		return false
 	}
@@ -159,7 +159,7 @@ func (f *found) readRanges(array *node, size int64) bool {
 
 // readObject parses the indirect object whose keyword obj is at i, and finds
 // the dictionary in it that has the key at offset at.
-func (c *scanner) readObject(f *found, i, at int) bool {
+func (c *scanner) readObject(f *signatureDict, i, at int) bool {
 	number, ok := objectNumber(f.text[:i])
 	if !ok {
 		return false
@@ -195,7 +195,7 @@ func objectNumber(text []byte) (int, bool) {
 }
 
 // within finds the dictionary that has a key at an offset.
-func (f *found) within(n *node, at int) bool {
+func (f *signatureDict) within(n *node, at int) bool {
 	if at < n.start || at >= n.end {
 		return false
 	}
@@ -215,7 +215,7 @@ func (f *found) within(n *node, at int) bool {
 
 // readContents sets the value of /Contents, which must be exactly in the gap of
 // the byte range.
-func (f *found) readContents(from, to int) bool {
+func (f *signatureDict) readContents(from, to int) bool {
 	v, ok := f.dict.get("Contents")
 	if !ok || v.kind != kindHex || v.start != from || v.end != to {
 		return false
@@ -223,25 +223,25 @@ func (f *found) readContents(from, to int) bool {
 	digits := f.text[from+1 : to-1]
 	f.value = make([]byte, len(digits)/2)
 	if _, err := hex.Decode(f.value, digits); err != nil {
-		f.padding = errHex
+		f.paddingErr = errHex
 		return true
 	}
 	if bytes.ContainsAny(digits, "abcdef") && bytes.ContainsAny(digits, "ABCDEF") {
-		f.padding = errHex
+		f.paddingErr = errHex
 	}
 	cms, rest, err := fromBER(f.value, 0)
 	if err != nil || len(bytes.Trim(rest, "\x00")) > 0 {
-		f.padding = errPadding
+		f.paddingErr = errPadding
 	}
 	f.cms = cms
-	f.basic = !bytes.Equal(cms, f.value[:len(f.value)-len(rest)])
+	f.isBER = !bytes.Equal(cms, f.value[:len(f.value)-len(rest)])
 	return true
 }
 
 // The unsigned bytes in /Contents must have their only valid form.
 var (
-	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not in one form", errSyntax)
-	errPadding = fmt.Errorf("%w: something stands behind the signature", errSyntax)
+	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
+	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)
 )
 
 // endsRevision reports whether a revision may end at an offset: after %%EOF and

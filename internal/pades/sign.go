@@ -14,7 +14,7 @@ import (
 
 // ErrReserve reports that a time stamp needs more space than was reserved. The
 // required space is now known: preparing the update again succeeds.
-var ErrReserve = errors.New("the signature takes more room than was kept for it")
+var ErrReserve = errors.New("the signature needs more space than was reserved")
 
 // Head is the file before the update.
 type Head struct {
@@ -34,7 +34,7 @@ func (h Head) digest() (hash.Hash, error) {
 	}
 	d.Reset()
 	if _, err := io.Copy(d, io.NewSectionReader(h.R, 0, h.Size)); err != nil {
-		return nil, fmt.Errorf("read what is to be signed: %w", err)
+		return nil, fmt.Errorf("read the bytes to sign: %w", err)
 	}
 	return d, nil
 }
@@ -80,7 +80,7 @@ func (p *Pending) Complete(ctx context.Context, head Head, tail []byte) error {
 }
 
 // errOtherUpdate reports an error of the caller.
-var errOtherUpdate = errors.New("the update was not written to this tail")
+var errOtherUpdate = errors.New("the tail is not that of the update")
 
 // Size returns the number of bytes that the value of the signature adds to the
 // update.

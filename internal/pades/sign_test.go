@@ -50,7 +50,7 @@ func TestSignAndVerify(t *testing.T) {
 }
 
 // With a hash state saved after the original, Complete does not read the head.
-func TestCompleteGoesOnFromState(t *testing.T) {
+func TestCompleteResumesHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
 	p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
@@ -64,7 +64,7 @@ func TestCompleteGoesOnFromState(t *testing.T) {
 }
 
 // A state that does not match the original is ignored: Complete reads the head.
-func TestCompleteReadsWhereTheStateIsAnother(t *testing.T) {
+func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
 	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "cut off": hashed(t, file)[1:], "nonsense": []byte("x")} {
@@ -170,7 +170,7 @@ func TestTimeStamp(t *testing.T) {
 	}
 }
 
-func TestTimeStampAuthorityAtFault(t *testing.T) {
+func TestTimeStampAuthorityErrors(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("connection refused")
 	for name, spoil := range map[string]func(*authority){
@@ -234,7 +234,7 @@ func (k faultyKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
 	return k.signature, k.err
 }
 
-func TestKeyAtFault(t *testing.T) {
+func TestKeyErrors(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	broken := errors.New("token removed")

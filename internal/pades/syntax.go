@@ -7,7 +7,7 @@ import (
 
 // errSyntax reports bytes that violate the syntax. Unlike package pdf, which
 // accepts what viewers accept, this parser tolerates no errors.
-var errSyntax = errors.New("not an object as the standard writes it")
+var errSyntax = errors.New("not a valid object")
 
 // kind is the type of an object.
 type kind int

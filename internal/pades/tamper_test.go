@@ -153,7 +153,7 @@ func sampled(t *testing.T, original []byte, c chain) {
 	}
 	tampered(t, file, offsets, c.options())
 	for _, n := range []int{len(file) - 1, len(file) - 7, len(original) + 1, len(original), len(original) - 1, len(original) / 2} {
-		never(t, fmt.Sprintf("cut off at %d of %d bytes, it", n, len(file)), file[:n], c.options())
+		requireNotValid(t, fmt.Sprintf("cut off at %d of %d bytes, it", n, len(file)), file[:n], c.options())
 	}
 }
 
@@ -285,7 +285,7 @@ func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 			t.Errorf("%s: %s, %+v", name, report.Verdict, report.Original)
 		}
 		swapped := bytes.Replace(signed, []byte("uploaded "), []byte("uploaded_"), 1)
-		if report := never(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {
+		if report := requireNotValid(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {
 			t.Errorf("%s, swapped: %+v", name, report.Original)
 		}
 	}

@@ -19,7 +19,7 @@ import (
 
 // ErrTimeStamp reports that the time-stamp authority did not answer with a
 // valid time stamp. A retry may succeed.
-var ErrTimeStamp = errors.New("no valid time stamp was to be had")
+var ErrTimeStamp = errors.New("no valid time stamp was received")
 
 const (
 	// firstToken is the space reserved for the first token of an authority. For
@@ -73,7 +73,7 @@ func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
 	}
-	if err := stamp.prove(signature); err != nil {
+	if err := stamp.check(signature); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
 	}
 	if stamp.nonce == nil || stamp.nonce.Cmp(nonce) != 0 { // RFC 3161, 2.4.2
@@ -229,23 +229,23 @@ func (t *timeStamp) parseRest(body der) error {
 	return body.end()
 }
 
-// prove checks that the token is a valid time stamp of a signature value:
+// check checks that the token is a valid time stamp of a signature value:
 // imprint, signature, and the certificate that it names with its usage. It does
 // not check whether the authority is trusted.
-func (t *timeStamp) prove(signature []byte) error {
+func (t *timeStamp) check(signature []byte) error {
 	h := t.hash.New()
 	h.Write(signature)
-	return t.proveDigest(h.Sum(nil))
+	return t.checkDigest(h.Sum(nil))
 }
 
-// proveDigest is like prove, but takes the digest.
-func (t *timeStamp) proveDigest(digest []byte) error {
+// checkDigest is like check, but takes the digest.
+func (t *timeStamp) checkDigest(digest []byte) error {
 	if !bytes.Equal(digest, t.digest) {
-		return fmt.Errorf("%w: it is of something else", errMismatch)
+		return fmt.Errorf("%w: it is for other data", errMismatch)
 	}
 	content := t.signer.hash.New()
 	content.Write(t.content)
-	p := t.signedData.prove(content.Sum(nil))
+	p := t.signedData.check(content.Sum(nil))
 	if err := cmp.Or(p.digest, p.signature); err != nil {
 		return err
 	}
@@ -259,7 +259,7 @@ func (t *timeStamp) proveDigest(digest []byte) error {
 // nothing else (RFC 3161, 2.3).
 func mayTimeStamp(c *x509.Certificate) error {
 	if len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageTimeStamping || len(c.UnknownExtKeyUsage) > 0 || !critical(c, oidExtKeyUsage) {
-		return fmt.Errorf("%w: its certificate is not one for time stamps", errMismatch)
+		return fmt.Errorf("%w: its certificate is not for time stamping", errMismatch)
 	}
 	return nil
 }

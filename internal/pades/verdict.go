@@ -32,14 +32,14 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// conclude sets the verdict. gone describes signatures that no viewer shows;
-// rooted is true if there was a root to validate signers against.
-func (r *Report) conclude(size int64, gone removed, rooted bool) {
+// setVerdict sets the verdict. removed describes signatures that no viewer
+// shows; hasRoots is true if there was a root to validate signers against.
+func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
 	}
 	if len(r.Signatures) == 0 {
-		if gone.any {
+		if removed.any {
 			verdict(Invalid, "The file was signed, and its signature was removed.")
 		} else {
 			verdict(Unknown, "The file carries no signature.")
@@ -48,7 +48,7 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	}
 	for i := range r.Signatures {
 		if s := &r.Signatures[i]; s.Certification == 1 && s.Changes == Failed {
-			verdict(Invalid, "The file was changed after a signature that permits no change.")
+			verdict(Invalid, "The file was changed after a signature that permits no changes.")
 			return
 		}
 	}
@@ -60,31 +60,31 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 		verdict(Invalid, "The file is not as it was signed.")
 	case !last.CoversFile:
 		verdict(Invalid, "%d bytes were added after the last signature.", size-last.Revision)
-	case gone.trusted && rooted:
+	case removed.trusted && hasRoots:
 		verdict(Invalid, "A signature was removed from the file.")
 	case !last.Intact():
-		verdict(Unknown, "The signature is of a form that is not judged here.")
+		verdict(Unknown, "The format of the signature is not supported.")
 	case last.SubFilter == documentTimeStamp:
-		verdict(Unknown, "The file ends in a time stamp, which says nothing about who signed it.")
+		verdict(Unknown, "The last signature is a document time stamp, which does not prove the signer.")
 	case last.TimeStamp != nil && last.TimeStamp.Value == Failed:
 		verdict(Invalid, "The time stamp of the signature is not genuine.")
 	case last.Chain == Failed:
 		verdict(Invalid, "%s", last.Problems[len(last.Problems)-1])
-	case !rooted:
-		verdict(Unknown, "The file is as it was signed, but without a root nobody vouches for the signer.")
+	case !hasRoots:
+		verdict(Unknown, "The file is as it was signed, but without a trusted root the signer cannot be verified.")
 	case last.Chain != Passed:
 		verdict(Unknown, "%s", last.Problems[len(last.Problems)-1])
-	case len(last.unvouched) > 0:
-		verdict(Unknown, "The signature carries what nothing vouches for: %s.", strings.Join(last.unvouched, ", "))
+	case len(last.unauthenticated) > 0:
+		verdict(Unknown, "The signature contains data that nothing authenticates: %s.", strings.Join(last.unauthenticated, ", "))
 	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
-		verdict(Unknown, "The time stamp of the signature is of a form that is not judged here.")
+		verdict(Unknown, "The format of the signature's time stamp is not supported.")
 	default:
 		verdict(Valid, "The file is as %s signed it.", last.Signer)
 	}
 }
 
-// tell lists what the file alone cannot prove.
-func (r *Report) tell(gone removed) {
+// listUnproven lists what the file alone cannot prove.
+func (r *Report) listUnproven(removed removedSignatures) {
 	if len(r.Signatures) == 0 {
 		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
 		return
@@ -100,8 +100,8 @@ func (r *Report) tell(gone removed) {
 			break
 		}
 	}
-	if gone.any {
-		r.Untold = append(r.Untold, "What became of a signature that was removed from the file before the last one was made.")
+	if removed.any {
+		r.Untold = append(r.Untold, "Why a signature was removed from the file before the last one was made.")
 	}
 	if r.Original == nil {
 		r.Untold = append(r.Untold, "What was uploaded: the signature does not name an original.")
@@ -138,12 +138,12 @@ func readOriginal(dict *node) (Original, error) {
 }
 
 // errNoOriginal reports that a signature dictionary names no original.
-var errNoOriginal = errors.New("no original is named")
+var errNoOriginal = errors.New("the signature names no original")
 
 // original checks that the file contains the original that a signature names.
 // The error is errNoOriginal if it names none, as in signatures of other
 // programs.
-func (v *verifier) original(f *found) (*OriginalReport, error) {
+func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)
 	if err != nil {
 		return nil, err

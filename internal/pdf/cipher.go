@@ -206,7 +206,7 @@ func (r *cbcReader) fill() {
 	if r.mode == nil {
 		iv := make([]byte, aes.BlockSize)
 		if _, err := io.ReadFull(r.in, iv); err != nil {
-			r.err = ended(err)
+			r.err = eofIfTruncated(err)
 			return
 		}
 		r.mode = cipher.NewCBCDecrypter(r.block, iv)
@@ -220,7 +220,7 @@ func (r *cbcReader) fill() {
 	r.mode.CryptBlocks(r.buf[from:from+n], r.buf[from:from+n])
 	data := r.buf[:from+n]
 	if err != nil {
-		r.err = ended(err)
+		r.err = eofIfTruncated(err)
 		if errors.Is(r.err, io.EOF) {
 			data = unpad(data)
 		}

@@ -46,7 +46,7 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	if d.src.err != nil {
 		return Balance{}, d.src.err
 	}
-	in := &limited{r: io.MultiReader(streams...), src: d.src, left: maxDecoded}
+	in := &limitedReader{r: io.MultiReader(streams...), src: d.src, left: maxDecoded}
 	b, err := ScanContent(in)
 	if err != nil {
 		return Balance{}, d.src.fail(fmt.Errorf("read the content of page %d: %w", p.Index+1, err))
@@ -81,13 +81,13 @@ func (c *contentPart) Read(p []byte) (int, error) {
 	return c.in.Read(p)
 }
 
-// opened is the kind of an open construct: a graphics state (q, 8.4.2), a text
+// construct is the kind of an open construct: a graphics state (q, 8.4.2), a text
 // object (BT, 9.4), marked content (BMC, 14.6) or a compatibility section (BX,
 // 7.8.2).
-type opened int
+type construct int
 
 const (
-	openState opened = iota
+	openState construct = iota
 	openText
 	openMarked
 	openCompatibility
@@ -101,10 +101,10 @@ const maxOpen = 1 << 14
 // contentScanner tracks what a content stream opens and closes.
 type contentScanner struct {
 	contentReader
-	open    [openKinds][]int // sequence numbers of the open constructs, by kind
-	began   int              // number of constructs opened so far
-	pending bool             // a path is being constructed (8.5.2)
-	before  int              // number of Q without a matching q
+	open       [openKinds][]int // sequence numbers of the open constructs, by kind
+	opened     int              // number of constructs opened so far
+	pathOpen   bool             // a path is being constructed (8.5.2)
+	unmatchedQ int              // number of Q without a matching q
 }
 
 // ScanContent reads a content stream (7.8.2) to its end and returns its
@@ -127,7 +127,7 @@ func ScanContent(r io.Reader) (Balance, error) {
 
 // apply processes one operator (Annex A).
 func (s *contentScanner) apply(operator string) error {
-	if s.operands < leastOperands[operator] {
+	if s.operands < minOperands[operator] {
 		s.faulty = true
 	}
 	s.operands = 0
@@ -136,7 +136,7 @@ func (s *contentScanner) apply(operator string) error {
 		return s.begin(openState)
 	case "Q":
 		if !s.end(openState) {
-			s.before++
+			s.unmatchedQ++
 		}
 	case "BT":
 		if len(s.open[openText]) == 0 { // text objects do not nest
@@ -153,30 +153,30 @@ func (s *contentScanner) apply(operator string) error {
 	case "EX":
 		s.end(openCompatibility)
 	case "m", "l", "c", "v", "y", "h", "re":
-		s.pending = true
+		s.pathOpen = true
 	case "S", "s", "f", "F", "f*", "B", "B*", "b", "b*", "n":
-		s.pending = false
+		s.pathOpen = false
 	case "ID":
 		return s.skipInlineImage()
 	}
-	if s.before > maxOpen {
+	if s.unmatchedQ > maxOpen {
 		return fmt.Errorf("%w: unbalanced graphics states", ErrLimit)
 	}
 	return nil
 }
 
-func (s *contentScanner) begin(what opened) error {
+func (s *contentScanner) begin(what construct) error {
 	if len(s.open[what]) >= maxOpen {
 		return fmt.Errorf("%w: graphics states nested too deeply", ErrLimit)
 	}
-	s.open[what] = append(s.open[what], s.began)
-	s.began++
+	s.open[what] = append(s.open[what], s.opened)
+	s.opened++
 	return nil
 }
 
 // end closes the innermost open construct of its kind, whatever was opened
 // within it. It reports whether there was one.
-func (s *contentScanner) end(what opened) bool {
+func (s *contentScanner) end(what construct) bool {
 	n := len(s.open[what])
 	if n == 0 {
 		return false
@@ -186,14 +186,14 @@ func (s *contentScanner) end(what opened) bool {
 }
 
 // closing returns the open constructs, the innermost first.
-func (s *contentScanner) closing() []opened {
-	at := map[int]opened{}
+func (s *contentScanner) closing() []construct {
+	at := map[int]construct{}
 	for what, began := range s.open {
 		for _, n := range began {
-			at[n] = opened(what)
+			at[n] = construct(what)
 		}
 	}
-	var out []opened
+	var out []construct
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(at))) {
 		out = append(out, at[n])
 	}
@@ -203,12 +203,12 @@ func (s *contentScanner) closing() []opened {
 // balance returns the content that must precede and follow the content stream.
 func (s *contentScanner) balance() Balance {
 	open := s.closing()
-	b := Balance{Faulty: s.faulty, Clean: len(s.unclosed) == 0 && len(open) == 0 && s.before == 0 && !s.pending}
-	b.Prefix = bytes.Repeat([]byte("q\n"), s.before+1)
+	b := Balance{Faulty: s.faulty, Clean: len(s.unclosed) == 0 && len(open) == 0 && s.unmatchedQ == 0 && !s.pathOpen}
+	b.Prefix = bytes.Repeat([]byte("q\n"), s.unmatchedQ+1)
 	var out bytes.Buffer
 	out.Write(s.unclosed)
 	out.WriteByte('\n')
-	if s.pending {
+	if s.pathOpen {
 		out.WriteString("n\n")
 	}
 	for _, o := range open {

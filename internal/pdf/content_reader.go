@@ -396,7 +396,7 @@ func (r *contentReader) skipExact(n int) (bool, error) {
 		return false, nil
 	}
 	text, err := r.in.Peek(n + slack)
-	if isFatal(ignoreNil(err)) {
+	if isFatal(eofIfNil(err)) {
 		return false, err
 	}
 	if len(text) < n {
@@ -413,8 +413,8 @@ func (r *contentReader) skipExact(n int) (bool, error) {
 	return true, err
 }
 
-// ignoreNil returns err, or io.EOF, which is never fatal, if err is nil.
-func ignoreNil(err error) error {
+// eofIfNil returns err, or io.EOF, which is never fatal, if err is nil.
+func eofIfNil(err error) error {
 	if err == nil {
 		return io.EOF
 	}
@@ -457,8 +457,8 @@ func (r *contentReader) endsImage() bool {
 	return ok
 }
 
-// leastOperands is the minimum number of operands of operators (Annex A).
-var leastOperands = map[string]int{
+// minOperands is the minimum number of operands of operators (Annex A).
+var minOperands = map[string]int{
 	"\"": 3, "'": 1, "BDC": 2, "BMC": 1, "c": 6, "cm": 6, "CS": 1, "cs": 1, "d": 2, "d0": 2, "d1": 6, "Do": 1, "DP": 2, "G": 1, "g": 1,
 	"gs": 1, "i": 1, "J": 1, "j": 1, "K": 4, "k": 4, "l": 2, "M": 1, "m": 2, "MP": 1, "re": 4, "RG": 3, "rg": 3, "ri": 1, "sh": 1,
 	"Tc": 1, "TD": 2, "Td": 2, "Tf": 2, "TJ": 1, "Tj": 1, "TL": 1, "Tm": 6, "Tr": 1, "Ts": 1, "Tw": 1, "Tz": 1, "v": 4, "w": 1, "y": 4,

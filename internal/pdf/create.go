@@ -46,9 +46,9 @@ func (w *Writer) Err() error { return w.s.err }
 // it is the zero Ref, the document information dictionary. Reserved objects
 // that were never set are null.
 func (w *Writer) Close(root, info Ref) error {
-	entries := []numbered{{0, entry{generation: 65535}}}
+	entries := []numberedEntry{{0, entry{generation: 65535}}}
 	for _, e := range w.s.entries {
-		entries = append(entries, numbered{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
 	}
 	identifier := w.s.fileIdentifier()
 	trailer := NewDict(Entry{"Root", root}, Entry{"ID", Array{identifier, identifier}})

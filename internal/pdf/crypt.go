@@ -129,7 +129,7 @@ func (d *Document) startCrypt() error {
 	if err != nil {
 		return err
 	}
-	d.forget() // the objects in the caches were read without the key
+	d.clearCaches() // the objects in the caches were read without the key
 	d.crypt = c
 	if ref, ok := value.(Ref); ok {
 		d.cryptRef = ref.Number

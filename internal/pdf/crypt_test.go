@@ -61,9 +61,9 @@ func encrypted(tb testing.TB, how int, user, owner string) []byte {
 	s.indirect(Ref{Number: 3}, NewDict(Entry{"Type", Name("Page")}, Entry{"Parent", Ref{Number: 2}},
 		Entry{"MediaBox", Rectangle{0, 0, 200, 100}.Array()}, Entry{"Contents", Ref{Number: 4}}))
 	s.indirect(Ref{Number: 4}, NewStream(nil, []byte("0 0 10 10 re f")))
-	entries := []numbered{{0, entry{generation: 65535}}}
+	entries := []numberedEntry{{0, entry{generation: 65535}}}
 	for _, w := range append(s.entries, writtenEntry{Ref{Number: 5}, s.offset()}) {
-		entries = append(entries, numbered{w.ref.Number, entry{kind: entryInFile, offset: w.offset}})
+		entries = append(entries, numberedEntry{w.ref.Number, entry{kind: entryInFile, offset: w.offset}})
 	}
 	s.buf = fmt.Appendf(s.buf, "5 0 obj\n<</Filter/Standard/V %d/R %d/P %d/O<%x>/U<%x>%s>>\nendobj\n", e.v, e.r, int32(e.p), e.o, e.u, dict)
 	s.writeXref(entries, NewDict(Entry{"Root", Ref{Number: 1}}, Entry{"Encrypt", Ref{Number: 5}},

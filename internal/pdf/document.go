@@ -14,11 +14,11 @@ type Document struct {
 	base   int64  // offset of the header, from which offsets in the file count
 	header string // version in the header
 
-	xref     xref
-	repaired bool
-	referred int  // the highest object number that a repair found in a reference
-	fixing   bool // a repair is in progress
-	frozen   bool // an update has begun, so that object numbers must not change
+	xref          xref
+	repaired      bool
+	maxReferenced int  // the highest object number that a repair found in a reference
+	repairing     bool // a repair is in progress
+	frozen        bool // an update has begun, so that object numbers must not change
 
 	crypt    *crypt
 	cryptRef int // object number of the encryption dictionary, whose strings are not encrypted
@@ -30,10 +30,10 @@ type Document struct {
 	objectStreams map[int]*objectStream
 	streamBytes   int // size of objectStreams in bytes
 
-	catalog    *Dict
-	catalogRef Ref
-	treeMadeUp bool // the page tree is a direct object of catalog and not in the file
-	first      *Page
+	catalog       *Dict
+	catalogRef    Ref
+	syntheticTree bool // the page tree is a direct object of catalog and not in the file
+	first         *Page
 }
 
 // Open reads the tail, the cross-reference chain and the encryption dictionary
@@ -48,28 +48,28 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = d.open()
+	err = d.openByXref()
 	if err != nil && d.base > 0 && errors.Is(err, ErrDamaged) && d.src.err == nil {
 		// Some writers count offsets from the beginning of the file.
 		base := d.base
 		d.base = 0
-		if err = d.open(); err != nil {
+		if err = d.openByXref(); err != nil {
 			d.base = base
 		}
 	}
 	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
-		return d.opened(err)
+		return d.openResult(err)
 	}
 	if !isPDF { // without a header the file must begin with a comment, as a header does
 		if text, err := d.src.window(0, 1); err != nil || string(text) != "%" {
 			return nil, errors.Join(err, ErrNotPDF)
 		}
 	}
-	return d.opened(d.repair())
+	return d.openResult(d.repair())
 }
 
-// opened returns the results of Open.
-func (d *Document) opened(err error) (*Document, error) {
+// openResult returns the results of Open.
+func (d *Document) openResult(err error) (*Document, error) {
 	if d.src.err != nil {
 		err = d.src.err
 	}
@@ -115,25 +115,25 @@ func (d *Document) findHeader() (bool, error) {
 // reset discards everything that was read.
 func (d *Document) reset() {
 	d.xref = xref{}
-	d.referred = 0
+	d.maxReferenced = 0
 	d.crypt, d.cryptRef = nil, 0
-	d.forget()
-	d.catalog, d.catalogRef, d.first, d.treeMadeUp = nil, Ref{}, nil, false
+	d.clearCaches()
+	d.catalog, d.catalogRef, d.first, d.syntheticTree = nil, Ref{}, nil, false
 }
 
-// forget empties the caches of objects.
-func (d *Document) forget() {
+// clearCaches empties the caches of objects.
+func (d *Document) clearCaches() {
 	d.objects = make(map[int]Object)
 	d.loading = make(map[int]bool)
 	d.objectStreams = make(map[int]*objectStream)
 	d.nodes, d.streamBytes = 0, 0
 }
 
-// open reads the file through its cross-reference.
-func (d *Document) open() error {
+// openByXref reads the file through its cross-reference.
+func (d *Document) openByXref() error {
 	d.reset()
-	d.fixing = true // if an object before page one is damaged, Open repairs the file
-	defer func() { d.fixing = false }()
+	d.repairing = true // if an object before page one is damaged, Open repairs the file
+	defer func() { d.repairing = false }()
 	if err := d.loadXref(); err != nil {
 		return err
 	}
@@ -249,7 +249,7 @@ func (d *Document) Object(ref Ref) Object {
 // repairLate rebuilds the cross-reference if an object is not at its offset,
 // and reports whether it did.
 func (d *Document) repairLate() bool {
-	if d.repaired || d.fixing || d.frozen {
+	if d.repaired || d.repairing || d.frozen {
 		return false
 	}
 	before := *d

@@ -144,7 +144,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // A storage error must not be taken for a missing object.
-func TestReadFaultIsNotNull(t *testing.T) {
+func TestReadErrorIsNotNull(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 300, 3000, 1000)
 	fault := errors.New("disk on fire")
@@ -178,7 +178,7 @@ func (f *faultyReader) ReadAt(p []byte, offset int64) (int, error) {
 }
 
 // The number of bytes read must not grow with the file.
-func TestOpenReadsLittle(t *testing.T) {
+func TestOpenReadsOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 1, 10_000, 8<<20)
 	counting := &countingReader{r: bytes.NewReader(file)}

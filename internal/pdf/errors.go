@@ -26,5 +26,5 @@ var (
 	ErrLimit = errors.New("the PDF exceeds the limits on size or complexity")
 	// ErrFilter means that a stream has a filter that this package does not
 	// decode: an image filter, or an unknown one.
-	ErrFilter = errors.New("the stream has a filter that is not decoded")
+	ErrFilter = errors.New("the stream has an unsupported filter")
 )

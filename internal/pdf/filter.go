@@ -57,23 +57,23 @@ func (d *Document) decoder(s *Stream) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out io.Reader = &limited{r: in, src: d.src, left: maxDecoded}
+	var out io.Reader = &limitedReader{r: in, src: d.src, left: maxDecoded}
 	for i, f := range filters {
 		if i > 0 {
 			in = bufio.NewReaderSize(out, chunkOverlap)
 		}
-		decoded, err := d.undo(f, in)
+		decoded, err := d.decode(f, in)
 		if err != nil {
 			return nil, err
 		}
-		out = &limited{r: decoded, src: d.src, left: maxDecoded}
+		out = &limitedReader{r: decoded, src: d.src, left: maxDecoded}
 	}
 	return out, nil
 }
 
-// undo returns the data of in decoded by one filter. It accepts the
+// decode returns the data of in decoded by one filter. It accepts the
 // abbreviations of inline images (8.9.7), as viewers do everywhere.
-func (d *Document) undo(f filter, in *bufio.Reader) (io.Reader, error) {
+func (d *Document) decode(f filter, in *bufio.Reader) (io.Reader, error) {
 	switch f.name {
 	case "FlateDecode", "Fl":
 		return d.predict(newFlateReader(in), f.parms)
@@ -116,14 +116,14 @@ func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	return nil, err
 }
 
-// limited stops a stream that decodes to too many bytes, and counts its bytes.
-type limited struct {
+// limitedReader stops a stream that decodes to too many bytes, and counts its bytes.
+type limitedReader struct {
 	r    io.Reader
 	src  *source
 	left int64
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
 		return 0, fmt.Errorf("%w: a stream decodes to more than %d MB", ErrLimit, maxDecoded>>20)
@@ -193,9 +193,9 @@ func (f *flateReader) skipHeader() {
 	}
 }
 
-// ended converts an error of the data below a filter: unexpected end is the
+// eofIfTruncated converts an error of the data below a filter: unexpected end is the
 // end.
-func ended(err error) error {
+func eofIfTruncated(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF
 	}
@@ -315,7 +315,7 @@ func (r *runLengthReader) Read(p []byte) (int, error) {
 		if r.left == 0 {
 			length, err := r.in.ReadByte()
 			if err != nil {
-				return n, ended(err)
+				return n, eofIfTruncated(err)
 			}
 			if length == 128 {
 				r.in.Reset(bytes.NewReader(nil))
@@ -326,7 +326,7 @@ func (r *runLengthReader) Read(p []byte) (int, error) {
 				r.left = 257 - int(length)
 				if r.value, err = r.in.ReadByte(); err != nil {
 					r.left = 0
-					return n, ended(err)
+					return n, eofIfTruncated(err)
 				}
 			} else {
 				r.left = int(length) + 1
@@ -340,7 +340,7 @@ func (r *runLengthReader) Read(p []byte) (int, error) {
 		c, err := r.in.ReadByte()
 		if err != nil {
 			r.left = 0
-			return n, ended(err)
+			return n, eofIfTruncated(err)
 		}
 		p[n] = c
 	}

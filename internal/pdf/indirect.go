@@ -20,7 +20,7 @@ var errObject = fmt.Errorf("%w: object", ErrDamaged)
 // is within one.
 func (d *Document) parseWith(offset int64, parse func(*lexer) error) error {
 	if offset < 0 || offset >= d.src.size {
-		return fmt.Errorf("%w: offset %d is outside of the file", errObject, offset)
+		return fmt.Errorf("%w: offset %d is outside the file", errObject, offset)
 	}
 	for n := chunkOverlap; ; n *= 8 {
 		text, err := d.src.window(offset, n)
@@ -60,7 +60,7 @@ func (d *Document) parseAt(offset int64) (obj Object, err error) {
 // would continue it.
 func (d *Document) readIndirect(offset int64, want int) (in indirect, err error) {
 	err = d.parseWith(offset, func(l *lexer) error {
-		in, err = takeIndirect(l, want)
+		in, err = parseIndirect(l, want)
 		in.end += offset
 		if err == nil && l.open {
 			return errObject
@@ -76,9 +76,9 @@ func (d *Document) readIndirect(offset int64, want int) (in indirect, err error)
 	return in, nil
 }
 
-// takeIndirect parses an indirect object; a stream object ends where its data
+// parseIndirect parses an indirect object; a stream object ends where its data
 // begins.
-func takeIndirect(l *lexer, want int) (indirect, error) {
+func parseIndirect(l *lexer, want int) (indirect, error) {
 	number, ok1 := l.integer()
 	if !ok1 || number <= 0 || number > maxNumber || want != 0 && number != int64(want) {
 		return indirect{}, errObject

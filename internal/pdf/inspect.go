@@ -106,8 +106,8 @@ func (i *inspector) hasNames(root Object) bool {
 	return len(i.d.Array(node.Get("Names"))) > 0 || len(i.d.Array(node.Get("Kids"))) > 0
 }
 
-// once reports whether an object is visited for the first time.
-func (i *inspector) once(obj Object) bool {
+// firstVisit reports whether an object is visited for the first time.
+func (i *inspector) firstVisit(obj Object) bool {
 	ref, ok := obj.(Ref)
 	if !ok {
 		return true
@@ -230,7 +230,7 @@ func (i *inspector) field(obj Object, kind Name, depth int) {
 		i.f.Incomplete = true
 		return
 	}
-	if !i.once(obj) {
+	if !i.firstVisit(obj) {
 		return
 	}
 	field := i.d.Dict(obj)
@@ -296,7 +296,7 @@ func (i *inspector) outline(root *Dict) {
 	for n := 0; len(queue) > 0; n++ {
 		obj := queue[0]
 		queue = queue[1:]
-		if obj == nil || !i.once(obj) {
+		if obj == nil || !i.firstVisit(obj) {
 			continue
 		}
 		if n >= maxSeenOutlines {
@@ -321,7 +321,7 @@ func (i *inspector) page(p *Page) {
 			i.f.Incomplete = true
 			return
 		}
-		if !i.once(obj) {
+		if !i.firstVisit(obj) {
 			continue
 		}
 		annot := i.d.Dict(obj)

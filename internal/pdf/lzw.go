@@ -65,7 +65,7 @@ func (r *lzwReader) step() {
 	for r.nbits < r.width {
 		c, err := r.in.ReadByte()
 		if err != nil {
-			r.err = ended(err)
+			r.err = eofIfTruncated(err)
 			return
 		}
 		r.bits = r.bits<<8 | uint32(c)

@@ -69,7 +69,7 @@ func (d *Document) Page(index int) (*Page, error) {
 		return d.first, nil
 	}
 	if index < 0 || index >= maxTreeNodes {
-		return nil, fmt.Errorf("%w of index %d", ErrNoPages, index)
+		return nil, fmt.Errorf("%w with index %d", ErrNoPages, index)
 	}
 	var page *Page
 	for _, trust := range []bool{true, false} {
@@ -82,7 +82,7 @@ func (d *Document) Page(index int) (*Page, error) {
 		}
 	}
 	if index > 0 {
-		return nil, fmt.Errorf("%w of index %d", ErrNoPages, index)
+		return nil, fmt.Errorf("%w with index %d", ErrNoPages, index)
 	}
 	return nil, ErrNoPages
 }

@@ -68,7 +68,7 @@ func (p *predictor) next() error {
 	var tag [1]byte
 	if p.png {
 		if _, err := io.ReadFull(p.in, tag[:]); err != nil {
-			return ended(err)
+			return eofIfTruncated(err)
 		}
 	}
 	p.row, p.above = p.above, p.row
@@ -83,7 +83,7 @@ func (p *predictor) next() error {
 		p.tiff()
 	}
 	p.have = p.row[:n]
-	return ended(err)
+	return eofIfTruncated(err)
 }
 
 // png10 reverts the PNG filter types (ISO/IEC 15948, 9.2).

@@ -13,9 +13,9 @@ const (
 	maxTrailers = 4096
 )
 
-// found is an object that the repair found. Of several with the same number the
+// foundObject is an object that the repair found. Of several with the same number the
 // last in the file counts, as after incremental updates.
-type found struct {
+type foundObject struct {
 	number   int
 	position int64 // offset in the file of the object or of its object stream
 	entry    entry
@@ -25,11 +25,11 @@ type found struct {
 // in windows.
 type repairer struct {
 	d             *Document
-	found         []found
+	found         []foundObject
 	objectStreams []int   // object numbers in file order
 	trailers      []*Dict // trailers of tables and cross-reference streams
 	catalogs      []int
-	roots         []int // object numbers of page trees
+	pageTrees     []int // object numbers of page trees
 	nextObj       int64 // offset of the next "obj" that was found
 	lastStart     int64 // offset of the last object
 	closed        bool  // the last object is followed by a trailer or startxref
@@ -40,8 +40,8 @@ type repairer struct {
 // there is neither a catalog nor a page tree.
 func (d *Document) repair() error {
 	d.reset()
-	d.repaired, d.fixing = true, true
-	defer func() { d.fixing = false }()
+	d.repaired, d.repairing = true, true
+	defer func() { d.repairing = false }()
 	r := repairer{d: d}
 	if err := r.scan(); err != nil {
 		return err
@@ -65,20 +65,20 @@ func (d *Document) repair() error {
 		if err := d.start(); !errors.Is(err, ErrNoPages) || r.emptyTree() {
 			return err
 		}
-	} else if d.xref.trailer.Delete("Root"); r.makeUpCatalog() {
+	} else if d.xref.trailer.Delete("Root"); r.synthesizeCatalog() {
 		return nil
 	}
 	if d.src.err != nil {
 		return d.src.err
 	}
-	return r.adoptPages()
+	return r.synthesizePageTree()
 }
 
-// makeUpCatalog creates a catalog for the last page tree of a document that has
+// synthesizeCatalog creates a catalog for the last page tree of a document that has
 // no catalog.
-func (r *repairer) makeUpCatalog() bool {
+func (r *repairer) synthesizeCatalog() bool {
 	d := r.d
-	for _, number := range slices.Backward(r.roots) {
+	for _, number := range slices.Backward(r.pageTrees) {
 		d.catalog = NewDict(Entry{"Type", Name("Catalog")}, Entry{"Pages", d.currentRef(Ref{Number: number})})
 		if first, err := d.Page(0); err == nil {
 			d.first = first
@@ -95,18 +95,18 @@ func (r *repairer) emptyTree() bool {
 	return ok && len(kids) == 0
 }
 
-// maxAdopted is the maximum number of pages in a page tree that adoptPages
+// maxSyntheticPages is the maximum number of pages in a page tree that synthesizePageTree
 // creates.
-const maxAdopted = 4096
+const maxSyntheticPages = 4096
 
-// adoptPages creates a page tree of the pages in the file that no tree
+// synthesizePageTree creates a page tree of the pages in the file that no tree
 // contains. It returns ErrNoPages if there is none and the catalog is valid,
 // otherwise ErrDamaged.
-func (r *repairer) adoptPages() error {
+func (r *repairer) synthesizePageTree() error {
 	d := r.d
 	kids := Array{}
 	for _, f := range r.found {
-		if len(kids) == maxAdopted || len(kids) > 0 && kids[len(kids)-1] == (Ref{f.number, f.entry.generation}) {
+		if len(kids) == maxSyntheticPages || len(kids) > 0 && kids[len(kids)-1] == (Ref{f.number, f.entry.generation}) {
 			continue
 		}
 		page, ok := d.Object(Ref{Number: f.number}).(*Dict)
@@ -125,7 +125,7 @@ func (r *repairer) adoptPages() error {
 	}
 	tree := NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", kids}, Entry{"Count", Integer(len(kids))})
 	d.catalog = d.catalog.Clone().Set("Type", Name("Catalog")).Set("Pages", tree)
-	d.treeMadeUp = true
+	d.syntheticTree = true
 	first, err := d.Page(0)
 	d.first = first
 	return err
@@ -242,7 +242,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 		return 0, err
 	}
 	l := lexer{buf: text}
-	in, err := takeIndirect(&l, 0)
+	in, err := parseIndirect(&l, 0)
 	if err := d.src.chargeParsed(&l, 0); err != nil {
 		return 0, err
 	}
@@ -253,12 +253,12 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 		return 0, fmt.Errorf("%w: too many objects", ErrLimit)
 	}
 	number := in.ref.Number
-	r.found = append(r.found, found{
+	r.found = append(r.found, foundObject{
 		number: number, position: start,
 		entry: entry{kind: entryInFile, offset: start - d.base, generation: in.ref.Generation},
 	})
 	r.lastStart, r.closed = start, false
-	d.referred = max(d.referred, l.top)
+	d.maxReferenced = max(d.maxReferenced, l.top)
 	dict := asDict(in.obj)
 	stream, ok := in.obj.(*Stream)
 	switch dict.Get("Type") {
@@ -266,7 +266,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 		r.catalogs = append(r.catalogs, number)
 	case Name("Pages"):
 		if !dict.Has("Parent") {
-			r.roots = append(r.roots, number)
+			r.pageTrees = append(r.pageTrees, number)
 		}
 	case Name("ObjStm"):
 		if ok {
@@ -312,7 +312,7 @@ func (r *repairer) truncated() (bool, error) {
 
 // section returns the cross-reference section of the found objects.
 func (r *repairer) section() section {
-	slices.SortStableFunc(r.found, func(a, b found) int {
+	slices.SortStableFunc(r.found, func(a, b foundObject) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.position, b.position))
 	})
 	var s section
@@ -373,7 +373,7 @@ func (r *repairer) readObjectStreams() error {
 			if len(r.found) >= maxFound {
 				return fmt.Errorf("%w: too many objects", ErrLimit)
 			}
-			r.found = append(r.found, found{
+			r.found = append(r.found, foundObject{
 				number: n, position: e.offset + d.base,
 				entry: entry{kind: entryInStream, stream: number, index: i},
 			})
@@ -418,7 +418,7 @@ func (r *repairer) findCatalog() (Object, bool) {
 		case dict.Get("Type") == Name("Catalog") && good(Ref{Number: f.number}):
 			return Ref{Number: f.number}, true
 		case dict.Get("Type") == Name("Pages") && !dict.Has("Parent"):
-			r.roots = append(r.roots, f.number)
+			r.pageTrees = append(r.pageTrees, f.number)
 		}
 	}
 	return nil, false

@@ -22,7 +22,7 @@ type Update struct {
 	written bool
 }
 
-var errWritten = errors.New("the update was written already")
+var errWritten = errors.New("the update is already written")
 
 // Update begins an incremental update. After that the document is not repaired
 // any more.
@@ -34,11 +34,11 @@ func (d *Document) Update() *Update {
 	}
 	// A new object must not get the number of a missing object that is still
 	// referenced.
-	if d.referred >= size && d.referred < maxNumber/2 {
-		size = d.referred + 1
+	if d.maxReferenced >= size && d.maxReferenced < maxNumber/2 {
+		size = d.maxReferenced + 1
 	}
 	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
-	if d.treeMadeUp {
+	if d.syntheticTree {
 		u.SetCatalog(d.catalog.Clone().Set("Pages", u.Add(d.catalog.Get("Pages"))))
 	}
 	return u
@@ -208,9 +208,9 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	for _, number := range u.order {
 		s.indirect(u.refs[number], u.objects[number])
 	}
-	entries := make([]numbered, 0, len(s.entries)+1)
+	entries := make([]numberedEntry, 0, len(s.entries)+1)
 	for _, e := range s.entries {
-		entries = append(entries, numbered{e.ref.Number, entry{kind: entryInFile, offset: e.offset - d.base, generation: e.ref.Generation}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset - d.base, generation: e.ref.Generation}})
 	}
 	trailer, err := u.newTrailer(s.fileIdentifier())
 	if err != nil {
@@ -271,13 +271,13 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 
 // complete adds all other objects of the document to the entries of an update,
 // because the cross-reference of a repaired file is unusable.
-func (u *Update) complete(entries []numbered) []numbered {
-	entries = append(entries, numbered{0, entry{generation: 65535}})
+func (u *Update) complete(entries []numberedEntry) []numberedEntry {
+	entries = append(entries, numberedEntry{0, entry{generation: 65535}})
 	for _, section := range u.doc.xref.sections {
 		for _, sub := range section.subsections {
 			for i, e := range sub.entries {
 				if _, ok := u.objects[sub.first+i]; !ok {
-					entries = append(entries, numbered{sub.first + i, e})
+					entries = append(entries, numberedEntry{sub.first + i, e})
 				}
 			}
 		}

@@ -22,7 +22,7 @@ func stamped(t *testing.T, file []byte) []byte {
 	return out
 }
 
-func TestUpdateKeepsTheKindOfCrossReference(t *testing.T) {
+func TestUpdateKeepsXrefForm(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		file   []byte
@@ -117,7 +117,7 @@ func TestUpdateGenerations(t *testing.T) {
 }
 
 // Offsets count from the header even if bytes precede it.
-func TestUpdateBehindJunk(t *testing.T) {
+func TestUpdateAfterJunkBeforeHeader(t *testing.T) {
 	t.Parallel()
 	file := append([]byte("GIF89a junk\n"), onePageFile()...)
 	if d := open(t, stamped(t, file)); d.Repaired() || d.HeaderOffset() != 12 {

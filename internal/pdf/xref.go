@@ -209,7 +209,7 @@ func (d *Document) loadXref() error {
 		} else {
 			x.inherit(part.trailer)
 		}
-		parts := []readPart{part}
+		parts := []sectionPart{part}
 		if at, ok := part.trailer.Get("XRefStm").(Integer); ok && !part.stream {
 			hidden, err := d.readXrefStream(int64(at))
 			if err != nil {
@@ -280,8 +280,8 @@ func (d *Document) findStartXref() (int64, error) {
 	}
 }
 
-// readPart is a section read from the file.
-type readPart struct {
+// sectionPart is a section read from the file.
+type sectionPart struct {
 	section section
 	trailer *Dict
 	stream  bool
@@ -292,13 +292,13 @@ type readPart struct {
 // there, readSection does not search nearby: other readers rebuild such a file
 // from its objects, and an update whose /Prev they reject would hide all
 // objects of the original from them.
-func (d *Document) readSection(at int64) (readPart, error) {
+func (d *Document) readSection(at int64) (sectionPart, error) {
 	if at < 0 || at+d.base >= d.src.size {
-		return readPart{}, fmt.Errorf("%w: offset %d is outside of the file", errXref, at)
+		return sectionPart{}, fmt.Errorf("%w: offset %d is outside the file", errXref, at)
 	}
 	text, err := d.src.window(at+d.base, 64)
 	if err != nil {
-		return readPart{}, err
+		return sectionPart{}, err
 	}
 	l := lexer{buf: text}
 	l.skipSpace()
@@ -310,21 +310,21 @@ func (d *Document) readSection(at int64) (readPart, error) {
 			return part, err
 		}
 	}
-	return readPart{}, fmt.Errorf("%w: none at offset %d", errXref, at)
+	return sectionPart{}, fmt.Errorf("%w: none at offset %d", errXref, at)
 }
 
 // readXrefStream reads the cross-reference stream (7.5.8) at an offset from
 // the header.
-func (d *Document) readXrefStream(at int64) (readPart, error) {
+func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 	in, err := d.readIndirect(at+d.base, 0)
 	if err != nil {
-		return readPart{}, err
+		return sectionPart{}, err
 	}
 	s, ok := in.obj.(*Stream)
 	if !ok || s.Dict.Get("Type") != Name("XRef") {
-		return readPart{}, fmt.Errorf("%w: no stream at offset %d", errXref, at)
+		return sectionPart{}, fmt.Errorf("%w: no stream at offset %d", errXref, at)
 	}
-	part := readPart{at: at, stream: true, trailer: s.Dict}
+	part := sectionPart{at: at, stream: true, trailer: s.Dict}
 	w, ok := s.Dict.Get("W").(Array)
 	if !ok || len(w) < 3 {
 		return part, fmt.Errorf("%w: /W", errXref)

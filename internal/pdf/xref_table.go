@@ -4,8 +4,8 @@ import "fmt"
 
 // readTable reads the cross-reference table (7.5.4) whose keyword is at an
 // offset from the header, and its trailer.
-func (d *Document) readTable(at int64) (readPart, error) {
-	part := readPart{at: at}
+func (d *Document) readTable(at int64) (sectionPart, error) {
+	part := sectionPart{at: at}
 	pos := at + d.base + int64(len("xref"))
 	for {
 		text, err := d.src.window(pos, 256)

@@ -45,7 +45,7 @@ func module(files fs.FS) ([]byte, error) {
 	want, _, _ := strings.Cut(string(sums), " ")
 	got := sha256.Sum256(wasm)
 	if hex.EncodeToString(got[:]) != want {
-		return nil, fmt.Errorf("PDFium has SHA-256 %x, not the pinned %s: run `make build` again", got, want)
+		return nil, fmt.Errorf("the SHA-256 of PDFium is %x, not the pinned %s: run `make build` again", got, want)
 	}
 	return wasm, nil
 }

@@ -40,7 +40,7 @@ func (d *Document) load(ctx context.Context, src Source) error {
 	d.instance.file = f
 	return d.run(ctx, func(ctx context.Context) error {
 		i := d.instance
-		path, err := i.pass(ctx, []byte(documentPath+"\x00"))
+		path, err := i.copyIn(ctx, []byte(documentPath+"\x00"))
 		if err != nil {
 			return err
 		}
@@ -78,7 +78,7 @@ func (i *instance) lastError(ctx context.Context) error {
 	case 6:
 		return fmt.Errorf("%w: page missing or damaged", ErrLoad)
 	default:
-		return fmt.Errorf("%w: PDFium gives no reason", ErrLoad)
+		return fmt.Errorf("%w: PDFium reports no reason", ErrLoad)
 	}
 }
 
@@ -104,7 +104,7 @@ func (d *Document) run(ctx context.Context, work func(ctx context.Context) error
 	switch i := d.instance; {
 	case i.readErr != nil: // an error of the reader is not an error of the document
 		d.failed = fmt.Errorf("read document: %w", i.readErr)
-	case i.denied: // even if PDFium continued, the result is incomplete
+	case i.exceeded: // even if PDFium continued, the result is incomplete
 		d.failed = fmt.Errorf("%w: more than %d bytes", ErrMemory, r.opts.MemoryLimit)
 	case err != nil && bounded.Err() != nil:
 		d.failed = d.stopReason(ctx)
@@ -152,7 +152,7 @@ func (d *Document) size(ctx context.Context, page int) (width, height float64, e
 	if page < 0 || page >= d.pages {
 		return 0, 0, fmt.Errorf("%w: the document has %d pages", ErrLoad, d.pages)
 	}
-	out, err := d.instance.pass(ctx, make([]byte, 8)) // FS_SIZEF
+	out, err := d.instance.copyIn(ctx, make([]byte, 8)) // FS_SIZEF
 	if err != nil {
 		return 0, 0, err
 	}

@@ -38,9 +38,9 @@ var hostFuncs = map[string]hostFunc{
 	"emscripten_resize_heap": resizeHeap,
 	"_emscripten_memcpy_js":  copyMemory,
 	clockName:                clock,
-	"_tzset_js":              nothing,
-	"_localtime_js":          nothing,
-	"_gmtime_js":             nothing,
+	"_tzset_js":              ignore,
+	"_localtime_js":          ignore,
+	"_gmtime_js":             ignore,
 	"_abort_js":              abort,
 	"__assert_fail":          abort,
 	"__syscall_openat":       openAt,
@@ -96,7 +96,7 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.
 
 func negative(errno int32) uint64 { return api.EncodeI32(-errno) }
 
-func nothing(context.Context, api.Module, *instance, []uint64) {}
+func ignore(context.Context, api.Module, *instance, []uint64) {}
 
 func succeed(_ context.Context, _ api.Module, _ *instance, stack []uint64) { stack[0] = 0 }
 
@@ -108,19 +108,19 @@ func refuse(_ context.Context, _ api.Module, _ *instance, stack []uint64) {
 
 func refuseWASI(_ context.Context, _ api.Module, _ *instance, stack []uint64) { stack[0] = errnoNoSys }
 
-// end ends the current call of the sandbox with err.
-func end(err error) {
+// endCall ends the current call of the sandbox with err.
+func endCall(err error) {
 	panic(err) //nolint:forbidigo // host functions cannot return errors; wazero recovers the panic and returns it as the error of the call
 }
 
-func abort(context.Context, api.Module, *instance, []uint64) { end(errAbort) }
+func abort(context.Context, api.Module, *instance, []uint64) { endCall(errAbort) }
 
 // clock is called from time to time (see instrument) and ends the call when ctx
 // is done. It always returns a time in 1970, so that a rendered page does not
 // depend on the date.
 func clock(ctx context.Context, _ api.Module, _ *instance, stack []uint64) {
 	if err := ctx.Err(); err != nil {
-		end(err)
+		endCall(err)
 	}
 	stack[0] = api.EncodeF64(0)
 }
@@ -128,7 +128,7 @@ func clock(ctx context.Context, _ api.Module, _ *instance, stack []uint64) {
 func copyMemory(_ context.Context, m api.Module, _ *instance, stack []uint64) {
 	src, ok := m.Memory().Read(uint32(stack[1]), uint32(stack[2]))
 	if !ok || !m.Memory().Write(uint32(stack[0]), src) {
-		end(errAbort)
+		endCall(errAbort)
 	}
 }
 
@@ -140,7 +140,7 @@ func resizeHeap(_ context.Context, m api.Module, i *instance, stack []uint64) {
 		return
 	}
 	if _, ok := m.Memory().Grow((want - have + wasmPage - 1) / wasmPage); !ok {
-		i.denied = true
+		i.exceeded = true
 		stack[0] = 0
 	}
 }
@@ -182,7 +182,7 @@ func fstat(_ context.Context, m api.Module, i *instance, stack []uint64) {
 		m.Memory().WriteUint64Le(addr+offSize, uint64(i.file.size)) &&
 		m.Memory().WriteUint32Le(addr+offBlksize, blockSize)
 	if !ok {
-		end(errAbort)
+		endCall(errAbort)
 	}
 	stack[0] = 0
 }

@@ -16,9 +16,9 @@ type instance struct {
 	module api.Module
 	memory *memory
 
-	file    *file // the only file that the sandbox can read
-	readErr error // first read error
-	denied  bool  // memory beyond the limit was requested
+	file     *file // the only file that the sandbox can read
+	readErr  error // first read error
+	exceeded bool  // memory beyond the limit was requested
 }
 
 // errTrap means that the instance failed and must not be called again.
@@ -50,9 +50,9 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 	return res[0], nil
 }
 
-// pass copies bytes into the instance and returns their address. They are freed
+// copyIn copies bytes into the instance and returns their address. They are freed
 // with the instance.
-func (i *instance) pass(ctx context.Context, b []byte) (uint64, error) {
+func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	addr, err := i.call(ctx, "malloc", uint64(len(b)))
 	if err != nil {
 		return 0, err

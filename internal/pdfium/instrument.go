@@ -12,10 +12,10 @@ const (
 	clockName   = "emscripten_date_now" // no parameters, returns f64
 )
 
-// turns is the number of loop iterations between two calls of the clock: often
+// clockInterval is the number of loop iterations between two calls of the clock: often
 // enough for pauses far below a millisecond, rarely enough to cost almost
 // nothing.
-const turns = 16 << 10
+const clockInterval = 16 << 10
 
 var errWasm = errors.New("WebAssembly module has an unexpected form")
 
@@ -128,7 +128,7 @@ func addGlobal(section []byte) (uint32, []byte, error) {
 	out = append(out, in.buf...)
 	const mutable = 1
 	out = append(out, typeI32, mutable, opI32Const)
-	out = appendSigned(out, turns)
+	out = appendSigned(out, clockInterval)
 	return n, append(out, opEnd), in.err
 }
 
@@ -147,7 +147,7 @@ func addCounting(section []byte, counter, clock uint32) ([]byte, error) {
 	head = append(head, opI32Eqz, opIf, typeEmpty, opCall)
 	head = binary.AppendUvarint(head, uint64(clock))
 	head = append(head, opDrop, opI32Const)
-	head = appendSigned(head, turns)
+	head = appendSigned(head, clockInterval)
 	head = append(head, set...)
 	head = append(head, opEnd)
 

@@ -89,8 +89,8 @@ type Renderer struct {
 	closing context.Context //nolint:containedctx // the renderer's own context, cancelled by Close
 	stop    context.CancelFunc
 
-	closeMu sync.Mutex
-	drained int // slots acquired by Close, never released
+	closeMu     sync.Mutex
+	closedSlots int // slots acquired by Close, never released
 
 	mu   sync.Mutex
 	open map[*Document]struct{}
@@ -214,10 +214,10 @@ func (r *Renderer) Close(ctx context.Context) error {
 	for _, d := range open {
 		d.Close()
 	}
-	for r.drained < cap(r.slots) {
+	for r.closedSlots < cap(r.slots) {
 		select {
 		case r.slots <- struct{}{}:
-			r.drained++
+			r.closedSlots++
 		case <-ctx.Done():
 			return fmt.Errorf("close PDF renderer while it renders: %w", context.Cause(ctx))
 		}

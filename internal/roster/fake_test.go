@@ -174,7 +174,7 @@ func (f *fake) bulk(form map[string]string, _ []byte) (int, any) {
 	for name, value := range form {
 		m := entryField.FindStringSubmatch(name)
 		if m == nil {
-			f.t.Errorf("the field %q is none of an entry", name)
+			f.t.Errorf("the field %q does not belong to an entry", name)
 			continue
 		}
 		n, _ := strconv.Atoi(m[1])

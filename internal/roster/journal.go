@@ -18,7 +18,7 @@ import (
 const fileLife = 23 * time.Hour
 
 // ErrBusy means that another run uses the same list.
-var ErrBusy = errors.New("another certvault bulk is at work on this list")
+var ErrBusy = errors.New("another certvault bulk is processing this list")
 
 // journal records the progress of a list, line by line in a file beside it, so that the next run
 // can continue.
@@ -75,7 +75,7 @@ func openJournal(list, vault string) (_ *journal, err error) {
 	j := &journal{files: map[string]storedFile{}, lock: flock.New(list, flock.SetFlag(os.O_RDONLY))}
 	ok, err := j.lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("holding the list: %w", err)
+		return nil, fmt.Errorf("locking the list: %w", err)
 	}
 	if !ok {
 		return nil, ErrBusy
@@ -108,19 +108,19 @@ func (j *journal) load(path, vault string) error {
 		}
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
-			return fmt.Errorf("the journal %s is damaged; to begin anew, move it away: %w", path, err)
+			return fmt.Errorf("the journal %s is damaged; to start again, move it away: %w", path, err)
 		}
 		if l.Vault != "" && l.Vault != vault {
-			return fmt.Errorf("the list was begun for the vault %s; for another one, move %s away", l.Vault, path)
+			return fmt.Errorf("the list was started for the vault %s; to use another vault, move %s away", l.Vault, path)
 		}
 		j.apply(&l)
 		whole += int64(len(text))
 	}
 	if err := j.file.Truncate(whole); err != nil {
-		return fmt.Errorf("mending the journal: %w", err)
+		return fmt.Errorf("repairing the journal: %w", err)
 	}
 	if _, err := j.file.Seek(whole, io.SeekStart); err != nil {
-		return fmt.Errorf("mending the journal: %w", err)
+		return fmt.Errorf("repairing the journal: %w", err)
 	}
 	if whole == 0 {
 		return j.write(&line{Vault: vault})

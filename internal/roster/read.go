@@ -82,7 +82,7 @@ func Read(r io.Reader) (*List, error) {
 }
 
 func malformed(err error) error {
-	return fmt.Errorf("the list is no CSV, is a quotation mark missing? %w", err)
+	return fmt.Errorf("the list is not valid CSV; a quotation mark may be missing: %w", err)
 }
 
 // decode returns the text of a list in UTF-8.
@@ -92,7 +92,7 @@ func decode(raw []byte) ([]byte, error) {
 		return nil, fmt.Errorf("line %d of the list is not in UTF-8: save it as “CSV UTF-8”, so that no name is damaged", e.Line)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the list is no CSV text: save it as “CSV UTF-8”: %w", err)
+		return nil, fmt.Errorf("the list is not CSV text: save it as “CSV UTF-8”: %w", err)
 	}
 	return text, nil
 }
@@ -120,7 +120,7 @@ func (l *List) header(header []string) (places map[sheet.Column]int, err error) 
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and, if you like, issue_date and details",
+		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and optionally issue_date and details",
 			strings.Join(missing, ", "))
 	}
 	return places, nil

@@ -237,7 +237,7 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 			return err
 		}
 	}
-	return errors.New("the vault refuses the same rows again and again")
+	return errors.New("the vault refuses the same rows repeatedly")
 }
 
 // refuseRows marks the rows that the vault's error names as refused, and reports whether there are

@@ -391,6 +391,6 @@ func TestResults(t *testing.T) {
 		t.Errorf("%q, %v", rows, err)
 	}
 	if err := WriteResults(filepath.Join(path, "no", "folder"), nil); err == nil {
-		t.Error("written where there is no folder")
+		t.Error("written to a missing folder")
 	}
 }

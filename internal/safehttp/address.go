@@ -45,16 +45,16 @@ func parse(list ...string) []netip.Prefix {
 
 // Public reports whether an address is part of the public internet.
 func Public(a netip.Addr) bool {
-	a = plain(a)
+	a = normalize(a)
 	if !a.IsValid() || a.Is6() && !global.Contains(a) {
 		return false
 	}
 	return !within(special, a)
 }
 
-// plain normalizes an address: it unmaps IPv4-mapped IPv6 (RFC 4291, 2.5.5.2)
+// normalize normalizes an address: it unmaps IPv4-mapped IPv6 (RFC 4291, 2.5.5.2)
 // and removes the zone.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+func normalize(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func within(list []netip.Prefix, a netip.Addr) bool {
 	for _, p := range list {

@@ -121,15 +121,15 @@ func (g guard) allowed(_ context.Context, _, address string, _ syscall.RawConn) 
 	if within(g.allow, a) {
 		return nil
 	}
-	return fmt.Errorf("%w: plain http to %s, use https", ErrBlocked, a)
+	return fmt.Errorf("%w: plain http to %s: use https", ErrBlocked, a)
 }
 
 func target(address string) (netip.Addr, error) {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%w: %q is no address", ErrBlocked, address)
+		return netip.Addr{}, fmt.Errorf("%w: %q is not an address", ErrBlocked, address)
 	}
-	return plain(ap.Addr()), nil
+	return normalize(ap.Addr()), nil
 }
 
 // secureDialer dials and does the TLS handshake, so that a failed handshake can

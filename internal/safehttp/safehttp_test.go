@@ -74,7 +74,7 @@ func get(t *testing.T, c *http.Client, target string) error {
 
 // Every spelling of a loopback address is refused, also as a name and in forms
 // that only the resolver understands, and the server is not reached.
-func TestNoSpellingReachesThisMachine(t *testing.T) {
+func TestLoopbackIsBlockedInEverySpelling(t *testing.T) {
 	t.Parallel()
 	server, hits := counting(t, httptest.NewServer)
 	secure, secureHits := counting(t, httptest.NewTLSServer)
@@ -127,7 +127,7 @@ func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreAnswersAndProxiesAreNotAsked(t *testing.T) {
+func TestNoRedirectsAndNoProxies(t *testing.T) {
 	server, hits := counting(t, httptest.NewServer)
 	away := httptest.NewServer(http.RedirectHandler(server.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(away.Close)
@@ -148,7 +148,7 @@ func TestRedirectsAreAnswersAndProxiesAreNotAsked(t *testing.T) {
 	}
 }
 
-func TestHandshakeFailuresAreToldApart(t *testing.T) {
+func TestHandshakeErrors(t *testing.T) {
 	t.Parallel()
 	secure, _ := counting(t, httptest.NewTLSServer)
 	plain, _ := counting(t, httptest.NewServer)
@@ -197,7 +197,7 @@ func TestSilentServerTimesOut(t *testing.T) {
 
 // A name that resolves to an allowed address first and to a private address the
 // second time is refused.
-func TestNameThatChangesItsAddress(t *testing.T) {
+func TestDNSRebindingIsBlocked(t *testing.T) {
 	t.Parallel()
 	server, hits := counting(t, httptest.NewServer)
 	var lookups atomic.Int64

@@ -9,9 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// lookSide is the longer side in pixels of the picture in which blank places
+// blankSearchSide is the longer side in pixels of the picture in which blank places
 // are searched.
-const lookSide = 400
+const blankSearchSide = 400
 
 // Tolerated differences of grey between neighbouring pixels and across a whole
 // place.

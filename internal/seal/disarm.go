@@ -20,12 +20,12 @@ func (e *edit) disarm(f pdf.Findings) {
 		return
 	}
 	catalog := e.update.Catalog().Clone()
-	if e.runs(catalog.Get("OpenAction")) {
+	if e.isActiveDestination(catalog.Get("OpenAction")) {
 		catalog.Delete("OpenAction")
 	}
 	catalog.Delete("AA")
-	e.within(catalog, "Names", func(names *pdf.Dict) bool { return remove(names, "JavaScript") })
-	e.within(catalog, "AcroForm", func(form *pdf.Dict) bool { return remove(form, "XFA") })
+	e.changeDict(catalog, "Names", func(names *pdf.Dict) bool { return remove(names, "JavaScript") })
+	e.changeDict(catalog, "AcroForm", func(form *pdf.Dict) bool { return remove(form, "XFA") })
 	e.update.SetCatalog(catalog)
 	if !f.JavaScript && !f.Launch && !f.AdditionalAction {
 		return
@@ -50,9 +50,9 @@ func remove(dict *pdf.Dict, key pdf.Name) bool {
 	return found
 }
 
-// within calls change with the dictionary at key in parent, and stores the
+// changeDict calls change with the dictionary at key in parent, and stores the
 // dictionary if change returns true.
-func (e *edit) within(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) bool) {
+func (e *edit) changeDict(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) bool) {
 	value := parent.Get(key)
 	dict := e.update.Dict(value)
 	if dict == nil {
@@ -69,9 +69,9 @@ func (e *edit) within(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) boo
 	parent.Set(key, dict)
 }
 
-// runs reports whether an action or a destination does more than go to a place
+// isActiveDestination reports whether an action or a destination does more than go to a place
 // in the document.
-func (e *edit) runs(obj pdf.Object) bool {
+func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	for range maxChain {
 		action := e.update.Dict(obj)
 		if action == nil {
@@ -85,9 +85,9 @@ func (e *edit) runs(obj pdf.Object) bool {
 	return true
 }
 
-// acts reports whether an action or one of the actions after it runs JavaScript
+// isActive reports whether an action or one of the actions after it runs JavaScript
 // or a program.
-func (e *edit) acts(obj pdf.Object, depth int) bool {
+func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	action := e.update.Dict(obj)
 	if action == nil {
 		return false
@@ -97,18 +97,18 @@ func (e *edit) acts(obj pdf.Object, depth int) bool {
 	}
 	next := action.Get("Next")
 	for _, a := range e.update.Array(next) {
-		if e.acts(a, depth+1) {
+		if e.isActive(a, depth+1) {
 			return true
 		}
 	}
-	return e.acts(next, depth+1)
+	return e.isActive(next, depth+1)
 }
 
 // disarmDict removes additional actions and active actions from an annotation
 // or a field.
 func (e *edit) disarmDict(dict *pdf.Dict) bool {
 	changed := remove(dict, "AA")
-	if e.acts(dict.Get("A"), 0) {
+	if e.isActive(dict.Get("A"), 0) {
 		dict.Delete("A")
 		changed = true
 	}

@@ -46,7 +46,7 @@ func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) 
 
 // errStops reports that some viewers stop before the end of a page's content,
 // and would not show a stamp after it.
-var errStops = errors.New("the page's content has faults at which viewers stop")
+var errStops = errors.New("the page's content has errors at which viewers stop")
 
 // draw sets the content of a page: the old content, clipped if clip is set, and
 // the stamp.
@@ -93,7 +93,7 @@ func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 		b.WriteByte(' ')
 	}
 	b.WriteString("cm\n")
-	if !s.bare {
+	if !s.transparent {
 		b.Write(s.figure.backing)
 	}
 	b.Write(s.figure.operators)

@@ -41,7 +41,7 @@ func newPicture(ctx context.Context, o Original) (*picture, error) {
 		return pngPicture(ctx, o)
 	case PDF:
 	}
-	return nil, fmt.Errorf("seal: %q is no type of image", o.Type)
+	return nil, fmt.Errorf("seal: %q is not an image type", o.Type)
 }
 
 func jpegPicture(o Original) (*picture, error) {
@@ -194,8 +194,8 @@ func (p *picture) writeTo(out io.Writer) error {
 	return nil
 }
 
-// standIn returns a picture of one pixel with the same page size.
-func (p *picture) standIn() *picture {
+// onePixel returns a picture of one pixel with the same page size.
+func (p *picture) onePixel() *picture {
 	s := *p
 	dict := imageDict(1, 1, 8)
 	dict.Set("ColorSpace", pdf.Name("DeviceGray"))

@@ -84,9 +84,9 @@ func brightened(img image.Image, exponent float64) image.Image {
 	return out
 }
 
-// judgeImage compares poppler's picture of the page with the image, pixel by
+// checkImage compares poppler's picture of the page with the image, pixel by
 // pixel.
-func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
+func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	t.Helper()
 	o := original(t, name, data)
 	p, err := newPicture(t.Context(), o)
@@ -112,7 +112,7 @@ func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
 	}
 }
 
-func TestImagesOfCorpusAreShownAsTheyAre(t *testing.T) {
+func TestCorpusImagesKeepTheirPixels(t *testing.T) {
 	t.Parallel()
 	for _, c := range append(corpus(t, "jpg/"), corpus(t, "png/")...) {
 		if c.expected != "accept" {
@@ -125,7 +125,7 @@ func TestImagesOfCorpusAreShownAsTheyAre(t *testing.T) {
 			if strings.Contains(c.path, "orientation-") {
 				orientation = int(c.path[strings.LastIndex(c.path, "-")+1] - '0')
 			}
-			judgeImage(t, filepath.Base(c.path), data, shownAs(decoded(t, data), orientation))
+			checkImage(t, filepath.Base(c.path), data, shownAs(decoded(t, data), orientation))
 		})
 	}
 }
@@ -149,7 +149,7 @@ func TestEveryOrientationIsUpright(t *testing.T) {
 	}
 	for o := 1; o <= 8; o++ {
 		exif := "Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(o)) + "\x00\x00\x00\x00\x00\x00\x00"
-		judgeImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), shownAs(decoded(t, b.Bytes()), o))
+		checkImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), shownAs(decoded(t, b.Bytes()), o))
 	}
 }
 
@@ -171,11 +171,11 @@ func TestPNGKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Log(name)
-		judgeImage(t, "a.png", b.Bytes(), img)
+		checkImage(t, "a.png", b.Bytes(), img)
 	}
 }
 
-func TestLargeImageIsNotDrawnAgain(t *testing.T) {
+func TestLargeImageIsNotRendered(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 4000, 3000)), nil); err != nil {
@@ -185,5 +185,5 @@ func TestLargeImageIsNotDrawnAgain(t *testing.T) {
 	if v.Placement != Strip || !v.Whole {
 		t.Errorf("placement %s, whole %v", v.Placement, v.Whole)
 	}
-	judgeQR(t, file(t, "after.pdf", data), v)
+	checkQR(t, file(t, "after.pdf", data), v)
 }

@@ -16,16 +16,16 @@ import (
 
 // job adds one stamp to one PDF.
 type job struct {
-	sealer  *Sealer
-	stamp   Stamp
-	r       io.ReaderAt
-	size    int64
-	name    string
-	state   []byte    // hash state of crypto/sha256 after the last byte of r; may be nil
-	figures []*figure // idBeside, idBelow
-	trusted bool      // a stamp in a strip is already proved to be readable
-	slow    bool      // rendering a page took too long
-	covers  bool      // the exact place that was requested is not blank
+	sealer        *Sealer
+	stamp         Stamp
+	r             io.ReaderAt
+	size          int64
+	name          string
+	state         []byte    // hash state of crypto/sha256 after the last byte of r; may be nil
+	figures       []*figure // idBeside, idBelow
+	stripProved   bool      // a stamp in a strip is already proved to be readable
+	slow          bool      // rendering a page took too long
+	coversContent bool      // the exact place that was requested is not blank
 
 	doc      *pdf.Document
 	findings pdf.Findings
@@ -82,7 +82,7 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	}
 	switch {
 	case err == nil:
-		j.tell(v)
+		j.addPlacementNotices(v)
 		return v, nil
 	case !errors.Is(err, errNotReadable):
 		return nil, err
@@ -109,15 +109,15 @@ func (j *job) signed() bool { return len(j.findings.Signatures) > 0 || j.finding
 
 func (j *job) note(code, message string) { j.notices = append(j.notices, Notice{code, message}) }
 
-// tell adds the notices about the placement.
-func (j *job) tell(v *Verified) {
+// addPlacementNotices adds the notices about the placement.
+func (j *job) addPlacementNotices(v *Verified) {
 	wanted := j.stamp.Placement.Mode
 	if wanted == "" {
 		wanted = Auto
 	}
 	switch {
 	case v.Placement == Exact:
-		if j.covers {
+		if j.coversContent {
 			j.note("covers_content", "The place chosen for the stamp was not blank; what stood there is covered.")
 		}
 	case v.Placement == wanted, wanted == Auto && v.Placement != Strip && v.Placement != Appended:
@@ -149,9 +149,9 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		return []attempt{appended}, nil
 	case Exact:
 		if s, ok := j.fit(j.stamp.Placement.Box); ok {
-			if m, err := j.look(ctx, j.page, j.frame); err == nil {
-				j.covers = !m.blank(m.pixels(s.box(j.frame)))
-			} else if !lasting(ctx, err) {
+			if m, err := j.newBlankMap(ctx, j.page, j.frame); err == nil {
+				j.coversContent = !m.blank(m.pixels(s.box(j.frame)))
+			} else if !isPermanent(ctx, err) {
 				return nil, err
 			}
 			return []attempt{{Exact, false, j.page, j.frame, s}, {Annotation, true, j.page, j.frame, s}, strip, appended}, nil
@@ -162,12 +162,12 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	case Annotation, Cover:
 		mode = Auto // these are results, not requests
 	}
-	m, err := j.look(ctx, j.page, j.frame)
+	m, err := j.newBlankMap(ctx, j.page, j.frame)
 	if err != nil {
 		if errors.Is(err, pdfium.ErrPassword) {
 			return nil, pdfError(pdf.ErrPassword)
 		}
-		if lasting(ctx, err) {
+		if isPermanent(ctx, err) {
 			// If a page cannot be rendered, the result cannot be checked: leave
 			// the page unchanged.
 			j.note("page_not_rendered", "The page could not be drawn, so no place on it was chosen.")
@@ -205,8 +205,8 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 			page = other
 		}
 		f := newFrame(page.Geometry())
-		m, err := j.look(ctx, page, f)
-		if lasting(ctx, err) {
+		m, err := j.newBlankMap(ctx, page, f)
+		if isPermanent(ctx, err) {
 			continue
 		}
 		if err != nil {
@@ -239,12 +239,12 @@ func (j *job) fit(b Box) (spot, bool) {
 	return best, best.scale > 0
 }
 
-// look renders a page in low resolution and returns its blank map.
-func (j *job) look(ctx context.Context, page *pdf.Page, f frame) (*blankMap, error) {
+// newBlankMap renders a page in low resolution and returns its blank map.
+func (j *job) newBlankMap(ctx context.Context, page *pdf.Page, f frame) (*blankMap, error) {
 	src := pdfium.Source{Head: j.r, HeadSize: j.size}
-	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: lookSide})
+	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: blankSearchSide})
 	if err != nil {
-		return nil, fmt.Errorf("look at the page: %w", err)
+		return nil, fmt.Errorf("find blank places on the page: %w", err)
 	}
 	return newBlankMap(img, taken(j.doc, page, f)), nil
 }
@@ -257,7 +257,7 @@ func (j *job) remembered() []attempt {
 	if j.signed() || p.Mode != "" && p.Mode != Auto {
 		return nil
 	}
-	w, h := whole(j.frame.width), whole(j.frame.height)
+	w, h := wholePoints(j.frame.width), wholePoints(j.frame.height)
 	busy := taken(j.doc, j.page, j.frame)
 	for _, l := range p.Remembered {
 		if l.Width != w || l.Height != h || w == 0 || h == 0 {
@@ -267,16 +267,16 @@ func (j *job) remembered() []attempt {
 		if !ok || slices.ContainsFunc(busy, s.box(j.frame).overlaps) {
 			continue
 		}
-		s.bare = true
+		s.transparent = true
 		return []attempt{{Auto, false, j.page, j.frame, s}}
 	}
 	return nil
 }
 
-func whole(v float64) int { return int(math.Round(v)) }
+func wholePoints(v float64) int { return int(math.Round(v)) }
 
 // errNotReadable reports that an attempt did not produce a readable stamp.
-var errNotReadable = errors.New("the stamp does not read")
+var errNotReadable = errors.New("the stamp is not readable")
 
 // try builds the update of an attempt and checks the stamp in the rendered
 // page.
@@ -293,7 +293,7 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	case err != nil:
 		return nil, pdfError(err)
 	}
-	if !j.trusted || a.mode != Strip {
+	if !j.stripProved || a.mode != Strip {
 		src := pdfium.Source{Head: j.r, HeadSize: j.size, Tail: p.tail}
 		if err := j.prove(ctx, src, p); err != nil {
 			return nil, err
@@ -305,7 +305,7 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	v := &Verified{Placement: a.mode, Page: p.number, Box: p.spot.box(p.frame)}
 	v.Body = io.NewSectionReader(bytes.NewReader(p.tail), 0, int64(len(p.tail)))
 	if a.mode != Strip && a.mode != Appended && p.number == 1 {
-		v.Layout = Layout{whole(p.frame.width), whole(p.frame.height), v.Box}
+		v.Layout = Layout{wholePoints(p.frame.width), wholePoints(p.frame.height), v.Box}
 	}
 	return v, nil
 }

@@ -89,7 +89,7 @@ func (j *jpegReader) run() error {
 	if head[0] != 0xFF || head[1] != markerSOI {
 		return errNotJPEG
 	}
-	j.retain(0, 2)
+	j.keepRange(0, 2)
 	at := int64(2)
 	for {
 		marker, start, err := j.marker(at)
@@ -101,7 +101,7 @@ func (j *jpegReader) run() error {
 			if j.scans == 0 {
 				return refuse("damaged", "The JPEG file contains no image.")
 			}
-			j.retain(start, 2)
+			j.keepRange(start, 2)
 			j.img.end = start + 2
 			return nil
 		case marker == markerSOI, marker >= markerRST0 && marker <= markerRST7, marker == markerTEM:
@@ -112,7 +112,7 @@ func (j *jpegReader) run() error {
 			return err
 		}
 		next := start + 4 + int64(len(body))
-		if err := j.take(marker, body, span{start, next - start}); err != nil {
+		if err := j.readSegment(marker, body, span{start, next - start}); err != nil {
 			return err
 		}
 		if marker == markerSOS {
@@ -120,7 +120,7 @@ func (j *jpegReader) run() error {
 			if err != nil {
 				return err
 			}
-			j.retain(next, end-next)
+			j.keepRange(next, end-next)
 			next = end
 		}
 		at = next
@@ -188,8 +188,8 @@ func (j *jpegReader) entropy(offset int64) (int64, error) {
 	}
 }
 
-// take reads a segment, and keeps it if the image needs it.
-func (j *jpegReader) take(marker byte, body []byte, whole span) error {
+// readSegment reads a segment, and keeps it if the image needs it.
+func (j *jpegReader) readSegment(marker byte, body []byte, whole span) error {
 	keep := true
 	switch {
 	case marker == markerAPP0:
@@ -204,7 +204,7 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 			j.img.exif = readExif(tiff)
 		}
 	case marker == markerAPP2:
-		keep = j.takeProfile(body)
+		keep = j.readProfile(body)
 	case marker == markerAPP14:
 		keep = bytes.HasPrefix(body, []byte("Adobe")) && len(body) >= 12
 		j.img.adobe = j.img.adobe || keep
@@ -218,12 +218,12 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 	case marker == markerDAC, marker == markerDNL:
 		return errCodingJPEG
 	case marker >= markerSOF0 && marker <= markerSOF15 && marker != markerDHT:
-		if err := j.takeFrame(marker, body); err != nil {
+		if err := j.readFrame(marker, body); err != nil {
 			return err
 		}
 	}
 	if keep {
-		j.retain(whole.offset, whole.length)
+		j.keepRange(whole.offset, whole.length)
 	}
 	return nil
 }
@@ -231,9 +231,9 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 var errCodingJPEG = refuse("unsupported_coding",
 	"The JPEG image uses a rare coding (arithmetic, lossless, hierarchical or more than 8 bits) that PDF cannot show. Save it as an ordinary JPEG.")
 
-// takeFrame reads a frame header (B.2.2). DCTDecode supports baseline, extended
+// readFrame reads a frame header (B.2.2). DCTDecode supports baseline, extended
 // and progressive Huffman coding with 8 bits per sample (ISO 32000-2, 7.4.8).
-func (j *jpegReader) takeFrame(marker byte, body []byte) error {
+func (j *jpegReader) readFrame(marker byte, body []byte) error {
 	if marker > markerSOF2 || j.frame || len(body) < 6 || body[0] != 8 {
 		if j.frame || len(body) < 6 {
 			return errDamagedJPEG
@@ -261,9 +261,9 @@ func (j *jpegReader) takeFrame(marker byte, body []byte) error {
 	return nil
 }
 
-// takeProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether
+// readProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether
 // body is one.
-func (j *jpegReader) takeProfile(body []byte) bool {
+func (j *jpegReader) readProfile(body []byte) bool {
 	chunk, ok := bytes.CutPrefix(body, []byte("ICC_PROFILE\x00"))
 	if !ok || len(chunk) < 2 {
 		return false
@@ -288,8 +288,8 @@ func (j *jpegReader) profile() []byte {
 	return profile
 }
 
-// retain adds a range to the ranges to copy.
-func (j *jpegReader) retain(offset, length int64) {
+// keepRange adds a range to the ranges to copy.
+func (j *jpegReader) keepRange(offset, length int64) {
 	if n := len(j.img.keep); n > 0 && j.img.keep[n-1].offset+j.img.keep[n-1].length == offset {
 		j.img.keep[n-1].length += length
 		return

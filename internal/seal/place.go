@@ -32,7 +32,7 @@ func newFrame(g pdf.Geometry) frame {
 type spot struct {
 	x, y, scale float64
 	figure      *figure
-	bare        bool // drawn on the existing background, without a white one
+	transparent bool // drawn on the existing background, without a white one
 }
 
 func (s spot) width() float64  { return s.figure.width * s.scale }

@@ -108,7 +108,7 @@ func (p *pngReader) run() error {
 			return errDamagedPNG
 		case !sound: // ancillary chunks are optional (W3C PNG, 13.1)
 		case kind == "IDAT":
-			if err := p.takeData(at, span{at + 8, length}); err != nil {
+			if err := p.readData(at, span{at + 8, length}); err != nil {
 				return err
 			}
 		case kind == "IEND":
@@ -119,7 +119,7 @@ func (p *pngReader) run() error {
 			if err != nil {
 				return err
 			}
-			if err := p.take(kind, body); err != nil {
+			if err := p.readChunk(kind, body); err != nil {
 				return err
 			}
 		}
@@ -151,9 +151,9 @@ func (p *pngReader) checksum(offset, length int64) (bool, error) {
 	return binary.BigEndian.Uint32(b) == crc, nil
 }
 
-// takeData records an IDAT chunk at offset. IDAT chunks must be consecutive
+// readData records an IDAT chunk at offset. IDAT chunks must be consecutive
 // (W3C PNG, 5.6).
-func (p *pngReader) takeData(offset int64, data span) error {
+func (p *pngReader) readData(offset int64, data span) error {
 	if p.dataEnd != 0 && p.dataEnd != offset || p.img.colour == pngPalette && p.img.palette == nil {
 		return errDamagedPNG
 	}
@@ -164,12 +164,12 @@ func (p *pngReader) takeData(offset int64, data span) error {
 	return nil
 }
 
-// take reads a chunk other than IDAT. body is valid only during the call.
-func (p *pngReader) take(kind string, body []byte) error {
+// readChunk reads a chunk other than IDAT. body is valid only during the call.
+func (p *pngReader) readChunk(kind string, body []byte) error {
 	img := &p.img
 	switch kind {
 	case "IHDR":
-		return p.takeHeader(body)
+		return p.readHeader(body)
 	case "PLTE":
 		if len(body) == 0 || len(body)%3 != 0 || len(body) > 768 || img.palette != nil {
 			return errDamagedPNG
@@ -201,7 +201,7 @@ func (p *pngReader) take(kind string, body []byte) error {
 	return nil
 }
 
-func (p *pngReader) takeHeader(b []byte) error {
+func (p *pngReader) readHeader(b []byte) error {
 	if len(b) != 13 || b[10] != 0 || b[11] != 0 || b[12] > 1 {
 		return errDamagedPNG
 	}

@@ -75,11 +75,11 @@ func copyPixel(to []byte, i int, from []byte, j, bits int) {
 		copy(to[i*n:(i+1)*n], from[j*n:(j+1)*n])
 		return
 	}
-	to[i*bits/8] |= packed(from, j, bits) << (8 - bits - i*bits%8)
+	to[i*bits/8] |= sampleAt(from, j, bits) << (8 - bits - i*bits%8)
 }
 
-// packed returns sample i of a row of samples of 1, 2, 4 or 8 bits.
-func packed(row []byte, i, bits int) byte {
+// sampleAt returns sample i of a row of samples of 1, 2, 4 or 8 bits.
+func sampleAt(row []byte, i, bits int) byte {
 	return row[i*bits/8] >> (8 - bits - i*bits%8) & (1<<bits - 1)
 }
 

@@ -229,7 +229,7 @@ func (s *splitter) key(row []byte) {
 	if img.colour == pngPalette {
 		for i := range img.width {
 			s.alpha.row[i] = 0xFF
-			if index := int(packed(row, i, img.depth)); index < len(img.transparency) {
+			if index := int(sampleAt(row, i, img.depth)); index < len(img.transparency) {
 				s.alpha.row[i] = img.transparency[index]
 			}
 		}

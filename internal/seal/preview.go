@@ -41,19 +41,19 @@ type Candidate struct {
 }
 
 // Corner modes in the order in which people see them.
-var previewed = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
+var previewModes = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 
 // Preview returns the place where a stamp would be. It searches as Seal does
 // but does not check that the stamp is readable there; if it is not, Seal uses
 // another place. A *Refusal is the one that Seal would return.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
-	j, err := s.lookAt(ctx, o, stamp)
+	j, err := s.openOriginal(ctx, o, stamp)
 	if err != nil {
 		return nil, err
 	}
 	p := &Preview{Page: j.page.Index + 1, Pages: j.doc.PageCount(), Width: j.frame.width, Height: j.frame.height, Signed: j.signed(), Notices: j.notices}
-	m, err := j.look(ctx, j.page, j.frame)
-	if err != nil && !lasting(ctx, err) {
+	m, err := j.newBlankMap(ctx, j.page, j.frame)
+	if err != nil && !isPermanent(ctx, err) {
 		return nil, err
 	}
 	p.Candidates = []Candidate{{Mode: Strip}, {Mode: Appended}}
@@ -66,7 +66,7 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		p.Candidates = nil
 	}
 	var list []Candidate
-	for _, mode := range previewed {
+	for _, mode := range previewModes {
 		c := Candidate{Mode: mode, Missing: true}
 		if spots := m.places(j.frame, j.figures, j.frame.sides(), mode); len(spots) > 0 {
 			box := spots[0].box(j.frame)
@@ -75,12 +75,12 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		list = append(list, c)
 	}
 	p.Candidates = append(list, p.Candidates...)
-	p.Chosen = j.chosen(ctx, m, list)
+	p.Chosen = j.chosenCandidate(ctx, m, list)
 	return p, nil
 }
 
-// chosen returns the place of the stamp for the requested placement.
-func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
+// chosenCandidate returns the place of the stamp for the requested placement.
+func (j *job) chosenCandidate(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
 	wanted := j.stamp.Placement
 	switch wanted.Mode {
 	case Strip, Appended:
@@ -112,9 +112,9 @@ func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Cand
 	return Candidate{Mode: Strip}
 }
 
-// lookAt opens an original; an image is opened as the page that Seal would make
+// openOriginal opens an original; an image is opened as the page that Seal would make
 // of it.
-func (s *Sealer) lookAt(ctx context.Context, o Original, stamp Stamp) (*job, error) {
+func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*job, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
 		return nil, err

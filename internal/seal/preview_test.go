@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestPreviewIsWhatIsSealed checks that the stamp is at the place that Preview
+// TestPreviewMatchesSeal checks that the stamp is at the place that Preview
 // returned.
-func TestPreviewIsWhatIsSealed(t *testing.T) {
+func TestPreviewMatchesSeal(t *testing.T) {
 	t.Parallel()
 	blank := pagePDF{}.bytes()
 	before, _ := seals(t, "a.pdf", blank, Placement{Mode: TopLeft})

@@ -32,21 +32,21 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 		return errNotReadable
 	}
 	picture, img, err := j.draw(ctx, src, pdfium.Request{Page: p.number - 1, MaxSide: int(side), Clip: clip})
-	if lasting(ctx, err) {
+	if isPermanent(ctx, err) {
 		return fmt.Errorf("%w: %w", errNotReadable, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read the stamp back: %w", err)
 	}
-	if !reads(img, picture, f, s) || s.bare && !undisturbed(img, picture, f, s) {
+	if !readable(img, picture, f, s) || s.transparent && !onUniformBackground(img, picture, f, s) {
 		return errNotReadable
 	}
 	return nil
 }
 
-// drawingTime is the time limit for one picture, without the wait for a free
+// renderTimeout is the time limit for one picture, without the wait for a free
 // renderer.
-const drawingTime = 2500 * time.Millisecond
+const renderTimeout = 2500 * time.Millisecond
 
 // draw renders a part of a page in grey. After one timeout it marks the job as
 // slow.
@@ -60,7 +60,7 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	}
 	defer doc.Close()
 	req.Annotations, req.Gray = true, true
-	bounded, cancel := context.WithTimeout(ctx, drawingTime)
+	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
 	defer cancel()
 	picture, err := doc.Render(bounded, req)
 	if err != nil {
@@ -69,13 +69,13 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	}
 	img, ok := picture.Image.(*image.Gray)
 	if !ok {
-		return nil, nil, fmt.Errorf("the picture is not grey but %T", picture.Image)
+		return nil, nil, fmt.Errorf("the picture is a %T, not grey", picture.Image)
 	}
 	return picture, img, nil
 }
 
-// reads compares the centre of every module with the symbol.
-func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
+// readable compares the centre of every module with the symbol.
+func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	symbol := s.figure.symbol
 	ox, oy := s.figure.origin()
 	for v := -quietZone; v < symbol.side+quietZone; v++ {
@@ -98,9 +98,9 @@ func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return true
 }
 
-// lasting reports whether an error of the renderer is caused by the document,
+// isPermanent reports whether an error of the renderer is caused by the document,
 // so that a retry would fail in the same way.
-func lasting(ctx context.Context, err error) bool {
+func isPermanent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}

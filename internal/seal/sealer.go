@@ -87,10 +87,10 @@ func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 		// to render.
 		trial := *j
 		trial.stamp.Signature = nil
-		if _, err := trial.runOn(ctx, page.standIn(), 0); err != nil {
+		if _, err := trial.runOn(ctx, page.onePixel(), 0); err != nil {
 			return nil, err
 		}
-		j.trusted = true
+		j.stripProved = true
 	}
 	return j.runOn(ctx, page, o.Size)
 }
@@ -157,7 +157,7 @@ func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfiu
 		return nil, pdfError(pdf.ErrPassword)
 	}
 	if err != nil {
-		if lasting(ctx, err) {
+		if isPermanent(ctx, err) {
 			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)
 		}
 		return nil, err

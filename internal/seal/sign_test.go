@@ -81,7 +81,7 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 				t.Error("digest or size is not that of the signed file")
 			}
 			path := file(t, name+".pdf", data)
-			judgeQR(t, path, v)
+			checkQR(t, path, v)
 			out, err := tool(t, "pdfsig", "-nocert", path)
 			if err != nil || !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
 				t.Errorf("pdfsig: %v\n%s", err, out)

@@ -17,9 +17,9 @@ const headLength = 1024
 // extensions maps file name extensions to their types.
 var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
 
-// foreign lists the signatures of other file types. A PDF that begins with one
+// otherSignatures lists the signatures of other file types. A PDF that begins with one
 // of them is both, and different programs show different content.
-var foreign = []struct{ magic, what string }{
+var otherSignatures = []struct{ magic, what string }{
 	{"PK\x03\x04", "a ZIP archive"},
 	{"PK\x05\x06", "a ZIP archive"},
 	{"GIF8", "a GIF image"},
@@ -100,7 +100,7 @@ func describe(t MediaType) string {
 // refusePolyglot refuses a PDF that is also a file of another type.
 func refusePolyglot(r io.ReaderAt, size int64, head []byte) error {
 	lead := head[:max(0, bytes.Index(head, []byte("%PDF-")))]
-	for _, f := range foreign {
+	for _, f := range otherSignatures {
 		if len(lead) > 0 && bytes.HasPrefix(head, []byte(f.magic)) {
 			return polyglot(f.what)
 		}

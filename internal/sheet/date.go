@@ -41,10 +41,10 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	if i := strings.IndexAny(text, " T"); i >= 8 && strings.Count(text, ":") >= 1 {
 		text = text[:i]
 	}
-	if at, ok := serial(text); ok {
+	if at, ok := parseSerial(text); ok {
 		return at, false
 	}
-	if at, ok := named(text); ok {
+	if at, ok := parseNamed(text); ok {
 		return at, false
 	}
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == '-' || r == '/' || r == '.' || r == ' ' })
@@ -61,7 +61,7 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	if len(parts[0]) == 4 {
 		return valid(n[0], n[1], n[2]), false
 	}
-	year := century(n[2], len(parts[2]))
+	year := fullYear(n[2], len(parts[2]))
 	byDay, byMonth := valid(year, n[1], n[0]), valid(year, n[0], n[1])
 	switch {
 	case order == DayFirst, strings.Contains(text, "."):
@@ -111,7 +111,7 @@ func valid(year, month, day int) string {
 	return at.Format(time.DateOnly)
 }
 
-func century(year, digits int) int {
+func fullYear(year, digits int) int {
 	switch {
 	case digits > 2:
 		return year
@@ -122,8 +122,8 @@ func century(year, digits int) int {
 	}
 }
 
-// serial parses the serial number that a spreadsheet saves for a date.
-func serial(text string) (date string, ok bool) {
+// parseSerial parses the serial number that a spreadsheet saves for a date.
+func parseSerial(text string) (date string, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < minSerial || n > maxSerial || strings.ContainsAny(text, "eExXpP_+-") {
 		return "", false
@@ -135,8 +135,8 @@ func serial(text string) (date string, ok bool) {
 	return at.Format(time.DateOnly), true
 }
 
-// named parses a date with the English name of the month.
-func named(text string) (date string, ok bool) {
+// parseNamed parses a date with the English name of the month.
+func parseNamed(text string) (date string, ok bool) {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '-' || r == '.' || r == ',' || r == '/' }), " ")
 	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 Jan 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
 		if at, err := time.Parse(layout, text); err == nil {

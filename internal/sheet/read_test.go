@@ -35,9 +35,9 @@ func encoded(t *testing.T, utf16 unicode.Endianness, text string) []byte {
 
 const sample = "Name,File\nZoë Müller,z.pdf\n\"Ada, Countess\",a.pdf\n"
 
-// TestListsOfAllProgramsReadTheSame reads the same list as saved by different
+// TestReadListsOfDifferentPrograms reads the same list as saved by different
 // programs.
-func TestListsOfAllProgramsReadTheSame(t *testing.T) {
+func TestReadListsOfDifferentPrograms(t *testing.T) {
 	t.Parallel()
 	semicolons := "Name;File\r\nZoë Müller;z.pdf\r\nAda, Countess;a.pdf\r\n"
 	windows, err := charmap.Windows1252.NewEncoder().String(semicolons)
@@ -71,7 +71,7 @@ func TestListsOfAllProgramsReadTheSame(t *testing.T) {
 }
 
 // Hidden rows are read, and row numbers count them.
-func TestHiddenRowsAreSaid(t *testing.T) {
+func TestHiddenRowsAreReported(t *testing.T) {
 	t.Parallel()
 	for want, hidden := range map[string][]int{
 		"1 row that is hidden in the workbook was read too.": {2}, "2 rows that are hidden in the workbook were read too.": {2, 5},
@@ -173,8 +173,8 @@ func TestDatesOfAWorkbook(t *testing.T) {
 	}
 }
 
-// TestNumbersStayAsTheyAreShown reads numbers that are not dates.
-func TestNumbersStayAsTheyAreShown(t *testing.T) {
+// TestNumbersKeepTheirFormat reads numbers that are not dates.
+func TestNumbersKeepTheirFormat(t *testing.T) {
 	t.Parallel()
 	raw := workbook(t, func(f *excelize.File) {
 		set(t, f, "Sheet1", "A1", "Number")

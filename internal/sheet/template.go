@@ -8,18 +8,18 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// blank is a column of the template.
-type blank struct {
+// templateColumn is a column of the template.
+type templateColumn struct {
 	column Column
-	// head is the header, which Guess recognises; says and example explain the
+	// header is the header, which Guess recognises; hint and example explain the
 	// column to the user.
-	head, says, example string
-	width               float64
+	header, hint, example string
+	width                 float64
 }
 
-// blanks are the columns of the template. It has one column for the whole name;
+// templateColumns are the columns of the template. It has one column for the whole name;
 // Guess also accepts lists that split the name in two.
-var blanks = []blank{
+var templateColumns = []templateColumn{
 	{Title, "Title", "What is awarded, as the certificate says it. Needed.", "Bachelor of Science in Physics", 36},
 	{Name, "Full name", "The person's name, as on the certificate. Needed.", "Ada Obi", 26},
 	{Email, "E-mail", "The person's own address: the link to the certificate goes there. Needed.", "ada.obi@example.org", 30},
@@ -37,9 +37,9 @@ const (
 
 // WriteTemplate writes the template as CSV.
 func WriteTemplate(w io.Writer) error {
-	heads := make([]string, len(blanks))
-	for i, b := range blanks {
-		heads[i] = b.head
+	heads := make([]string, len(templateColumns))
+	for i, b := range templateColumns {
+		heads[i] = b.header
 	}
 	out := NewWriter(w)
 	if err := out.Write(heads...); err != nil {
@@ -55,7 +55,7 @@ func WriteTemplateWorkbook(w io.Writer) (err error) {
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := fillTemplate(f); err != nil {
-		return fmt.Errorf("making a template: %w", err)
+		return fmt.Errorf("creating a template: %w", err)
 	}
 	if err := f.Write(w); err != nil {
 		return fmt.Errorf("writing a template: %w", err)
@@ -89,9 +89,9 @@ func fillTemplate(f *excelize.File) error {
 	}
 	guide := [][]any{{"Column", "What belongs there", "Example"}}
 	var heads []any
-	for i, b := range blanks {
-		heads = append(heads, b.head)
-		guide = append(guide, []any{b.head, b.says, b.example})
+	for i, b := range templateColumns {
+		heads = append(heads, b.header)
+		guide = append(guide, []any{b.header, b.hint, b.example})
 		column, err := excelize.ColumnNumberToName(i + 1)
 		if err != nil {
 			return err

@@ -11,7 +11,7 @@ import (
 )
 
 // The columns of a filled template are all recognised.
-func TestTemplatesAreKnownAgain(t *testing.T) {
+func TestTemplateColumnsAreRecognised(t *testing.T) {
 	t.Parallel()
 	var csv, workbook bytes.Buffer
 	if err := WriteTemplate(&csv); err != nil {

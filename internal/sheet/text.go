@@ -41,7 +41,7 @@ func Text(raw []byte) ([]byte, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, ErrNotText
 	}
-	if line := damagedLine(raw); line > 0 {
+	if line := firstInvalidLine(raw); line > 0 {
 		return nil, &EncodingError{Line: line}
 	}
 	return lineFeeds(raw), nil
@@ -54,8 +54,8 @@ func lineFeeds(raw []byte) []byte {
 	return raw
 }
 
-// damagedLine returns the number of the first line that is not UTF-8, or 0.
-func damagedLine(raw []byte) int {
+// firstInvalidLine returns the number of the first line that is not UTF-8, or 0.
+func firstInvalidLine(raw []byte) int {
 	if utf8.Valid(raw) {
 		return 0
 	}
@@ -79,10 +79,10 @@ func damagedLine(raw []byte) int {
 // marks.
 func Separator(text []byte) (comma rune, rest []byte) {
 	first, rest, _ := bytes.Cut(text, []byte{'\n'})
-	if said, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
-		switch said {
+	if declared, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
+		switch declared {
 		case ",", ";", "\t", "|":
-			return rune(said[0]), rest
+			return rune(declared[0]), rest
 		}
 	}
 	counts := map[rune]int{}

@@ -27,8 +27,8 @@ const (
 	// rows do not reach it.
 	maxRatio  = 250
 	smallPart = 4 << 20
-	// someRows is the number of rows between two checks of the context.
-	someRows = 500
+	// rowsPerCheck is the number of rows between two checks of the context.
+	rowsPerCheck = 500
 )
 
 var errBomb = refusal("The workbook unpacks to more than a list of 10,000 rows can need. Copy the rows to a new workbook, or save the list as CSV.")
@@ -140,7 +140,7 @@ func (s *sheetReader) read(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stored.Close()) }()
 	for number := 1; shown.Next() && stored.Next(); number++ {
-		if number%someRows == 0 && ctx.Err() != nil {
+		if number%rowsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		cells, err := shown.Columns()

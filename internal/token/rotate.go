@@ -14,8 +14,8 @@ import (
 // working.
 const MaxOverlap = 30 * 24 * time.Hour
 
-// Works reports whether the token is valid at a time.
-func (t *Token) Works(now time.Time) bool {
+// ValidAt reports whether the token is valid at a time.
+func (t *Token) ValidAt(now time.Time) bool {
 	return t.RevokedAt == nil && (t.ExpiresAt == nil || t.ExpiresAt.After(now))
 }
 
@@ -33,7 +33,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 		if old, err = getTx(ctx, tx, institutionID, id); err != nil {
 			return err
 		}
-		if !old.Works(now) {
+		if !old.ValidAt(now) {
 			return fault.New(fault.BadRequest, "This token does not work any more: make a new one instead.")
 		}
 		made = &Token{InstitutionID: institutionID, Name: old.Name, Permissions: old.Permissions, CreatedAt: now}

@@ -106,7 +106,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 		return s.recordTx(ctx, tx, audit.TokenCreated, t, audit.Detail{"permissions": t.Permissions, "expires_at": expires})
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("making the token: %w", err)
+		return nil, "", fmt.Errorf("creating the token: %w", err)
 	}
 	return t, secret, nil
 }
@@ -132,7 +132,7 @@ func generate() (string, error) {
 	for range secretLen {
 		i, err := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
 		if err != nil {
-			return "", fmt.Errorf("making the token: %w", err)
+			return "", fmt.Errorf("creating the token: %w", err)
 		}
 		b.WriteByte(alphabet[i.Int64()])
 	}
@@ -231,7 +231,7 @@ func (s *Service) Touch(ctx context.Context, t *Token) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("noting the use of a token: %w", err)
+		return fmt.Errorf("recording the use of a token: %w", err)
 	}
 	return nil
 }

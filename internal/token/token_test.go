@@ -28,7 +28,7 @@ func institution(t *testing.T, d *db.DB, prefix string) int64 {
 	return i.ID
 }
 
-func TestTokenLife(t *testing.T) {
+func TestTokenLifecycle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -87,7 +87,7 @@ func TestTokenLife(t *testing.T) {
 	})
 }
 
-func TestAuthenticateRefusesLookAlikes(t *testing.T) {
+func TestAuthenticateRefusesMalformedSecrets(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	s := token.New(d, time.Now)
@@ -104,7 +104,7 @@ func TestAuthenticateRefusesLookAlikes(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesNonsense(t *testing.T) {
+func TestCreateRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	s := token.New(d, time.Now)

@@ -83,7 +83,7 @@ func TestOnlyWhatPaysIsCompressed(t *testing.T) {
 			t.Errorf("%s: compressed %v, %d bytes, header %v", tc.what, got, len(body), w.Header())
 		}
 		if !strings.Contains(log, fmt.Sprintf(`"bytes":%d`, w.Body.Len())) {
-			t.Errorf("%s: the log tells other bytes than were sent: %s", tc.what, log)
+			t.Errorf("%s: the size in the log differs from the bytes sent: %s", tc.what, log)
 		}
 	}
 }

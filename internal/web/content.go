@@ -20,7 +20,7 @@ const contentTime = 10 * time.Minute
 // surface can render it.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the download's time: %w", err)
+		return fmt.Errorf("setting the download's deadline: %w", err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")

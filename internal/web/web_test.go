@@ -104,7 +104,7 @@ func TestPanicIsOneAnswerAndOneLogLine(t *testing.T) {
 		t.Fatalf("answered %d %s", w.Code, w.Body)
 	}
 	if !strings.Contains(log, "nil map") {
-		t.Fatalf("the log does not tell the cause: %s", log)
+		t.Fatalf("the log does not have the cause: %s", log)
 	}
 }
 

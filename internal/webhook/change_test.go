@@ -192,7 +192,7 @@ func TestSearchOfTheLog(t *testing.T) {
 			}
 		}
 		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "no.such", Limit: 1}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("no such kind: %v", err)
+			t.Errorf("an unknown status: %v", err)
 		}
 		counts, err := f.Counts(t.Context(), mine, one.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {

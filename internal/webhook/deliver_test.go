@@ -67,7 +67,7 @@ func TestDeliveryIsSignedBothWays(t *testing.T) {
 		var kept string
 		if err := d.QueryRowContext(t.Context(), `SELECT request_headers FROM webhook_attempts`).Scan(&kept); err != nil ||
 			strings.Contains(kept, "of the gateway") || !strings.Contains(kept, "X-Gateway-Key") || !strings.Contains(kept, got.header.Get("Webhook-Signature")) {
-			t.Errorf("the log keeps the headers %s, %v", kept, err)
+			t.Errorf("the log has the headers %s, %v", kept, err)
 		}
 	})
 }
@@ -104,11 +104,11 @@ func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {
 		{"", "x"}, {"X Y", "x"}, {"X:Y", "x"}, {"X", "a\r\nX-Webhook-ID: b"}, {"X", strings.Repeat("x", 1001)}, {"X\nY", "x"}, {"Idempotency-Key", "x"},
 	} {
 		if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, bad); err == nil {
-			t.Errorf("the header %q: %q was taken", bad.Name, bad.Value)
+			t.Errorf("the header %q: %q was accepted", bad.Name, bad.Value)
 		}
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "X-A", Value: "1"}, webhook.Header{Name: "x-a", Value: "2"}); err == nil {
-		t.Error("the same header was taken twice")
+		t.Error("the same header was accepted twice")
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "Authorization", Value: "Bearer x"}); err != nil {
 		t.Errorf("a header of the institution's own: %v", err)

@@ -123,7 +123,7 @@ func (d *Deliverer) dispatch() {
 		}
 		leased, err := d.scan(d.soft)
 		if err != nil && d.soft.Err() == nil {
-			d.log.ErrorContext(d.soft, "looking for due deliveries failed and will be tried again", slog.Any("error", err))
+			d.log.ErrorContext(d.soft, "searching for due deliveries failed and will be retried", slog.Any("error", err))
 		}
 		if leased > 0 {
 			timer.Reset(restTime)
@@ -194,7 +194,7 @@ func (d *Deliverer) serve(l *lease) {
 		}
 	}()
 	if err := d.run(l); err != nil {
-		d.log.ErrorContext(d.hard, "serving an endpoint failed and will be tried again when its lease is over",
+		d.log.ErrorContext(d.hard, "serving an endpoint failed and will be retried when its lease expires",
 			slog.String("endpoint", l.uuid), slog.Any("error", err))
 	}
 }

@@ -135,14 +135,14 @@ func subscribersTx(ctx context.Context, tx *db.Tx, institutionID int64, name Nam
 	rows, err := tx.QueryContext(ctx,
 		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 AND status <> 'deleted' ORDER BY id`, institutionID)
 	if err != nil {
-		return nil, fmt.Errorf("looking for endpoints: %w", err)
+		return nil, fmt.Errorf("reading endpoints: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var e Endpoint
 		var events string
 		if err := rows.Scan(&e.ID, &e.UUID, &events); err != nil {
-			return nil, fmt.Errorf("looking for endpoints: %w", err)
+			return nil, fmt.Errorf("reading endpoints: %w", err)
 		}
 		if err := json.Unmarshal([]byte(events), &e.Events); err != nil {
 			return nil, fmt.Errorf("reading the events of endpoint %s: %w", e.UUID, err)

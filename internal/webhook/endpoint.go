@@ -106,7 +106,7 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"events": append([]Name{}, e.Events...)})
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("making the endpoint: %w", err)
+		return nil, "", fmt.Errorf("creating the endpoint: %w", err)
 	}
 	return e, secret, nil
 }

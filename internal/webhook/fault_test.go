@@ -101,7 +101,7 @@ func TestFaultsOfReceivers(t *testing.T) {
 				t.Errorf("%+v, not %+v", got, tc.want)
 			}
 			if got.answer != tc.body {
-				t.Errorf("the log keeps the answer %.100q", got.answer)
+				t.Errorf("the log has the answer %.100q", got.answer)
 			}
 			if got.code == 0 && got.failure == "" || strings.Contains(got.failure, "127.0.0.1") || strings.Contains(got.failure, "10.0.0.1") {
 				t.Errorf("the log explains it with %q", got.failure)
@@ -204,7 +204,7 @@ func TestGoneSwitchesOff(t *testing.T) {
 			t.Errorf("after 410: %+v", a)
 		}
 		if n := <-notices; n.Kind != webhook.NoticeSwitchedOff || n.Reason != webhook.ReasonGone || n.Endpoint != e.UUID || n.InstitutionID != inst {
-			t.Errorf("the owners are told %+v", n)
+			t.Errorf("the owners got the notices %+v", n)
 		}
 		now, err := f.Endpoint(t.Context(), inst, e.UUID)
 		if err != nil || now.Status != webhook.SwitchedOff || now.StopReason != webhook.ReasonGone || now.StoppedAt == nil {

@@ -45,11 +45,11 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 		folded := strings.ToLower(h.Name)
 		switch {
 		case len(h.Name) > maxCustomName || !httpguts.ValidHeaderFieldName(h.Name):
-			bad.Add("headers", fmt.Sprintf("%.100q is not a header's name.", h.Name))
+			bad.Add("headers", fmt.Sprintf("%.100q is not a valid header name.", h.Name))
 		case reserved[folded], strings.HasPrefix(folded, "x-webhook-"), strings.HasPrefix(folded, "webhook-"):
 			bad.Add("headers", fmt.Sprintf("The header %s is set by the vault.", h.Name))
 		case seen[folded]:
-			bad.Add("headers", fmt.Sprintf("The header %s is there twice.", h.Name))
+			bad.Add("headers", fmt.Sprintf("The header %s is listed twice.", h.Name))
 		case len(h.Value) > maxCustomValue || !httpguts.ValidHeaderFieldValue(h.Value):
 			bad.Add("headers", fmt.Sprintf("The value of %s must be text on one line with at most %d characters.", h.Name, maxCustomValue))
 		}

@@ -69,7 +69,7 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 		for range probes {
 			at := h.heldUntil
 			if h.held(at) || !h.held(at.Add(-1)) {
-				t.Fatal("the breaker does not let an attempt through when its time is over, or does so before")
+				t.Fatal("the breaker does not allow an attempt after its time, or allows one before")
 			}
 			probe.probe = true
 			h.note(&probe, at)

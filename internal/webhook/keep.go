@@ -63,7 +63,7 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 			return 0, false, fmt.Errorf("writing an event: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE webhook_events SET payload = $1 WHERE id = $2`, string(text), e.id); err != nil {
-			return 0, false, fmt.Errorf("ending the text of an event: %w", err)
+			return 0, false, fmt.Errorf("redacting an event: %w", err)
 		}
 		n++
 	}
@@ -71,7 +71,7 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 		return 0, false, nil
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_event = $1 WHERE id = $2 AND ended_event < $1`, place, institutionID); err != nil {
-		return 0, false, fmt.Errorf("noting how far texts have ended: %w", err)
+		return 0, false, fmt.Errorf("storing the last redacted event: %w", err)
 	}
 	return n, len(list) == endBatch && place == list[endBatch-1].id, nil
 }

@@ -67,14 +67,14 @@ func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []fo
 			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1 AND (e.failures > 0) = $2
 		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3`, now, suspect, limit)
 	if err != nil {
-		return nil, fmt.Errorf("looking for due deliveries: %w", err)
+		return nil, fmt.Errorf("searching for due deliveries: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		f := found{suspect: suspect}
 		var fresh, replay sql.NullInt64
 		if err := rows.Scan(&f.id, &fresh, &replay); err != nil {
-			return nil, fmt.Errorf("looking for due deliveries: %w", err)
+			return nil, fmt.Errorf("searching for due deliveries: %w", err)
 		}
 		f.fresh, f.replay = fresh.Valid && fresh.Int64 <= now, replay.Valid && replay.Int64 <= now
 		list = append(list, f)

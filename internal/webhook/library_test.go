@@ -113,7 +113,7 @@ func TestNodeLibrariesOfReceivers(t *testing.T) {
 	dir := filepath.Join("..", "..", "test", "receivers")
 	node := program(t, "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
-		unmet(t, "the npm libraries are not there: make deps brings them")
+		unmet(t, "the npm libraries are missing: run make deps")
 	}
 	var names []string
 	var input bytes.Buffer

@@ -69,7 +69,7 @@ func (s *Service) Condition(ctx context.Context) (Condition, error) {
 		FROM (SELECT e.status, e.openings, e.held_until, `+oldest+` AS due FROM webhook_endpoints e) AS all_endpoints`, db.Micros(now)).
 		Scan(&late, &held, &c.Open, &c.Off)
 	if err != nil {
-		return c, fmt.Errorf("looking at endpoints: %w", err)
+		return c, fmt.Errorf("reading the state of endpoints: %w", err)
 	}
 	c.Late, c.Held = since(now, late), since(now, held)
 	return c, nil
@@ -96,8 +96,8 @@ func (s *Service) Conditions(log func(error)) prometheus.Collector {
 	return &conditions{
 		hooks: s, log: log,
 		due: prometheus.NewDesc("certvault_webhook_oldest_due_seconds",
-			"For how long the delivery that waits longest has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
-		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints that are left alone because they do not answer.", nil, nil),
+			"Time for which the oldest due delivery has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
+		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints whose breaker is open because they do not answer.", nil, nil),
 		off:  prometheus.NewDesc("certvault_webhook_endpoints_off", "Endpoints that the vault has switched off.", nil, nil),
 	}
 }

@@ -41,7 +41,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 			WHERE id = $1 AND (previous_until IS NULL OR promoted = true OR previous_until <= $2) RETURNING id`,
 			e.ID, db.Micros(now), db.Micros(until), sealed).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.New(fault.BadRequest, "Somebody else has just rotated this secret.")
+			return fault.New(fault.BadRequest, "Another request has just rotated this secret.")
 		}
 		if err != nil {
 			return err

@@ -124,14 +124,14 @@ func (r *result) judge(ours, deadline context.Context, err error) {
 
 func (r *result) judgeProtocol(err error) {
 	if e, ok := errors.AsType[*safehttp.HandshakeError](err); ok {
-		r.outcome, r.err = Untrusted, "No trusted TLS connection came about: "+brief(e.Err)
+		r.outcome, r.err = Untrusted, "The TLS handshake failed:  "+brief(e.Err)
 		return
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		r.outcome, r.err = Unresolved, "The name of the endpoint's host has no address."
 		return
 	}
-	r.outcome, r.err = Broken, "The connection broke before the answer was complete, or the answer is no HTTP."
+	r.outcome, r.err = Broken, "The connection broke before the answer was complete, or the answer is not HTTP."
 }
 
 func isTimeout(err error) bool {

@@ -25,7 +25,7 @@ const (
 func newSecret() (string, error) {
 	key := make([]byte, secretSize)
 	if _, err := rand.Read(key); err != nil {
-		return "", fmt.Errorf("making a signing secret: %w", err)
+		return "", fmt.Errorf("generating a signing secret: %w", err)
 	}
 	return secretPrefix + base64.StdEncoding.EncodeToString(key), nil
 }

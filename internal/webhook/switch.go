@@ -92,7 +92,7 @@ func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now ti
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("noting that the endpoint recovered: %w", err)
+		return fmt.Errorf("recording that the endpoint recovered: %w", err)
 	}
 	return d.notifyTx(ctx, tx, n)
 }

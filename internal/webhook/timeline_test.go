@@ -126,7 +126,7 @@ func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration)
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("many days of made-up time are left out with -short")
+		t.Skip("many days of simulated time are skipped with -short")
 	}
 }
 
@@ -195,7 +195,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("the endpoint is %+v", e)
 		}
 		if told := b.told(); len(told) != 1 || told[0].Kind != webhook.NoticeFailing {
-			t.Errorf("the owners were told %+v", told)
+			t.Errorf("the owners got the notices %+v", told)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -211,7 +211,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("%d deliveries wait still", n)
 		}
 		if told := b.told(); len(told) != 2 || told[1].Kind != webhook.NoticeRecovered {
-			t.Errorf("the owners were told %+v", told)
+			t.Errorf("the owners got the notices %+v", told)
 		}
 		if e := b.status(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
 			t.Errorf("the endpoint is %+v", e)
@@ -239,16 +239,16 @@ func TestEndOfAnEndpoint(t *testing.T) {
 			var got []webhook.NoticeKind
 			for _, n := range b.told() {
 				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
-					t.Errorf("the owners are told %+v", n)
+					t.Errorf("the owners got the notices %+v", n)
 				}
 				got = append(got, n.Kind)
 			}
 			if len(got) != len(want) {
-				t.Fatalf("after %v the owners were told %v, not %v", after, got, want)
+				t.Fatalf("after %v the owners got the notices %v, not %v", after, got, want)
 			}
 			for i := range want {
 				if got[i] != want[i] {
-					t.Errorf("after %v the owners were told %v, not %v", after, got, want)
+					t.Errorf("after %v the owners got the notices %v, not %v", after, got, want)
 				}
 			}
 		}
@@ -269,12 +269,12 @@ func TestEndOfAnEndpoint(t *testing.T) {
 			t.Error("an endpoint that is switched off was sent something")
 		}
 		if n := b.pending(t, 0); n != 21 {
-			t.Errorf("%d events are kept, not 21", n)
+			t.Errorf("%d events are stored, not 21", n)
 		}
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(19*day + 2*time.Hour)
 		if n := b.pending(t, 0); n != 1 {
-			t.Errorf("two weeks later %d events are kept, not the one of yesterday", n)
+			t.Errorf("two weeks later %d events are stored, not only the one of yesterday", n)
 		}
 		up.Store(true)
 		if err := b.Resume(t.Context(), b.institution, b.endpoint.UUID); err != nil {
@@ -372,7 +372,7 @@ func TestRotation(t *testing.T) {
 		check("after a day", third, third)
 		var left int
 		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&left); err != nil || left != 0 {
-			t.Errorf("the old secret is kept, %v", err)
+			t.Errorf("the old secret is still stored, %v", err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
 			t.Error("promoted without a rotation")

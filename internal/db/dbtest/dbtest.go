@@ -19,9 +19,9 @@ import (
 // on which tests may create databases.
 const Variable = "CERTVAULT_TEST_POSTGRES"
 
-// plain holds the options of an empty database, whatever the defaults of the
+// emptyDatabase holds the options of an empty database, whatever the defaults of the
 // server.
-const plain = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
+const emptyDatabase = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
 
 // Each runs a test on SQLite and on PostgreSQL, each time with its own migrated
 // database, which is closed at the end.
@@ -47,7 +47,7 @@ func SQLite(tb testing.TB) *db.DB {
 func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	tb.Helper()
 	if databaseURL == "" {
-		place(tb, dataDir)
+		copyTemplate(tb, dataDir)
 	}
 	d, err := db.Open(tb.Context(), dataDir, databaseURL)
 	if err != nil {
@@ -69,7 +69,7 @@ func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 // skipped, but if CI=true it fails, because CI must test both databases.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
-	return create(tb, server(tb), plain)
+	return create(tb, server(tb), emptyDatabase)
 }
 
 // server returns the URL of the test server.

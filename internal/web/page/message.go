@@ -103,7 +103,7 @@ func message(c *parse.CommandNode, l *locale.Language) (text string, alone bool,
 		return "", false, nil
 	}
 	if len(c.Args) < 2 {
-		return "", false, fmt.Errorf("%s names no message", c)
+		return "", false, fmt.Errorf("%s does not name a message", c)
 	}
 	key, ok := c.Args[1].(*parse.StringNode)
 	if !ok || !l.Has(key.Text) {

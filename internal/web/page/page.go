@@ -182,7 +182,7 @@ func (g *Page) Time(at any) (template.HTML, error) {
 	case *time.Time:
 		return g.MomentTag(web.Timestamp(t)), nil
 	}
-	return "", fmt.Errorf("%T is no time", at)
+	return "", fmt.Errorf("%T is not a time", at)
 }
 
 // DayTag returns a time element for a date.

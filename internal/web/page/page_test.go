@@ -161,7 +161,7 @@ func TestWhoIsSignedIn(t *testing.T) {
 	person = nil
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil || strings.Contains(w.Body.String(), "sign-out") {
-		t.Errorf("nobody is shown a way out: %s, %v", w.Body, err)
+		t.Errorf("a signed-out page has a menu for signing out: %s, %v", w.Body, err)
 	}
 }
 

@@ -251,7 +251,7 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, g); err != nil {
-		return fmt.Errorf("drawing %s: %w", name, err)
+		return fmt.Errorf("rendering %s: %w", name, err)
 	}
 	s.headers(w.Header(), g)
 	if g.Notice != "" {

@@ -176,7 +176,7 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 }
 
 func auditRowOf(e *audit.Entry, path string) auditRow {
-	row := auditRow{Entry: *e, Said: e.Action.Says()}
+	row := auditRow{Entry: *e, Said: e.Action.Phrase()}
 	if e.Actor.ID != "" {
 		row.ByActor = path + auditForm{Actor: e.Actor.ID}.query()
 	}

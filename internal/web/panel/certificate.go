@@ -206,7 +206,7 @@ func (*certificatePage) Happening(m cert.Moment) status {
 	if known, ok := doings[m.Action]; ok {
 		return status{Text: known}
 	}
-	says := m.Action.Says()
+	says := m.Action.Phrase()
 	return status{Text: strings.ToUpper(says[:1]) + says[1:]}
 }
 

@@ -291,7 +291,7 @@ type keyRow struct {
 }
 
 var keyKinds = map[authority.Kind]string{
-	authority.Issued: "Made by this vault", authority.Brought: "Brought along", authority.Program: "Held by a program",
+	authority.Issued: "Made by this vault", authority.Imported: "Brought along", authority.Program: "Held by a program",
 }
 
 func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {

@@ -19,12 +19,12 @@ func TestOpenGraph(t *testing.T) {
 		t.Errorf("in processing there is a card: %d", w.Code)
 	}
 	if text := v.get("/verify/" + c.ReferenceID).Body.String(); strings.Contains(text, "og:") {
-		t.Errorf("in processing the page tells networks: %s", text)
+		t.Errorf("the page of a certificate in processing has a preview: %s", text)
 	}
 	v.Work(1)
 	w := v.get("/verify/" + c.ReferenceID)
 	if content := attributes(t, w, "meta", "content"); !slices.Contains(content, base+"/verify/"+c.ReferenceID+"/card.png") || !slices.Contains(content, "BSc Physics · Ada Obi") || !slices.Contains(content, "noindex") {
-		t.Errorf("the page tells networks %v", content)
+		t.Errorf("the preview has %v", content)
 	}
 	card := func() image.Image {
 		t.Helper()
@@ -42,7 +42,7 @@ func TestOpenGraph(t *testing.T) {
 	}
 	for _, target := range []string{"/verify", "/signatures"} {
 		if w := v.get(target); w.Header().Get("X-Robots-Tag") != "" || slices.Contains(attributes(t, w, "meta", "content"), "noindex") {
-			t.Errorf("%s is kept from search engines", target)
+			t.Errorf("%s is hidden from search engines", target)
 		}
 	}
 	for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/" + unknownID, "/nothing", "/verify/file/" + digestOf("x")} {

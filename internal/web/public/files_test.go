@@ -96,9 +96,9 @@ func TestFilesByDigest(t *testing.T) {
 		unknown("processing", verified)
 		held := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
 		if w, got := ask(held); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
-			t.Errorf("held against one in processing: %s", w.Body)
+			t.Errorf("compared with one in processing: %s", w.Body)
 		}
-		checkPage(t, "held against one in processing", v.get(held), http.StatusOK, "not ready yet")
+		checkPage(t, "compared with one in processing", v.get(held), http.StatusOK, "not ready yet")
 		v.Work(2)
 		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
 			unknown(malformed, malformed)

@@ -49,7 +49,7 @@ func TestLanguages(t *testing.T) {
 		t.Errorf("the forms lose the language: %s", w.Body)
 	}
 	if links := attributes(t, ask("/verify", "fr"), "a", "href"); !slices.Contains(links, "/signatures") {
-		t.Errorf("a language nobody chose is in %v", links)
+		t.Errorf("a language that was not chosen is in %v", links)
 	}
 	if w := ask("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
 		t.Errorf("a look-up leads to %s", w.Header().Get("Location"))

@@ -48,7 +48,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 		}
 	}
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
-		t.Errorf("%s: the policy %q lets others in", name, policy)
+		t.Errorf("%s: the policy %q allows other origins", name, policy)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		w = v.get("/verify/" + taken.ReferenceID)
 		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")
 		if strings.Contains(w.Body.String(), "Verified since") {
-			t.Error("what was revoked is told as verified to this day")
+			t.Error("a revoked certificate is shown as still verified")
 		}
 		if text := words(t, w); strings.Contains(text, "is valid") {
 			t.Errorf("a revoked certificate is called valid: %s", text)
@@ -149,7 +149,7 @@ func TestFailedIsToldAsUnknown(t *testing.T) {
 			h1, b1 := plain(one)
 			h2, b2 := plain(other)
 			if b1 != b2 || !reflect.DeepEqual(h1, h2) {
-				t.Errorf("%s%s: failed is told as\n%v %s\nunknown as\n%v %s", name, suffix, h1, b1, h2, b2)
+				t.Errorf("%s%s: the answer for failed is\n%v %s\nand for unknown\n%v %s", name, suffix, h1, b1, h2, b2)
 			}
 		}
 	}

@@ -110,7 +110,7 @@ func TestTypoHelp(t *testing.T) {
 	v.Exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2`, example, cert.FoldReference(example))
 	near := "/verify/NWU-7K3M9QX2P4RTVWBZ"
 	if text := words(t, v.get(near)); strings.Contains(text, "Did you mean") {
-		t.Errorf("one in processing is told: %s", text)
+		t.Errorf("the answer for one in processing: %s", text)
 	}
 	v.Exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
 	w := v.get(near)

@@ -108,7 +108,7 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	h.Set("Content-Disposition", `attachment; filename="certvault-`+p.Now().UTC().Format(time.DateOnly)+`.zip"`)
 	if err := e.Write(r.Context(), w); err != nil {
 		// A truncated file must not look complete, so the connection is closed.
-		p.Log.WarnContext(r.Context(), "an export broke off", slog.Any("error", err))
+		p.Log.WarnContext(r.Context(), "an export was interrupted", slog.Any("error", err))
 		panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated answer must not look complete
 	}
 	return nil

@@ -24,7 +24,7 @@ func TestColourAboveCertificates(t *testing.T) {
 	w := h.post("/c/"+view+"/"+c.UUID+"/shares", "listed", "unlisted")
 	shared := regexp.MustCompile(base + `(/s/[A-Z2-7]+)`).FindStringSubmatch(w.Body.String())
 	if shared == nil {
-		t.Fatalf("no link was made: %d", w.Code)
+		t.Fatalf("no link was created: %d", w.Code)
 	}
 	h.join()
 	bands := func(w *httptest.ResponseRecorder) string {

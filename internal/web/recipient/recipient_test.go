@@ -56,7 +56,7 @@ func TestMailLink(t *testing.T) {
 	w = h.get("/c/" + view)
 	h.says("revoked", w, http.StatusOK, "Revoked on", "In error", "Verified on")
 	if strings.Contains(w.Body.String(), "Verified since") {
-		t.Error("what was revoked is told as verified to this day")
+		t.Error("a revoked certificate is shown as still verified")
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
@@ -133,7 +133,7 @@ func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	}
 	mine := "/account/certificates/" + c.UUID
 	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
-		t.Errorf("ended by nobody: %d", w.Code)
+		t.Errorf("ended by a signed-out visitor: %d", w.Code)
 	}
 	h.says("by others", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
@@ -196,7 +196,7 @@ func TestSharing(t *testing.T) {
 	}
 	for _, target := range []string{"/account", mine, mine + "/certificate.pdf", "/account/export", "/account/delete"} {
 		if w := h.get(target); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
-			t.Errorf("%s for nobody: %d", target, w.Code)
+			t.Errorf("%s for a signed-out visitor: %d", target, w.Code)
 		}
 	}
 }

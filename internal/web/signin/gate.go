@@ -83,7 +83,7 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 		session, err := p.People.Session(r.Context(), origin(r))
 		if err != nil {
 			if !errors.Is(err, identity.ErrNoSession) {
-				p.Log.ErrorContext(r.Context(), "a session could not be looked up", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
+				p.Log.ErrorContext(r.Context(), "a session could not be read", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
 			}
 			return
 		}

@@ -30,7 +30,7 @@ func TestSignUpAndIn(t *testing.T) {
 		w := b.get(link)
 		b.says("the link", w, http.StatusOK, "Finish your account", address)
 		if w.Header().Get("Referrer-Policy") != "no-referrer" {
-			t.Errorf("the link is told others: %v", w.Header())
+			t.Errorf("the address of the link is sent to other hosts: %v", w.Header())
 		}
 	}
 	b.says("too short", b.post(link, "name", "Ada <Obi>", "password", "short"), http.StatusUnprocessableEntity, "8 to 1000 characters")
@@ -42,7 +42,7 @@ func TestSignUpAndIn(t *testing.T) {
 	b.leads("signing out", b.post("/sign-out"), "/sign-in")
 	b.says("signed out", b.get("/sign-in"), http.StatusOK, "You are signed out.")
 	if body := b.get("/sign-up?lang=de").Body.String(); !strings.Contains(body, `<a class="enter" href="/sign-in?lang=de">Anmelden</a>`) {
-		t.Error("there is no way in from the page of signing up")
+		t.Error("the page for signing up has no link to the sign-in")
 	}
 	for _, path := range []string{"/sign-in", "/sign-in/sent", "/sign-in/link/none"} {
 		if strings.Contains(b.get(path).Body.String(), `class="enter"`) {
@@ -194,7 +194,7 @@ func TestSecurityPage(t *testing.T) {
 	b.leads("an address", b.post("/account/security/address", "email", "lovelace@example.org"), "/account/security")
 	link := b.mailed()
 	b.says("its link", b.get(link), http.StatusOK, "lovelace@example.org")
-	b.leads("its link by nobody", h.browser().post(link), "/sign-in")
+	b.leads("its link by a signed-out visitor", h.browser().post(link), "/sign-in")
 	b.leads("using it", b.post(link), "/account/security")
 	b.says("changed", b.get("/account/security"), http.StatusOK, "Now it is lovelace@example.org .")
 }
@@ -318,7 +318,7 @@ func TestPlantedSessionIsNotTaken(t *testing.T) {
 	b.cookies[sessionCookie] = "planted"
 	b.enter()
 	if b.cookies[sessionCookie] == "planted" {
-		t.Error("signing in kept a planted session")
+		t.Error("a fixed session id survived the sign-in")
 	}
 	evil := h.browser()
 	evil.cookies[sessionCookie] = "planted"
@@ -386,7 +386,7 @@ func TestGate(t *testing.T) {
 		t.Errorf("sent %d times", sent)
 	}
 	if ReaderOf(nil, false) != nil {
-		t.Error("nobody is somebody")
+		t.Error("a request without a session has a person")
 	}
 }
 
@@ -415,6 +415,6 @@ func TestMessagesAreThere(t *testing.T) {
 		}
 	}
 	if said(identity.ErrWrong).Error() == identity.ErrWrong.Error() {
-		t.Error("problems are told in English")
+		t.Error("problems are shown in English")
 	}
 }

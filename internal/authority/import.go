@@ -27,7 +27,7 @@ func (a *Authority) UsePKCS12(institution string, data []byte, password string) 
 	if err != nil {
 		return refused(fmt.Errorf("read PKCS #12: %w", err))
 	}
-	return a.use(institution, key, append([]*x509.Certificate{leaf}, others...))
+	return a.importKey(institution, key, append([]*x509.Certificate{leaf}, others...))
 }
 
 // UsePEM makes an institution sign with its own key: certificates, including
@@ -44,7 +44,7 @@ func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
 	if err != nil {
 		return refused(err)
 	}
-	return a.use(institution, private, chain)
+	return a.importKey(institution, private, chain)
 }
 
 // UseProgram makes an institution sign with a key that a program holds; see
@@ -59,14 +59,14 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 		return refused(errTooLarge)
 	}
 	if len(command) == 0 || !filepath.IsAbs(command[0]) {
-		return refused(errors.New("the program is to be named by its whole path")) //nolint:err113 // no caller distinguishes it
+		return refused(errors.New("the program must be an absolute path")) //nolint:err113 // no caller distinguishes it
 	}
 	chain, err := parseChain(certificates)
 	if err != nil {
 		return refused(err)
 	}
 	key := &programKey{ctx: ctx, command: command, public: chain[0].PublicKey, timeout: a.options.ProgramTimeout}
-	if chain, err = a.judge(key, chain); err != nil {
+	if chain, err = a.check(key, chain); err != nil {
 		return err
 	}
 	trial := make([]byte, crypto.SHA256.Size())
@@ -79,8 +79,8 @@ func (a *Authority) UseProgram(ctx context.Context, institution string, certific
 	return a.append(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
 }
 
-// use stores a private key and its certificates, which may be in any order.
-func (a *Authority) use(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
+// importKey stores a private key and its certificates, which may be in any order.
+func (a *Authority) importKey(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
 	path, err := a.path(institution)
 	if err != nil {
 		return err
@@ -89,19 +89,19 @@ func (a *Authority) use(institution string, private crypto.PrivateKey, chain []*
 	if !ok {
 		return refused(errOtherKey)
 	}
-	if chain, err = a.judge(key, chain); err != nil {
+	if chain, err = a.check(key, chain); err != nil {
 		return err
 	}
-	e, err := a.seal(Brought, key, chain)
+	e, err := a.seal(Imported, key, chain)
 	if err != nil {
 		return err
 	}
 	return a.append(path, e)
 }
 
-// judge returns the chain of a key in order, or an error if the key cannot sign
+// check returns the chain of a key in order, or an error if the key cannot sign
 // documents with it.
-func (a *Authority) judge(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
+func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
 	chain, err := order(key, chain)
 	if err != nil {
 		return nil, refused(err)
@@ -121,7 +121,7 @@ var errTooLarge = errors.New("too large")
 func order(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
 	var chain []*x509.Certificate
 	for _, c := range list {
-		if fits(key, c) {
+		if matches(key, c) {
 			chain = append(chain, c)
 			break
 		}
@@ -159,7 +159,7 @@ func parseKey(text []byte) (crypto.PrivateKey, error) {
 		case "RSA PRIVATE KEY":
 			return x509.ParsePKCS1PrivateKey(block.Bytes)
 		case "ENCRYPTED PRIVATE KEY":
-			return nil, errors.New("the private key is encrypted: decrypt it, or bring it as PKCS #12") //nolint:err113 // no caller distinguishes it
+			return nil, errors.New("the private key is encrypted: decrypt it, or import it as PKCS #12") //nolint:err113 // no caller distinguishes it
 		}
 	}
 	return nil, errors.New("no private key") //nolint:err113 // no caller distinguishes it

@@ -17,15 +17,15 @@ import (
 	"software.sslmate.com/src/go-pkcs12"
 )
 
-// brought is an imported key with a chain of three certificates.
-type brought struct {
+// imported is an imported key with a chain of three certificates.
+type imported struct {
 	key   crypto.Signer       // may be the public key only
 	chain []*x509.Certificate // leaf, intermediate, root
 }
 
-func newBrought(t *testing.T, key crypto.Signer, change func(leaf *x509.Certificate)) brought {
+func newBrought(t *testing.T, key crypto.Signer, change func(leaf *x509.Certificate)) imported {
 	t.Helper()
-	b := brought{key: key}
+	b := imported{key: key}
 	keys := []crypto.Signer{key, newKey(t), newKey(t)}
 	parent, parentKey := (*x509.Certificate)(nil), keys[2]
 	for i := 2; i >= 0; i-- {
@@ -60,7 +60,7 @@ func newKey(t *testing.T) *ecdsa.PrivateKey {
 	return key
 }
 
-func TestBroughtKey(t *testing.T) {
+func TestImportedKey(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
 	if err := a.Create(university, "x"); err != nil {
@@ -94,7 +94,7 @@ func TestBroughtKey(t *testing.T) {
 	}
 	signs(t, a, c.chain[2])
 	list, err := a.Certificates(university)
-	if err != nil || len(list) != 3 || list[0].Kind != Brought || len(list[0].Chain) != 3 || list[2].Kind != Issued {
+	if err != nil || len(list) != 3 || list[0].Kind != Imported || len(list[0].Chain) != 3 || list[2].Kind != Issued {
 		t.Errorf("%v, %v", list, err)
 	}
 }

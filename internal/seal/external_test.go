@@ -135,9 +135,9 @@ func draw(t testing.TB, path string, page int, dpi float64, crop image.Rectangle
 	return img
 }
 
-// judgeQR checks that zbarimg reads the QR code in poppler's picture of the
+// checkQR checks that zbarimg reads the QR code in poppler's picture of the
 // stamp.
-func judgeQR(t testing.TB, path string, v *Verified) {
+func checkQR(t testing.TB, path string, v *Verified) {
 	t.Helper()
 	w, h := pageSize(t, path, v.Page)
 	dpi := math.Ceil(72 * 240 / math.Min((v.Box[2]-v.Box[0])*w, (v.Box[3]-v.Box[1])*h))
@@ -154,9 +154,9 @@ func judgeQR(t testing.TB, path string, v *Verified) {
 	}
 }
 
-// judgePixels compares poppler's pictures of a page before and after: outside
+// comparePixels compares poppler's pictures of a page before and after: outside
 // the stamp they must be equal.
-func judgePixels(t testing.TB, before, after string, v *Verified) {
+func comparePixels(t testing.TB, before, after string, v *Verified) {
 	t.Helper()
 	w, h := pageSize(t, after, v.Page)
 	dpi := 72 * min(2, 1000/max(w, h))
@@ -181,9 +181,9 @@ func judgePixels(t testing.TB, before, after string, v *Verified) {
 	}
 }
 
-// judgeSignatures checks with pdfsig that every signature that was valid is
+// checkSignatures checks with pdfsig that every signature that was valid is
 // still valid.
-func judgeSignatures(t testing.TB, before, after string) {
+func checkSignatures(t testing.TB, before, after string) {
 	t.Helper()
 	verdicts := func(path string) []string {
 		out, _ := tool(t, "pdfsig", "-nocert", path) // its exit code also depends on certificates
@@ -201,8 +201,8 @@ func judgeSignatures(t testing.TB, before, after string) {
 	}
 }
 
-// judgeSyntax checks a file with qpdf if the original passes that check.
-func judgeSyntax(t testing.TB, before, after string) {
+// checkSyntax checks a file with qpdf if the original passes that check.
+func checkSyntax(t testing.TB, before, after string) {
 	t.Helper()
 	if out, err := tool(t, "qpdf", "--check", before); err != nil || strings.Contains(out, "WARNING") {
 		return
@@ -253,9 +253,9 @@ func judge(t *testing.T, c corpusCase, o Original, report Report, v *Verified) {
 		t.Errorf("%d pages", report.Pages)
 	}
 	after := file(t, "after.pdf", data)
-	judgeQR(t, after, v)
+	checkQR(t, after, v)
 	if o.Type != PDF {
-		judgeSyntax(t, after, after)
+		checkSyntax(t, after, after)
 		return
 	}
 	if v.Whole != (v.Placement == Cover) {
@@ -269,8 +269,8 @@ func judge(t *testing.T, c corpusCase, o Original, report Report, v *Verified) {
 		t.Errorf("%d bytes were added, want at most %d", v.Body.Size(), limit)
 	}
 	if v.Placement != Appended && c.expected == "accept" {
-		judgePixels(t, before, after, v)
+		comparePixels(t, before, after, v)
 	}
-	judgeSignatures(t, before, after)
-	judgeSyntax(t, before, after)
+	checkSignatures(t, before, after)
+	checkSyntax(t, before, after)
 }

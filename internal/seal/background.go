@@ -11,12 +11,12 @@ import (
 // white background.
 const lightBackground = 200
 
-// undisturbed reports whether a stamp without a white background is on one
+// onUniformBackground reports whether a stamp without a white background is on one
 // light colour only. Then it covers nothing on the page, so that one picture
 // proves both that the place was blank and that the stamp is readable. A mark
 // could go undetected only if it is smaller than a module, the only one in the
 // place, and exactly under a dark module.
-func undisturbed(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
+func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	ink := inkMask(img.Rect, picture, f, s)
 	low, high := byte(255), byte(0)
 	for y := range img.Rect.Dy() {
@@ -70,7 +70,7 @@ func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 				mark(t.x+(min(a[0], b[0])-reach)*t.grid, t.y+(min(a[1], b[1])-reach)*t.grid,
 					t.x+(max(a[0], b[0])+reach)*t.grid, t.y+(max(a[1], b[1])+reach)*t.grid,
 					func(x, y float64) bool {
-						return fromStroke([2]float64{(x - t.x) / t.grid, (y - t.y) / t.grid}, a, b) <= reach
+						return segmentDistance([2]float64{(x - t.x) / t.grid, (y - t.y) / t.grid}, a, b) <= reach
 					})
 			}
 		}
@@ -82,8 +82,8 @@ func onGrid(p [2]int, baseline int) [2]float64 {
 	return [2]float64{float64(p[0]), float64(p[1] + baseline)}
 }
 
-// fromStroke returns the distance of p from the line segment from a to b.
-func fromStroke(p, a, b [2]float64) float64 {
+// segmentDistance returns the distance of p from the line segment from a to b.
+func segmentDistance(p, a, b [2]float64) float64 {
 	dx, dy := b[0]-a[0], b[1]-a[1]
 	t := 0.0
 	if n := dx*dx + dy*dy; n > 0 {

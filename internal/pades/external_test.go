@@ -16,15 +16,15 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// judged holds the output of pdfsig for a signature.
-type judged struct {
+// pdfsigResult holds the output of pdfsig for a signature.
+type pdfsigResult struct {
 	signed, valid, total, trusted bool
 	kind, said                    string
 }
 
 // pdfsig returns poppler's results for a file, with the root in an NSS database
 // of trusted roots.
-func pdfsig(t *testing.T, file []byte, nss string) []judged {
+func pdfsig(t *testing.T, file []byte, nss string) []pdfsigResult {
 	t.Helper()
 	args := []string{write(t, "signed.pdf", file)}
 	if nss != "" {
@@ -34,9 +34,9 @@ func pdfsig(t *testing.T, file []byte, nss string) []judged {
 	if err != nil && !strings.Contains(out, "Signature #") && !strings.Contains(out, "does not contain any signatures") {
 		t.Fatalf("pdfsig: %v\n%s", err, out)
 	}
-	var list []judged
+	var list []pdfsigResult
 	for _, part := range strings.Split(out, "Signature #")[1:] {
-		list = append(list, judged{
+		list = append(list, pdfsigResult{
 			signed:  !strings.Contains(part, "is not signed"),
 			valid:   strings.Contains(part, "Signature is Valid."),
 			total:   strings.Contains(part, "- Total document signed"),
@@ -253,7 +253,7 @@ func qpdfCheck(t *testing.T, file []byte) (int, string) {
 	return 0, out
 }
 
-func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options, nss string, before []judged) {
+func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options, nss string, before []pdfsigResult) {
 	t.Helper()
 	report := verify(t, signed, o)
 	certified := found.DocMDP == 1 // such files get a cover instead
