@@ -21,7 +21,7 @@ func TestPublicSettings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
 		if err != nil {
 			t.Fatal(err)
@@ -30,7 +30,7 @@ func TestPublicSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		closed := account.Face{Name: "One", Slug: "one"}
+		closed := account.PublicProfile{Name: "One", Slug: "one"}
 		face, err := s.Face(ctx, one.ID)
 		if err != nil || *face != closed {
 			t.Fatalf("undecided, the public sees %+v, %v", face, err)
@@ -95,7 +95,7 @@ func TestLogo(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		inst, err := s.CreateInstitution(ctx, institution("One", "ONE"))
 		if err != nil {
 			t.Fatal(err)

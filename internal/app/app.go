@@ -184,7 +184,8 @@ func (a *App) wire() error {
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// One worker fewer for batches: an upload always finds a processor.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
-		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, Now: time.Now, Log: a.log,
+		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
+		Now: time.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
 		d.TimeStamps = timeStamps(a.cfg.TSA)

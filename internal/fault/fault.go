@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Kind classifies an error: whose fault it is and what the caller can do about
-// it.
+// Kind classifies an error by its cause and by what the caller can do about it.
 type Kind int
 
 const (
@@ -123,6 +122,9 @@ func (f *Fields) Add(name, message string) {
 	}
 	f.list = append(f.list, Field{Name: name, Messages: []string{message}})
 }
+
+// List returns the fields that have messages.
+func (f *Fields) List() []Field { return f.list }
 
 // Len returns the number of fields that have a message.
 func (f *Fields) Len() int { return len(f.list) }

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
@@ -57,7 +57,7 @@ func open(t testing.TB, d *db.DB) *bench {
 	}
 	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log})
 	b.Service, err = New(Config{
-		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", Now: b.Now, Log: log,
+		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", PasswordCost: certtest.Cost, Now: b.Now, Log: log,
 		OnProved: func(_ context.Context, _ *db.Tx, p Person) error {
 			b.proved = append(b.proved, p)
 			return b.fail
@@ -168,13 +168,10 @@ func (b *bench) secretIn(m mail.Message, purpose Purpose) string {
 	return strings.Fields(after)[0]
 }
 
-// hashed is made once: it takes its time.
-var hashed = sync.OnceValues(func() (string, error) { return account.HashPassword(context.Background(), password) })
-
 // join makes an account as another surface does, and signs in.
 func (b *bench) join(email string) (e *Entry) {
 	b.t.Helper()
-	hash, err := hashed()
+	hash, err := b.PasswordCost.Hash(b.t.Context(), password)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -213,7 +210,7 @@ func (b *bench) count(query string, args ...any) (n int) {
 // institution makes one, whose owner has not proved their address.
 func (b *bench) institution(owner string) *account.Institution {
 	b.t.Helper()
-	inst, err := account.New(b.d, b.Now).CreateInstitution(b.t.Context(), account.NewInstitution{
+	inst, err := account.New(b.d, b.Now, account.WithCost(certtest.Cost)).CreateInstitution(b.t.Context(), account.NewInstitution{
 		Name: "One", Prefix: "ONE", OwnerEmail: owner, OwnerName: "Ada", OwnerPassword: password,
 	})
 	if err != nil {

@@ -5,6 +5,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -100,8 +101,10 @@ type Config struct {
 	// OnProved is called after an address was verified, OnDeleted before a person is deleted. Both
 	// may be nil.
 	OnProved, OnDeleted Hook
-	Now                 func() time.Time
-	Log                 *slog.Logger
+	// PasswordCost is the cost of hashing passwords; zero is account.DefaultCost.
+	PasswordCost account.Cost
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // Service manages people and their credentials.
@@ -121,7 +124,8 @@ type Service struct {
 
 // New returns a Service and, if there is a queue, registers its worker.
 func New(c Config) (*Service, error) {
-	s := &Service{Config: c, nobody: account.NoPassword()}
+	c.PasswordCost = cmp.Or(c.PasswordCost, account.DefaultCost)
+	s := &Service{Config: c, nobody: c.PasswordCost.NoPassword()}
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the base URL: %w", err)
@@ -184,17 +188,9 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 
 // proveTx records that a person has verified the address, and calls the hook the first time.
 func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
-	var proved int64
-	err := tx.QueryRowContext(ctx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL RETURNING id`,
-		id, db.Micros(s.Now())).Scan(&proved)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("recording a verified address: %w", err)
-	}
-	if s.OnProved == nil {
-		return nil
+	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
+	if err != nil || !changed || s.OnProved == nil {
+		return err
 	}
 	p, err := s.Person(ctx, tx, id)
 	if err != nil {

@@ -328,7 +328,7 @@ func TestResetBeatsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("a passkey: %v", err)
 		}
 		// A sign-in with the old password during its change leaves no session.
-		hash, err := hashed()
+		hash, err := b.PasswordCost.Hash(ctx, password)
 		if err != nil {
 			t.Fatal(err)
 		}

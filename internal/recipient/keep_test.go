@@ -1,4 +1,4 @@
-package recipient
+package recipient_test
 
 import (
 	"archive/zip"
@@ -15,12 +15,13 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
 )
 
-// told gives what the events of all certificates hold.
+// told returns the payloads of the events of all certificates.
 func (b *bench) told() (list []string) {
 	b.t.Helper()
-	rows, err := b.d.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
+	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -73,7 +74,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
 			t.Fatalf("unasked: %v", got)
 		}
-		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.Accounts.SetKeep(ctx, b.inst.ID, account.Keep{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		sweep()
@@ -92,7 +93,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 			}
 		}
 		// The history, the record and the link that was mailed stay as they were.
-		history, err := b.certs.History(ctx, old)
+		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
 			t.Errorf("%+v, %v", history, err)
 		}
@@ -109,7 +110,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		if n := count(); n != 1 {
 			t.Errorf("%d entries", n)
 		}
-		// Again there is nothing to do; what waits for its mail is let alone.
+		// A second sweep finds nothing, and a notice that waits for its mail is not purged.
 		sweep()
 		b.Advance(31 * 24 * time.Hour)
 		sweep()
@@ -125,19 +126,19 @@ func TestAddressesOfMailEnd(t *testing.T) {
 	})
 }
 
-// More than one transaction's worth ends in one sweep.
+// One sweep purges more than one transaction's worth.
 func TestManyAddressesEnd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		c := b.upload()
 		b.approve(c)
-		b.exec(`UPDATE notices SET status = 'sent'`)
-		for occasion := 2; occasion <= endBatch+5; occasion++ {
-			b.exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
+		b.Exec(`UPDATE notices SET status = 'sent'`)
+		for occasion := 2; occasion <= recipient.EndBatch+5; occasion++ {
+			b.Exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 				SELECT certificate_id, $1, institution_id, reason, email, email_folded, status, created_at, updated_at FROM notices WHERE occasion = 1`, occasion)
 		}
-		if err := b.accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.Accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
@@ -151,7 +152,7 @@ func TestManyAddressesEnd(t *testing.T) {
 	})
 }
 
-// A person's export says that files have ended, and has the rest.
+// A person's export records that files were purged, and has the rest.
 func TestExportWithoutEndedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -162,14 +163,14 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 		b.approve(c, other)
 		b.store(c, "the original", " and a tail")
 		b.store(other, "the original", " and a tail")
-		if _, err := b.certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
+		if _, err := b.Certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
+		if err := b.Accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
-		if err := b.certs.SweepKept(ctx); err != nil {
+		if err := b.Certs.SweepKept(ctx); err != nil {
 			t.Fatal(err)
 		}
 		e, err := b.Export(ctx, id)

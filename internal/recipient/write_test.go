@@ -51,7 +51,11 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 			t.Fatal(err)
 		}
 		kind, _, _ := strings.Cut(part.Header.Get("Content-Type"), ";")
-		parts[kind] = readAll(t, part.Body)
+		body, err := io.ReadAll(part.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts[kind] = string(body)
 	}
 }
 
@@ -79,7 +83,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 			largest := 0
 			for _, text := range hostile {
 				for _, n := range []int{1, 2, 5000} {
-					for _, owner := range []*person{nil, {id: 1, name: text, email: "ada@example.org"}} {
+					for _, owner := range []*account.User{nil, {ID: 1, Name: text, Email: "ada@example.org"}} {
 						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET"}
 						if owner == nil {
 							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,12 +60,10 @@ func newHall(tb testing.TB) *hall {
 	return h
 }
 
-var hashed = sync.OnceValues(func() (string, error) { return account.HashPassword(context.Background(), password) })
-
 // join makes an account.
 func (h *hall) join(email string) identity.Person {
 	h.tb.Helper()
-	hash, err := hashed()
+	hash, err := h.Accounts.HashPassword(h.tb.Context(), password)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
