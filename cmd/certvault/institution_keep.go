@@ -21,38 +21,34 @@ type keepFlags struct {
 	Yes         bool `help:"Remove what the new number of days excludes; without this flag, the command only reports it."`
 }
 
-// set changes the given values and returns all of them.
-func (k *keepFlags) set(ctx context.Context, base *app.Base, id int64) (account.Keep, error) {
-	was, err := base.Accounts.Keep(ctx, id)
-	if err != nil {
-		return was, err
-	}
-	now := was
-	set(&now.Failed, k.KeepFailed)
-	set(&now.Revoked, k.KeepRevoked)
-	set(&now.Mail, k.KeepMail)
-	if now == was {
-		return was, nil
-	}
-	if err := now.Check(); err != nil {
-		return was, err
-	}
-	if !k.Yes {
-		if err := k.ask(ctx, base, id, now); err != nil {
-			return was, err
-		}
-	}
-	return now, base.Accounts.SetKeep(ctx, id, now)
+// apply puts the flags given into an institution's settings.
+func (k *keepFlags) apply(keep *account.Keep) {
+	set(&keep.Failed, k.KeepFailed)
+	set(&keep.Revoked, k.KeepRevoked)
+	set(&keep.Mail, k.KeepMail)
 }
 
-// ask refuses a change that would remove records, and reports how many.
-func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.Keep) error {
-	at := time.Now()
-	failed, revoked, err := cert.Over(ctx, base.DB, at, id, k)
+// confirm returns an error if the flags would remove records and --yes is not
+// given. The error says how many.
+func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
+	was, err := base.Accounts.Keep(ctx, id)
 	if err != nil {
 		return err
 	}
-	mails, events, err := recipient.Over(ctx, base.DB, at, id, k.Mail)
+	now := was
+	k.apply(&now)
+	if k.Yes || now == was {
+		return nil
+	}
+	if err := now.Check(); err != nil {
+		return err
+	}
+	at := time.Now()
+	failed, revoked, err := cert.Over(ctx, base.DB, at, id, now)
+	if err != nil {
+		return err
+	}
+	mails, events, err := recipient.Over(ctx, base.DB, at, id, now.Mail)
 	if err != nil {
 		return err
 	}

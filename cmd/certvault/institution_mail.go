@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -20,55 +19,24 @@ type mailFlags struct {
 	WordsLanguage *string `help:"Language of paragraph and closing. Default: the language of mail."                   placeholder:"TAG"`
 }
 
-// mailAnswer is the current state of the settings.
-type mailAnswer struct {
-	MailLanguage string `json:"mail_language"`
-	account.Letterhead
-	// Words are the texts by language.
-	Words map[string]account.Words `json:"mail_words"`
+// apply puts the flags given into an institution's settings.
+func (m *mailFlags) apply(c *account.Changes) {
+	set(&c.MailLanguage, m.MailLanguage)
+	set(&c.Letterhead.Sender, m.MailSender)
+	set(&c.ReplyTo, m.ReplyTo)
+	if m.MailParagraph == nil && m.MailClosing == nil {
+		return
+	}
+	tag := c.MailLanguage
+	set(&tag, m.WordsLanguage)
+	w := c.Words[tag]
+	set(&w.Paragraph, m.MailParagraph)
+	set(&w.Closing, m.MailClosing)
+	c.Words[tag] = w
 }
 
-// set changes the given values and returns all of them.
-func (m *mailFlags) set(ctx context.Context, accounts *account.Service, id int64) (a *mailAnswer, err error) {
-	if m.MailLanguage != nil {
-		if err := accounts.SetMailLanguage(ctx, id, *m.MailLanguage); err != nil {
-			return nil, err
-		}
-	}
-	a = &mailAnswer{}
-	if a.MailLanguage, err = accounts.MailLanguage(ctx, id); err != nil {
-		return nil, err
-	}
-	if a.Letterhead, err = accounts.Letterhead(ctx, id); err != nil {
-		return nil, err
-	}
-	set(&a.Sender, m.MailSender)
-	set(&a.ReplyTo, m.ReplyTo)
-	if err := accounts.SetLetterhead(ctx, id, a.Letterhead); err != nil {
-		return nil, err
-	}
-	if a.Words, err = accounts.AllWords(ctx, id); err != nil {
-		return nil, err
-	}
-	if m.MailParagraph != nil || m.MailClosing != nil {
-		tag := a.MailLanguage
-		set(&tag, m.WordsLanguage)
-		w := a.Words[tag]
-		set(&w.Paragraph, m.MailParagraph)
-		set(&w.Closing, m.MailClosing)
-		if err := accounts.SetWords(ctx, id, tag, w); err != nil {
-			return nil, err
-		}
-		if a.Words, err = accounts.AllWords(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	a.Letterhead, err = accounts.Letterhead(ctx, id)
-	return a, err
-}
-
-// say prints the settings as text.
-func (a *mailAnswer) say(w io.Writer) {
+// sayMail writes the settings of mail for people.
+func sayMail(w io.Writer, a *account.Changes) {
 	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen none: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string

@@ -7,9 +7,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web/page"
@@ -86,11 +86,13 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		detail = err.Error()
 	}
 	note("Disk", err == nil, "%s", detail)
-	var stuck, keyless int
-	if err := a.DB.QueryRowContext(ctx, `
-		SELECT (SELECT count(*) FROM certificates WHERE status = 'processing' AND updated_at < $1),
-			(SELECT count(*) FROM institutions WHERE key_made_at IS NULL)`, db.Micros(time.Now().Add(-stuckAfter))).Scan(&stuck, &keyless); err != nil {
-		return nil, fmt.Errorf("looking at the installation: %w", err)
+	stuck, err := cert.Stuck(ctx, a.DB, time.Now().Add(-stuckAfter))
+	if err != nil {
+		return nil, err
+	}
+	keyless, err := account.WithoutKey(ctx, a.DB)
+	if err != nil {
+		return nil, err
 	}
 	note("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
 	damaged, err := a.Certs.Damaged(ctx)
@@ -98,7 +100,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		return nil, err
 	}
 	note("Stored files", damaged == 0, "%d damaged", damaged)
-	note("Signing keys", keyless == 0, "%s without one", count(keyless, "institution"))
+	note("Signing keys", len(keyless) == 0, "%s without one", count(len(keyless), "institution"))
 	if a.cfg.SMTP == "" {
 		note("Mail", false, "no mail server is set: messages stay in the outbox folder")
 	} else {

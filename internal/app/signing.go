@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -10,20 +9,20 @@ import (
 	"strings"
 	"time"
 
-	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 )
 
-// keysEvery is how often institutions without a signing key are looked for: one
-// whose making was cut off does not wait for the next start.
+// keysEvery is the interval of the search for institutions without a signing key. A
+// key that could not be made does not wait for the next start.
 const keysEvery = time.Minute
 
 // maxPassphrase bounds the file of the passphrase in bytes.
 const maxPassphrase = 4096
 
-// openKeys gives the signing keys. base is the base URL where it is known.
+// openKeys returns the signing keys. base is the base URL, empty if it is unknown.
 func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 	o := authority.Options{Now: time.Now}
 	if u, err := url.Parse(base); err == nil {
@@ -45,49 +44,25 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 // root at first. That a key was made is recorded, so that one that is lost stays
 // a fault until it is restored or replaced on purpose.
 func (s *Storage) MakeKeys(ctx context.Context) error {
-	type institution struct {
-		id         int64
-		uuid, name string
+	made, err := account.WithKey(ctx, s.DB)
+	if err != nil {
+		return err
 	}
-	var (
-		missing []institution
-		made    int
-	)
-	if err := s.DB.QueryRowContext(ctx, `SELECT count(*) FROM institutions WHERE key_made_at IS NOT NULL`).Scan(&made); err != nil {
-		return fmt.Errorf("looking for signing keys: %w", err)
-	}
-	if made == 0 {
+	if len(made) == 0 {
 		if err := s.Keys.MakeRoot(); err != nil {
 			return fmt.Errorf("making the root of signing keys: %w", err)
 		}
 	}
-	rows, err := s.DB.QueryContext(ctx, `SELECT id, uuid, name FROM institutions WHERE key_made_at IS NULL ORDER BY id`)
+	missing, err := account.WithoutKey(ctx, s.DB)
 	if err != nil {
-		return fmt.Errorf("looking for signing keys: %w", err)
-	}
-	for rows.Next() {
-		var i institution
-		if err := rows.Scan(&i.id, &i.uuid, &i.name); err != nil {
-			return errors.Join(fmt.Errorf("looking for signing keys: %w", err), rows.Close())
-		}
-		missing = append(missing, i)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return fmt.Errorf("looking for signing keys: %w", err)
+		return err
 	}
 	for _, i := range missing {
-		if err := s.Keys.Create(i.uuid, i.name); err != nil {
-			return fmt.Errorf("making the signing key of %s: %w", i.uuid, err)
+		if err := s.Keys.Create(i.UUID, i.Name); err != nil {
+			return fmt.Errorf("making the signing key of %s: %w", i.UUID, err)
 		}
-		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-			if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(time.Now()), i.id); err != nil {
-				return err
-			}
-			return audit.RecordTx(ctx, tx, audit.Entry{
-				InstitutionID: i.id, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.uuid, Name: i.name},
-			})
-		}); err != nil {
-			return fmt.Errorf("recording the signing key of %s: %w", i.uuid, err)
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.KeyMadeTx(ctx, tx, i, time.Now()) }); err != nil {
+			return err
 		}
 	}
 	return nil

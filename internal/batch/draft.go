@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,12 +13,6 @@ import (
 )
 
 const (
-	// FileField is the field of an entry that contains the id of its staged file.
-	FileField = "file_id"
-	// fileAt is the index of that field, after the texts.
-	fileAt = len(cert.Fields)
-	// fields is the number of fields of an entry.
-	fields = fileAt + 1
 	// maxStrays bounds the number of stored names that belong to no entry.
 	maxStrays = 1000
 	// entryCost is the approximate memory of an entry without its texts, in bytes.
@@ -31,13 +24,16 @@ const (
 	busyRetry = 5 * time.Second
 )
 
+// fields are the fields of an entry, in the order in which problems are listed.
+var fields = append(slices.Clone(cert.Fields[:]), cert.FieldFile)
+
 // Draft collects the entries of a batch field by field, in any order. It checks each value on
 // arrival, so that it only stores valid values. The caller must call Close.
 type Draft struct {
 	service *Service
 	held    int64
 	entries map[int]*entry
-	strays  []fault.Field
+	strays  Problems
 	strayed map[string]bool
 }
 
@@ -47,11 +43,19 @@ type entry struct {
 	text   cert.Text
 	fileID string
 	wanted *cert.Wanted
-	// given marks the received fields, problems what is wrong with them, and problem what is wrong
-	// with the entry as a whole.
-	given    [fields]bool
-	problems [fields]string
-	problem  string
+	// given are the fields that came.
+	given map[cert.Field]bool
+	// problems holds at most one problem of each field; that of the entry as a whole is
+	// at "".
+	problems map[cert.Field]cert.Problem
+}
+
+// add notes a problem of the entry, in place of an earlier one of its field.
+func (e *entry) add(p cert.Problem) {
+	if e.problems == nil {
+		e.problems = map[cert.Field]cert.Problem{}
+	}
+	e.problems[p.Field] = p
 }
 
 // NewDraft returns an empty draft.
@@ -74,16 +78,6 @@ func (d *Draft) hold(n int) error {
 	return nil
 }
 
-// Known reports whether entries have a field of this name. Unknown fields are ignored.
-func Known(field string) bool { return placeOf(field) >= 0 }
-
-func placeOf(field string) int {
-	if field == FileField {
-		return fileAt
-	}
-	return slices.IndexFunc(cert.Fields[:], func(f cert.Field) bool { return f.Name == field })
-}
-
 // Entry records that an entry with this index exists. The index is 0 to MaxIndex. After an error,
 // which concerns the whole batch, the draft must not be used.
 func (d *Draft) Entry(index int) error {
@@ -96,42 +90,58 @@ func (d *Draft) entry(index int) (*entry, error) {
 		return e, nil
 	}
 	if len(d.entries) == MaxEntries {
-		return nil, fault.OfField("entries", fmt.Sprintf("The entries field must not have more than %d entries.", MaxEntries))
+		return nil, Problems{{Entry: NoEntry, Problem: cert.Problem{Code: CodeTooManyEntries, Limit: MaxEntries}}}.Err()
 	}
 	if err := d.hold(entryCost); err != nil {
 		return nil, err
 	}
-	e := &entry{index: index}
+	e := &entry{index: index, given: make(map[cert.Field]bool, len(fields))}
 	d.entries[index] = e
 	return e, nil
 }
 
 // Set sets a field of an entry. A second value for the same field is a problem. Unknown fields are
 // ignored. Errors are as for Entry.
-func (d *Draft) Set(index int, field, value string) error {
+func (d *Draft) Set(index int, field cert.Field, value string) error {
 	e, err := d.entry(index)
-	at := placeOf(field)
-	if err != nil || at < 0 {
+	if err != nil || !slices.Contains(fields, field) {
 		return err
 	}
-	if e.given[at] {
-		e.problems[at] = "The " + label(field) + " field is given more than once."
+	if e.given[field] {
+		e.add(cert.Problem{Field: field, Code: CodeRepeated})
 		return nil
 	}
-	e.given[at] = true
-	if at == fileAt {
-		e.fileID, e.problems[at] = checkFileID(value)
-		return d.hold(len(e.fileID))
-	}
-	f := &cert.Fields[at]
-	kept, problem := f.Check(value)
-	if problem != "" {
-		e.problems[at] = problem
+	e.given[field] = true
+	valid, problem := check(field, value)
+	if problem != nil {
+		e.add(*problem)
 		return nil
 	}
 	// Copy the value, so that the draft does not keep the buffer of the request.
-	*f.Of(&e.text) = strings.Clone(kept)
-	return d.hold(len(kept))
+	valid = strings.Clone(valid)
+	if field == cert.FieldFile {
+		e.fileID = valid
+	} else {
+		*field.Of(&e.text) = valid
+	}
+	return d.hold(len(valid))
+}
+
+// check checks the value of a field of an entry. The value of cert.FieldFile is the id of a staged
+// file, which is returned in its stored form.
+func check(field cert.Field, value string) (valid string, problem *cert.Problem) {
+	if field != cert.FieldFile {
+		return field.Check(value)
+	}
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return "", &cert.Problem{Field: field, Code: cert.CodeRequired}
+	}
+	u, err := uuid.Parse(value)
+	if valid = u.String(); err != nil || len(value) != len(valid) {
+		return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
+	}
+	return valid, nil
 }
 
 // Place records that an entry with this index exists, and its placement; nil stands for the
@@ -144,78 +154,46 @@ func (d *Draft) Place(index int, w *cert.Wanted) error {
 	return err
 }
 
-// refuse records a problem of a field that has no valid value.
-func (d *Draft) refuse(index int, field, problem string) error {
+// Refuse records a problem of a field that has no valid value, or of the entry as a whole. Errors
+// are as for Entry.
+func (d *Draft) Refuse(index int, p cert.Problem) error {
 	e, err := d.entry(index)
-	at := placeOf(field)
-	if err != nil || at < 0 {
+	if err != nil || p.Field != "" && !slices.Contains(fields, p.Field) {
 		return err
 	}
-	e.given[at], e.problems[at] = true, problem
+	e.given[p.Field] = true
+	e.add(p)
 	return nil
 }
 
 // TooLong records that a field's value was too long to be read. Errors are as for Entry.
-func (d *Draft) TooLong(index int, field string) error {
-	at := placeOf(field)
-	if at < 0 || at == fileAt {
-		return d.refuse(index, field, invalidFile)
+func (d *Draft) TooLong(index int, field cert.Field) error {
+	if field == cert.FieldFile {
+		return d.Refuse(index, cert.Problem{Field: field, Code: CodeUnknownFile})
 	}
-	return d.refuse(index, field, cert.Fields[at].TooLong())
+	return d.Refuse(index, *field.TooLong())
 }
 
-// NotText records that a field's value was not text. Errors are as for Entry.
-func (d *Draft) NotText(index int, field string) error {
-	return d.refuse(index, field, "The "+label(field)+" field must be text.")
-}
-
-// NotEntry records why an element is not an entry. Errors are as for Entry.
-func (d *Draft) NotEntry(index int, problem string) error {
-	e, err := d.entry(index)
-	if err != nil {
-		return err
-	}
-	e.problem = problem
-	return nil
-}
-
-// Stray records a problem of a name that belongs to no entry.
-func (d *Draft) Stray(name, problem string) {
+// Stray records the first problem of a name that belongs to no entry.
+func (d *Draft) Stray(name string, code cert.Code) {
 	if len(d.strays) < maxStrays && !d.strayed[name] {
 		d.strayed[name] = true
-		d.strays = append(d.strays, fault.Field{Name: name, Messages: []string{problem}})
+		d.strays = append(d.strays, Problem{Entry: NoEntry, Problem: cert.Problem{Code: code, Detail: name}})
 	}
 }
-
-const invalidFile = "The selected file id is invalid: upload the file first; it can be referred to for 24 hours."
-
-// checkFileID returns a file id in its stored form.
-func checkFileID(value string) (id, problem string) {
-	value = strings.TrimSpace(value)
-	if value == "" {
-		return "", "The file id field is required."
-	}
-	u, err := uuid.Parse(value)
-	if id = u.String(); err != nil || len(value) != len(id) {
-		return "", invalidFile
-	}
-	return id, ""
-}
-
-func label(field string) string { return strings.ReplaceAll(field, "_", " ") }
 
 // sorted returns the entries by index, and records missing fields as problems.
 func (d *Draft) sorted() []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
 		e := d.entries[index]
-		for at := range fields {
-			switch {
-			case e.given[at] || e.problem != "":
-			case at == fileAt:
-				_, e.problems[at] = checkFileID("")
-			default:
-				_, e.problems[at] = cert.Fields[at].Check("")
+		// An entry that is refused as a whole lacks nothing.
+		for _, field := range fields {
+			if e.given[field] || e.given[""] {
+				continue
+			}
+			if _, problem := check(field, ""); problem != nil {
+				e.add(*problem)
 			}
 		}
 		list = append(list, e)
@@ -223,30 +201,21 @@ func (d *Draft) sorted() []*entry {
 	return list
 }
 
-// problemsOf returns all problems in the order of names and entries; nil if there are none.
-func (d *Draft) problemsOf(entries []*entry) error {
+// problemsOf returns all problems, in the order of names, entries and fields.
+func (d *Draft) problemsOf(entries []*entry) Problems {
 	list := slices.Clone(d.strays)
 	for _, e := range entries {
-		if e.problem != "" {
-			list = append(list, fault.Field{Name: fmt.Sprintf("entries.%d", e.index), Messages: []string{e.problem}})
+		if p, ok := e.problems[""]; ok {
+			list = append(list, Problem{e.index, p})
 		}
-		for at, problem := range e.problems {
-			if problem == "" {
-				continue
+		for _, field := range fields {
+			if p, ok := e.problems[field]; ok {
+				list = append(list, Problem{e.index, p})
 			}
-			name := FileField
-			if at < fileAt {
-				name = cert.Fields[at].Name
-			}
-			list = append(list, fault.Field{Name: fmt.Sprintf("entries.%d.%s", e.index, name), Messages: []string{problem}})
 		}
 	}
-	switch {
-	case len(list) > 0:
-		return &fault.Error{Kind: fault.Invalid, Fields: list}
-	case len(entries) == 0:
-		return fault.OfField("entries", "The entries field is required.")
-	default:
-		return nil
+	if len(list) == 0 && len(entries) == 0 {
+		list = Problems{{Entry: NoEntry, Problem: cert.Problem{Code: cert.CodeRequired}}}
 	}
+	return list
 }

@@ -139,17 +139,19 @@ type open struct {
 }
 
 func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) error {
-	b := open{upload: cert.Upload{Institution: &account.Institution{ID: institution}}}
+	var b open
 	u := &b.upload
 	err := tx.QueryRowContext(ctx, `
-		SELECT b.id, b.uuid, b.trigger_context, b.creator_type, b.creator_id, b.creator_name, i.uuid, i.prefix
-		FROM batches b JOIN institutions i ON i.id = b.institution_id
-		WHERE b.institution_id = $1 AND NOT b.expanded ORDER BY b.id LIMIT 1`, institution).
-		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &u.Institution.UUID, &u.Institution.Prefix)
+		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name FROM batches
+		WHERE institution_id = $1 AND NOT expanded ORDER BY id LIMIT 1`, institution).
+		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil // another node finished the batch while this one waited for the lock
 	}
 	if err != nil {
+		return err
+	}
+	if u.Institution, err = account.InstitutionByID(ctx, tx, institution); err != nil {
 		return err
 	}
 	waiting, err := waitingTx(ctx, tx, b.id)
@@ -225,40 +227,59 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 		_, err = tx.ExecContext(ctx, done+`status = $2, certificate_id = $3 WHERE batch_id = $4 AND entry_index = $5`,
 			now, string(made), c.ID, b.id, w.index)
 	case ok && refusal.Kind == fault.Invalid:
-		r := reject(refusal)
-		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, existing_uuid = $5 WHERE batch_id = $6 AND entry_index = $7`,
-			now, string(rejected), r.code, r.message, r.existing, b.id, w.index)
+		var r rejection
+		if r, err = reject(refusal); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, problem = $5, existing_uuid = $6 WHERE batch_id = $7 AND entry_index = $8`,
+			now, string(rejected), r.code, r.message, r.problem, r.existing, b.id, w.index)
 	}
 	return err
 }
 
-// rejection is the reason why an entry becomes no certificate.
+// rejection is the reason why an entry becomes no certificate, as it is stored.
 type rejection struct {
-	code, message string
+	code string
+	// problem is a cert.Problem in JSON. message replaces it if the domain words the problem, as
+	// it does for the place of a stamp.
+	problem, message sql.NullString
 	// existing is the UUID of the certificate that exists already, null for another reason.
 	existing sql.NullString
 }
 
-func reject(refusal *fault.Error) rejection {
-	if d, ok := errors.AsType[*cert.DuplicateError](refusal); ok {
-		return rejection{code: "duplicate", message: refusal.Message + ": " + d.UUID, existing: sql.NullString{String: d.UUID, Valid: true}}
+func reject(refusal *fault.Error) (rejection, error) {
+	// Beside duplicates there are rules that became stricter since the batch was
+	// accepted, and missing files.
+	r := rejection{code: "invalid"}
+	problems := cert.ProblemsOf(refusal)
+	if len(problems) == 0 {
+		r.message = sql.NullString{String: refusal.Message, Valid: true}
+		if len(refusal.Fields) > 0 {
+			r.message.String = refusal.Fields[0].Messages[0]
+		}
+		return r, nil
 	}
-	// A rule became stricter after the batch was accepted, or a file is missing.
-	return rejection{code: "invalid", message: refusal.Fields[0].Messages[0]}
+	if p := problems[0]; p.Code == cert.CodeDuplicate {
+		r.code, r.existing = string(p.Code), sql.NullString{String: p.Detail, Valid: true}
+	}
+	text, err := json.Marshal(problems[0])
+	if err != nil {
+		return r, fmt.Errorf("writing a problem: %w", err)
+	}
+	r.problem = sql.NullString{String: string(text), Valid: true}
+	return r, nil
 }
 
 // Sweep adds a job if entries are queued and no job exists, which recovers lost jobs. It also
 // removes expired staged files.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var lost bool
-		if err := tx.QueryRowContext(ctx, `
-			SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)
-			   AND NOT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, expandArgs{}.Kind()).Scan(&lost); err != nil {
+		var waiting bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)`).Scan(&waiting); err != nil || !waiting {
 			return err
 		}
-		if !lost {
-			return nil
+		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
+			return err
 		}
 		s.log.WarnContext(ctx, "the job that makes certificates of entries was lost and is made anew")
 		return s.enqueueTx(ctx, tx)

@@ -26,7 +26,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 		v := newVault(t, d)
 		staged := v.stage(v.inst)
 		u := v.submission(v.inst, staged.UUID, "Ada Obi", "Bo Li")
-		for field, value := range map[string]string{"issue_date": "2024-02-29", "details": " with honours "} {
+		for field, value := range map[cert.Field]string{cert.FieldIssueDate: "2024-02-29", cert.FieldDetails: " with honours "} {
 			if err := u.Draft.Set(1, field, value); err != nil {
 				t.Fatal(err)
 			}
@@ -99,7 +99,7 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 		for i, existing := range map[int]string{1: ada, 3: bo} {
 			e := entries[i]
 			if e.Index != i || e.Status != "rejected" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "duplicate" || e.ExistingUUID != existing ||
-				!strings.HasPrefix(e.Error, "A vault certificate with this email, title, and issue date already exists") {
+				e.Problem == nil || *e.Problem != (cert.Problem{Field: cert.FieldEmail, Code: cert.CodeDuplicate, Detail: existing}) || e.Error != "" {
 				t.Errorf("entry %+v, want a duplicate of %s", e, existing)
 			}
 		}
@@ -195,7 +195,8 @@ func TestEntryWithoutItsFile(t *testing.T) {
 		v.exec(`DELETE FROM staged_files WHERE id = (SELECT max(id) FROM staged_files)`)
 		v.expandAll()
 		got, entries := v.get(v.inst, b.UUID)
-		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Error == "" {
+		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Problem == nil ||
+			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
 			t.Errorf("%+v %+v", got, entries)
 		}
 	})

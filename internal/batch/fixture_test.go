@@ -136,8 +136,8 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 
 // person is an entry in order: a diploma of a person.
 func person(d *Draft, index int, name, fileID string) error {
-	for field, value := range map[string]string{
-		"certificate_title": "BSc Physics", "full_name": name, "applicant_email": strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", FileField: fileID,
+	for field, value := range map[cert.Field]string{
+		cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", cert.FieldFile: fileID,
 	} {
 		if err := d.Set(index, field, value); err != nil {
 			return err

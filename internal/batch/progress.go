@@ -246,16 +246,11 @@ func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n i
 	if len(list) == 0 {
 		return 0, nil
 	}
-	args := []any{db.Micros(since)}
-	for _, b := range list {
-		args = append(args, b.UUID)
+	uuids := make([]string, len(list))
+	for i, b := range list {
+		uuids[i] = b.UUID
 	}
-	if err := s.db.QueryRowContext(ctx, `
-		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Places(2, len(list))+`)`, args...).
-		Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting what batches did of late: %w", err)
-	}
-	return n, nil
+	return cert.ApprovedSince(ctx, s.db, uuids, since)
 }
 
 // ByUUID returns a batch of an institution, optionally of one source. It returns NotFound for

@@ -49,7 +49,7 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := u.Draft.problemsOf(entries); err != nil {
+	if err := u.Draft.problemsOf(entries).Err(); err != nil {
 		return nil, err
 	}
 	b := &Batch{
@@ -103,7 +103,7 @@ func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []
 	}
 	for _, e := range entries {
 		if _, ok := files[e.fileID]; !ok && e.fileID != "" {
-			e.problems[fileAt] = invalidFile
+			e.add(cert.Problem{Field: cert.FieldFile, Code: CodeUnknownFile})
 		}
 	}
 	return files, nil
@@ -151,50 +151,51 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 	return nil
 }
 
-// input returns an entry's texts as they are stored until its certificate is created, keyed by
-// field name. A missing date becomes today's date now, whenever the certificate is created.
+// storedInput is an entry as it is stored until its certificate is created.
+type storedInput struct {
+	Title     string `json:"certificate_title,omitempty"`
+	FullName  string `json:"full_name,omitempty"`
+	Email     string `json:"applicant_email,omitempty"`
+	IssueDate string `json:"issue_date,omitempty"`
+	Details   string `json:"details,omitempty"`
+	// Placement is a cert.Wanted in JSON.
+	Placement string `json:"placement,omitempty"`
+}
+
+// input returns an entry as it is stored. A missing date becomes today's date now, whenever the
+// certificate is created.
 func (e *entry) input(today string) (string, error) {
-	if e.text.IssueDate == "" {
-		e.text.IssueDate = today
+	t := &e.text
+	if t.IssueDate == "" {
+		t.IssueDate = today
 	}
-	texts := map[string]string{}
-	for i := range cert.Fields {
-		if text := *cert.Fields[i].Of(&e.text); text != "" {
-			texts[cert.Fields[i].Name] = text
-		}
-	}
+	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details}
 	if e.wanted != nil {
 		place, err := json.Marshal(e.wanted)
 		if err != nil {
 			return "", fmt.Errorf("writing an entry: %w", err)
 		}
-		texts[placeKey] = string(place)
+		in.Placement = string(place)
 	}
-	b, err := json.Marshal(texts)
+	b, err := json.Marshal(in)
 	if err != nil {
 		return "", fmt.Errorf("writing an entry: %w", err)
 	}
 	return string(b), nil
 }
 
-// placeKey is the key of an entry's placement among its texts. No field has that name.
-const placeKey = "placement"
-
 // readInput is the inverse of input.
 func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
-	var texts map[string]string
-	if err := json.Unmarshal([]byte(input), &texts); err != nil {
+	var in storedInput
+	if err := json.Unmarshal([]byte(input), &in); err != nil {
 		return t, nil, fmt.Errorf("reading an entry: %w", err)
 	}
-	for i := range cert.Fields {
-		*cert.Fields[i].Of(&t) = texts[cert.Fields[i].Name]
-	}
-	if place := texts[placeKey]; place != "" {
-		if err := json.Unmarshal([]byte(place), &wanted); err != nil {
+	if in.Placement != "" {
+		if err := json.Unmarshal([]byte(in.Placement), &wanted); err != nil {
 			return t, nil, fmt.Errorf("reading the place of an entry: %w", err)
 		}
 	}
-	return t, wanted, nil
+	return cert.Text{Title: in.Title, FullName: in.FullName, Email: in.Email, IssueDate: in.IssueDate, Details: in.Details}, wanted, nil
 }
 
 // keepFilesTx removes files from what the institution has staged, because the batch refers to them

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/seal"
 )
@@ -21,12 +22,6 @@ const (
 	// maxFileName bounds a file's name in code points.
 	maxFileName = 255
 )
-
-// FieldError is the refusal of an uploaded file, with the message for its sender.
-type FieldError struct{ Message string }
-
-// Error returns the message.
-func (e *FieldError) Error() string { return e.Message }
 
 // Incoming is a file that is being received. It counts and hashes what is read
 // of it.
@@ -75,7 +70,7 @@ func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
 // that refers to it. The file is never in memory as a whole: Receive hashes it
 // while it arrives, and checks it where it is stored.
 //
-// A file that can never be sealed is a *FieldError and is not stored; use is not
+// A file that can never be sealed is a *seal.Refusal and is not stored; use is not
 // called. If use returns an error, the file is deleted, but not after
 // fault.Internal; see blob.Receive. A store that is full is fault.Unavailable.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
@@ -92,7 +87,7 @@ func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incom
 		return s.inspect(ctx, institutionUUID, f)
 	}, func() error { return use(f) })
 	if errors.Is(err, errTooLarge) {
-		return &FieldError{Message: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
+		return errLarge
 	}
 	if err != nil {
 		return fmt.Errorf("receiving a file: %w", err)
@@ -108,14 +103,14 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
-		return refusal(err)
+		return fmt.Errorf("checking a file: %w", err)
 	}
 	report, err := seal.Check(ctx, original(f, o))
 	if err == nil && report.Active {
 		err = s.acceptActive(ctx, institutionUUID)
 	}
 	if err != nil {
-		return refusal(err)
+		return fmt.Errorf("checking a file: %w", err)
 	}
 	f.Notices = report.Notices
 	return nil
@@ -124,21 +119,23 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 // acceptActive returns seal.ErrActive if the institution refuses files with active
 // content. Few files have any, so the policy is read only for those.
 func (s *Service) acceptActive(ctx context.Context, institutionUUID string) error {
-	var refuses bool
-	if err := s.db.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, institutionUUID).Scan(&refuses); err != nil {
-		return fmt.Errorf("reading the policy of an institution: %w", err)
+	refuses, err := account.RefusesActive(ctx, s.db, institutionUUID)
+	if err == nil && refuses {
+		err = seal.ErrActive
 	}
-	if refuses {
-		return seal.ErrActive
-	}
-	return nil
+	return err
 }
 
-func refusal(err error) error {
-	if r, ok := errors.AsType[*seal.Refusal](err); ok {
-		return &FieldError{Message: r.Reason}
+// errLarge refuses a file of more than MaxFile bytes.
+var errLarge error = &seal.Refusal{Code: "too_large", Reason: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
+
+// RefusedFile returns the problem of a file that Receive refused, nil for another error.
+func RefusedFile(err error) *Problem {
+	r, ok := errors.AsType[*seal.Refusal](err)
+	if !ok {
+		return nil
 	}
-	return fmt.Errorf("checking a file: %w", err)
+	return &Problem{Field: FieldFile, Code: CodeRefusedFile, Detail: r.Reason}
 }
 
 func original(f *File, r io.ReaderAt) seal.Original {

@@ -78,7 +78,7 @@ func TestReceiveLimit(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, err = v.receiveFrom(t.Context(), "diploma.pdf", bytes.NewReader(append(content, '\n')))
-	if refused, ok := errors.AsType[*FieldError](err); !ok || !strings.Contains(refused.Message, "20971520") {
+	if refused, ok := errors.AsType[*seal.Refusal](err); !ok || refused.Code != "too_large" || !strings.Contains(refused.Reason, "20971520") {
 		t.Errorf("one byte more: %v", err)
 	}
 	// Receive does not read what comes after the limit: the sender may never end.
@@ -126,7 +126,7 @@ func TestReceiveLeavesNothingOfARefusedFile(t *testing.T) {
 		{"a program", "a.exe", strings.NewReader("MZ"), true},
 	} {
 		f, err := v.receiveFrom(t.Context(), tc.file, tc.r)
-		if _, refused := errors.AsType[*FieldError](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
+		if _, refused := errors.AsType[*seal.Refusal](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
 			t.Errorf("%s: %v, %v", tc.name, f, err)
 		}
 		if !tc.refused && !errors.Is(err, broken) {

@@ -124,6 +124,9 @@ func (f *Fields) Add(name, message string) {
 	f.list = append(f.list, Field{Name: name, Messages: []string{message}})
 }
 
+// List returns the fields that have messages.
+func (f *Fields) List() []Field { return f.list }
+
 // Len returns the number of fields that have a message.
 func (f *Fields) Len() int { return len(f.list) }
 

@@ -58,19 +58,12 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if err != nil {
 			return err
 		}
-		// The condition avoids a failed statement, after which PostgreSQL rejects all statements of
-		// the transaction.
-		res, err := tx.ExecContext(ctx, `
-			UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
-			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, old.ID, proof.Email, proof.EmailFolded)
-		if db.UniqueOn(err, "users", "email_folded") {
-			return ErrTaken
-		}
+		changed, err := account.SetEmailTx(ctx, tx, old.ID, account.Email{Text: proof.Email, Folded: proof.EmailFolded})
 		if err != nil {
 			return fmt.Errorf("changing an address: %w", err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(ErrTaken, err)
+		if !changed {
+			return ErrTaken
 		}
 		if err := s.proveTx(ctx, tx, old.ID); err != nil {
 			return err

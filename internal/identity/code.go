@@ -196,8 +196,8 @@ func (s *Service) EndCodes(ctx context.Context, p Person) error {
 }
 
 func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
-	for _, table := range []string{"authenticators", "recovery_codes"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE user_id = $1`, personID); err != nil {
+	for _, statement := range []string{`DELETE FROM authenticators WHERE user_id = $1`, `DELETE FROM recovery_codes WHERE user_id = $1`} {
+		if _, err := tx.ExecContext(ctx, statement, personID); err != nil {
 			return fmt.Errorf("turning the second factor off: %w", err)
 		}
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -62,9 +63,5 @@ func (s *Service) DeleteTx(ctx context.Context, tx *db.Tx, personID int64) error
 			return err
 		}
 	}
-	// ON DELETE CASCADE removes the credentials.
-	if _, err := tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, p.ID); err != nil {
-		return fmt.Errorf("deleting a person: %w", err)
-	}
-	return nil
+	return account.DeleteUserTx(ctx, tx, p.ID)
 }

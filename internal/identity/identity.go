@@ -188,17 +188,9 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 
 // proveTx records that a person has verified the address, and calls the hook the first time.
 func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
-	var proved int64
-	err := tx.QueryRowContext(ctx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL RETURNING id`,
-		id, db.Micros(s.Now())).Scan(&proved)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("recording a verified address: %w", err)
-	}
-	if s.OnProved == nil {
-		return nil
+	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
+	if err != nil || !changed || s.OnProved == nil {
+		return err
 	}
 	p, err := s.Person(ctx, tx, id)
 	if err != nil {

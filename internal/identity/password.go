@@ -3,7 +3,6 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
@@ -82,8 +81,8 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 // setPasswordTx stores a password's hash, ends the other sessions and all mailed links, and
 // notifies the person.
 func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $2 WHERE id = $1`, p.ID, hash); err != nil {
-		return fmt.Errorf("storing a password hash: %w", err)
+	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
+		return err
 	}
 	if err := voidTx(ctx, tx, p.ID); err != nil {
 		return err

@@ -2,10 +2,10 @@ package identity
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 )
@@ -17,7 +17,7 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	if !p.Member && !p.Operator {
 		return nil
 	}
-	institutions, err := institutionsTx(ctx, tx, p.ID)
+	institutions, err := account.InstitutionsOf(ctx, tx, p.ID)
 	if err != nil {
 		return err
 	}
@@ -70,11 +70,3 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 
 // Wait waits for the work that continues after answers. Call it before closing the database.
 func (s *Service) Wait() { s.beside.Wait() }
-
-func institutionsTx(ctx context.Context, tx *db.Tx, personID int64) ([]int64, error) {
-	list, err := db.Column[int64](tx.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, personID))
-	if err != nil {
-		return nil, fmt.Errorf("reading a person's institutions: %w", err)
-	}
-	return list, nil
-}

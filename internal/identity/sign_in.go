@@ -65,13 +65,12 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	var e *Entry
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 		// The password may have been changed during the hashing; the session must not survive that.
-		// The UPDATE locks the row, so that one of the two transactions waits for the other.
-		res, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash.String)
+		same, err := account.LockPasswordTx(ctx, tx, id, hash.String)
 		if err != nil {
 			return fmt.Errorf("reading an account: %w", err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(ErrWrong, err)
+		if !same {
+			return ErrWrong
 		}
 		p, err := s.Person(ctx, tx, id)
 		if err != nil {

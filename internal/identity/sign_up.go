@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -91,17 +89,11 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 
 // insertTx creates a person, or returns ErrTaken if the address has an account.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash sql.NullString) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, `
-		INSERT INTO users (uuid, email, email_folded, name, password_hash, language, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (email_folded) DO NOTHING RETURNING id`,
-		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, n.Name, hash, s.language(n.Language), db.Micros(s.Now())).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, ErrTaken
+	id, created, err := account.InsertUserTx(ctx, tx, account.NewUser{Email: email, Name: n.Name, Language: s.language(n.Language), Hash: hash}, s.Now())
+	if err == nil && !created {
+		err = ErrTaken
 	}
-	if err != nil {
-		return 0, fmt.Errorf("creating an account: %w", err)
-	}
-	return id, nil
+	return id, err
 }
 
 // CreateTx creates a person whose address another surface has verified by a mailed link, and calls
@@ -152,7 +144,7 @@ func (s *Service) language(tag string) string {
 
 // SetLanguage changes the language of mail to a person.
 func (s *Service) SetLanguage(ctx context.Context, personID int64, tag string) error {
-	return s.set(ctx, `language`, personID, s.language(tag))
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return account.SetUserLanguageTx(ctx, tx, personID, s.language(tag)) })
 }
 
 // SetName changes a person's name.
@@ -160,14 +152,5 @@ func (s *Service) SetName(ctx context.Context, personID int64, name string) erro
 	if err := checkName(&name); err != nil {
 		return fault.OfField("name", err.Error())
 	}
-	return s.set(ctx, `name`, personID, name)
-}
-
-func (s *Service) set(ctx context.Context, column string, personID int64, value string) error {
-	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET `+column+` = $2 WHERE id = $1`, personID, value); err != nil {
-			return fmt.Errorf("changing a person's %s: %w", column, err)
-		}
-		return nil
-	})
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return account.SetUserNameTx(ctx, tx, personID, name) })
 }

@@ -236,12 +236,8 @@ func (s *Service) draftOf(ctx context.Context, id int64) (*Draft, *account.Insti
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a bulk upload: %w", err)
 	}
-	inst := &account.Institution{ID: d.InstitutionID}
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid, slug, name, prefix FROM institutions WHERE id = $1`, inst.ID).
-		Scan(&inst.UUID, &inst.Slug, &inst.Name, &inst.Prefix); err != nil {
-		return nil, nil, fmt.Errorf("reading an institution: %w", err)
-	}
-	return d, inst, nil
+	inst, err := account.InstitutionByID(ctx, s.db, d.InstitutionID)
+	return d, inst, err
 }
 
 // unpacker unpacks one archive.

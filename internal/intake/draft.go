@@ -188,13 +188,15 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 			return err
 		}
 	}
-	for _, table := range []string{"intake_rows", "intake_files", "intake_archives", "intake_batches"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE draft_id = $1`, d.ID); err != nil {
+	for _, statement := range []string{
+		`DELETE FROM intake_rows WHERE draft_id = $1`, `DELETE FROM intake_files WHERE draft_id = $1`, `DELETE FROM intake_archives WHERE draft_id = $1`,
+		`DELETE FROM intake_batches WHERE draft_id = $1`, `DELETE FROM intake_drafts WHERE id = $1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, d.ID); err != nil {
 			return err
 		}
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM intake_drafts WHERE id = $1`, d.ID)
-	return err
+	return nil
 }
 
 // Sweep deletes expired drafts and recovers lost jobs.

@@ -111,9 +111,9 @@ func (s *Service) receive(
 		})
 		return err
 	})
-	if refusal, ok := errors.AsType[*cert.FieldError](err); ok {
+	if problem := cert.RefusedFile(err); problem != nil {
 		return s.db.Tx(ctx, func(tx *db.Tx) error {
-			return record(ctx, tx, &File{Path: name, Size: incoming.Size(), Problem: refusal.Message})
+			return record(ctx, tx, &File{Path: name, Size: incoming.Size(), Problem: problem.Detail})
 		})
 	}
 	return err

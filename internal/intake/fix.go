@@ -27,10 +27,15 @@ const maxFix = 4096
 // Fix replaces texts of a row, by field. A text that equals the list's own is not stored. The row
 // is no longer skipped.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
-	var bad fault.Fields
+	var bad Problems
 	for column, text := range texts {
-		if !slices.Contains(Fields, column) || utf8.RuneCountInString(text) > maxFix || !account.CleanText(text) {
-			bad.Add(string(column), "This is no text that can be kept.")
+		switch field := fieldOf[column]; {
+		case !slices.Contains(Fields, column):
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
+		case !account.CleanText(text):
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeNotText})
+		case utf8.RuneCountInString(text) > maxFix:
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
 		}
 	}
 	if err := bad.Err(); err != nil {
@@ -114,9 +119,9 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// WriteErrors writes the rows with problems as CSV: the columns of the list, and what is wrong with
-// each row. The corrected file can be uploaded as a list.
-func (v *Review) WriteErrors(out io.Writer) error {
+// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of each
+// row in the words of say. The corrected file can be uploaded as a list.
+func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
 		return err
@@ -124,7 +129,7 @@ func (v *Review) WriteErrors(out io.Writer) error {
 	for _, row := range v.Of(ShowProblems) {
 		var wrong []string
 		for _, p := range row.Problems {
-			wrong = append(wrong, p.Message)
+			wrong = append(wrong, say(row, p))
 		}
 		cells := make([]string, len(v.Header))
 		copy(cells, row.Cells)

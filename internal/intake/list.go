@@ -164,60 +164,62 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 }
 
 func (m *Mapping) check(width int) error {
-	var bad fault.Fields
+	var bad Problems
 	for _, column := range slices.Sorted(maps.Keys(m.Columns)) {
 		if at := m.Columns[column]; !slices.Contains(sheet.Columns, column) || at < 0 || at >= width {
-			bad.Add(string(column), "Choose one of the list's columns.")
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
 		}
 	}
 	missing := func(column sheet.Column) bool { return m.column(column) < 0 }
 	if missing(sheet.Title) && strings.TrimSpace(m.Defaults[sheet.Title]) == "" {
-		bad.Add(string(sheet.Title), "Choose the column with the certificate's title, or write the title that all of them have.")
+		bad.add(sheet.Title, cert.Problem{Code: cert.CodeRequired})
 	}
 	if missing(sheet.Name) && (missing(sheet.GivenName) || missing(sheet.FamilyName)) {
-		bad.Add(string(sheet.Name), "Choose the column with the full name, or the two with its parts.")
+		bad.add(sheet.Name, cert.Problem{Code: cert.CodeRequired})
 	}
-	if missing(sheet.Email) {
-		bad.Add(string(sheet.Email), "Choose the column with the e-mail address.")
-	}
-	if missing(sheet.File) {
-		bad.Add(string(sheet.File), "Choose the column with the name of the file.")
+	for _, column := range []sheet.Column{sheet.Email, sheet.File} {
+		if missing(column) {
+			bad.add(column, cert.Problem{Code: cert.CodeRequired})
+		}
 	}
 	for _, column := range slices.Sorted(maps.Keys(m.Defaults)) {
 		value := strings.TrimSpace(m.Defaults[column])
 		m.Defaults[column] = value
 		if !slices.Contains([]sheet.Column{sheet.Title, sheet.IssueDate, sheet.Details}, column) || utf8.RuneCountInString(value) > maxDefault || !account.CleanText(value) {
-			bad.Add(string(column), "This cannot be the same for all rows.")
+			bad.add(column, cert.Problem{Code: CodeNoDefault})
 			continue
 		}
-		if problem := checkDefault(column, value, m.Dates); problem != "" {
-			bad.Add(string(column), problem)
+		if problem := checkDefault(column, value, m.Dates); problem != nil {
+			bad.add(column, *problem)
 		}
 		if value == "" {
 			delete(m.Defaults, column)
 		}
 	}
 	if m.Dates != sheet.Unknown && !slices.Contains(sheet.Orders, m.Dates) {
-		bad.Add("dates", "Choose how dates are written.")
+		bad.add("", cert.Problem{Code: CodeNoOrder})
 	}
 	return bad.Err()
 }
 
-func checkDefault(column sheet.Column, value string, order sheet.Order) string {
+// checkDefault checks a text that all rows have, nil for a valid one.
+func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
 	if value == "" {
-		return ""
+		return nil
 	}
+	f := fieldOf[column]
 	if column == sheet.IssueDate {
 		date, ambiguous := sheet.Date(value, order)
 		switch {
 		case ambiguous:
-			return fmt.Sprintf("“%s” can be a day of one month or of another. Say below how dates are written, or write this one as YYYY-MM-DD.", value)
+			return &cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value}
 		case date == "":
-			return noDate(value)
+			return &cert.Problem{Field: f, Code: cert.CodeNotDate}
 		}
-		return ""
+		return nil
 	}
-	return cert.Fields[fieldOf[column]].Say(value)
+	_, problem := f.Check(value)
+	return problem
 }
 
 // headersKey is equal for lists with the same columns in any order.

@@ -1,12 +1,14 @@
 package intake
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
 // shelf finds the files that rows name. People and programs differ in case, in the composition of
@@ -46,10 +48,16 @@ func extension(name string) string {
 	return ""
 }
 
+// fileProblem returns a problem of the name of a row's file.
+func fileProblem(p cert.Problem, paths ...string) *Problem {
+	p.Field = cert.FieldFile
+	return &Problem{Column: sheet.File, Paths: paths, Problem: p}
+}
+
 // find returns the file that a name identifies, or the problem of the name.
-func (s *shelf) find(name string) (*File, string) {
+func (s *shelf) find(name string) (*File, *Problem) {
 	if name == "" {
-		return nil, "The row names no file."
+		return nil, fileProblem(cert.Problem{Code: cert.CodeRequired})
 	}
 	wanted := strings.TrimPrefix(path.Clean("/"+s.fold(strings.ReplaceAll(name, `\`, "/"))), "/")
 	base := path.Base(wanted)
@@ -57,13 +65,13 @@ func (s *shelf) find(name string) (*File, string) {
 		s.byPath[wanted], s.ending(s.byName[base], wanted), s.byName[base], s.byStem[base], s.byStem[strings.TrimSuffix(base, extension(base))],
 	} {
 		if len(found) == 1 {
-			return found[0], ""
+			return found[0], nil
 		}
 		if len(found) > 1 {
-			return nil, fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", len(found), name, found[0].Path, found[1].Path)
+			return nil, fileProblem(cert.Problem{Code: CodeManyFiles, Limit: len(found), Detail: name}, found[0].Path, found[1].Path)
 		}
 	}
-	return nil, fmt.Sprintf("No file with the name “%s” was uploaded.", name)
+	return nil, fileProblem(cert.Problem{Code: CodeNoFile, Detail: name})
 }
 
 // ending returns the files whose path ends with the given path, or the reverse: a list and an

@@ -9,6 +9,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
@@ -23,8 +24,8 @@ type Progress struct {
 	Total, Waiting, Processing, Approved, Failed, Rejected, Revoked, Refused int
 	// Skipped rows of the list were not submitted.
 	Skipped int
-	// Problems are the reasons why batches were not accepted.
-	Problems []string
+	// Refusals are the reasons why batches were not accepted.
+	Refusals []Refusal
 	// PerMinute is the recent number of approvals per minute, 0 if unknown. Remaining is the
 	// estimated remaining time.
 	PerMinute int
@@ -48,19 +49,36 @@ func (p *Progress) Percent() int {
 	return 100 * p.Done() / p.Total
 }
 
+// Refusal is the reason why a batch was not accepted.
+type Refusal struct {
+	// Problem is nil for a batch that was refused before problems had codes, which has
+	// Words.
+	Problem *cert.Problem
+	Words   string
+}
+
 // part is a batch of a draft, or the reason why there is none.
-type part struct{ batchUUID, problem string }
+type part struct {
+	batchUUID string
+	refusal   Refusal
+}
 
 func (s *Service) parts(ctx context.Context, d *Draft) (list []part, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT coalesce(batch_uuid, ''), problem FROM intake_batches WHERE draft_id = $1 ORDER BY part`, d.ID)
+	rows, err := s.db.QueryContext(ctx, `SELECT coalesce(batch_uuid, ''), problem, coalesce(reason, '') FROM intake_batches WHERE draft_id = $1 ORDER BY part`, d.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the parts of a bulk upload: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var p part
-		if err := rows.Scan(&p.batchUUID, &p.problem); err != nil {
+		var reason string
+		if err := rows.Scan(&p.batchUUID, &p.refusal.Words, &reason); err != nil {
 			return nil, fmt.Errorf("reading the parts of a bulk upload: %w", err)
+		}
+		if reason != "" {
+			if err := readInto(reason, &p.refusal.Problem); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, p)
 	}
@@ -85,7 +103,7 @@ func (s *Service) Progress(ctx context.Context, d *Draft) (*Progress, error) {
 		left -= size
 		if part.batchUUID == "" {
 			p.Refused += size
-			p.Problems = append(p.Problems, part.problem)
+			p.Refusals = append(p.Refusals, part.refusal)
 			continue
 		}
 		uuids = append(uuids, part.batchUUID)

@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -24,8 +23,10 @@ type Result struct {
 	UUID, ReferenceID string
 	// Issued is the text of the certificate, including later corrections.
 	Issued cert.Text
-	// Error is the reason why there is no certificate. For a skipped row it is the problem that the
-	// row has.
+	// Reasons are the reasons why there is no certificate, and the problems of a skipped row. Error
+	// is the reason in words, for a certificate that failed and for a row that was rejected before
+	// problems had codes.
+	Reasons      Problems
 	Error        string
 	ExistingUUID string
 	// Again reports whether the row can become a certificate after a correction.
@@ -68,7 +69,8 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 			continue
 		}
 		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
-			results[i].Status, results[i].Error, results[i].Again = StatusRefused, parts[n].problem, true
+			results[i].Status, results[i].Again = StatusRefused, true
+			results[i].refuse(parts[n].refusal.Problem, parts[n].refusal.Words)
 		}
 		at++
 	}
@@ -86,12 +88,20 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		}
 		for _, e := range entries {
 			if r := byNumber[e.Index]; r != nil {
-				r.Status, r.UUID, r.ReferenceID, r.Error, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.Error, e.ExistingUUID
+				r.Status, r.UUID, r.ReferenceID, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.ExistingUUID
+				r.refuse(e.Problem, e.Error)
 				r.Issued, r.Again = e.Text, e.UUID == "" && e.Status == "rejected"
 			}
 		}
 	}
 	return results, nil
+}
+
+// refuse sets the reason why there is no certificate: a problem, or words.
+func (r *Result) refuse(p *cert.Problem, words string) {
+	if r.Error = words; p != nil {
+		r.Reasons = Problems{{Problem: *p}}
+	}
 }
 
 // reasons contains what is needed to explain skipped rows.
@@ -127,21 +137,17 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 // later. A row without a problem was skipped on request.
 func (r *reasons) give(row *Result) {
 	if len(row.Problems) > 0 {
-		messages := make([]string, len(row.Problems))
-		for i, p := range row.Problems {
-			messages[i] = p.Message
-		}
-		row.Error, row.Again = strings.Join(messages, " "), true
+		row.Reasons, row.Again = row.Problems, true
 		return
 	}
 	row.ExistingUUID = r.existing[row.key(r.today)]
 	switch n := r.first[row.key(r.today)]; {
 	case n != 0:
-		row.Error = fmt.Sprintf("It is the same certificate as row %d.", n)
+		row.Reasons.add("", cert.Problem{Code: CodeSameRow, Limit: n})
 	case row.ExistingUUID != "":
-		row.Error = "There is this certificate already."
+		row.Reasons.add("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
 	default:
-		row.Error = "It was in order, and left out by hand."
+		row.Reasons.add("", cert.Problem{Code: CodeLeftOut})
 	}
 }
 
@@ -154,8 +160,10 @@ func Left(results []*Result) []*Result {
 var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
 
 // WriteResults writes the result of each row as CSV: the columns of the list as uploaded, then the
-// result, and the text of the certificate.
-func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(referenceID string) string, out io.Writer) error {
+// result with its reason in the words of say, and the text of the certificate.
+func (s *Service) WriteResults(
+	ctx context.Context, d *Draft, verifyURL func(referenceID string) string, say func(*Result) string, out io.Writer,
+) error {
 	results, err := s.Results(ctx, d)
 	if err != nil {
 		return err
@@ -180,7 +188,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(ref
 				issued[len(issued)-1] = r.File.Path
 			}
 		}
-		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, r.Error, r.ExistingUUID}
+		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, say(r), r.ExistingUUID}
 		if err := w.Write(slices.Concat(cells, result, issued)...); err != nil {
 			return err
 		}

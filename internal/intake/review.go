@@ -15,8 +15,11 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// fieldOf maps a column to the index of the certificate's text that it fills.
-var fieldOf = map[sheet.Column]int{sheet.Title: 0, sheet.Name: 1, sheet.Email: 2, sheet.IssueDate: 3, sheet.Details: 4}
+// fieldOf maps a column to the field of the certificate that it fills.
+var fieldOf = map[sheet.Column]cert.Field{
+	sheet.Title: cert.FieldTitle, sheet.Name: cert.FieldName, sheet.Email: cert.FieldEmail, sheet.IssueDate: cert.FieldIssueDate,
+	sheet.Details: cert.FieldDetails, sheet.File: cert.FieldFile,
+}
 
 // Fields are the columns that form a row, in display order, with the name in one column.
 var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
@@ -68,7 +71,7 @@ type Row struct {
 	Text     cert.Text
 	FileName string
 	File     *File
-	Problems []Problem
+	Problems Problems
 	// Twin is the number of the first row that would become the same certificate, 0 if there is
 	// none.
 	Twin int
@@ -83,12 +86,6 @@ type Row struct {
 // Doubtful reports whether a row that is valid may still be wrong, so that a person must check it.
 func (r *Row) Doubtful() bool {
 	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.Meant != "")
-}
-
-// Problem is what is wrong with a field of a row.
-type Problem struct {
-	Column  sheet.Column
-	Message string
 }
 
 // Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
@@ -118,18 +115,8 @@ func (r *Row) Value(column sheet.Column) string {
 	if column == sheet.File {
 		return r.FileName
 	}
-	if at, ok := fieldOf[column]; ok {
-		return *cert.Fields[at].Of(&r.Text)
-	}
-	return ""
-}
-
-// ProblemOf returns what is wrong with a field, "" if nothing.
-func (r *Row) ProblemOf(column sheet.Column) string {
-	for _, p := range r.Problems {
-		if p.Column == column {
-			return p.Message
-		}
+	if text := fieldOf[column].Of(&r.Text); text != nil {
+		return *text
 	}
 	return ""
 }
@@ -184,15 +171,17 @@ func (v *Review) look(today string) {
 	first := map[search.Key]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
-		var problem string
+		var problem *Problem
 		if row.File, problem = shelf.find(row.FileName); row.File != nil {
 			named[row.File] = true
-			problem = row.File.Problem
+			if reason := row.File.Problem; reason != "" {
+				problem = fileProblem(cert.Problem{Code: cert.CodeRefusedFile, Detail: reason})
+			}
 		} else if !row.Skipped {
 			v.Missing = append(v.Missing, row)
 		}
-		if problem != "" {
-			row.Problems = append(row.Problems, Problem{sheet.File, problem})
+		if problem != nil {
+			row.Problems = append(row.Problems, *problem)
 		}
 		switch {
 		case row.Skipped:
@@ -261,55 +250,39 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	}
 	r.FileName = strings.TrimSpace(text(sheet.File))
 	for _, column := range Fields {
-		at, ok := fieldOf[column]
-		if !ok {
+		if column == sheet.File {
 			continue
 		}
 		value := text(column)
 		if _, fixed := r.Fixed[column]; column == sheet.Name && value == "" && !fixed {
 			value = strings.TrimSpace(r.cell(m.column(sheet.GivenName)) + " " + r.cell(m.column(sheet.FamilyName)))
 		}
-		f := &cert.Fields[at]
+		f := fieldOf[column]
 		if column == sheet.IssueDate && value != "" {
 			date, ambiguous := sheet.Date(value, order)
 			if ambiguous {
 				*f.Of(&r.Text) = value
-				r.Problems = append(r.Problems, Problem{column, fmt.Sprintf(
-					"“%s” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD.", value)})
+				r.Problems.add(column, cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value})
 				continue
 			}
 			if date != "" {
 				value = date
 			}
 		}
-		kept, problem := f.Check(value)
-		switch {
-		case problem != "" && column == sheet.IssueDate:
-			problem = noDate(value)
-		case problem != "":
-			problem = f.Say(value)
-		case strings.ContainsRune(kept, '\uFFFD'):
-			problem = "The " + f.Noun() + " has a character that was lost when the list was saved."
+		valid, problem := f.Check(value)
+		if problem == nil && strings.ContainsRune(valid, '\uFFFD') {
+			problem = &cert.Problem{Field: f, Code: CodeLostCharacter}
 		}
-		if problem != "" {
-			kept = value
-			r.Problems = append(r.Problems, Problem{column, problem})
+		if problem != nil {
+			valid = value
+			r.Problems.add(column, *problem)
 		}
-		*f.Of(&r.Text) = kept
+		*f.Of(&r.Text) = valid
 	}
 	if email, err := account.ParseEmail(r.Text.Email); err == nil {
 		r.email = email
 		r.Meant = account.MeantDomain(email)
 	}
-}
-
-// noDate describes the problem of a date, for the kinds of errors that lists have.
-func noDate(text string) string {
-	numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
-	if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
-		return "The day " + text + " does not exist."
-	}
-	return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
 }
 
 // rows returns all rows of a draft as stored.

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -47,14 +48,19 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 		for number, want := range map[int]struct {
 			column sheet.Column
-			says   string
+			code   cert.Code
+			detail string
 		}{
-			3: {sheet.Title, "The title is missing"}, 4: {sheet.Email, "has no @"}, 5: {sheet.File, "No file with the name"}, 6: {sheet.IssueDate, "31/02/2026 does not exist"},
-			7: {sheet.File, "PDF"}, 9: {sheet.Name, "lost"},
+			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, intake.CodeNoFile, "missing.pdf"},
+			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, intake.CodeLostCharacter, ""},
 		} {
 			row, err := v.Row(number)
 			k.ok(err)
-			if len(row.Problems) != 1 || !strings.Contains(row.ProblemOf(want.column), want.says) {
+			if len(row.Problems) != 1 {
+				t.Errorf("row %d: %v", number, row.Problems)
+				continue
+			}
+			if p := row.Problems[0]; p.Column != want.column || p.Code != want.code || !strings.Contains(p.Detail, want.detail) {
 				t.Errorf("row %d: %v", number, row.Problems)
 			}
 		}
@@ -63,9 +69,9 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(v.WriteErrors(&b))
+		k.ok(v.WriteErrors(&b, codeOf))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
-		if err != nil || len(list) != 7 || list[1][6] != "3" || !strings.Contains(list[1][7], "missing") {
+		if err != nil || len(list) != 7 || list[1][6] != "3" || list[1][7] != "title: required" {
 			t.Errorf("errors.csv: %q, %v", list, err)
 		}
 
@@ -151,7 +157,7 @@ func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
-	if got := v.Rows[0].ProblemOf(sheet.IssueDate); !strings.Contains(got, "how dates are written") {
+	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != intake.CodeAmbiguousDate {
 		t.Fatalf("%q", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
@@ -203,7 +209,7 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 	})
 }
 
-// TestDraftsAreTheirMakersAlone keeps drafts from other people and institutions.
+// TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
 func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -179,7 +179,7 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	_, err := s.batches.Submit(ctx, batch.Submission{
 		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
 		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
-			return keepPartTx(ctx, tx, d.ID, part, b.UUID, "")
+			return keepPartTx(ctx, tx, d.ID, part, b.UUID, nil)
 		},
 	})
 	refusal, ok := errors.AsType[*fault.Error](err)
@@ -188,12 +188,12 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	}
 	// The batch was valid at the submission and no longer is: a file is gone, or a rule became
 	// stricter. Its rows can be submitted again.
-	problem := refusal.Message
-	if len(refusal.Fields) > 0 {
-		problem = refusal.Fields[0].Messages[0]
+	problems, ok := errors.AsType[batch.Problems](refusal)
+	if !ok {
+		return err
 	}
-	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.String("problem", problem))
-	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", problem) })
+	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
 }
 
 // fill adds a row to a batch's draft. The entry's index is the row's number.
@@ -202,28 +202,36 @@ func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
 		return err
 	}
 	for _, column := range Fields {
-		field, value := batch.FileField, ""
-		if at, ok := fieldOf[column]; ok {
-			field, value = cert.Fields[at].Name, row.Value(column)
-		} else if row.File != nil {
-			value = row.File.StagedUUID
+		value := row.Value(column)
+		if column == sheet.File {
+			value = ""
+			if row.File != nil {
+				value = row.File.StagedUUID
+			}
 		}
 		if column != sheet.File && value == "" {
 			continue
 		}
-		if err := entries.Set(row.Number, field, value); err != nil {
+		if err := entries.Set(row.Number, fieldOf[column], value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID, problem string) error {
-	var made any
+func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID string, problem *cert.Problem) error {
+	var made, reason any
 	if batchUUID != "" {
 		made = batchUUID
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO intake_batches (draft_id, part, batch_uuid, problem) VALUES ($1, $2, $3, $4)`, draftID, part, made, problem)
+	if problem != nil {
+		text, err := written(problem)
+		if err != nil {
+			return err
+		}
+		reason = text
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO intake_batches (draft_id, part, batch_uuid, reason) VALUES ($1, $2, $3, $4)`, draftID, part, made, reason)
 	return err
 }
 
@@ -250,8 +258,8 @@ func (s *Service) revive(ctx context.Context) error {
 		} {
 			// One live job of a kind counts for all work of that kind: there is little of it, each
 			// job finds its work by itself, and the next sweep adds a job for the rest.
-			var alive bool
-			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, work.kind).Scan(&alive); err != nil {
+			alive, err := job.AliveTx(ctx, tx, work.kind)
+			if err != nil {
 				return err
 			}
 			if alive {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -67,7 +68,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(k.WriteResults(t.Context(), k.again(draft), k.Links.Verify, &b))
+		k.ok(k.WriteResults(t.Context(), k.again(draft), k.Links.Verify, codesOf, &b))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 10 {
 			t.Fatalf("%q, %v", list, err)
@@ -83,7 +84,7 @@ func TestFromListToResults(t *testing.T) {
 		// The results contain the list's text, the issued text, and the reason for rows without a
 		// certificate.
 		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf"}) ||
-			strings.Join(list[1][12:], "") != "" || !strings.Contains(list[9][10], "none.pdf") {
+			strings.Join(list[1][12:], "") != "" || list[9][10] != "file: no_file: none.pdf" {
 			t.Errorf("what was issued: %q", list)
 		}
 
@@ -160,9 +161,12 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 		if len(left) != 4 {
 			t.Fatalf("%d rows became no certificate", len(left))
 		}
-		for i, want := range []string{"already", "by hand", "the same certificate as row 3", bad.Problem} {
-			if got := left[i]; got.Status != intake.StatusSkipped || !strings.Contains(got.Error, want) || got.Again != (i == 3) {
-				t.Errorf("row %d: %s, %q, again %t; want %q", got.Number, got.Status, got.Error, got.Again, want)
+		for i, want := range []cert.Problem{
+			{Code: cert.CodeDuplicate, Detail: left[0].ExistingUUID}, {Code: intake.CodeLeftOut}, {Code: intake.CodeSameRow, Limit: 3},
+			{Field: cert.FieldFile, Code: cert.CodeRefusedFile, Detail: bad.Problem},
+		} {
+			if got := left[i]; got.Status != intake.StatusSkipped || len(got.Reasons) != 1 || got.Reasons[0].Problem != want || got.Again != (i == 3) {
+				t.Errorf("row %d: %s, %v, again %t; want %v", got.Number, got.Status, got.Reasons, got.Again, want)
 			}
 		}
 		if left[0].ExistingUUID == "" {
@@ -247,7 +251,8 @@ func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := k.finish(draft)
-		if p.Refused != 2 || p.Approved != 1 || len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "file") {
+		if p.Refused != 2 || p.Approved != 1 || len(p.Refusals) != 1 || p.Refusals[0].Problem == nil ||
+			*p.Refusals[0].Problem != (cert.Problem{Field: cert.FieldFile, Code: batch.CodeUnknownFile}) {
 			t.Fatalf("%+v", p)
 		}
 		again, err := k.Again(t.Context(), k.again(draft), k.person)

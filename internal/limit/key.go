@@ -154,7 +154,7 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 				node_id = excluded.node_id, claim = excluded.claim, expires_at = excluded.expires_at, fingerprint = NULL, status = NULL, body = NULL
 			WHERE idempotency_keys.expires_at <= $6
 			   OR idempotency_keys.status IS NULL AND idempotency_keys.node_id <> excluded.node_id
-			      AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = idempotency_keys.node_id AND nodes.heartbeat_at >= $7)`,
+			      AND NOT `+job.NodeAlive(`idempotency_keys.node_id`, `$7`),
 			c.id, c.institution, k.node, c.secret, db.Micros(now.Add(claimLife)), db.Micros(now), db.Micros(now.Add(-job.DeadAfter)))
 		if err != nil {
 			return err

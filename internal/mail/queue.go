@@ -290,7 +290,6 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 
 func lostTx(ctx context.Context, tx *db.Tx, before int64) ([]string, error) {
 	return db.Column[string](tx.QueryContext(ctx, `
-		SELECT m.uuid FROM mails m LEFT JOIN river_job j ON j.id = m.job_id
-		WHERE m.status = 'queued' AND m.updated_at < $1 AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
+		SELECT m.uuid FROM mails m WHERE m.status = 'queued' AND m.updated_at < $1 AND NOT `+job.Alive(`m.job_id`)+`
 		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch))
 }

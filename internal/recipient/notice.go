@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// SweepEvery is how often Sweep should run: mail about a batch leaves this much
-	// after its last entry at the latest.
+	// SweepEvery is the interval of Sweep. It bounds the delay of mail about a batch after its last
+	// entry.
 	SweepEvery = 5 * time.Second
-	// longestWait is for how long the first approved entry of a batch waits for the
-	// others to its address.
+	// longestWait is the maximum time that the first approved entry of a batch waits for the other
+	// entries with its address.
 	longestWait = 15 * time.Minute
-	// lostAfter is for how long a notice is left to its job.
+	// lostAfter is the age at which a sweep handles a notice without waiting for its job.
 	lostAfter  = 10 * time.Second
 	sweepBatch = 100
 )
 
-// Status is where a notice stands.
+// Status is the state of a notice.
 type Status string
 
 const (
-	// Waiting notices have no mail yet: the rest of their batch is not at its end.
+	// Waiting notices have no mail yet, because their batch is not complete.
 	Waiting Status = "waiting"
 	// Queued notices are in a message that waits to be sent.
 	Queued Status = "queued"
-	// Sent notices were handed over to the mail server.
+	// Sent notices were accepted by the mail server.
 	Sent Status = "sent"
-	// Failed notices will never arrive: the address does not take them.
+	// Failed notices will not arrive, because the address does not accept them.
 	Failed Status = "failed"
-	// Dropped notices are of certificates that were revoked, or given another
-	// address, before their mail left.
+	// Dropped notices belong to certificates that were revoked or got another address before the
+	// mail was sent.
 	Dropped Status = "dropped"
-	// Unsubscribed notices were not sent since the address wants none.
+	// Unsubscribed notices were not sent, because the address wants no mail.
 	Unsubscribed Status = "unsubscribed"
 )
 
@@ -50,9 +50,9 @@ type Reason string
 const (
 	// Approval is the first notice of every certificate.
 	Approval Reason = "approval"
-	// Resent notices were asked for by the institution.
+	// Resent notices were requested by the institution.
 	Resent Reason = "resent"
-	// Corrected notices go to an address that the institution corrected.
+	// Corrected notices go to an address that the institution has corrected.
 	Corrected Reason = "corrected"
 )
 
@@ -61,10 +61,10 @@ type Notice struct {
 	// Occasion counts from 1.
 	Occasion int
 	Reason   Reason
-	// Email is where it goes, or went.
+	// Email is its address.
 	Email  string
 	Status Status
-	// Error is why it failed, a sentence.
+	// Error is the reason of a failure as a sentence.
 	Error                string
 	CreatedAt, UpdatedAt time.Time
 }
@@ -116,12 +116,12 @@ func (l *Ledger) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, e
 // withdrawTx cancels the unsent notices of a certificate. Other notices in the same
 // message wait for another message.
 func (l *Ledger) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
-	// All notices of the same messages, in one order, so that two that are taken back
-	// at once do not wait for each other.
+	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
+	// not deadlock.
 	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
 		AND (certificate_id = $1 OR mail_uuid IN (SELECT mail_uuid FROM notices WHERE certificate_id = $1 AND status = 'queued')) ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// Whoever is about to write its mail is waited for.
+		// This waits for a transaction that is writing the mail.
 		query += ` FOR UPDATE`
 	}
 	rows, err := tx.QueryContext(ctx, query, certificateID)
@@ -181,8 +181,8 @@ func (l *Ledger) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	return nil
 }
 
-// notify does for an approved certificate all that is to be done now: the person
-// it belongs to gets it, and its mail is written if it need not wait.
+// notify handles an approved certificate: it assigns the certificate to its person, and writes the
+// mail unless that has to wait.
 func (s *Service) notify(ctx context.Context, uuid string) error {
 	c, err := s.certs.ByCapability(ctx, uuid)
 	if err != nil {
@@ -194,13 +194,13 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if c.Status != cert.Approved {
-			return nil // what was to be told was taken back with it
+			return nil // its notices were withdrawn with it
 		}
 		// The number comes before the notice: see numberTx.
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
-		// One that was approved by the release before has none.
+		// A certificate that an earlier release approved has no notice.
 		if err := s.approvedTx(ctx, tx, c); err != nil {
 			return err
 		}
@@ -215,8 +215,8 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	})
 }
 
-// readyTx tells whether mail about a batch to an address need wait no longer: all
-// entries to it are at their end, or the first has waited for long enough.
+// readyTx reports whether mail about a batch to an address can be written: all entries with the
+// address have ended, or the first one has waited for longestWait.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded string) (ready bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT (EXISTS (SELECT 1 FROM batches WHERE uuid = $1 AND expanded)
@@ -229,9 +229,8 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 	return ready, nil
 }
 
-// Sweep writes mail whose time has come, finds notices that lost their job, and
-// forgets what is over. The row is the truth: whatever the queue lost comes back by
-// this.
+// Sweep writes mail that is due, handles notices that have lost their job, and removes old counts.
+// The rows are the source of truth, so that nothing depends on the queue.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.now()
 	rows, err := s.db.QueryContext(ctx, `
@@ -284,8 +283,8 @@ func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notic
 	return &n, nil
 }
 
-// Notices gives the notices of a certificate, the latest first. The caller has
-// found it to be the institution's.
+// Notices returns the notices of a certificate, the latest first. The caller has checked that it
+// belongs to the institution.
 func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE certificate_id = $1 ORDER BY occasion DESC`, c.ID)
 	if err != nil {
@@ -298,8 +297,8 @@ func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, 
 	return list, nil
 }
 
-// Latest gives the latest notice of each of the certificates, of which there are
-// at most a page's, by their ids.
+// Latest returns the latest notice of each certificate by its id. There must be at most a page of
+// certificates.
 func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) (latest map[int64]*Notice, err error) {
 	latest = map[int64]*Notice{}
 	if len(certificates) == 0 {

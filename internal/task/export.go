@@ -16,7 +16,7 @@ import (
 // Walk gives all certificates of a choice to f, in the order of the filter, without
 // holding more than a few of them. It ends at the first error.
 func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f func(*cert.Certificate) error) error {
-	var bad fault.Fields
+	var bad cert.Problems
 	selected := checkSelected(&bad, c.Selected)
 	if err := bad.Err(); err != nil {
 		return err

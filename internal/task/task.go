@@ -116,22 +116,22 @@ type Deed struct {
 	actor             audit.Actor
 }
 
-// checkSelected gives what is selected in the form in which it is kept.
-func checkSelected(bad *fault.Fields, selected []string) []string {
+// checkSelected returns the selected ids as they are stored, and adds a problem.
+func checkSelected(bad *cert.Problems, selected []string) []string {
 	if len(selected) > MaxSelected {
-		bad.Add("selected", fmt.Sprintf("At most %d certificates can be selected one by one.", MaxSelected))
+		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: MaxSelected})
 		return nil
 	}
-	kept := make([]string, len(selected))
+	ids := make([]string, len(selected))
 	for i, id := range selected {
 		u, err := uuid.Parse(id)
 		if err != nil {
-			bad.Add("selected", "What is selected is no certificate.")
+			*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeNotCertificate})
 			return nil
 		}
-		kept[i] = u.String()
+		ids[i] = u.String()
 	}
-	return kept
+	return ids
 }
 
 // deedStatuses are the statuses in which a deed changes something.
@@ -140,7 +140,7 @@ var deedStatuses = map[DeedKind][]cert.Status{RetryMany: {cert.Failed}, RevokeMa
 // Begin begins a deed. It concerns what is there now and what comes while it goes
 // on, as far as the filter lets it through.
 func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*Deed, error) {
-	var bad fault.Fields
+	var bad cert.Problems
 	statuses, ok := deedStatuses[n.Kind]
 	if !ok {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
@@ -412,9 +412,7 @@ func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) er
 // is over.
 func (s *Service) SweepDeeds(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var alive bool
-		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, deedArgs{}.Kind()).
-			Scan(&alive); err != nil || alive {
+		if alive, err := job.AliveTx(ctx, tx, deedArgs{}.Kind()); err != nil || alive {
 			return err
 		}
 		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))

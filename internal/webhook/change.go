@@ -148,8 +148,8 @@ func burySomeTx(ctx context.Context, tx *db.Tx, id int64) (more bool, err error)
 	if err != nil {
 		return false, err
 	}
-	for _, from := range []string{`webhook_attempts WHERE delivery_id IN `, `webhook_deliveries WHERE id IN `} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+some, id, sweepBatch); err != nil {
+	for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id IN ` + some, `DELETE FROM webhook_deliveries WHERE id IN ` + some} {
+		if _, err := tx.ExecContext(ctx, statement, id, sweepBatch); err != nil {
 			return false, err
 		}
 	}

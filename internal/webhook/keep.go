@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 )
 
@@ -40,7 +41,11 @@ type oldEvent struct {
 // it changed and whether more may follow. The events themselves stay, because they are the history
 // of their certificates. Deliveries have their own bodies, which are removed with their log.
 func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
-	list, err := oldEventsTx(ctx, tx, institutionID)
+	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedEvent)
+	if err != nil {
+		return 0, false, err
+	}
+	list, err := oldEventsTx(ctx, tx, institutionID, last)
 	if err != nil {
 		return 0, false, fmt.Errorf("reading events: %w", err)
 	}
@@ -70,16 +75,16 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 	if place == 0 {
 		return 0, false, nil
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_event = $1 WHERE id = $2 AND ended_event < $1`, place, institutionID); err != nil {
-		return 0, false, fmt.Errorf("storing the last redacted event: %w", err)
+	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedEvent, place); err != nil {
+		return 0, false, err
 	}
 	return n, len(list) == endBatch && place == list[endBatch-1].id, nil
 }
 
-func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) ([]oldEvent, error) {
+func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]oldEvent, error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, occurred_at, certificate_id IS NULL, payload FROM webhook_events
-		WHERE id > (SELECT ended_event FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`, institutionID, endBatch)
+		WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, after, institutionID, endBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -92,9 +97,13 @@ func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) ([]oldEven
 // OldTexts returns the number of events of an institution from before a time that still contain
 // names and addresses.
 func OldTexts(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
+	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedEvent)
+	if err != nil {
+		return 0, err
+	}
 	if err := q.QueryRowContext(ctx, `
-		SELECT count(*) FROM webhook_events WHERE id > (SELECT ended_event FROM institutions WHERE id = $1)
-			AND institution_id = $1 AND certificate_id IS NOT NULL AND occurred_at < $2`, institutionID, db.Micros(before)).Scan(&n); err != nil {
+		SELECT count(*) FROM webhook_events WHERE id > $1 AND institution_id = $2 AND certificate_id IS NOT NULL AND occurred_at < $3`,
+		last, institutionID, db.Micros(before)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting events: %w", err)
 	}
 	return n, nil

@@ -149,8 +149,9 @@ func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
 				args[i] = id
 			}
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-				for _, from := range []string{`webhook_attempts WHERE delivery_id`, `webhook_deliveries WHERE id`} {
-					if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+` IN (`+db.Places(1, len(args))+`)`, args...); err != nil {
+				in := ` IN (` + db.Places(1, len(args)) + `)`
+				for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id` + in, `DELETE FROM webhook_deliveries WHERE id` + in} {
+					if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 						return err
 					}
 				}

@@ -55,7 +55,7 @@ func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {
 		a.patterns = append(a.patterns, pattern)
-		mux.Handle(pattern, web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+		mux.Handle(pattern, web.Handler(writeError, func(w http.ResponseWriter, r *http.Request) error {
 			c := callOf(r)
 			if !c.token.Has(allowed...) {
 				return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")

@@ -101,7 +101,7 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 	for i, e := range entries.Items {
 		data.Entries[i] = batchEntry{
 			Index: e.Index, Status: e.Status, UUID: optional(e.UUID), ReferenceID: optional(e.ReferenceID),
-			Error: optional(e.Error), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
+			Error: optional(sayRejection(&e)), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
 		}
 	}
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, entries.Part, len(data.Entries), data))

@@ -126,7 +126,7 @@ func (in *bulkInput) part(part *body.Part) error {
 		return in.name(n)
 	}
 	if part.FileName() != "" {
-		return in.draft.NotText(n.index, n.field)
+		return in.draft.Refuse(n.index, cert.Problem{Field: n.known(), Code: codeNotString})
 	}
 	return in.set(n, part.Value(maxBulkValue+1, io.Discard))
 }
@@ -143,9 +143,9 @@ func (in *bulkInput) fingerprint(index int, field string, value []byte) {
 func (in *bulkInput) set(n fieldName, value []byte) error {
 	in.fingerprint(n.index, n.field, value)
 	if len(value) > maxBulkValue {
-		return in.draft.TooLong(n.index, n.field)
+		return in.draft.TooLong(n.index, n.known())
 	}
-	return in.draft.Set(n.index, n.field, string(value))
+	return in.draft.Set(n.index, n.known(), string(value))
 }
 
 // name handles a field that cannot have a value.
@@ -153,9 +153,9 @@ func (in *bulkInput) name(n fieldName) error {
 	in.fingerprint(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {
 	case nestedField:
-		return in.draft.NotText(n.index, n.field)
+		return in.draft.Refuse(n.index, cert.Problem{Field: n.known(), Code: codeNotString})
 	case wholeEntry:
-		return in.draft.NotEntry(n.index, notEntry)
+		return in.draft.Refuse(n.index, cert.Problem{Code: codeNotEntry})
 	case entryField:
 		return in.draft.Entry(n.index)
 	case strayName:

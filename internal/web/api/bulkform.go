@@ -64,7 +64,7 @@ func (in *bulkInput) pair(pair string, long bool) error {
 	case !n.text():
 		return in.name(n)
 	case long:
-		return in.draft.TooLong(n.index, n.field)
+		return in.draft.TooLong(n.index, n.known())
 	}
 	value, err := url.QueryUnescape(rawValue)
 	if err != nil {

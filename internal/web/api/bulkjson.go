@@ -8,6 +8,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 )
 
@@ -130,11 +131,11 @@ func (d *jsonInput) numbered(indexes map[int]bool) error {
 		if err := d.count(); err != nil {
 			return err
 		}
-		d.draft.Stray(shorten("entries."+name), badIndex)
+		d.draft.Stray(shorten("entries."+name), codeBadIndex)
 		return d.skip()
 	}
 	if indexes[index] {
-		if err := d.draft.NotEntry(index, "The entry is given more than once."); err != nil {
+		if err := d.draft.Refuse(index, cert.Problem{Code: batch.CodeRepeated}); err != nil {
 			return err
 		}
 		return d.skip()
@@ -152,7 +153,7 @@ func (d *jsonInput) entry(index int) error {
 		return err
 	}
 	if open != json.Delim('{') {
-		if err := d.draft.NotEntry(index, notEntry); err != nil {
+		if err := d.draft.Refuse(index, cert.Problem{Code: codeNotEntry}); err != nil {
 			return err
 		}
 		return d.skipRest(open)
@@ -165,10 +166,10 @@ func (d *jsonInput) entry(index int) error {
 		if err != nil {
 			return err
 		}
-		if !batch.Known(field) {
-			err = d.skip()
+		if known, ok := entryFields[field]; ok {
+			err = d.field(index, field, known)
 		} else {
-			err = d.field(index, field)
+			err = d.skip()
 		}
 		if err != nil {
 			return err
@@ -178,8 +179,8 @@ func (d *jsonInput) entry(index int) error {
 	return err
 }
 
-// field reads the value of an entry's field: text, or null for none.
-func (d *jsonInput) field(index int, field string) error {
+// field reads the value of a field of an entry: text, or null for none.
+func (d *jsonInput) field(index int, name string, field cert.Field) error {
 	// The raw text: once decoded, half a surrogate pair is the same as the
 	// replacement character.
 	raw, err := d.value()
@@ -189,8 +190,8 @@ func (d *jsonInput) field(index int, field string) error {
 	case raw[0] == 'n':
 		return nil
 	case raw[0] != '"':
-		d.fingerprint(index, field, raw)
-		return d.draft.NotText(index, field)
+		d.fingerprint(index, name, raw)
+		return d.draft.Refuse(index, cert.Problem{Field: field, Code: codeNotString})
 	case !utf8.Valid(raw) || loneSurrogate(raw):
 		return d.draft.Set(index, field, "\xff") // as text that is not UTF-8
 	}
@@ -198,7 +199,7 @@ func (d *jsonInput) field(index int, field string) error {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return err
 	}
-	return d.set(fieldName{index: index, field: field}, []byte(value))
+	return d.set(fieldName{index: index, field: name}, []byte(value))
 }
 
 // value reads a value of any type, whose size the guard bounds.

@@ -1,12 +1,12 @@
 package api
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 )
 
 // nameKind is the kind of a field by its name.
@@ -28,23 +28,23 @@ const (
 const (
 	// maxNameShown bounds the bytes of a name in an answer.
 	maxNameShown = 100
-	notEntry     = "The entry must be an object with its fields."
-	badName      = "The field must be named entries[<n>][<field>]."
 )
-
-var badIndex = fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex)
 
 // fieldName is the parsed name of a field.
 type fieldName struct {
 	kind  nameKind
 	index int
 	field string
-	// key and problem are the name and message of a stray name.
-	key, problem string
+	// key and problem are the name and the problem of a stray name.
+	key     string
+	problem cert.Code
 }
 
+// known returns the field of the certificate, "" for a name that entries do not have.
+func (n *fieldName) known() cert.Field { return entryFields[n.field] }
+
 // text reports whether the name is that of a text field of an entry.
-func (n *fieldName) text() bool { return n.kind == entryField && batch.Known(n.field) }
+func (n *fieldName) text() bool { return n.kind == entryField && n.known() != "" }
 
 // readName parses entries[<n>][<field>].
 func readName(name string) fieldName {
@@ -53,21 +53,21 @@ func readName(name string) fieldName {
 		return fieldName{}
 	}
 	if rest == "" {
-		return fieldName{kind: strayName, key: name, problem: "The entries field must be an array."}
+		return fieldName{kind: strayName, key: name, problem: codeNotArray}
 	}
 	keys, ok := brackets(rest)
 	if !ok || keys[0] == "" {
-		return fieldName{kind: strayName, key: shorten(name), problem: badName}
+		return fieldName{kind: strayName, key: shorten(name), problem: codeBadName}
 	}
 	index, ok := readIndex(keys[0])
 	switch {
 	case !ok:
-		return fieldName{kind: strayName, key: shorten("entries." + strings.Join(keys, ".")), problem: badIndex}
+		return fieldName{kind: strayName, key: shorten("entries." + strings.Join(keys, ".")), problem: codeBadIndex}
 	case len(keys) == 1:
 		return fieldName{kind: wholeEntry, index: index}
 	case len(keys) == 2:
 		return fieldName{kind: entryField, index: index, field: keys[1]}
-	case batch.Known(keys[1]):
+	case entryFields[keys[1]] != "":
 		return fieldName{kind: nestedField, index: index, field: keys[1]}
 	default:
 		return fieldName{kind: entryField, index: index}

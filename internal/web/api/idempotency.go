@@ -122,7 +122,7 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 	case x.claim == nil || !x.whole || !fault.Is(err, fault.Invalid):
 		return err
 	}
-	status, problem := web.ProblemOf(w, x.call.Request, err)
+	status, problem := web.ProblemOf(w, x.call.Request, worded(err))
 	text, jsonErr := web.JSON(problem)
 	if jsonErr != nil || len(text) > limit.MaxAnswer {
 		return err

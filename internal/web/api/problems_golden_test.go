@@ -22,6 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 var update = flag.Bool("update", false, "rewrite the recorded answers in testdata")
@@ -181,24 +182,6 @@ func (r *recorder) recordForms() {
 	}
 }
 
-// document returns a PDF of objects, the first of which is its catalog.
-func document(trailer string, objects ...string) []byte {
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n")
-	at := make([]int, len(objects))
-	for i, o := range objects {
-		at[i] = b.Len()
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n", len(at)+1, trailer, start)
-	return b.Bytes()
-}
-
 // pictures returns a JPEG and a PNG of a few pixels.
 func pictures(tb testing.TB) (jpg, lossless []byte) {
 	tb.Helper()
@@ -255,12 +238,12 @@ func (r *recorder) recordFiles() {
 		{"a JPEG named PDF", "a.pdf", jpg},
 		{"a PNG named JPG", "a.jpg", lossless},
 		{"text", "a.pdf", []byte("hello")},
-		{"a truncated PDF", "a.pdf", pdf[:200]},
-		{"the beginning of a PDF", "a.pdf", pdf[:20]},
+		{"a truncated PDF", "a.pdf", pdf[:330]},
+		{"the beginning of a PDF", "a.pdf", []byte("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n1 0 o")},
 		{"a damaged PDF", "a.pdf", []byte("%PDF-1.7\n" + strings.Repeat("x", 100) + "\n%%EOF\n")},
-		{"no pages", "a.pdf", document("", catalog, "<</Type/Pages/Kids[]/Count 0>>")},
-		{"a password", "a.pdf", document(secret, catalog, pages, page)},
-		{"an unknown encryption", "a.pdf", document("/Encrypt<</Filter/Adobe.PubSec/V 4>>", catalog, pages, page)},
+		{"no pages", "a.pdf", pdftest.File("", catalog, "<</Type/Pages/Kids[]/Count 0>>")},
+		{"a password", "a.pdf", pdftest.File(secret, catalog, pages, page)},
+		{"an unknown encryption", "a.pdf", pdftest.File("/Encrypt<</Filter/Adobe.PubSec/V 4>>", catalog, pages, page)},
 		{"also a ZIP", "a.pdf", append([]byte("PK\x03\x04\n"), pdf...)},
 		{"ends in a ZIP", "a.pdf", append(bytes.Clone(pdf), "PK\x05\x06"+strings.Repeat("\x00", 18)...)},
 		{"also a web page", "a.pdf", append([]byte("<html>\n"), pdf...)},
@@ -280,7 +263,7 @@ func (r *recorder) recordFiles() {
 		r.record("staged file: "+tc.name, r.postFile(part{name: "file", file: tc.file, content: tc.content}))
 	}
 	r.exec(`UPDATE institutions SET refuse_active = true`)
-	active := document("", "<</Type/Catalog/Pages 2 0 R/OpenAction<</S/JavaScript/JS(x)>>>>", pages, page)
+	active := pdftest.File("", "<</Type/Catalog/Pages 2 0 R/OpenAction<</S/JavaScript/JS(x)>>>>", pages, page)
 	r.record("file: active content", r.post(form(r.tb, append(r.usual(), pdfFile(active))...)))
 	r.record("staged file: active content", r.postFile(part{name: "file", file: "a.pdf", content: active}))
 	r.exec(`UPDATE institutions SET refuse_active = false`)

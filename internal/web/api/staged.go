@@ -36,8 +36,8 @@ func (a *API) uploadFile(w http.ResponseWriter, c *call) error {
 	defer x.release()
 	err = form.receive(x, func(file *cert.File) error {
 		switch {
-		case form.fileError != "":
-			return fault.OfField(form.fileField, form.fileError)
+		case form.fileProblem != nil:
+			return fault.OfField(form.fileField, say(form.fileField, *form.fileProblem))
 		case file == nil:
 			return fault.OfField(form.fileField, "The file field is required.")
 		}

@@ -1,7 +1,6 @@
 package api
 
 import (
-	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -52,7 +51,7 @@ func (a *API) upload(w http.ResponseWriter, c *call) error {
 		_, err := a.Certs.Upload(c.Context(), cert.Upload{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
 			Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
-			IssueDate: form.values["issue_date"], Details: form.values["details"], File: file, FileError: form.fileError,
+			IssueDate: form.values["issue_date"], Details: form.values["details"], File: file, FileProblem: form.fileProblem,
 			Then: x.withCertificate(http.StatusCreated, "Certificate uploaded successfully and is being processed."),
 		})
 		return err
@@ -76,9 +75,9 @@ type uploadForm struct {
 	fields    []string
 
 	values map[string]string
-	// bad is what is wrong with the form itself, fileError what is wrong with the file.
-	bad       fault.Fields
-	fileError string
+	// bad are the problems of the form itself, fileProblem is that of the file.
+	bad         fault.Fields
+	fileProblem *cert.Problem
 }
 
 // openUpload returns the form in the body of r, before anything of it is read.
@@ -105,8 +104,8 @@ func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 		return finish(nil)
 	}
 	err := x.api.Certs.Receive(x.call.Context(), x.call.institution.UUID, incoming, finish)
-	if refused, ok := errors.AsType[*cert.FieldError](err); ok {
-		f.fileError = refused.Message
+	if problem := cert.RefusedFile(err); problem != nil {
+		f.fileProblem = problem
 		return finish(nil)
 	}
 	return err
@@ -157,7 +156,7 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 	case name == "":
 		f.bad.Add("form", "Each part of the form must have a name.")
 	case name == f.fileField:
-		f.fileError = label + "must be a file."
+		f.fileProblem = &cert.Problem{Field: cert.FieldFile, Code: cert.CodeNotFile}
 	case isList && field == f.fileField:
 		f.bad.Add(field, label+"must be one file, not a list.")
 	case !slices.Contains(f.fields, field):

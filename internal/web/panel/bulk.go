@@ -74,8 +74,8 @@ func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() 
 // error yet.
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
-// Wrong returns what to correct in a row.
-func (d *draftPage) Wrong(row *intake.Row) []intake.Problem {
+// Wrong returns the problems of a row that a person can correct now.
+func (d *draftPage) Wrong(row *intake.Row) intake.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
 	}

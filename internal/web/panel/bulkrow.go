@@ -48,17 +48,21 @@ func (l *rowsView) at(page int) string {
 	return l.Path("rows") + "?" + q.Encode()
 }
 
-// rowState is the state of a row, what to correct in it, and its own placement.
+// rowState is the state of a row: its problems in words, and its own placement.
 type rowState struct {
 	*intake.Row
 
-	Wrong []intake.Problem
+	Wrong []string
 	Place string
 }
 
 // State returns the state of a row.
 func (l *rowsView) State(row *intake.Row) rowState {
-	return rowState{row, l.Wrong(row), l.PlaceOf(row)}
+	state := rowState{Row: row, Place: l.PlaceOf(row)}
+	for _, problem := range l.Wrong(row) {
+		state.Wrong = append(state.Wrong, sayRow(row, problem))
+	}
+	return state
 }
 
 // breaks splits an address or a path at the positions where a line may break.
@@ -117,11 +121,11 @@ type rowView struct {
 	Still bool
 }
 
-// ProblemOf returns what to correct in a field, "" if nothing.
+// ProblemOf returns the first problem of a field in words, "" for none.
 func (l *rowView) ProblemOf(c sheet.Column) string {
 	for _, problem := range l.Wrong(l.Row) {
 		if problem.Column == c {
-			return problem.Message
+			return sayRow(l.Row, problem)
 		}
 	}
 	return ""
@@ -285,5 +289,5 @@ func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", "errors.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, page.WriteErrors(w))
+	return p.whole(r, page.WriteErrors(w, sayRow))
 }

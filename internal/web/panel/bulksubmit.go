@@ -94,6 +94,20 @@ type progressView struct {
 	Again int
 }
 
+// Why returns the reason why a row became no certificate.
+func (*progressView) Why(r *intake.Result) string { return sayResult(r) }
+
+// Refusals returns the reasons why batches were not accepted.
+func (l *progressView) Refusals() []string {
+	texts := make([]string, len(l.P.Refusals))
+	for i, refusal := range l.P.Refusals {
+		if texts[i] = refusal.Words; refusal.Problem != nil {
+			texts[i] = say(*refusal.Problem, "")
+		}
+	}
+	return texts
+}
+
 // MaxBatch is the largest number of rows of a batch.
 func (*progressView) MaxBatch() int { return batch.MaxEntries }
 
@@ -206,7 +220,7 @@ func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Intake.WriteResults(r.Context(), d, p.Links.Verify, w))
+	return p.whole(r, p.Intake.WriteResults(r.Context(), d, p.Links.Verify, sayResult, w))
 }
 
 // retryDraft retries the failed certificates of the bulk upload, and no others.

@@ -78,7 +78,7 @@ var checkNames = map[string]string{
 type certificatePage struct {
 	Visit  *Visit
 	C      *cert.Certificate
-	Face   *account.Face
+	Face   *account.PublicProfile
 	Checks []cert.Check
 	Story  []cert.Moment
 	Mails  []*recipient.Notice

@@ -105,7 +105,7 @@ func TestListOfCertificates(t *testing.T) {
 		ask := url.Values{"selected": {list.Items[0].UUID, list.Items[1].UUID}}
 		says(t, "asked first", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusOK, "Revoke 2 certificates?", "cannot be undone")
 		ask.Set("sure", "1")
-		says(t, "no reason", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusUnprocessableEntity, "reason field is required")
+		says(t, "no reason", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusUnprocessableEntity, "The reason is missing.")
 		ask.Set("reason", "Withdrawn")
 		task = o.post("owner", o.pathOf("certificates/revoke"), ask).Header().Get("Location")
 		o.Until("both are revoked", func() bool {
@@ -148,7 +148,7 @@ func TestOneCertificate(t *testing.T) {
 	says(t, "retried twice", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "not failed any more")
 
 	says(t, "asked", o.get("owner", page+"/revoke"), http.StatusOK, "What the public will see", "Ada Lovelace", "cannot be undone")
-	says(t, "no reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "reason field is required")
+	says(t, "no reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "The reason is missing.")
 	form := url.Values{"reason": {"Awarded in error"}, "note": {"Ticket 7"}, "look": {"1"}}
 	says(t, "looked at", o.post("owner", page+"/revoke", form), http.StatusOK, "Awarded in error")
 	form.Del("look")

@@ -158,7 +158,7 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 
 // again shows a form once more, with its problems.
 func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, err)
+	return p.view.Again(w, r, name, data, worded(err, r.PostForm))
 }
 
 // lead redirects to a page of the visit's institution, which shows a notice with its numbers.

@@ -51,7 +51,7 @@ func (*settingsPage) Tabs() []settingsTab { return settingsTabs }
 type institutionSettings struct {
 	settingsPage
 
-	Face *account.Face
+	Face *account.PublicProfile
 	Name string
 	// Language is that of mail to people who chose none.
 	Language  string
@@ -87,12 +87,12 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "settings.html", s)
 }
 
-// setName keeps another name, and the language of mail.
+// setName changes the name and the language of mail.
 func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	err := p.Accounts.SetName(r.Context(), v.Institution().ID, r.PostForm.Get("name"))
-	if err == nil {
-		err = p.Accounts.SetMailLanguage(r.Context(), v.Institution().ID, r.PostForm.Get("mail_language"))
-	}
+	_, err := p.Accounts.Change(r.Context(), v.Institution().ID, func(c *account.Changes) error {
+		c.Name, c.MailLanguage = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
+		return nil
+	})
 	if err == nil {
 		return p.lead(w, r, v, "settings", "settings_kept")
 	}
@@ -149,7 +149,7 @@ func logoOf(r *http.Request) (file []byte, remove bool, err error) {
 type publicSettings struct {
 	settingsPage
 
-	Face   *account.Face
+	Face   *account.PublicProfile
 	Public account.Public
 }
 

@@ -1,9 +1,7 @@
 package panel
 
 import (
-	"cmp"
 	"context"
-	"errors"
 	"net/http"
 	"net/url"
 	"time"
@@ -61,8 +59,8 @@ func (p *Panel) receiveUpload(r *http.Request, v *Visit) (id string, err error) 
 			}
 			return err
 		})
-		if refusal, ok := errors.AsType[*cert.FieldError](err); ok {
-			return "", fault.OfField("file", refusal.Message)
+		if problem := cert.RefusedFile(err); problem != nil {
+			return "", cert.Problems{*problem}.Err()
 		}
 		return id, err
 	}
@@ -145,32 +143,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		},
 	})
 	if err != nil {
-		return p.again(w, r, "upload_details.html", u, plainly(err, r.PostForm))
+		return p.again(w, r, "upload_details.html", u, err)
 	}
 	return p.lead(w, r, v, "certificates/"+c.UUID, "uploaded")
-}
-
-// plainly words the problems of a certificate's fields for people.
-func plainly(err error, form url.Values) error {
-	refusal, ok := errors.AsType[*fault.Error](err)
-	if !ok || refusal.Kind != fault.Invalid {
-		return err
-	}
-	var bad fault.Fields
-	for _, field := range refusal.Fields {
-		for _, message := range field.Messages {
-			bad.Add(field.Name, cmp.Or(said(field.Name, form), message))
-		}
-	}
-	return bad.Err()
-}
-
-// said returns the problem of a field, or "" if its text alone has none.
-func said(name string, form url.Values) string {
-	for i := range cert.Fields {
-		if f := &cert.Fields[i]; f.Name == name {
-			return f.Say(form.Get(name))
-		}
-	}
-	return ""
 }

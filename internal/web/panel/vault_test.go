@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -90,7 +91,7 @@ func TestMailOfACertificate(t *testing.T) {
 	}
 	w := o.leads(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
 	says(t, "sent again", w, http.StatusOK, "The mail is on its way again.", "On its way Sent again, ada.obi@example.org", "Mailed again")
-	says(t, "no address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"nobody"}}), http.StatusUnprocessableEntity, "must be a valid email address")
+	says(t, "no address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"nobody"}}), http.StatusUnprocessableEntity, "This e-mail address has no @.")
 	says(t, "the same", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "This is the address that the certificate has.")
 	w = o.leads(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
 	says(t, "corrected", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address, ada@example.net", "The e-mail address was corrected", "Issuer Person")
@@ -142,6 +143,16 @@ func TestSettings(t *testing.T) {
 			"The language must be one":                {"name": {"Northern University"}, "mail_language": {"xx"}},
 		} {
 			says(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
+		}
+		// Of a form with one value that is refused nothing is kept.
+		for _, form := range []url.Values{{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}} {
+			if w := o.post("admin", page, form); w.Code != http.StatusUnprocessableEntity {
+				t.Errorf("%v: %d", form, w.Code)
+			}
+			now, err := account.ReadSettings(t.Context(), d, o.mine.ID)
+			if err != nil || now.Name != "Northern University" || now.MailLanguage != "de" {
+				t.Errorf("%v left %+v, %v", form, now, err)
+			}
 		}
 
 		at := page + "/colour"

@@ -31,7 +31,7 @@ type verification struct {
 	OriginalSHA256 string `json:"-"`
 	VerifiedSHA256 string `json:"-"`
 	// Face is the institution's public profile.
-	Face *account.Face `json:"-"`
+	Face *account.PublicProfile `json:"-"`
 	// Verdict is the main statement of the page.
 	Verdict string `json:"-"`
 	// Match is the relation of a looked-up file to the certificate.

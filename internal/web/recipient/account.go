@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
@@ -32,13 +33,13 @@ type walletPage struct {
 }
 
 // Issuer returns an institution of the list.
-func (w *walletPage) Issuer(id int64) *recipient.Issuer {
+func (w *walletPage) Issuer(id int64) *account.Summary {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {
 			return &w.Issuers[i]
 		}
 	}
-	return &recipient.Issuer{}
+	return &account.Summary{}
 }
 
 // wallet lists the certificates of the signed-in person.

@@ -31,7 +31,7 @@ type shown struct {
 
 	// Base is the path prefix of its files.
 	Base string
-	Face *account.Face
+	Face *account.PublicProfile
 	// Verdict combines the record and the checks, as on public pages.
 	Verdict string
 	// FileRan and SignatureRan report which checks ran.
