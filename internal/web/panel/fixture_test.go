@@ -117,7 +117,7 @@ type office struct {
 	maker int64
 	// mine is the institution of the test, other is another one.
 	mine, other account.Institution
-	// door and sent are who was let in and what was mailed.
+	// door records who was signed in, sent has the messages.
 	door *door
 	sent []mail.Message
 	// guests counts the people of samples.
@@ -172,7 +172,7 @@ func (o *office) upload(inst account.Institution, name, file string) *cert.Certi
 	})
 }
 
-// settle gives the institutions keys and runs the queue until no certificate is in
+// settle makes the keys of the institutions and runs the queue until no certificate is in
 // processing.
 func (o *office) settle() {
 	o.tb.Helper()
