@@ -35,8 +35,8 @@ const (
 
 var errPassword = fmt.Errorf("the password must have %d to %d characters", minPassword, maxPassword)
 
-// CheckPassword returns an error if a password is not allowed. The length is the only rule (NIST SP
-// 800-63B, 3.1.1.2).
+// CheckPassword returns an error if a password is not acceptable. Length is the only
+// rule (NIST SP 800-63B, 3.1.1.2).
 func CheckPassword(password string) error {
 	n := utf8.RuneCountInString(password)
 	if n < minPassword || n > maxPassword {
@@ -48,11 +48,11 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// hashing bounds the passwords that are hashed at once, and with them the memory. One hash uses
-// four threads, so more at once would not be faster.
+// hashing bounds how many passwords are hashed at once, and the memory that this
+// takes. A hash uses four threads, so that more at once would be no faster.
 var hashing = make(chan struct{}, max(1, runtime.NumCPU()/int(DefaultCost.Threads)))
 
-// key computes argon2id after it has acquired a slot.
+// key waits for its turn and computes argon2id.
 func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32) ([]byte, error) {
 	select {
 	case hashing <- struct{}{}:
@@ -81,8 +81,8 @@ func (c Cost) phc(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.Memory, c.Time, c.Threads, b64(salt), b64(key))
 }
 
-// NoPassword returns a hash that no password has. Verifying it takes as long as verifying another
-// hash.
+// NoPassword returns a text that looks like a hash but matches no password. To check
+// against it takes as long as against a hash.
 func (c Cost) NoPassword() string {
 	random := make([]byte, argonSalt+argonKey)
 	_, _ = rand.Read(random) // it never fails

@@ -54,8 +54,9 @@ func compressed(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// hybrid returns a file whose page is hidden from readers that know tables only
-// (7.5.8.4): the table lists it as free, the cross-reference stream has it.
+// hybrid returns a file whose page is hidden from readers that know only tables
+// (7.5.8.4): the table lists it as free, and the cross-reference stream
+// contains it.
 func hybrid(tb testing.TB) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -79,7 +80,7 @@ func hybrid(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// open opens a file that has to open.
+// open opens a file and fails the test on an error.
 func open(tb testing.TB, file []byte) *Document {
 	tb.Helper()
 	d, err := Open(bytes.NewReader(file), int64(len(file)))
@@ -89,7 +90,7 @@ func open(tb testing.TB, file []byte) *Document {
 	return d
 }
 
-// firstPage returns page one, which has to be there.
+// firstPage returns page one and fails the test if there is none.
 func firstPage(tb testing.TB, d *Document) *Page {
 	tb.Helper()
 	page, err := d.Page(0)
@@ -120,8 +121,8 @@ func content(tb testing.TB, d *Document, p *Page) string {
 	return out.String()
 }
 
-// tool returns the path of a program that judges files. Without it the test is
-// skipped, or fails where nothing may be skipped.
+// tool returns the path of an independent checking tool. If it is missing, the
+// test is skipped, or fails if nothing may be skipped.
 func tool(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -139,8 +140,8 @@ func skip(tb testing.TB, why string) {
 	tb.Skip(why)
 }
 
-// qpdfCheck returns the exit code of qpdf --check, 0 when it finds nothing, and
-// what it said.
+// qpdfCheck returns the exit code of qpdf --check, 0 if it finds no problems,
+// and its output.
 func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "check.pdf")
@@ -157,7 +158,7 @@ func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 	return 0, string(out)
 }
 
-// requireClean fails the test when qpdf finds anything wrong with the file.
+// requireClean fails the test if qpdf finds a problem in the file.
 func requireClean(tb testing.TB, file []byte) {
 	tb.Helper()
 	if code, said := qpdfCheck(tb, file); code != 0 {
@@ -165,7 +166,7 @@ func requireClean(tb testing.TB, file []byte) {
 	}
 }
 
-// replaceOnce replaces the one occurrence of old.
+// replaceOnce replaces the only occurrence of old.
 func replaceOnce(tb testing.TB, file []byte, old, with string) []byte {
 	tb.Helper()
 	if strings.Count(string(file), old) != 1 {

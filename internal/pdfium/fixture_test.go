@@ -35,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lacking skips the test, or fails it where everything must be there.
+// lacking skips the test, or fails it if nothing may be skipped.
 func lacking(tb testing.TB, what string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
@@ -64,7 +64,8 @@ func newRenderer(tb testing.TB, opts Options) *Renderer {
 	return r
 }
 
-// sharedRenderer is for tests that leave it as it was; it lives as long as the process.
+// sharedRenderer is for tests that do not change its state; it lives as long as
+// the process.
 var sharedRenderer = sync.OnceValues(func() (*Renderer, error) {
 	return New(context.Background(), Options{CacheDir: cacheDir})
 })
@@ -96,15 +97,15 @@ func onePage(page, content string, further ...string) []byte {
 	}, further...)...)
 }
 
-// flags is a page of 200 by 100 whose quarters are, from top left, red, green,
-// blue and white.
+// flags returns a page of 200 by 100 whose quarters are, from the top left,
+// red, green, blue and white.
 func flags(page string) []byte {
 	return onePage("/MediaBox[0 0 200 100]"+page,
 		"1 0 0 rg 0 50 100 50 re f 0 1 0 rg 100 50 100 50 re f 0 0 1 rg 0 0 100 50 re f")
 }
 
-// lattice is a page with slanted lines everywhere, so that a shift by a fraction
-// of a pixel shows.
+// lattice returns a page covered with slanted lines, so that a shift by a
+// fraction of a pixel is visible.
 func lattice() []byte {
 	var b strings.Builder
 	for k := range 40 {
@@ -114,8 +115,8 @@ func lattice() []byte {
 	return onePage("/MediaBox[0 0 595.28 841.89]", b.String())
 }
 
-// endless is a page whose drawing takes practically for ever: each of its forms
-// draws the next one ten times.
+// endless returns a page whose rendering practically never ends: each of its
+// forms draws the next one ten times.
 func endless() []byte {
 	const depth = 12
 	var forms []string
@@ -128,7 +129,7 @@ func endless() []byte {
 	return onePage("/MediaBox[0 0 200 100]/Resources<</XObject<</F 5 0 R>>>>", "/F Do", forms...)
 }
 
-// bomb is a page whose content decodes to size bytes.
+// bomb returns a page whose content decodes to size bytes.
 func bomb(tb testing.TB, size int64) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -160,7 +161,7 @@ var (
 	blank = color.NRGBA{255, 255, 255, 255}
 )
 
-// wantColor compares the pixel at fractions of the image.
+// wantColor compares the pixel at a position, given in fractions of the image.
 func wantColor(t *testing.T, img image.Image, x, y float64, want color.Color) {
 	t.Helper()
 	b := img.Bounds()
@@ -178,7 +179,7 @@ type sample struct {
 	data   []byte
 }
 
-// corpus returns the PDF files kept beside the repository.
+// corpus returns the PDF files of the folder next to the repository.
 func corpus(tb testing.TB) []sample {
 	tb.Helper()
 	root := filepath.Join("..", "..", "..", "shared", "corpus")

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// pagePDF is a PDF of one page for tests: entries go into the page and the catalog as they
-// are, each body is an object, numbered from 5.
+// pagePDF is a PDF of one page for tests: the entries are added to the page and
+// the catalog verbatim, and each body is an object, numbered from 5.
 type pagePDF struct {
 	media, page, catalog, content, resources string
 	bodies                                   []string
@@ -31,7 +31,7 @@ func (p pagePDF) bytes() []byte {
 	return pdftest.File("", append(objects, p.bodies...)...)
 }
 
-// seals makes the verified PDF of data and the complete file.
+// seals returns the verified PDF of data, and the complete file.
 func seals(t testing.TB, name string, data []byte, p Placement) (*Verified, []byte) {
 	t.Helper()
 	o := original(t, name, data)
@@ -61,7 +61,8 @@ func codes(notices []Notice) string {
 	return strings.Join(out, " ")
 }
 
-// signedFields are catalog entries and objects (from 5) of a signature whose DocMDP permission is p; 0 is none.
+// signedPDF returns a PDF with a signature whose DocMDP permission is p; 0
+// means none.
 func signedPDF(p int, content string) []byte {
 	perms, reference := "", ""
 	if p > 0 {

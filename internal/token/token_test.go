@@ -49,7 +49,7 @@ func TestTokenLifecycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(stored) != 32 || bytes.Contains(stored, []byte(secret[4:])) {
-			t.Fatal("the secret must be kept as a SHA-256")
+			t.Fatal("the secret must be stored as a SHA-256")
 		}
 		got, inst, err := s.Authenticate(ctx, secret)
 		if err != nil || got.ID != made.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {
