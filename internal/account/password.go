@@ -21,8 +21,8 @@ type Cost struct {
 	Threads      uint8
 }
 
-// DefaultCost is the second recommended option of RFC 9106, 4. Only tests use
-// another one.
+// DefaultCost is the second recommended option of RFC 9106, 4, for less memory. Only
+// tests use another one.
 var DefaultCost = Cost{Time: 3, Memory: 64 << 10, Threads: 4}
 
 const (

@@ -118,7 +118,7 @@ func (b *bench) requests() (all []requestArgs) {
 	return all
 }
 
-// mails gives the messages that were queued since the last time.
+// mails returns the messages that were queued since the last call.
 func (b *bench) mails() (list []mail.Message) {
 	b.t.Helper()
 	rows, err := b.d.QueryContext(b.t.Context(), `SELECT id, message FROM mails WHERE id > $1 ORDER BY id`, b.read)
@@ -143,7 +143,7 @@ func (b *bench) mails() (list []mail.Message) {
 	return list
 }
 
-// link asks for a link and gives its secret, from the one mail that comes.
+// link requests a link and returns its secret, from the only mail.
 func (b *bench) link(purpose Purpose, email string) string {
 	b.t.Helper()
 	b.work()
@@ -193,7 +193,7 @@ func (b *bench) join(email string) (e *Entry) {
 	return e
 }
 
-// with gives an origin with the secrets of an entry.
+// with returns an origin with the secrets of an entry.
 func (e *Entry) with(from Origin) Origin {
 	from.Session, from.Device = e.Secret, e.Device
 	return from

@@ -90,7 +90,7 @@ func (k *desk) again(d *intake.Draft) *intake.Draft {
 	return got
 }
 
-// list gives a draft a list and accepts what its columns are guessed to mean.
+// list uploads a list to a draft and accepts the guessed columns.
 func (k *desk) list(d *intake.Draft, text string) *intake.Draft {
 	k.t.Helper()
 	k.ok(k.TakeList(k.t.Context(), d, "class of 2026.csv", strings.NewReader(text)))

@@ -107,7 +107,7 @@ func (b *bench) input(changes ...change) cert.Upload {
 	return u
 }
 
-// move puts a certificate into a status and tells of it, as cert does.
+// move changes the status of a certificate and reports it, as cert does.
 func (b *bench) move(c *cert.Certificate, s cert.Status) {
 	b.t.Helper()
 	b.Tx(func(tx *db.Tx) error {
@@ -208,7 +208,7 @@ var (
 	unsubscribeLink = regexp.MustCompile(`https://vault\.example/unsubscribe/([A-Z2-7]+)`)
 )
 
-// link gives the secret of the link in the n-th message.
+// link returns the secret of the link in the n-th message.
 func (b *bench) link(n int) string {
 	b.t.Helper()
 	m := mailLink.FindStringSubmatch(b.mails()[n].Text)
@@ -218,7 +218,7 @@ func (b *bench) link(n int) string {
 	return m[1]
 }
 
-// end tells what became of a message, as the mailer does.
+// end reports that a message was sent or failed, as the mailer does.
 func (b *bench) end(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
@@ -258,7 +258,7 @@ func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certific
 	return list
 }
 
-// store gives a certificate its files.
+// store stores the files of a certificate.
 func (b *bench) store(c *cert.Certificate, original, tail string) {
 	b.t.Helper()
 	key := b.inst.UUID + "/00/" + uuid.NewString()

@@ -1,5 +1,5 @@
-// Package vault wires the services of a vault. It owns which service uses
-// which, and the queues that they work. It knows no surface and no flag.
+// Package vault wires the services of a vault: it owns their connections and the
+// queues of their jobs. It has no surfaces and reads no flags.
 //
 // It lies between the services and the surfaces (internal/web/...): the tests of
 // the surfaces run on the same wiring as internal/app, and a package below app

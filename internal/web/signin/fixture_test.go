@@ -79,7 +79,7 @@ func (h *hall) join(email string) identity.Person {
 	return p
 }
 
-// mailed gives the path of the link in the next mail that has one.
+// mailed returns the path of the link in the next mail with a link.
 func (h *hall) mailed() string {
 	h.tb.Helper()
 	for {
@@ -199,7 +199,7 @@ func (b *browser) enter() {
 	b.leads("signing in", b.post("/sign-in", "email", address, "password", password), "/account")
 }
 
-// with gives a browser with the same cookies.
+// copied returns a browser with the same cookies.
 func (b *browser) copied() *browser {
 	other := *b
 	other.cookies = maps.Clone(b.cookies)
