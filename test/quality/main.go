@@ -1,15 +1,16 @@
-// Command quality looks at the pages of the built vault as a browser shows them:
-// a vault with a certificate in every state, and the judges in package.json.
+// Command quality checks the pages of the built vault in a browser. It starts a
+// vault with a certificate in every state and runs the checkers in package.json.
 //
 //	go run ./test/quality pages         accessibility and markup, on every page and state
-//	go run ./test/quality pages-quick   the same, in fewer looks where somebody is signed in
-//	go run ./test/quality behaviour     what people do on them: files, camera, keyboard
-//	go run ./test/quality scores        Lighthouse, medians of three, and weights
-//	go run ./test/quality scores-quick  Lighthouse's accessibility alone
+//	go run ./test/quality pages-quick   the same, with fewer variants of pages that need a session
+//	go run ./test/quality behaviour     interaction: files, camera, keyboard
+//	go run ./test/quality scores        Lighthouse, medians of three, and sizes
+//	go run ./test/quality scores-quick  only Lighthouse's accessibility
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
-//	go run ./test/quality serve         the vault alone, until it is interrupted
+//	go run ./test/quality pictures      the pictures of the README, to docs/images
+//	go run ./test/quality serve         only the vault, until it is interrupted
 //
-// Several of them look at the same vault, one after the other.
+// Several of them use the same vault, one after the other.
 package main
 
 import (
@@ -38,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
-		return errors.New("say what to do: pages, pages-quick, behaviour, scores, scores-quick, screenshots or serve")
+		return errors.New("usage: quality pages, pages-quick, behaviour, scores, scores-quick, screenshots, pictures or serve")
 	}
 	root, err := vault.Root()
 	if err != nil {
@@ -62,7 +63,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := os.WriteFile(file, plan, 0o600); err != nil {
 		return fmt.Errorf("writing the list of pages: %w", err)
 	}
-	// What one finds does not keep another from being asked.
+	// Every check runs, even if an earlier one fails.
 	for _, what := range args {
 		fmt.Println("quality:", what)
 		if e := judge(ctx, root, what, file); e != nil {
