@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -29,24 +30,24 @@ const (
 // several nodes at once.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
-	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.certs.SweepJobs)
-	a.every(ctx, "sweep of counts", cert.FoldEvery, a.certs.SweepCounts)
-	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.intake.RefersTo, a.batches.RefersTo) })
-	a.every(ctx, "end of what is kept for a time", cert.KeepEvery, a.certs.SweepKept)
-	a.every(ctx, "end of old addresses", cert.KeepEvery, a.recipients.SweepKept)
-	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.certs.SweepDeeds)
-	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.intake.Sweep)
-	a.every(ctx, "sweep of batches", batch.SweepEvery, a.batches.Sweep)
-	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)
-	a.every(ctx, "check of stored files", cert.RehashEvery, a.certs.Rehash)
+	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.Certs.SweepJobs)
+	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
+	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.Certs.SweepBlobs(ctx, a.Intake.RefersTo, a.Batches.RefersTo) })
+	a.every(ctx, "end of what is kept for a time", cert.KeepEvery, a.Certs.SweepKept)
+	a.every(ctx, "end of old addresses", cert.KeepEvery, a.Recipients.SweepKept)
+	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.Tasks.SweepDeeds)
+	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.Intake.Sweep)
+	a.every(ctx, "sweep of batches", batch.SweepEvery, a.Batches.Sweep)
+	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.Once.Sweep)
+	a.every(ctx, "check of stored files", cert.RehashEvery, a.Certs.Rehash)
 	a.every(ctx, "making of signing keys", keysEvery, a.MakeKeys)
 	a.every(ctx, "sweep of sign-ins", identity.SweepEvery, a.People.Sweep)
-	a.every(ctx, "sweep of mail", mail.SweepEvery, a.mailer.Sweep)
-	a.every(ctx, "sweep of notices", recipient.SweepEvery, a.recipients.Sweep)
-	a.every(ctx, "sweep of webhooks", webhook.SweepEvery, a.hooks.Sweep)
-	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.queue.Heartbeat(ctx, time.Now()) })
+	a.every(ctx, "sweep of mail", mail.SweepEvery, a.Mailer.Sweep)
+	a.every(ctx, "sweep of notices", recipient.SweepEvery, a.Recipients.Sweep)
+	a.every(ctx, "sweep of webhooks", webhook.SweepEvery, a.Deliverer.Sweep)
+	a.every(ctx, "heartbeat", job.Beat, func(ctx context.Context) error { return a.Queue.Heartbeat(ctx, time.Now()) })
 	if a.DB.Dialect == db.PostgreSQL {
-		a.every(ctx, "rescue", job.Beat, func(ctx context.Context) error { return a.queue.Rescue(ctx, time.Now(), a.certs.Rescued) })
+		a.every(ctx, "rescue", job.Beat, func(ctx context.Context) error { return a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued) })
 	}
 }
 

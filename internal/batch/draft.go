@@ -14,26 +14,25 @@ import (
 )
 
 const (
-	// FileField is the field of an entry that names its staged file.
+	// FileField is the field of an entry that contains the id of its staged file.
 	FileField = "file_id"
-	// fileAt is that field's place, behind the texts.
+	// fileAt is the index of that field, after the texts.
 	fileAt = len(cert.Fields)
-	// fields is how many fields an entry has.
+	// fields is the number of fields of an entry.
 	fields = fileAt + 1
-	// maxStrays bounds what is kept of names that belong to no entry.
+	// maxStrays bounds the number of stored names that belong to no entry.
 	maxStrays = 1000
-	// entryCost is about what an entry takes in memory beside its texts, in bytes.
+	// entryCost is the approximate memory of an entry without its texts, in bytes.
 	entryCost = 512
-	// maxHeld bounds what all drafts of a process hold at once, in bytes: some
-	// dozens of usual batches of the largest size, or one of the longest texts.
+	// maxHeld bounds the memory of all drafts of a process, in bytes: some dozens of typical
+	// batches of the largest size, or one with the longest texts.
 	maxHeld = 64 << 20
-	// busyRetry is when a batch may be sent again that found too many others.
+	// busyRetry is the Retry-After of a batch that exceeded maxHeld.
 	busyRetry = 5 * time.Second
 )
 
-// Draft collects the entries of a batch as they come in, field by field and in
-// any order. Each value is checked when it comes, so that what is held is what
-// can be kept. Close it when done.
+// Draft collects the entries of a batch field by field, in any order. It checks each value on
+// arrival, so that it only stores valid values. The caller must call Close.
 type Draft struct {
 	service *Service
 	held    int64
@@ -42,31 +41,31 @@ type Draft struct {
 	strayed map[string]bool
 }
 
-// entry is an entry as far as it is known.
+// entry is an entry with the fields received so far.
 type entry struct {
 	index  int
 	text   cert.Text
 	fileID string
 	wanted *cert.Wanted
-	// given says which fields came, problems what is wrong with them, and problem
-	// what is wrong with the entry as a whole.
+	// given marks the received fields, problems what is wrong with them, and problem what is wrong
+	// with the entry as a whole.
 	given    [fields]bool
 	problems [fields]string
 	problem  string
 }
 
-// NewDraft begins a draft.
+// NewDraft returns an empty draft.
 func (s *Service) NewDraft() *Draft {
 	return &Draft{service: s, entries: map[int]*entry{}, strayed: map[string]bool{}}
 }
 
-// Close gives back what the draft held.
+// Close releases the memory that the draft has reserved.
 func (d *Draft) Close() {
 	d.service.held.Add(-d.held)
 	d.held = 0
 }
 
-// hold counts bytes that the draft is about to hold.
+// hold reserves memory for the draft.
 func (d *Draft) hold(n int) error {
 	d.held += int64(n)
 	if d.service.held.Add(int64(n)) > maxHeld {
@@ -75,7 +74,7 @@ func (d *Draft) hold(n int) error {
 	return nil
 }
 
-// Known tells whether entries have a field of this name; others are ignored.
+// Known reports whether entries have a field of this name. Unknown fields are ignored.
 func Known(field string) bool { return placeOf(field) >= 0 }
 
 func placeOf(field string) int {
@@ -85,8 +84,8 @@ func placeOf(field string) int {
 	return slices.IndexFunc(cert.Fields[:], func(f cert.Field) bool { return f.Name == field })
 }
 
-// Entry notes that there is an entry of this number, from 0 to MaxIndex. The
-// error, if any, is about the batch, and the draft is of no more use.
+// Entry records that an entry with this index exists. The index is 0 to MaxIndex. After an error,
+// which concerns the whole batch, the draft must not be used.
 func (d *Draft) Entry(index int) error {
 	_, err := d.entry(index)
 	return err
@@ -107,8 +106,8 @@ func (d *Draft) entry(index int) (*entry, error) {
 	return e, nil
 }
 
-// Set gives a field of an entry its value; a second value is one too many.
-// Fields that no entry has are ignored. The error is as of Entry.
+// Set sets a field of an entry. A second value for the same field is a problem. Unknown fields are
+// ignored. Errors are as for Entry.
 func (d *Draft) Set(index int, field, value string) error {
 	e, err := d.entry(index)
 	at := placeOf(field)
@@ -130,13 +129,13 @@ func (d *Draft) Set(index int, field, value string) error {
 		e.problems[at] = problem
 		return nil
 	}
-	// A copy, so that the buffer in which the value came is not held with it.
+	// Copy the value, so that the draft does not keep the buffer of the request.
 	*f.Of(&e.text) = strings.Clone(kept)
 	return d.hold(len(kept))
 }
 
-// Place notes that there is an entry of this number, and where its stamp is wanted;
-// nil leaves it to the institution's choice. The error is as of Entry.
+// Place records that an entry with this index exists, and its placement; nil stands for the
+// institution's default. Errors are as for Entry.
 func (d *Draft) Place(index int, w *cert.Wanted) error {
 	e, err := d.entry(index)
 	if err == nil {
@@ -145,7 +144,7 @@ func (d *Draft) Place(index int, w *cert.Wanted) error {
 	return err
 }
 
-// refuse says why a field of an entry has no value that could be set.
+// refuse records a problem of a field that has no valid value.
 func (d *Draft) refuse(index int, field, problem string) error {
 	e, err := d.entry(index)
 	at := placeOf(field)
@@ -156,8 +155,7 @@ func (d *Draft) refuse(index int, field, problem string) error {
 	return nil
 }
 
-// TooLong notes that a field's value was too long to be read. The error is as of
-// Entry.
+// TooLong records that a field's value was too long to be read. Errors are as for Entry.
 func (d *Draft) TooLong(index int, field string) error {
 	at := placeOf(field)
 	if at < 0 || at == fileAt {
@@ -166,13 +164,12 @@ func (d *Draft) TooLong(index int, field string) error {
 	return d.refuse(index, field, cert.Fields[at].TooLong())
 }
 
-// NotText notes that a field's value was something else than text. The error is
-// as of Entry.
+// NotText records that a field's value was not text. Errors are as for Entry.
 func (d *Draft) NotText(index int, field string) error {
 	return d.refuse(index, field, "The "+label(field)+" field must be text.")
 }
 
-// NotEntry says why an entry is none. The error is as of Entry.
+// NotEntry records why an element is not an entry. Errors are as for Entry.
 func (d *Draft) NotEntry(index int, problem string) error {
 	e, err := d.entry(index)
 	if err != nil {
@@ -182,7 +179,7 @@ func (d *Draft) NotEntry(index int, problem string) error {
 	return nil
 }
 
-// Stray notes what is wrong with a name that belongs to no entry.
+// Stray records a problem of a name that belongs to no entry.
 func (d *Draft) Stray(name, problem string) {
 	if len(d.strays) < maxStrays && !d.strayed[name] {
 		d.strayed[name] = true
@@ -192,7 +189,7 @@ func (d *Draft) Stray(name, problem string) {
 
 const invalidFile = "The selected file id is invalid: upload the file first; it can be referred to for 24 hours."
 
-// checkFileID gives a file id in the form in which it is stored.
+// checkFileID returns a file id in its stored form.
 func checkFileID(value string) (id, problem string) {
 	value = strings.TrimSpace(value)
 	if value == "" {
@@ -207,7 +204,7 @@ func checkFileID(value string) (id, problem string) {
 
 func label(field string) string { return strings.ReplaceAll(field, "_", " ") }
 
-// sorted gives the entries by their numbers, each with what it lacks noted.
+// sorted returns the entries by index, and records missing fields as problems.
 func (d *Draft) sorted() []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
@@ -226,8 +223,7 @@ func (d *Draft) sorted() []*entry {
 	return list
 }
 
-// problemsOf gives all that is wrong, in the order of names and entries; nil if
-// nothing is.
+// problemsOf returns all problems in the order of names and entries; nil if there are none.
 func (d *Draft) problemsOf(entries []*entry) error {
 	list := slices.Clone(d.strays)
 	for _, e := range entries {

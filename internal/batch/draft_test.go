@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// fieldsOf gives the messages of an Invalid error by their fields.
+// fieldsOf returns the messages of an Invalid error by field.
 func fieldsOf(err error) map[string]string {
 	fields := map[string]string{}
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {
@@ -97,8 +97,7 @@ func (v *vault) tryFile(id string) error {
 	return err
 }
 
-// Errors come in the order of the entries' numbers and of the fields, whatever
-// order they came in.
+// Errors are in the order of the entries' indexes and of the fields, whatever the order of arrival.
 func TestProblemsHaveAnOrder(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -153,7 +152,7 @@ func TestDraftIsBounded(t *testing.T) {
 	if len(d.strays) != maxStrays {
 		t.Errorf("%d strays are held", len(d.strays))
 	}
-	// Drafts of the longest texts together hold no more than all may.
+	// Drafts with the longest texts reserve no more memory in total than the bound.
 	long := strings.Repeat("🎓", 255)
 	var err error
 	for n := 0; err == nil && n < 100; n++ {

@@ -10,30 +10,30 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// Entry is an entry of a batch and what became of it.
+// Entry is an entry of a batch and its result.
 type Entry struct {
-	// Index is its number, as it was sent.
+	// Index is the index that was sent.
 	Index int
 	// Status is queued, rejected or the status of its certificate.
 	Status string
-	// UUID and ReferenceID are its certificate's, "" without one.
+	// UUID and ReferenceID identify its certificate; "" if there is none.
 	UUID, ReferenceID string
-	// ErrorCode and Error say why it failed or was rejected; ExistingUUID is the
-	// certificate that it would have doubled.
+	// ErrorCode and Error are the reason why it failed or was rejected. ExistingUUID is the
+	// certificate of which it would be a duplicate.
 	ErrorCode, Error, ExistingUUID string
-	// Text is what its certificate says, with what was corrected since.
+	// Text is the text of its certificate, including later corrections.
 	Text cert.Text
 }
 
-// Entries is one part of the entries of a batch.
+// Entries is one page of the entries of a batch.
 type Entries struct {
 	listing.Part
 
 	Items []Entry
 }
 
-// entryList is what a cursor of entries is bound to, and entryPlace where an
-// entry stands.
+// entryList identifies the list that a cursor of entries belongs to. entryPlace is a position in
+// it.
 type (
 	entryList struct {
 		InstitutionID int64  `json:"institution"`
@@ -44,7 +44,7 @@ type (
 	}
 )
 
-// Entries gives a part of a batch's entries by their numbers.
+// Entries returns a page of a batch's entries, ordered by index.
 func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list *Entries, err error) {
 	var bad fault.Fields
 	if r.Check(&bad); bad.Err() != nil {
@@ -70,7 +70,7 @@ func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list 
 	return list, err
 }
 
-// AllEntries gives all entries of a batch, of which there are at most MaxEntries.
+// AllEntries returns all entries of a batch, at most MaxEntries.
 func (s *Service) AllEntries(ctx context.Context, b *Batch) ([]Entry, error) {
 	return s.entries(ctx, b, -1, MaxEntries, 0)
 }

@@ -30,14 +30,14 @@ func ReadEmail(text string) (account.Email, error) {
 // certificate keeps the one it has. One that would double another is refused, and
 // the caller must then give up the transaction.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
-	c, err := one(tx.QueryRowContext(ctx, `SELECT `+columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
+	c, err := one(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {
 		return nil, err
 	}
 	c.Email = email.Text
-	c, err = scan(tx.QueryRowContext(ctx, `
+	c, err = Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET email = $1, email_folded = $2, search_text = $3, customer_id = NULL, updated_at = $4
-		WHERE uuid = $5 AND status <> 'revoked' RETURNING `+columns,
+		WHERE uuid = $5 AND status <> 'revoked' RETURNING `+Columns,
 		email.Text, email.Folded, SearchText(c, email), db.Micros(s.now()), uuid))
 	switch {
 	case errors.Is(err, sql.ErrNoRows):

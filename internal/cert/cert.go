@@ -16,8 +16,6 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/keyring"
-	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
@@ -131,7 +129,6 @@ type Verified struct {
 // Config is what a Service is made from.
 type Config struct {
 	DB     *db.DB
-	Ring   *keyring.Ring
 	Blobs  blob.Store
 	Queue  *job.Queue
 	Hooks  *webhook.Service
@@ -165,7 +162,6 @@ type Config struct {
 // Service works on certificates.
 type Service struct {
 	db         *db.DB
-	cursors    listing.Cursors
 	blobs      blob.Store
 	queue      *job.Queue
 	hooks      *webhook.Service
@@ -176,8 +172,6 @@ type Service struct {
 	verifyURL  func(string) string
 	attempts   int
 	ahead      int
-	listTime   time.Duration
-	bounds     bounds
 	recipient  func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error)
 	moved      Then
 	ended      Then
@@ -189,12 +183,11 @@ type Service struct {
 // New makes a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, cursors: listing.NewCursors(c.Ring, "certificates"), blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
+		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
-		listTime: listTime, bounds: usualBounds, recipient: c.Recipient, moved: c.Moved, ended: c.Ended, now: c.Now, log: c.Log,
+		recipient: c.Recipient, moved: c.Moved, ended: c.Ended, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
-	job.Add(c.Queue, &deedWorker{service: s})
 	return s
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -111,7 +112,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 		png: func(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte("a picture"), nil },
 	}
 	cfg := Config{
-		DB: d, Ring: ring, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
+		DB: d, Blobs: folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.ring,
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, Now: v.clock.Now, Log: log,
 	}
@@ -153,11 +154,14 @@ func (v *vault) exec(query string, args ...any) {
 }
 
 // samplePDF is a PDF of one page, padded to size where size is given.
-func samplePDF(text string, size int) []byte { return certtest.PDF(text, size) }
+func samplePDF(text string, size int) []byte { return pdftest.Sized(text, size) }
 
-func (v *vault) receive(inst *account.Institution, content []byte) *File {
+func (v *vault) receive(inst *account.Institution, content []byte) (f *File) {
 	v.tb.Helper()
-	f, err := v.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(content))
+	err := v.Receive(v.tb.Context(), inst.UUID, NewIncoming("diploma.pdf", bytes.NewReader(content)), func(got *File) error {
+		f = got
+		return nil
+	})
 	if err != nil {
 		v.tb.Fatal(err)
 	}

@@ -104,7 +104,7 @@ func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, 
 	}
 	for _, id := range ids {
 		err := s.db.Tx(ctx, func(tx *db.Tx) error { return end(ctx, tx, id, before, days) })
-		if errors.Is(err, errMoved) {
+		if errors.Is(err, ErrMoved) {
 			continue // retried, or ended by another node, in the meantime
 		}
 		if err != nil {
@@ -121,10 +121,10 @@ func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, 
 // endFailedTx removes a certificate that failed, with all that was said of it.
 func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	// Whoever retries it at this moment waits, and finds it gone, or is waited for.
-	c, err := scan(tx.QueryRowContext(ctx, `
-		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+columns, id, before))
+	c, err := Scan(tx.QueryRowContext(ctx, `
+		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
-		return errMoved
+		return ErrMoved
 	}
 	if err != nil {
 		return err
@@ -152,11 +152,11 @@ func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, 
 // whoever has the file learns that it was revoked. Its checks go: they are of files
 // that are not there.
 func (s *Service) endFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
-	c, err := scan(tx.QueryRowContext(ctx, `
+	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
-		WHERE id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2 RETURNING `+columns, id, before, db.Micros(s.now())))
+		WHERE id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2 RETURNING `+Columns, id, before, db.Micros(s.now())))
 	if errors.Is(err, sql.ErrNoRows) {
-		return errMoved
+		return ErrMoved
 	}
 	if err != nil {
 		return err

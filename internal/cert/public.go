@@ -38,7 +38,7 @@ type FileMatch struct {
 // failed is unknown.
 func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMatch, error) {
 	c, err := one(s.db.QueryRowContext(ctx,
-		`SELECT `+columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
+		`SELECT `+Columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
 	if err == nil {
 		return &FileMatch{Match: MatchVerified, Count: 1, Certificate: c}, nil
 	}
@@ -56,7 +56,7 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 		return nil, errNotFound
 	case 1:
 		m.Certificate, err = one(s.db.QueryRowContext(ctx,
-			`SELECT `+columns+` FROM certificates WHERE sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
+			`SELECT `+Columns+` FROM certificates WHERE sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
 		if err != nil {
 			return nil, err
 		}

@@ -17,21 +17,24 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		if c, err = s.retryTx(ctx, tx, uuid); err != nil {
-			return err
-		}
-		if err := recordTx(ctx, tx, audit.CertificateRetried, c, nil); err != nil {
+		if c, err = s.RetryTx(ctx, tx, uuid); err != nil {
 			return err
 		}
 		return then.runTx(ctx, tx, c)
 	})
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, ErrMoved) {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
 	}
 	return c, err
 }
 
-func (s *Service) retryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
-	return s.moveTx(ctx, tx, TriggerRetry, uuid,
+// RetryTx starts the processing of a failed certificate again, whatever
+// institution's it is. It returns ErrMoved for one that is not failed.
+func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
+	c, err := s.moveTx(ctx, tx, TriggerRetry, uuid,
 		column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})
+	if err != nil {
+		return nil, err
+	}
+	return c, recordTx(ctx, tx, audit.CertificateRetried, c, nil)
 }

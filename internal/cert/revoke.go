@@ -22,12 +22,17 @@ var (
 	noteField   = Field{Name: "note", limit: maxDetails}
 )
 
+// Check trims the reason and the note and adds what is wrong with them.
+func (r *Revocation) Check(bad *fault.Fields) {
+	r.Reason = reasonField.read(bad, r.Reason)
+	r.Note = noteField.read(bad, r.Note)
+}
+
 // Revoke takes a certificate back, for good. Revoking again changes nothing
 // and is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad fault.Fields
-	r.Reason = reasonField.read(&bad, r.Reason)
-	r.Note = noteField.read(&bad, r.Note)
+	r.Check(&bad)
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
 	}
@@ -36,12 +41,8 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		c, err = s.revokeTx(ctx, tx, uuid, r.Reason, r.Note)
-		switch {
-		case errors.Is(err, errMoved):
+		if c, err = s.RevokeTx(ctx, tx, uuid, r); errors.Is(err, ErrMoved) {
 			c, err = byUUID(ctx, tx, uuid)
-		case err == nil:
-			err = recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
 		}
 		if err != nil {
 			return err
@@ -51,9 +52,14 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	return c, err
 }
 
-// revokeTx revokes. Why one had failed goes: it asks for a retry, which there is
-// none of any more.
-func (s *Service) revokeTx(ctx context.Context, tx *db.Tx, uuid, reason, note string) (*Certificate, error) {
-	return s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
-		column{"revocation_reason", reason}, column{"revocation_note", optional(note)}, column{"failure_code", nil}, column{"failure_message", nil})
+// RevokeTx takes a certificate back, whatever institution's it is. It returns
+// ErrMoved for one that is revoked already. The failure of a failed certificate is
+// removed, since it asks for a retry, which is no longer possible.
+func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {
+	c, err := s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
+		column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)}, column{"failure_code", nil}, column{"failure_message", nil})
+	if err != nil {
+		return nil, err
+	}
+	return c, recordTx(ctx, tx, audit.CertificateRevoked, c, audit.Detail{"reason": r.Reason})
 }

@@ -14,14 +14,15 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-const columns = `id, uuid, institution_id, reference_id, title, full_name, email, issue_date, details, source, trigger_context, event_context,
+// Columns are the columns of a certificate that Scan reads.
+const Columns = `id, uuid, institution_id, reference_id, title, full_name, email, issue_date, details, source, trigger_context, event_context,
 	status, failure_code, failure_message, batch_id, customer_id, creator_type, creator_id, creator_name,
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
 	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at`
 
-// scan reads a row of columns.
-func scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
+// Scan reads a row of Columns.
+func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
 	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note sql.NullString
 	var customer, creatorID, verifiedSize, page, jobID, approved, revoked, filesEnded sql.NullInt64
@@ -78,13 +79,13 @@ var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 // found.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
 	return one(s.db.QueryRowContext(ctx,
-		`SELECT `+columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
+		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 }
 
 // byUUID gives a certificate of whatever institution, for workers and links
 // that carry their own right.
 func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error) {
-	return one(q.QueryRowContext(ctx, `SELECT `+columns+` FROM certificates WHERE uuid = $1`, uuid))
+	return one(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }
 
 // ByCapability gives the certificate that a signed link names: the link is the
@@ -103,7 +104,11 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	for i, id := range ids {
 		args[i] = id
 	}
-	if list, err = s.some(ctx, `SELECT `+columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...); err != nil {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+Columns+` FROM certificates WHERE id IN (`+db.Places(1, len(args))+`)`, args...)
+	if err != nil {
+		return nil, fmt.Errorf("reading certificates: %w", err)
+	}
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (*Certificate, error) { return Scan(rows) }); err != nil {
 		return nil, fmt.Errorf("reading certificates: %w", err)
 	}
 	slices.SortFunc(list, func(a, b *Certificate) int { return cmp.Compare(slices.Index(ids, a.ID), slices.Index(ids, b.ID)) })
@@ -116,11 +121,11 @@ func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, 
 	if folded == "" {
 		return nil, errNotFound
 	}
-	return one(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificates WHERE reference_folded = $1`, folded))
+	return one(s.db.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE reference_folded = $1`, folded))
 }
 
 func one(row *sql.Row) (*Certificate, error) {
-	c, err := scan(row)
+	c, err := Scan(row)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNotFound
 	}

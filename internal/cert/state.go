@@ -76,9 +76,9 @@ func transition(t Trigger) Transition {
 	return Transitions[i]
 }
 
-// errMoved says that a certificate is in no status from which the trigger
+// ErrMoved says that a certificate is in no status from which the trigger
 // leads on: somebody else was first, or it never was.
-var errMoved = errors.New("the certificate is not in a state that allows this")
+var ErrMoved = errors.New("the certificate is not in a state that allows this")
 
 // column is a column to set along with a move.
 type column struct {
@@ -114,10 +114,10 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 		args = append(args, string(from))
 		fmt.Fprintf(&query, "$%d", len(args))
 	}
-	query.WriteString(") RETURNING " + columns)
-	c, err := scan(tx.QueryRowContext(ctx, query.String(), args...))
+	query.WriteString(") RETURNING " + Columns)
+	c, err := Scan(tx.QueryRowContext(ctx, query.String(), args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errMoved
+		return nil, ErrMoved
 	}
 	if err != nil {
 		return nil, fmt.Errorf("moving a certificate by %s: %w", trigger, err)

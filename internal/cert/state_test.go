@@ -123,8 +123,8 @@ func refused(t *testing.T, name string, from Status, trigger Trigger, err error)
 		if err != nil {
 			t.Errorf("%s: %v; revoking again is no error", name, err)
 		}
-	case !errors.Is(err, errMoved):
-		t.Errorf("%s: %v, want errMoved", name, err)
+	case !errors.Is(err, ErrMoved):
+		t.Errorf("%s: %v, want ErrMoved", name, err)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 				if err := d.Tx(ctx, func(tx *db.Tx) error {
 					_, err := v.moveTx(ctx, tx, trigger, c.UUID)
 					return errors.Join(err, boom)
-				}); !errors.Is(err, boom) || errors.Is(err, errMoved) {
+				}); !errors.Is(err, boom) || errors.Is(err, ErrMoved) {
 					t.Fatal(err)
 				}
 				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
@@ -225,7 +225,7 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 		const nobody = "00000000-0000-0000-0000-000000000000"
 		before := v.snapshot(nobody)
 		for _, trigger := range triggers {
-			if err := v.pull(trigger, nobody); !errors.Is(err, errMoved) && !fault.Is(err, fault.NotFound) {
+			if err := v.pull(trigger, nobody); !errors.Is(err, ErrMoved) && !fault.Is(err, fault.NotFound) {
 				t.Errorf("%s: %v", trigger, err)
 			}
 		}

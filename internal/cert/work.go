@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
@@ -123,15 +124,15 @@ func failureOf(err error) Failure {
 
 // process seals, stores, looks at what was stored, and only then approves.
 func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
-	var inst struct{ uuid, name string }
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&inst.uuid, &inst.name); err != nil {
-		return fmt.Errorf("reading the institution: %w", err)
+	inst, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
+	if err != nil {
+		return err
 	}
 	placement, err := s.placementOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	signature, err := s.signature(ctx, inst.uuid)
+	signature, err := s.signature(ctx, inst.UUID)
 	if err != nil {
 		return err
 	}
@@ -144,7 +145,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	v, err := s.sealer.Seal(ctx, original(&c.File, o), seal.Stamp{
-		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.name, Placement: placement,
+		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name, Placement: placement,
 		Signature: signature,
 	})
 	if err != nil {
@@ -152,7 +153,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	// The name is new at each attempt: of two that work at once, neither may
 	// overwrite what the other's row refers to.
-	key := blobKey(inst.uuid, uuid.Must(uuid.NewV7()).String(), "verified")
+	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
 	if _, err := s.blobs.Put(ctx, key, v.Body); err != nil {
 		return fmt.Errorf("storing the verified PDF: %w", err)
 	}
@@ -161,12 +162,12 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err := s.reread(ctx, c, &verified); err != nil {
 		return errors.Join(err, discard())
 	}
-	signed, err := s.checkSigned(ctx, c, &verified, inst.uuid)
+	signed, err := s.checkSigned(ctx, c, &verified, inst.UUID)
 	if err != nil {
 		return errors.Join(err, discard())
 	}
 	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
-		if errors.Is(err, errMoved) {
+		if errors.Is(err, ErrMoved) {
 			// Revoked, or finished by another worker, in the meantime.
 			return discard()
 		}
@@ -224,7 +225,7 @@ func merge(a, b []seal.Notice) []seal.Notice {
 // fail ends processing in an error.
 func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.failTx(ctx, tx, c.UUID, f) })
-	if errors.Is(err, errMoved) {
+	if errors.Is(err, ErrMoved) {
 		return nil
 	}
 	return err
@@ -262,4 +263,12 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 		Code:    "crashed",
 		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),
 	})
+}
+
+// Waiting counts the certificates of all institutions that are in processing.
+func (s *Service) Waiting(ctx context.Context) (n int, err error) {
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
+		return 0, fmt.Errorf("counting certificates in processing: %w", err)
+	}
+	return n, nil
 }

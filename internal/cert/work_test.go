@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 )
 
@@ -153,7 +154,7 @@ func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
 		}
 	}
 	c := v.upload(titled("missing"))
-	if err := v.Discard(t.Context(), &c.File); err != nil {
+	if err := v.folder.Delete(t.Context(), c.File.Key); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.work(t.Context(), c, 1); err != nil {
@@ -366,6 +367,35 @@ func TestPolicy(t *testing.T) {
 			if got, err := ReadPolicy(ctx, d, v.inst.ID); err != nil || !reflect.DeepEqual(got, want) {
 				t.Errorf("%s: %+v, %v; want %+v", tc.name, got, err, want)
 			}
+		}
+	})
+}
+
+// TestWantedPlaceIsTaken seals where one certificate's stamp is wanted, and the
+// next where the institution wants it.
+func TestWantedPlaceIsTaken(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		var got seal.Placement
+		usual := v.sealer.seal
+		v.sealer.seal = func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error) {
+			got = stamp.Placement
+			return usual(ctx, o, stamp)
+		}
+		box := seal.Box{0.1, 0.1, 0.3, 0.2}
+		v.approved(v.upload(func(u *Upload) { u.Wanted = &Wanted{Mode: seal.Exact, Page: 1, Box: &box} }))
+		if got.Mode != seal.Exact || got.Box != box || got.Page != 1 {
+			t.Errorf("%+v", got)
+		}
+		v.approved(v.upload(titled("MSc")))
+		if got.Mode != seal.Auto {
+			t.Errorf("%+v", got)
+		}
+		u := v.input(v.inst)
+		u.Title, u.Wanted = "PhD", &Wanted{Mode: "middle", Page: 1}
+		if _, err := v.Upload(t.Context(), u); !fault.Is(err, fault.Invalid) {
+			t.Errorf("a place that is none: %v", err)
 		}
 	})
 }

@@ -22,7 +22,10 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
@@ -67,7 +70,7 @@ func newDesk(t *testing.T, d *db.DB) *desk {
 	}
 	log := slog.New(slog.DiscardHandler)
 	queue, err := job.New(d, job.Config{
-		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, cert.DeedQueue: 1, batch.Queue: 1, Queue: 1},
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, task.DeedQueue: 1, batch.Queue: 1, Queue: 1},
 		MaxAttempts: 3, Timeout: time.Minute, Logger: log,
 	})
 	if err != nil {
@@ -75,12 +78,14 @@ func newDesk(t *testing.T, d *db.DB) *desk {
 	}
 	k.keys = certtest.Keys(t, k.clock.Now)
 	k.certs = cert.New(cert.Config{
-		DB: d, Ring: ring, Blobs: k.folder, Queue: queue, Hooks: webhook.New(d, ring, k.clock.Now), Sealer: k.sealer, Keys: k.keys,
+		DB: d, Blobs: k.folder, Queue: queue, Hooks: webhook.New(d, ring, k.clock.Now), Sealer: k.sealer, Keys: k.keys,
 		Verify:    certtest.Verify,
 		VerifyURL: verifyURL, Attempts: 3, BulkWorkers: 2, Now: k.clock.Now, Log: log,
 	})
 	k.batches = batch.New(batch.Config{DB: d, Ring: ring, Certs: k.certs, Queue: queue, Quota: 1 << 30, Now: k.clock.Now, Log: log})
-	k.Service = New(Config{DB: d, Certs: k.certs, Batches: k.batches, Blobs: k.folder, Queue: queue, Now: k.clock.Now, Log: log})
+	finder := search.New(d, ring, k.clock.Now)
+	tasks := task.New(task.Config{DB: d, Queue: queue, Certs: k.certs, Search: finder, VerifyURL: verifyURL, Now: k.clock.Now, Log: log})
+	k.Service = New(Config{DB: d, Certs: k.certs, Search: finder, Tasks: tasks, Batches: k.batches, Blobs: k.folder, Queue: queue, Now: k.clock.Now, Log: log})
 	k.inst = k.institution("NWU")
 	return k
 }
@@ -225,4 +230,4 @@ func entry(name string, content []byte) zipFile {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }

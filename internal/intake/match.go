@@ -9,12 +9,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// shelf finds the files that rows name. People and programs disagree about case,
-// about how letters with accents are composed, about folders and about the
-// extension; what is still one file after all that is the one that is meant.
+// shelf finds the files that rows name. People and programs differ in case, in the composition of
+// letters with accents, in folders and in extensions. A name matches if it identifies a single file
+// after these differences are removed.
 type shelf struct {
-	// byPath, byName and byStem give the files of a path, of a name without folders,
-	// and of a name without its extension.
+	// byPath, byName and byStem map a path, a name without folders, and a name without its
+	// extension to files.
 	byPath, byName, byStem map[string][]*File
 	folder                 cases.Caser
 }
@@ -32,13 +32,12 @@ func newShelf(files []*File) *shelf {
 	return s
 }
 
-// fold gives a name in the form in which it is compared.
+// fold returns a name in the form that is used for comparison.
 func (s *shelf) fold(name string) string {
 	return strings.Join(strings.Fields(s.folder.String(norm.NFC.String(name))), " ")
 }
 
-// extension gives the end of a name that says what kind of file it is, "" where it
-// says nothing.
+// extension returns the known file extension of a name, "" if there is none.
 func extension(name string) string {
 	switch end := path.Ext(name); end {
 	case ".pdf", ".jpg", ".jpeg", ".png":
@@ -47,7 +46,7 @@ func extension(name string) string {
 	return ""
 }
 
-// find gives the file that a name means, or what is wrong with the name.
+// find returns the file that a name identifies, or the problem of the name.
 func (s *shelf) find(name string) (*File, string) {
 	if name == "" {
 		return nil, "The row names no file."
@@ -67,8 +66,8 @@ func (s *shelf) find(name string) (*File, string) {
 	return nil, fmt.Sprintf("No file with the name “%s” was uploaded.", name)
 }
 
-// ending gives those of the files whose path ends in another, or is the end of it:
-// a list and an archive seldom begin at the same folder.
+// ending returns the files whose path ends with the given path, or the reverse: a list and an
+// archive seldom begin at the same folder.
 func (s *shelf) ending(files []*File, wanted string) (list []*File) {
 	if !strings.Contains(wanted, "/") {
 		return nil

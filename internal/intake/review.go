@@ -11,80 +11,76 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// fieldOf gives the place of the certificate's text that a column fills.
+// fieldOf maps a column to the index of the certificate's text that it fills.
 var fieldOf = map[sheet.Column]int{sheet.Title: 0, sheet.Name: 1, sheet.Email: 2, sheet.IssueDate: 3, sheet.Details: 4}
 
-// Fields are the columns that a row is made of in the end, in the order in which
-// they are shown: the name in one.
+// Fields are the columns that form a row, in display order, with the name in one column.
 var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
 
-// Review is a draft looked through: what each row would become, and what is wrong.
-// It is worked out anew each time from what was uploaded and decided, so nothing
-// can leave it out of date.
+// Review is a checked draft: what each row would become, and its problems. It is computed anew each
+// time from the upload and the decisions, so it is never out of date.
 type Review struct {
 	*Draft
 
 	Rows  []*Row
 	Files []*File
-	// Order is how dates are read; it was found out when the mapping does not say.
+	// Order is the order of day and month in dates, inferred if the mapping does not set it.
 	Order sheet.Order
-	// Valid, Invalid and Skipped rows are all there are.
+	// Valid, Invalid and Skipped count the rows. Every row is one of these.
 	Valid, Invalid, Skipped int
-	// Unused are the files that no row means, Missing the rows whose file is not
-	// there, Refused the files that can never be made a certificate.
+	// Unused are the files that no row names, Missing the rows without their file, Refused the
+	// files that can never be certificates.
 	Unused, Refused []*File
 	Missing         []*Row
 	// Shared are the files that several rows would use, in the order of the list.
 	Shared []*Shared
 }
 
-// Shared is a file that several rows would use, and which: one of them may be about
-// to get what is another person's.
+// Shared is a file that several rows would use, and those rows: one of them may receive another
+// person's certificate by mistake.
 type Shared struct {
 	*File
 
 	Rows []*Row
 }
 
-// First gives the first of its rows, at most n, and More how many there are beside.
+// First returns the first n of its rows. More returns the number of the others.
 func (f *Shared) First(n int) []*Row { return f.Rows[:min(n, len(f.Rows))] }
 
-// More is for the end of a list of the first.
+// More returns the number of rows after the first n.
 func (f *Shared) More(n int) int { return max(0, len(f.Rows)-n) }
 
 // Row is one row of a list and what it would become.
 type Row struct {
-	// Number counts as a spreadsheet does.
+	// Number is the row number in the spreadsheet.
 	Number int
 	Cells  []string
-	// Fixed are the texts that were put in the place of the list's.
+	// Fixed are the texts that replace those of the list.
 	Fixed   map[sheet.Column]string
 	Skipped bool
-	// Wanted is where its stamp is wanted, nil to have it where all are.
+	// Wanted is its placement; nil stands for that of all rows.
 	Wanted *cert.Wanted
 
 	Text     cert.Text
 	FileName string
 	File     *File
 	Problems []Problem
-	// Twin is the number of the row before it that would become the same certificate,
-	// 0 for none; the first becomes one.
+	// Twin is the number of the first row that would become the same certificate, 0 if there is
+	// none.
 	Twin int
-	// Shared is the file with all rows that would use it, nil where this one does
-	// alone.
+	// Shared is the file with all rows that would use it, nil if only this row does.
 	Shared *Shared
-	// Meant is the domain that the e-mail address seems to have been meant with, ""
-	// where nothing speaks against the one that it has.
+	// Meant is the probable correct domain of the e-mail address, "" if the domain is plausible.
 	Meant string
 
 	email account.Email
 }
 
-// Doubtful says that a row is in order by every rule and may be wrong all the same,
-// which a person has to look at.
+// Doubtful reports whether a row that is valid may still be wrong, so that a person must check it.
 func (r *Row) Doubtful() bool {
 	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.Meant != "")
 }
@@ -95,8 +91,8 @@ type Problem struct {
 	Message string
 }
 
-// Sharers gives the other rows that would use the same file, at most n, and
-// MoreSharers how many there are beside.
+// Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
+// of the others.
 func (r *Row) Sharers(n int) (list []*Row) {
 	if r.Shared == nil {
 		return nil
@@ -109,7 +105,7 @@ func (r *Row) Sharers(n int) (list []*Row) {
 	return list
 }
 
-// MoreSharers is for the end of a list of sharers.
+// MoreSharers returns the number of sharers after the first n.
 func (r *Row) MoreSharers(n int) int {
 	if r.Shared == nil {
 		return 0
@@ -117,7 +113,7 @@ func (r *Row) MoreSharers(n int) int {
 	return r.Shared.More(n + 1)
 }
 
-// Value gives a field's text as it is shown and can be changed.
+// Value returns the text of a field, as shown in its form.
 func (r *Row) Value(column sheet.Column) string {
 	if column == sheet.File {
 		return r.FileName
@@ -128,7 +124,7 @@ func (r *Row) Value(column sheet.Column) string {
 	return ""
 }
 
-// ProblemOf gives what is wrong with a field, "" for nothing.
+// ProblemOf returns what is wrong with a field, "" if nothing.
 func (r *Row) ProblemOf(column sheet.Column) string {
 	for _, p := range r.Problems {
 		if p.Column == column {
@@ -138,7 +134,7 @@ func (r *Row) ProblemOf(column sheet.Column) string {
 	return ""
 }
 
-// Review looks through a draft.
+// Review checks a draft.
 func (s *Service) Review(ctx context.Context, d *Draft) (*Review, error) {
 	free, err := take(ctx, s.reviews)
 	if err != nil {
@@ -164,7 +160,7 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	return v, nil
 }
 
-// dates gives what the list has in its column of dates.
+// dates returns the values of the date column.
 func (v *Review) dates(yield func(string) bool) {
 	at := v.Mapping.column(sheet.IssueDate)
 	for _, row := range v.Rows {
@@ -185,7 +181,7 @@ func (v *Review) look(today string) {
 	shelf := newShelf(v.Files)
 	named := map[*File]bool{}
 	uses := map[*File]*Shared{}
-	first := map[cert.Key]int{}
+	first := map[search.Key]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
 		var problem string
@@ -229,7 +225,7 @@ func (v *Review) look(today string) {
 	}
 }
 
-// share notes which files several rows would use.
+// share finds files that several rows would use.
 func (v *Review) share(uses map[*File]*Shared) {
 	for _, row := range v.Rows {
 		used := uses[row.File]
@@ -243,16 +239,16 @@ func (v *Review) share(uses map[*File]*Shared) {
 	}
 }
 
-// key is the same for rows that would become the same certificate.
-func (r *Row) key(today string) cert.Key {
-	k := cert.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
+// key is equal for rows that would become the same certificate.
+func (r *Row) key(today string) search.Key {
+	k := search.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
 	if k.IssueDate == "" {
 		k.IssueDate = today
 	}
 	return k
 }
 
-// read finds out what a row says, by the rules of the interface.
+// read parses a row by the rules of the interface.
 func (r *Row) read(m *Mapping, order sheet.Order) {
 	text := func(column sheet.Column) string {
 		if fixed, ok := r.Fixed[column]; ok {
@@ -307,7 +303,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	}
 }
 
-// noDate says what is wrong with a date, of the kinds that lists have.
+// noDate describes the problem of a date, for the kinds of errors that lists have.
 func noDate(text string) string {
 	numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
 	if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
@@ -316,7 +312,7 @@ func noDate(text string) string {
 	return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
 }
 
-// rows gives all rows of a draft as they are kept.
+// rows returns all rows of a draft as stored.
 func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted FROM intake_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
 	if err != nil {
@@ -347,10 +343,10 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 	return list, rows.Err()
 }
 
-// Show is which rows of a review are asked for.
+// Show selects rows of a review.
 type Show string
 
-// The rows that can be asked for.
+// The values of Show.
 const (
 	ShowAll       Show = ""
 	ShowProblems  Show = "problems"
@@ -360,7 +356,7 @@ const (
 	ShowDoubtful  Show = "doubtful"
 )
 
-// Of gives the rows that are asked for.
+// Of returns the selected rows.
 func (v *Review) Of(show Show) []*Row {
 	return slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool {
 		switch show {
@@ -382,7 +378,7 @@ func (v *Review) Of(show Show) []*Row {
 	})
 }
 
-// Row gives a row by its number.
+// Row returns the row with a number.
 func (v *Review) Row(number int) (*Row, error) {
 	at, ok := slices.BinarySearchFunc(v.Rows, number, func(r *Row, n int) int { return r.Number - n })
 	if !ok {

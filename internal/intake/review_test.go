@@ -14,14 +14,14 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// TestRowsAreJudgedByTheRulesOfTheInterface holds rows with a fault each against
-// what is said of them, mends them, and finds nothing left.
+// TestRowsAreJudgedByTheRulesOfTheInterface checks the problems of rows with one fault each,
+// corrects them, and expects no further problem.
 func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
 		draft := k.list(k.create(), "Title,First name,Surname,E-Mail,File,Date\n"+
-			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, in order
+			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, valid
 			",Bea,Best,bea@example.org,bea.pdf,30/06/2026\n"+ // 3
 			"BSc,Cy,Cox,nobody,cy.pdf,30/06/2026\n"+ // 4
 			"BSc,Di,Dow,di@example.org,missing.pdf,30/06/2026\n"+ // 5
@@ -81,7 +81,7 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
 			t.Errorf("mended: %d invalid, %d valid, %d skipped, %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
 		}
-		// What is put back is the list's own again.
+		// Restoring the list's text removes the correction.
 		k.ok(k.Fix(t.Context(), k.again(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
 		if n := one[int](k, `SELECT count(*) FROM intake_rows WHERE number = 4 AND fixed IS NULL`); n != 1 {
 			t.Error("a correction that says what the list says is kept")
@@ -96,8 +96,8 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 	})
 }
 
-// TestWhatIsRightByTheRulesMayBeWrong finds rows that would give a certificate to
-// somebody else: by a file that is another row's, and by a misspelt domain.
+// TestWhatIsRightByTheRulesMayBeWrong finds rows that would assign a certificate to the wrong
+// person: a file of another row, or a misspelt domain.
 func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -126,7 +126,7 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
 			t.Errorf("row 4 shares with %v", others)
 		}
-		// A row that is left out takes nobody's file; it names it all the same.
+		// A skipped row uses no file, although it names one.
 		k.ok(k.Skip(t.Context(), k.again(draft), 4, true))
 		k.ok(k.Skip(t.Context(), k.again(draft), 5, true))
 		k.ok(k.Fix(t.Context(), k.again(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
@@ -142,7 +142,7 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDatesAreAskedFor leaves to a person what no rule can tell.
+// TestAmbiguousDatesAreAskedFor checks that a person decides the order of ambiguous dates.
 func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
@@ -193,7 +193,7 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
 			t.Errorf("%+v, %+v", v.Mapping, v.Rows[0])
 		}
-		// Another institution remembers nothing of it.
+		// Another institution remembers no mapping.
 		stranger, err := k.recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
 		if err != nil || len(stranger.Columns) != 0 {
 			t.Errorf("%v, %v", stranger, err)
@@ -247,7 +247,7 @@ func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
 	}
 }
 
-// TestDraftsAreTheirMakersAlone keeps drafts from other people and institutions.
+// TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
 func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -290,8 +290,8 @@ func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	})
 }
 
-// TestDraftEndsWithItsFiles lets seven days go by: until then no sweep takes a
-// file, and after that all are gone.
+// TestDraftEndsWithItsFiles lets seven days pass: until then no sweep removes a file, and after
+// that all are gone.
 func TestDraftEndsWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -349,7 +349,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		if len(v.Files) != 1 || v.Files[0].Problem != "" {
 			t.Fatalf("%+v", v.Files)
 		}
-		// A file without a folder is the only one of its name in any.
+		// A file without a folder matches the only file with its name in any folder.
 		for _, name := range []string{"Bachelor/Ö b.pdf", "Bachelor/c.pdf", "Master/c.pdf", "Bachelor/xÖ b.pdf"} {
 			_, err := k.AddFile(t.Context(), k.inst, draft, name, strings.NewReader("no PDF"))
 			k.ok(err)

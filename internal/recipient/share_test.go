@@ -17,12 +17,13 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 )
 
 type ctxType = context.Context
 
-func filter(search string) cert.Filter {
-	return cert.Filter{Search: search, Range: listing.Range{Page: 1, PerPage: 10}}
+func filter(text string) search.Filter {
+	return search.Filter{Search: text, Range: listing.Range{Page: 1, PerPage: 10}}
 }
 
 func TestShares(t *testing.T) {
@@ -320,8 +321,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// A mailed link that is ended for a certificate goes on showing the others of its
-// mail.
+// A mailed link that is ended for one certificate still shows the others.
 func TestEndMailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -354,7 +354,7 @@ func TestEndMailed(t *testing.T) {
 	})
 }
 
-// A link shows so many certificates, and says when its mail told of more.
+// A link shows a limited number of certificates, and reports that there are more.
 func TestMailLinkOfVeryMany(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

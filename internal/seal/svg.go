@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/xml"
 	"fmt"
+	"image/color"
+
+	"github.com/boombuler/barcode/code128"
 )
 
 // Widths of the barcode in modules (ISO/IEC 15417, 4.3).
@@ -13,8 +16,8 @@ const (
 	maxID     = 64
 )
 
-// QRCodeSVG draws the QR code of url as a self-contained SVG image, one unit a
-// module. An error means that url is empty or too long.
+// QRCodeSVG returns the QR code of url as a self-contained SVG image; one unit
+// is one module. An error means that url is empty or too long.
 func QRCodeSVG(url string) ([]byte, error) {
 	s, err := newSymbol(url)
 	if err != nil {
@@ -32,9 +35,10 @@ func QRCodeSVG(url string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// BarcodeSVG draws referenceID as a Code 128 barcode (ISO/IEC 15417) with the id
-// below it, a self-contained SVG image, one unit a module. An error means that
-// referenceID has other characters than A to Z, 0 to 9 and '-', or too many.
+// BarcodeSVG returns referenceID as a Code 128 barcode (ISO/IEC 15417) with the
+// id below it, as a self-contained SVG image; one unit is one module. An error
+// means that referenceID is too long or has characters other than A to Z, 0 to
+// 9 and '-'.
 func BarcodeSVG(referenceID string) ([]byte, error) {
 	if referenceID == "" || len(referenceID) > maxID {
 		return nil, fmt.Errorf("draw barcode: the id has %d bytes, 1 to %d are possible", len(referenceID), maxID)
@@ -43,15 +47,18 @@ func BarcodeSVG(referenceID string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("draw barcode: %w", err)
 	}
-	code := code128(referenceID)
+	code, err := code128.Encode(referenceID)
+	if err != nil {
+		return nil, fmt.Errorf("draw barcode: %w", err)
+	}
 	const textSpace = 4 * glyphHeight / 2
-	bars := len(code)
+	bars := code.Bounds().Dx()
 	var b bytes.Buffer
 	if err := openSVG(&b, bars+2*barQuiet, barHeight+textSpace+barQuiet, 2, "Barcode", "Code 128 barcode of "+referenceID); err != nil {
 		return nil, err
 	}
 	b.WriteString(`<path fill="#000" shape-rendering="crispEdges" d="`)
-	dark := func(x int) bool { return x < bars && code[x] }
+	dark := func(x int) bool { return x < bars && code.At(x, 0) == color.Black }
 	for x := 0; x < bars; x++ {
 		w := 0
 		for dark(x + w) {
@@ -78,8 +85,8 @@ func BarcodeSVG(referenceID string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// openSVG writes the start of an SVG image of w x h units, scale pixels a unit, on
-// white, named and described for those who cannot see it.
+// openSVG writes the start of an SVG image of w x h units, scale pixels per
+// unit, on white. title and desc describe it for screen readers.
 func openSVG(b *bytes.Buffer, w, h, scale int, title, desc string) error {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t d"><title id="t">`, w*scale, h*scale, w, h)
 	if err := xml.EscapeText(b, []byte(title)); err != nil {

@@ -6,11 +6,12 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 )
 
-// batchRecord is a batch as clients see it.
+// batchRecord is a batch on the wire.
 type batchRecord struct {
 	ID          string  `json:"id"`
 	BatchID     string  `json:"batch_id"`
@@ -28,14 +29,14 @@ type batchRecord struct {
 	CompletedAt *string `json:"completed_at"`
 }
 
-// batchDetail is a batch with some of its entries.
+// batchDetail is a batch with a page of its entries.
 type batchDetail struct {
 	batchRecord
 
 	Entries []batchEntry `json:"entries"`
 }
 
-// batchEntry is an entry and what became of it.
+// batchEntry is an entry and its result on the wire.
 type batchEntry struct {
 	Index        int     `json:"index"`
 	Status       string  `json:"status"`
@@ -54,8 +55,8 @@ func wireBatch(b *batch.Batch) batchRecord {
 	}
 }
 
-// sourceFor gives the source whose batches a token may see, "" for all: without
-// the permission for batches it has that for vault certificates.
+// sourceFor returns the source of the batches that a token may see, "" for all. Without the
+// permission for batches, a token may see batches of vault certificates.
 func (c *call) sourceFor(p token.Permission) cert.Source {
 	if c.token.Has(p) {
 		return ""
@@ -64,7 +65,7 @@ func (c *call) sourceFor(p token.Permission) cert.Source {
 }
 
 func (a *API) batches(w http.ResponseWriter, c *call) error {
-	f, query, err := readFilter(c, nil, cert.Filter{})
+	f, query, err := readFilter(c, nil, search.Filter{})
 	if err != nil {
 		return err
 	}
@@ -88,7 +89,7 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	f, query, err := readFilter(c, nil, cert.Filter{})
+	f, query, err := readFilter(c, nil, search.Filter{})
 	if err != nil {
 		return err
 	}

@@ -9,24 +9,24 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 )
 
-// nameKind is what a form's name of a field stands for.
+// nameKind is the kind of a field by its name.
 type nameKind int
 
 const (
-	// otherName is a field that bulk uploads do not have; it is ignored.
+	// otherName is an unknown field. It is ignored.
 	otherName nameKind = iota
 	// entryField is entries[n][field].
 	entryField
-	// nestedField is entries[n][field][...], where text belongs.
+	// nestedField is entries[n][field][...]. The field must be text.
 	nestedField
-	// wholeEntry is entries[n], where fields belong.
+	// wholeEntry is entries[n]. It must have fields.
 	wholeEntry
-	// strayName begins as an entry's and is none's.
+	// strayName begins like the name of an entry and is malformed.
 	strayName
 )
 
 const (
-	// maxNameShown bounds in bytes what is repeated of a name in an answer.
+	// maxNameShown bounds the bytes of a name in an answer.
 	maxNameShown = 100
 	notEntry     = "The entry must be an object with its fields."
 	badName      = "The field must be named entries[<n>][<field>]."
@@ -34,19 +34,19 @@ const (
 
 var badIndex = fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex)
 
-// fieldName is a form's name of a field, taken apart.
+// fieldName is the parsed name of a field.
 type fieldName struct {
 	kind  nameKind
 	index int
 	field string
-	// key and problem are a stray name's.
+	// key and problem are the name and message of a stray name.
 	key, problem string
 }
 
-// text tells whether the name is that of a text that entries have.
+// text reports whether the name is that of a text field of an entry.
 func (n *fieldName) text() bool { return n.kind == entryField && batch.Known(n.field) }
 
-// readName takes entries[<n>][<field>] apart.
+// readName parses entries[<n>][<field>].
 func readName(name string) fieldName {
 	rest, ok := strings.CutPrefix(name, "entries")
 	if !ok || rest != "" && rest[0] != '[' && rest[0] != '.' {
@@ -74,7 +74,7 @@ func readName(name string) fieldName {
 	}
 }
 
-// brackets takes [a][b] apart.
+// brackets parses [a][b].
 func brackets(s string) (keys []string, ok bool) {
 	for s != "" {
 		rest, opened := strings.CutPrefix(s, "[")
@@ -87,13 +87,13 @@ func brackets(s string) (keys []string, ok bool) {
 	return keys, true
 }
 
-// readIndex reads the number of an entry, which has one spelling alone.
+// readIndex parses the number of an entry, in its only valid spelling.
 func readIndex(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
 }
 
-// shorten gives text that can be repeated in an answer.
+// shorten returns text that is valid and short enough to repeat in an answer.
 func shorten(s string) string {
 	if len(s) > maxNameShown {
 		s = s[:maxNameShown]

@@ -6,14 +6,15 @@ import (
 	"strconv"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
 )
 
-// generalParameters are those of the list of certificates of every source.
+// generalParameters are the parameters of the list of certificates of every source.
 var generalParameters = map[string]parameter{
-	"search": func(f *cert.Filter, value string) string { f.Search = value; return "" },
-	"status": func(f *cert.Filter, value string) string {
+	"search": func(f *search.Filter, value string) string { f.Search = value; return "" },
+	"status": func(f *search.Filter, value string) string {
 		i := slices.IndexFunc(generalStatuses, func(g generalStatus) bool { return g.Value == value })
 		if i < 0 {
 			return oneOf(generalValues(), value)
@@ -21,12 +22,12 @@ var generalParameters = map[string]parameter{
 		f.Statuses = generalStatuses[i].of
 		return ""
 	},
-	"issue_date_from":   func(f *cert.Filter, value string) string { f.IssuedFrom = value; return "" },
-	"issue_date_to":     func(f *cert.Filter, value string) string { f.IssuedTo = value; return "" },
-	"generated_at_from": func(f *cert.Filter, value string) string { f.GeneratedFrom = value; return "" },
-	"generated_at_to":   func(f *cert.Filter, value string) string { f.GeneratedTo = value; return "" },
-	"batch_id":          func(f *cert.Filter, value string) string { f.BatchID = value; return "" },
-	"customer_id": func(f *cert.Filter, value string) string {
+	"issue_date_from":   func(f *search.Filter, value string) string { f.IssuedFrom = value; return "" },
+	"issue_date_to":     func(f *search.Filter, value string) string { f.IssuedTo = value; return "" },
+	"generated_at_from": func(f *search.Filter, value string) string { f.GeneratedFrom = value; return "" },
+	"generated_at_to":   func(f *search.Filter, value string) string { f.GeneratedTo = value; return "" },
+	"batch_id":          func(f *search.Filter, value string) string { f.BatchID = value; return "" },
+	"customer_id": func(f *search.Filter, value string) string {
 		id, err := strconv.ParseInt(value, 10, 64)
 		if err != nil || id < 1 {
 			return "The customer id must be a number from 1."
@@ -34,11 +35,11 @@ var generalParameters = map[string]parameter{
 		f.CustomerID = id
 		return ""
 	},
-	"sort_field": func(f *cert.Filter, value string) string {
-		f.Sort = cert.Sort(value)
-		return oneOf(cert.Sorts, f.Sort)
+	"sort_field": func(f *search.Filter, value string) string {
+		f.Sort = search.Sort(value)
+		return oneOf(search.Sorts, f.Sort)
 	},
-	"sort_order": func(f *cert.Filter, value string) string {
+	"sort_order": func(f *search.Filter, value string) string {
 		f.Ascending = value == "asc"
 		return oneOf([]string{"asc", "desc"}, value)
 	},
@@ -53,7 +54,7 @@ func generalValues() []string {
 }
 
 func (a *API) generalList(w http.ResponseWriter, c *call) error {
-	var base cert.Filter
+	var base search.Filter
 	if !c.token.Has(token.CertificateList) {
 		base.Sources = []cert.Source{cert.Vault}
 	}
@@ -64,7 +65,7 @@ func (a *API) generalList(w http.ResponseWriter, c *call) error {
 	if err != nil {
 		return err
 	}
-	list, err := a.Certs.List(c.Context(), c.institution.ID, filter)
+	list, err := a.Search.List(c.Context(), c.institution.ID, filter)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -43,16 +44,16 @@ type meta struct {
 
 // parameter reads the value of one query parameter into a filter and says what
 // is wrong with it, if something is.
-type parameter func(f *cert.Filter, value string) string
+type parameter func(f *search.Filter, value string) string
 
 // vaultParameters are those of the list of vault certificates.
 var vaultParameters = map[string]parameter{
-	"status": func(f *cert.Filter, value string) string {
+	"status": func(f *search.Filter, value string) string {
 		f.Statuses = []cert.Status{cert.Status(value)}
 		return oneOf(cert.Statuses, cert.Status(value))
 	},
-	"applicant_email": func(f *cert.Filter, value string) string { f.Email = value; return "" },
-	"search":          func(f *cert.Filter, value string) string { f.Search = value; return "" },
+	"applicant_email": func(f *search.Filter, value string) string { f.Email = value; return "" },
+	"search":          func(f *search.Filter, value string) string { f.Search = value; return "" },
 }
 
 // oneOf says which values there are when value is none of them.
@@ -68,11 +69,11 @@ func oneOf[T ~string](list []T, value T) string {
 }
 
 func (a *API) list(w http.ResponseWriter, c *call) error {
-	filter, query, err := readFilter(c, vaultParameters, cert.Filter{Sources: []cert.Source{cert.Vault}})
+	filter, query, err := readFilter(c, vaultParameters, search.Filter{Sources: []cert.Source{cert.Vault}})
 	if err != nil {
 		return err
 	}
-	list, err := a.Certs.List(c.Context(), c.institution.ID, filter)
+	list, err := a.Search.List(c.Context(), c.institution.ID, filter)
 	if err != nil {
 		return err
 	}
@@ -87,7 +88,7 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 
 // readFilter reads a query of those parameters and of what every list has. An
 // empty value is as good as none but for the cursor, which it starts.
-func readFilter(c *call, parameters map[string]parameter, f cert.Filter) (cert.Filter, url.Values, error) {
+func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
 		return f, nil, fault.Wrap(fault.Invalid, "The query string is malformed.", err)

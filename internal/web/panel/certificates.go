@@ -15,6 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
 )
 
 // listPage is how many certificates a page of the list has.
@@ -23,22 +25,22 @@ const listPage = 25
 // sorting is an order that people can choose.
 type sorting struct {
 	Value, Label string
-	sort         cert.Sort
+	sort         search.Sort
 	ascending    bool
 }
 
 // sorts are the orders that people can choose.
 var sorts = []sorting{
-	{"", "Newest first", cert.ByCreated, false},
-	{"oldest", "Oldest first", cert.ByCreated, true},
-	{"name", "Name, A to Z", cert.ByName, true},
-	{"name-desc", "Name, Z to A", cert.ByName, false},
-	{"email", "E-mail", cert.ByEmail, true},
-	{"status", "Status", cert.ByStatus, true},
-	{"status-desc", "Status, the other way round", cert.ByStatus, false},
-	{"issued", "Issue date, latest first", cert.ByIssueDate, false},
-	{"issued-asc", "Issue date, earliest first", cert.ByIssueDate, true},
-	{"changed", "Last changed", cert.ByUpdated, false},
+	{"", "Newest first", search.ByCreated, false},
+	{"oldest", "Oldest first", search.ByCreated, true},
+	{"name", "Name, A to Z", search.ByName, true},
+	{"name-desc", "Name, Z to A", search.ByName, false},
+	{"email", "E-mail", search.ByEmail, true},
+	{"status", "Status", search.ByStatus, true},
+	{"status-desc", "Status, the other way round", search.ByStatus, false},
+	{"issued", "Issue date, latest first", search.ByIssueDate, false},
+	{"issued-asc", "Issue date, earliest first", search.ByIssueDate, true},
+	{"changed", "Last changed", search.ByUpdated, false},
 }
 
 // columns are the headings by which the list can be ordered: the order that one
@@ -58,8 +60,8 @@ var choiceFields = []string{"status", "q", "from", "to", "batch", "email", "fail
 type certificateList struct {
 	Visit  *Visit
 	Query  url.Values
-	Filter cert.Filter
-	List   *cert.List
+	Filter search.Filter
+	List   *search.List
 	Counts map[cert.Status]int
 	// Counted says that Counts are all there are, and All is their sum.
 	Counted bool
@@ -163,8 +165,8 @@ func (l *certificateList) Fields() [][2]string {
 }
 
 // filterOf reads which certificates an address or a form means.
-func filterOf(q url.Values) (cert.Filter, error) {
-	f := cert.Filter{
+func filterOf(q url.Values) (search.Filter, error) {
+	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
 		Email: strings.TrimSpace(q.Get("email")), FailureCode: q.Get("failure"),
 	}
@@ -187,7 +189,7 @@ func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) e
 	l := &certificateList{Visit: v, Query: r.URL.Query()}
 	err := p.fill(r, v, l)
 	if fault.Is(err, fault.Invalid) {
-		l.List = &cert.List{}
+		l.List = &search.List{}
 		return p.again(w, r, "certificates.html", l, err)
 	}
 	if err != nil {
@@ -223,11 +225,11 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	// which nobody need wait for twice.
 	group, ctx := errgroup.WithContext(r.Context())
 	group.Go(func() (err error) {
-		l.List, err = p.Certs.List(ctx, v.Institution().ID, f)
+		l.List, err = p.Search.List(ctx, v.Institution().ID, f)
 		return controls(err)
 	})
 	group.Go(func() (err error) {
-		l.Counts, l.Counted, err = p.Certs.ByStatuses(ctx, v.Institution().ID, l.Filter)
+		l.Counts, l.Counted, err = p.Search.ByStatuses(ctx, v.Institution().ID, l.Filter)
 		return controls(err)
 	})
 	if err := group.Wait(); err != nil {
@@ -272,8 +274,8 @@ var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the
 
 // choiceOf reads which certificates a form below the list means: those selected, or
 // all that the list shows.
-func choiceOf(form url.Values) (cert.Choice, error) {
-	var c cert.Choice
+func choiceOf(form url.Values) (task.Choice, error) {
+	var c task.Choice
 	f, err := filterOf(form)
 	if err != nil {
 		return c, err
@@ -300,9 +302,9 @@ func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err 
 // retryMany begins the retrying of many certificates.
 func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := choiceOf(r.PostForm)
-	var deed *cert.Deed
+	var deed *task.Deed
 	if err == nil {
-		deed, err = p.Certs.Begin(r.Context(), v.Institution().ID, cert.NewDeed{Kind: cert.RetryMany, Choice: c})
+		deed, err = p.Tasks.Begin(r.Context(), v.Institution().ID, task.NewDeed{Kind: task.RetryMany, Choice: c})
 	}
 	if err != nil {
 		return p.listAgain(w, r, v, err)
@@ -342,15 +344,15 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if r.PostForm.Get("sure") == "" {
 		return p.draw(w, r, "revoke_many.html", m)
 	}
-	deed, err := p.Certs.Begin(r.Context(), v.Institution().ID, cert.NewDeed{Kind: cert.RevokeMany, Choice: c, Reason: m.Reason, Note: m.Note})
+	deed, err := p.Tasks.Begin(r.Context(), v.Institution().ID, task.NewDeed{Kind: task.RevokeMany, Choice: c, Reason: m.Reason, Note: m.Note})
 	if err != nil {
 		return p.again(w, r, "revoke_many.html", m, err)
 	}
 	return p.lead(w, r, v, "tasks/"+deed.UUID, "")
 }
 
-func (p *Panel) countRevocable(r *http.Request, v *Visit, f cert.Filter) (string, error) {
-	counts, exact, err := p.Certs.ByStatuses(r.Context(), v.Institution().ID, f)
+func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
+	counts, exact, err := p.Search.ByStatuses(r.Context(), v.Institution().ID, f)
 	if err != nil || !exact {
 		return "", err
 	}
@@ -387,15 +389,15 @@ func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Certs.WriteCSV(r.Context(), v.Institution().ID, c, w))
+	return p.whole(r, p.Tasks.WriteCSV(r.Context(), v.Institution().ID, c, w))
 }
 
 // exportZIP writes the verified PDFs of certificates as a ZIP.
 func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := choiceOf(r.PostForm)
-	var pack *cert.Pack
+	var pack *task.Pack
 	if err == nil {
-		pack, err = p.Certs.Pack(r.Context(), v.Institution().ID, c)
+		pack, err = p.Tasks.Pack(r.Context(), v.Institution().ID, c)
 	}
 	if err != nil {
 		return p.listAgain(w, r, v, err)

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"strconv"
 
-	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/task"
 )
 
 // resultsOnAPage is how many results of a task a page shows.
@@ -15,25 +15,25 @@ const resultsOnAPage = 50
 
 // taskView is something that is done to many certificates, as pages show it.
 type taskView struct {
-	*cert.Deed
+	*task.Deed
 
 	Visit *Visit
 	// Outcome limits the results to one; empty is all.
-	Outcome cert.DeedOutcome
-	Results []*cert.DeedResult
+	Outcome task.DeedOutcome
+	Results []*task.DeedResult
 	Tabs    []tab
 	// Prev and Next lead to the pages around this one, empty where there is none.
 	Prev, Next string
 }
 
 // Retries says that certificates are retried, and not revoked.
-func (t *taskView) Retries() bool { return t.Kind == cert.RetryMany }
+func (t *taskView) Retries() bool { return t.Kind == task.RetryMany }
 
 // Path is the address of the task.
 func (t *taskView) Path() string { return t.Visit.Path("tasks/" + t.UUID) }
 
 // at is the address of the results before or after one.
-func (t *taskView) at(outcome cert.DeedOutcome, side string, number int64) string {
+func (t *taskView) at(outcome task.DeedOutcome, side string, number int64) string {
 	q := url.Values{}
 	if outcome != "" {
 		q.Set("show", string(outcome))
@@ -49,7 +49,7 @@ func (t *taskView) at(outcome cert.DeedOutcome, side string, number int64) strin
 
 // tasks lists what was done to many certificates of late.
 func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deeds, err := p.Certs.Deeds(r.Context(), v.Institution().ID)
+	deeds, err := p.Tasks.Deeds(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
@@ -66,13 +66,13 @@ func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
 // task shows how far something is that is done to many certificates, and what became
 // of each.
 func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deed, err := p.Certs.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
+	deed, err := p.Tasks.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
 	if err != nil {
 		return err
 	}
 	asked := r.URL.Query()
-	t := &taskView{Deed: deed, Visit: v, Outcome: cert.DeedOutcome(asked.Get("show"))}
-	if !slices.Contains(cert.DeedOutcomes, t.Outcome) {
+	t := &taskView{Deed: deed, Visit: v, Outcome: task.DeedOutcome(asked.Get("show"))}
+	if !slices.Contains(task.DeedOutcomes, t.Outcome) {
 		t.Outcome = ""
 	}
 	done := "Revoked"
@@ -80,10 +80,10 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		done = "Retried"
 	}
 	for _, one := range []struct {
-		outcome cert.DeedOutcome
+		outcome task.DeedOutcome
 		label   string
 		n       int
-	}{{"", "All", deed.Came()}, {cert.DeedDone, done, deed.Done}, {cert.DeedPassedOver, "Passed over", deed.PassedOver}, {cert.DeedFailed, "Failed", deed.Failed}} {
+	}{{"", "All", deed.Came()}, {task.DeedDone, done, deed.Done}, {task.DeedPassedOver, "Passed over", deed.PassedOver}, {task.DeedFailed, "Failed", deed.Failed}} {
 		t.Tabs = append(t.Tabs, tab{Label: one.label, Path: t.at(one.outcome, "", 0), Count: strconv.Itoa(one.n), Current: one.outcome == t.Outcome})
 	}
 	if err := p.fillTask(r, t, asked); err != nil {
@@ -94,11 +94,11 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 
 // taskEvents tells how far it is as it goes.
 func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if _, err := p.Certs.Deed(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
+	if _, err := p.Tasks.Deed(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
 		return err
 	}
 	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
-		now, err := p.Certs.Deed(ctx, v.Institution().ID, r.PathValue("task"))
+		now, err := p.Tasks.Deed(ctx, v.Institution().ID, r.PathValue("task"))
 		if err != nil {
 			return nil, false, err
 		}
@@ -114,14 +114,14 @@ func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) err
 
 // fillTask reads the results that the address means.
 func (p *Panel) fillTask(r *http.Request, t *taskView, asked url.Values) error {
-	q := cert.ResultQuery{Outcome: t.Outcome, Limit: resultsOnAPage + 1}
+	q := task.ResultQuery{Outcome: t.Outcome, Limit: resultsOnAPage + 1}
 	q.After, _ = strconv.ParseInt(asked.Get("after"), 10, 64) // what is none begins with the first
 	q.Before, _ = strconv.ParseInt(asked.Get("before"), 10, 64)
-	list, err := p.Certs.Results(r.Context(), t.Deed, q)
+	list, err := p.Tasks.Results(r.Context(), t.Deed, q)
 	if err == nil && q.Before > 0 && len(list) <= resultsOnAPage {
 		// Not enough stands before it to be a page of its own, so it is the first.
 		q.Before, q.After = 0, 0
-		list, err = p.Certs.Results(r.Context(), t.Deed, q)
+		list, err = p.Tasks.Results(r.Context(), t.Deed, q)
 	}
 	if err != nil {
 		return err
@@ -147,12 +147,12 @@ func (p *Panel) fillTask(r *http.Request, t *taskView, asked url.Values) error {
 
 // taskCSV gives what became of each certificate as CSV.
 func (p *Panel) taskCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deed, err := p.Certs.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
+	deed, err := p.Tasks.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
 	if err != nil {
 		return err
 	}
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Certs.WriteResults(r.Context(), deed, w))
+	return p.whole(r, p.Tasks.WriteResults(r.Context(), deed, w))
 }

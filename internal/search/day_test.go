@@ -1,0 +1,81 @@
+package search
+
+import (
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+func TestDaysAndFailures(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		// Noon, so that a test that takes a moment does not see two days.
+		now := v.clock.Now().UTC()
+		v.clock.Advance(now.Truncate(24 * time.Hour).Add(12 * time.Hour).Sub(now))
+		list := v.several(6)
+		v.clock.Advance(24 * time.Hour)
+		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, list[0].UUID, cert.Revocation{Reason: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := v.certs.Retry(t.Context(), v.inst.ID, list[1].UUID, nil); err != nil {
+			t.Fatal(err)
+		}
+		check := func() {
+			t.Helper()
+			days, err := v.Days(t.Context(), v.inst.ID, 30)
+			if err != nil || len(days) != 30 {
+				t.Fatalf("%d, %v", len(days), err)
+			}
+			yesterday, today := days[28], days[29]
+			if yesterday.Created != 6 || yesterday.Approved != 2 || yesterday.Failed != 2 || today.Created != 0 || today.Revoked != 1 {
+				t.Errorf("%+v, %+v", yesterday, today)
+			}
+			if !today.Date.Equal(v.clock.Now().Truncate(24 * time.Hour)) {
+				t.Errorf("today is %v", today.Date)
+			}
+		}
+		check()
+		if err := v.SweepCounts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		check()
+		var n int
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificate_days`).Scan(&n); err != nil || n != 4 {
+			t.Errorf("%d rows after adding up, %v", n, err)
+		}
+		// One that was failed when it was revoked is not failed any more.
+		gone := v.upload(titled("revoked as a failed one"))
+		v.fail(gone)
+		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, gone.UUID, cert.Revocation{Reason: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		failures, more, err := v.Failures(t.Context(), v.inst.ID)
+		if err != nil || more || len(failures) != 1 || failures[0].Code != "no_room" || failures[0].N != 1 || failures[0].Message != "There is no room." {
+			t.Errorf("%+v, %v", failures, err)
+		}
+		for _, b := range []bounds{usualBounds, {count: 10, few: 0, walk: 2, depth: 2, days: 2}} {
+			v.bounds = b
+			for _, sort := range Sorts {
+				if l := v.list(Filter{FailureCode: "no_room", Sort: sort}); *l.Total != 1 || len(l.Items) != 1 {
+					t.Errorf("those that failed so, by %s: %d of %d", sort, len(l.Items), *l.Total)
+				}
+			}
+			if l := v.list(Filter{FailureCode: "no_room", Statuses: []cert.Status{cert.Approved}}); *l.Total != 0 {
+				t.Errorf("of others: %d", *l.Total)
+			}
+		}
+		if _, err := v.List(t.Context(), v.inst.ID, Filter{FailureCode: "no room'", Range: listing.Range{Page: 1, PerPage: 1}}); !fault.Is(err, fault.Invalid) {
+			t.Errorf("a code that is none: %v", err)
+		}
+		other := v.institution("UTH")
+		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != MaxDays || days[MaxDays-2].Created != 0 {
+			t.Errorf("another institution: %d, %v", len(days), err)
+		}
+	})
+}

@@ -1,0 +1,114 @@
+package search
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+)
+
+// Key is what no two certificates of an institution share.
+type Key struct{ EmailFolded, Title, IssueDate string }
+
+// keysAtOnce bounds one question for many of them.
+const keysAtOnce = 300
+
+// Existing gives the certificates of an institution that have one of the keys, by
+// it: what the duplicate rule would say.
+func (s *Service) Existing(ctx context.Context, institutionID int64, keys []Key) (map[Key]string, error) {
+	found := map[Key]string{}
+	for some := range slices.Chunk(keys, keysAtOnce) {
+		if err := s.existing(ctx, institutionID, some, found); err != nil {
+			return nil, fmt.Errorf("looking for duplicates: %w", err)
+		}
+	}
+	return found, nil
+}
+
+func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key, found map[Key]string) (err error) {
+	q := &statement{}
+	values := make([]string, len(keys))
+	for i, k := range keys {
+		values[i] = "(" + q.arg(k.EmailFolded) + ", " + q.arg(k.Title) + ", " + q.arg(k.IssueDate) + ")"
+	}
+	rows, err := s.db.QueryContext(ctx, `WITH wanted (email, title, issued) AS (VALUES `+strings.Join(values, ", ")+`)
+		SELECT c.uuid, c.email_folded, c.title, c.issue_date FROM wanted CROSS JOIN certificates c
+		WHERE c.institution_id = `+q.arg(institutionID)+` AND c.source = 'vault'
+		  AND c.email_folded = wanted.email AND c.title = wanted.title AND c.issue_date = wanted.issued`, q.args...)
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var id string
+		var k Key
+		if err := rows.Scan(&id, &k.EmailFolded, &k.Title, &k.IssueDate); err != nil {
+			return err
+		}
+		found[k] = id
+	}
+	return rows.Err()
+}
+
+// maxAlike bounds how many certificates are named to somebody who uploads another.
+const maxAlike = 5
+
+// Alike gives certificates that an upload may double without breaking a rule: of
+// the same file, or of the same name and title. It also gives the one that it
+// breaks the duplicate rule with, nil for none.
+func (s *Service) Alike(ctx context.Context, institutionID int64, t cert.Text, digest [32]byte) (same *cert.Certificate, alike []*cert.Certificate, err error) {
+	if e, err := account.ParseEmail(t.Email); err == nil {
+		k := Key{EmailFolded: e.Folded, Title: strings.TrimSpace(t.Title), IssueDate: strings.TrimSpace(t.IssueDate)}
+		if k.IssueDate == "" {
+			k.IssueDate = cert.Today(s.now())
+		}
+		found, err := s.Existing(ctx, institutionID, []Key{k})
+		if err != nil {
+			return nil, nil, err
+		}
+		if id, ok := found[k]; ok {
+			list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid = $2`, institutionID, id)
+			if err != nil {
+				return nil, nil, fmt.Errorf("looking for a duplicate: %w", err)
+			}
+			if len(list) > 0 {
+				same = list[0]
+			}
+		}
+	}
+	for _, query := range []struct {
+		where string
+		args  []any
+	}{
+		{`sha256 = $2 AND status IN ('approved', 'revoked')`, []any{digest[:]}},
+		{`source = 'vault' AND status IN ('processing', 'approved', 'failed', 'revoked') AND name_folded = $2 AND title = $3`,
+			[]any{cert.FoldText(t.FullName), strings.TrimSpace(t.Title)}},
+	} {
+		list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxAlike),
+			append([]any{institutionID}, query.args...)...)
+		if err != nil {
+			return nil, nil, fmt.Errorf("looking for certificates that are alike: %w", err)
+		}
+		for _, c := range list {
+			if (same == nil || c.ID != same.ID) && !slices.ContainsFunc(alike, func(o *cert.Certificate) bool { return o.ID == c.ID }) {
+				alike = append(alike, c)
+			}
+		}
+	}
+	return same, alike, nil
+}
+
+// some gives the certificates that a query selects.
+func (s *Service) some(ctx context.Context, query string, args ...any) ([]*cert.Certificate, error) {
+	rows, err := s.db.QueryContext(ctx, query, args...)
+	if err != nil {
+		return nil, err
+	}
+	return db.Collect(rows, func(rows *sql.Rows) (*cert.Certificate, error) { return cert.Scan(rows) })
+}

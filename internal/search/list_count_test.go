@@ -1,0 +1,182 @@
+package search
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+func (v *vault) miscounted() int {
+	v.tb.Helper()
+	n, err := Miscounted(v.tb.Context(), v.d)
+	if err != nil {
+		v.tb.Fatal(err)
+	}
+	return n
+}
+
+// rowsOfCounts is how many rows the counts take.
+func (v *vault) rowsOfCounts() (n int) {
+	v.tb.Helper()
+	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificate_counts`).Scan(&n); err != nil {
+		v.tb.Fatal(err)
+	}
+	return n
+}
+
+// While certificates come and move from many sides and sweeps add up, the
+// counts are right in every snapshot, and a transaction that is undone leaves
+// nothing in them.
+func TestCountsAreRightAtEveryMoment(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		ctx := t.Context()
+		const writers, each = 4, 12
+		file := v.input().File
+		undone := errors.New("undone")
+		move := func(tx *db.Tx, c *cert.Certificate, to cert.Status) error {
+			_, err := tx.ExecContext(ctx, `UPDATE certificates SET status = $1 WHERE id = $2`, string(to), c.ID)
+			return err
+		}
+		var writing sync.WaitGroup
+		for w := range writers {
+			writing.Go(func() {
+				for i := range each {
+					u := cert.Upload{
+						Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
+						Title: fmt.Sprintf("%d %d", w, i), FullName: "Ada Obi", Email: "ada@example.org", File: file,
+					}
+					c, err := v.certs.Upload(ctx, u)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if err := v.d.Tx(ctx, func(tx *db.Tx) error { return errors.Join(move(tx, c, cert.Approved), undone) }); !errors.Is(err, undone) {
+						t.Error(err)
+					}
+					for _, status := range []cert.Status{cert.Failed, cert.Processing, cert.Approved, cert.Revoked}[:1+i%4] {
+						if err := v.d.Tx(ctx, func(tx *db.Tx) error { return move(tx, c, status) }); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			})
+		}
+		var done atomic.Bool
+		var looking sync.WaitGroup
+		for range 2 {
+			looking.Go(func() {
+				for !done.Load() {
+					if err := v.SweepCounts(ctx); err != nil {
+						t.Error(err)
+					}
+					if n, err := Miscounted(ctx, v.d); err != nil || n != 0 {
+						t.Errorf("off by %d, %v", n, err)
+					}
+				}
+			})
+		}
+		writing.Wait()
+		done.Store(true)
+		looking.Wait()
+		for status, want := range map[cert.Status]int{cert.Failed: writers * each / 4, cert.Processing: writers * each / 4, cert.Approved: writers * each / 4, cert.Revoked: writers * each / 4} {
+			if l := v.list(Filter{Statuses: []cert.Status{status}}); l.Total == nil || *l.Total != want || len(l.Items) != want {
+				t.Errorf("%s: %d listed, total %v, want %d", status, len(l.Items), l.Total, want)
+			}
+		}
+		if err := v.SweepCounts(ctx); err != nil {
+			t.Fatal(err)
+		}
+		if n := v.rowsOfCounts(); n != len(cert.Statuses) {
+			t.Errorf("the counts of one institution take %d rows after a sweep", n)
+		}
+	})
+}
+
+func TestFoldTakesManyTransactions(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.insert(crowd(3, v.inst.ID))
+		// Changes that cancel out, more than one transaction takes.
+		v.exec(`INSERT INTO certificate_counts (institution_id, source, status, n)
+			WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) SELECT $1, 'vault', 'approved', CASE i % 2 WHEN 0 THEN 1 ELSE -1 END FROM n WHERE i > 0`, v.inst.ID)
+		if n := v.miscounted(); n != 0 {
+			t.Fatalf("off by %d", n)
+		}
+		if err := v.SweepCounts(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if n := v.miscounted(); n != 0 || v.rowsOfCounts() > 3 {
+			t.Errorf("off by %d in %d rows", n, v.rowsOfCounts())
+		}
+		v.exec(`UPDATE certificate_counts SET n = n + 5 WHERE id = (SELECT min(id) FROM certificate_counts)`)
+		if n := v.miscounted(); n != 5 {
+			t.Errorf("counts that are wrong by 5 pass for wrong by %d", n)
+		}
+	})
+}
+
+// The counts follow the row, whoever changes it.
+func TestCountsFollowRemovals(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.insert(crowd(10, v.inst.ID))
+		v.exec(`DELETE FROM certificates WHERE title IN ('Diploma 2', 'Diploma 7')`)
+		v.exec(`UPDATE certificates SET status = 'revoked' WHERE title = 'Diploma 3'`)
+		if n := v.miscounted(); n != 0 {
+			t.Errorf("off by %d", n)
+		}
+		v.bounds = bounds{}
+		if got := titles(v.list(Filter{Search: "diploma 7"})); len(got) != 0 {
+			t.Errorf("a search finds the removed %q", got)
+		}
+		v.exec(`UPDATE certificates SET search_text = $1 WHERE title = 'Diploma 3'`, " another name\n diploma 3\n")
+		if got := titles(v.list(Filter{Search: "another name"})); len(got) != 1 {
+			t.Errorf("a search does not find what a record was changed to: %q", got)
+		}
+		if got := titles(v.list(Filter{Search: "person"})); len(got) != 7 {
+			t.Errorf("a search finds what a record was changed from: %q", got)
+		}
+	})
+}
+
+// A search that very many of the records have is counted exactly all the same as
+// long as it selects no more than are counted, and never beyond.
+func TestCommonSearchIsCounted(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		all := crowd(120, v.inst.ID)
+		v.insert(all)
+		f := Filter{Search: "ada o", Range: listing.Range{Page: 1, PerPage: 5}}
+		n := len(model(all, v.inst.ID, &f))
+		if n < 120/commonIn || n > 60 {
+			t.Fatalf("%d of 120 records have it, which is not what is tested here", n)
+		}
+		for count, exact := range map[int]bool{n + 1: true, n: true, n - 1: false} {
+			v.bounds = bounds{count: count, few: 1, walk: 50, depth: 100, days: 10, sample: 1 << 30}
+			l := v.list(f)
+			counts, ok, err := v.ByStatuses(t.Context(), v.inst.ID, f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sum := 0
+			for _, one := range counts {
+				sum += one
+			}
+			if exact && (l.Total == nil || *l.Total != n || !ok || sum != n) || !exact && (l.Total != nil || l.AtLeast != count || ok) {
+				t.Errorf("counting to %d: total %v, at least %d; by status %v, %v; there are %d", count, l.Total, l.AtLeast, counts, ok, n)
+			}
+		}
+	})
+}

@@ -1,0 +1,260 @@
+package search
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+func titles(l *List) []string {
+	list := []string{}
+	for _, c := range l.Items {
+		list = append(list, c.Title)
+	}
+	return list
+}
+
+func (v *vault) list(f Filter) *List {
+	v.tb.Helper()
+	if f.Page == 0 {
+		f.Page, f.PerPage = 1, 100
+	}
+	l, err := v.List(v.tb.Context(), v.inst.ID, f)
+	if err != nil {
+		v.tb.Fatalf("%+v: %v", f, err)
+	}
+	return l
+}
+
+func TestListPages(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		var newest []string
+		for i := range 7 {
+			// Pairs are of the same moment: their ids decide.
+			if i%2 == 0 {
+				v.clock.Advance(time.Second)
+			}
+			newest = append([]string{v.upload(titled(fmt.Sprint(i))).Title}, newest...)
+		}
+		v.clock.Advance(-time.Hour)
+		newest = append(newest, v.upload(titled("made late, dated early")).Title)
+		for _, tc := range []struct {
+			page, per int
+			want      []string
+			more      bool
+		}{
+			{1, 100, newest, false}, {1, 3, newest[:3], true}, {2, 3, newest[3:6], true}, {3, 3, newest[6:], false},
+			{2, 4, newest[4:], false}, {4, 3, nil, false}, {1000, 100, nil, false}, {8, 1, newest[7:], false}, {7, 1, newest[6:7], true},
+		} {
+			l := v.list(Filter{Range: listing.Range{Page: tc.page, PerPage: tc.per}})
+			if got := titles(l); !slices.Equal(got, tc.want) || (l.Next != "") != tc.more || l.Total == nil || *l.Total != len(newest) {
+				t.Errorf("page %d of %d: %q, more %v, total %v; want %q, more %v", tc.page, tc.per, got, l.Next != "", l.Total, tc.want, tc.more)
+			}
+		}
+		for _, r := range []listing.Range{{Page: 0, PerPage: 1}, {Page: 1, PerPage: 0}, {Page: 1, PerPage: 101}, {Page: -1, PerPage: 10}} {
+			if _, err := v.List(t.Context(), v.inst.ID, Filter{Range: r}); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%+v: %v", r, err)
+			}
+		}
+	})
+}
+
+func TestListByStatus(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		for _, s := range cert.Statuses {
+			for n := range 2 {
+				v.force(v.upload(titled(fmt.Sprint(s, n))), s)
+			}
+		}
+		for _, s := range cert.Statuses {
+			l := v.list(Filter{Statuses: []cert.Status{s}})
+			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1), fmt.Sprint(s, 0)}) || *l.Total != 2 {
+				t.Errorf("%s: %q of %d", s, got, *l.Total)
+			}
+			l = v.list(Filter{Statuses: []cert.Status{s}, Search: fmt.Sprint(s, 1), Email: "ADA@example.org"})
+			if got := titles(l); !slices.Equal(got, []string{fmt.Sprint(s, 1)}) || *l.Total != 1 {
+				t.Errorf("%s, searched: %q of %d", s, got, *l.Total)
+			}
+		}
+		if n, err := v.certs.Waiting(t.Context()); err != nil || n != 2 {
+			t.Errorf("%d waiting, %v", n, err)
+		}
+	})
+}
+
+// population has names as universities have them.
+var population = []struct{ title, name, email string }{
+	{"BSc Physics", "Ada Obi", "ada.obi@example.org"},
+	{"Diplôme d’État", "José Núñez", "JOSE@Example.ORG"},
+	{"شهادة تقدير", "محمد الأحمد", "mohammed@example.com"},
+	{"毕业证书", "王小明", "wang@例え.jp"},
+	{"100% Attendance", "Pat O'Neil", "pat_oneil@example.org"},
+	{"100 Hours of Service", "Patxoneil Under", "patxoneil@example.org"},
+	{"Straße und Brücke", "İpek Çelik", "ipek@example.org"},
+	{`Back\slash`, "Zoë  Double   Space", "zoe@example.org"},
+	{"Master of Medicine", "Μαρία Σοφίας", "maria@example.gr"},
+}
+
+func TestListSearch(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		references := map[string]string{}
+		for _, p := range population {
+			references[p.title] = v.upload(func(u *cert.Upload) { u.Title, u.FullName, u.Email = p.title, p.name, p.email }).ReferenceID
+		}
+		physics := references["BSc Physics"]
+		for _, tc := range []struct {
+			search string
+			want   string
+		}{
+			{"", "*"},
+			{"  ", "*"},
+			{"physics", "BSc Physics"},
+			{"HYSIC", "BSc Physics"},
+			{"ada obi", "BSc Physics"},
+			{"ADA.OBI@", "BSc Physics"},
+			{physics, "BSc Physics"},
+			{strings.ToLower(physics[6:14]), "BSc Physics"},
+			{"diplôme D’ÉTAT", "Diplôme d’État"},
+			{"NÚÑEZ", "Diplôme d’État"},
+			{"nu\u0301n\u0303ez", "Diplôme d’État"},
+			{"jose@example.org", "Diplôme d’État"},
+			{"الأحمد", "شهادة تقدير"},
+			{"تقدير", "شهادة تقدير"},
+			{"业证书", "毕业证书"},
+			{"王小明", "毕业证书"},
+			{"wang@xn--r8jz45g", "毕业证书"},
+			{"wang@例え", "毕业证书"},
+			{"STRASSE", "Straße und Brücke"},
+			{"brücke", "Straße und Brücke"},
+			{"çelik", "Straße und Brücke"},
+			{"ΜΑΡΊΑ σοφία", "Master of Medicine"},
+			{"σοφίας", "Master of Medicine"},
+			{"zoë double space", `Back\slash`},
+			// % and _ and the escape itself are plain characters.
+			{"100%", "100% Attendance"},
+			{"%att", ""},
+			{"pat_oneil", "100% Attendance"},
+			{"pat%neil", ""},
+			{`back\slash`, `Back\slash`},
+			{`ack\sla`, `Back\slash`},
+			{`%`, ""},
+			{`_`, ""},
+			{`\`, ""},
+			{"***", ""},
+			// Fewer than three letters or digits match beginnings alone.
+			{"ob", "BSc Physics"},
+			{"bi", ""},
+			{"bs", "BSc Physics"},
+			{"ph", "BSc Physics"},
+			{"小明", ""},
+			{"王小", "毕业证书"},
+			{"毕", "毕业证书"},
+			{"证书", ""},
+			{"مح", "شهادة تقدير"},
+			{"حم", ""},
+			{"é", ""},
+			{"d’", "Diplôme d’État"},
+			{"wa", "毕业证书"},
+			{"je", ""},
+			// No search crosses from one field to the next.
+			{"ada obi bsc", ""},
+			{"obi\nbsc", ""},
+			{"physics ada", ""},
+			{"no such thing", ""},
+		} {
+			want := []string{tc.want}
+			switch tc.want {
+			case "":
+				want = []string{}
+			case "*":
+				want = titles(v.list(Filter{}))
+			}
+			l := v.list(Filter{Search: tc.search})
+			if got := titles(l); !slices.Equal(got, want) || *l.Total != len(want) {
+				t.Errorf("%q finds %q, want %q", tc.search, got, want)
+			}
+		}
+	})
+}
+
+func TestListByEmail(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		for _, p := range population {
+			v.upload(func(u *cert.Upload) { u.Title, u.FullName, u.Email = p.title, p.name, p.email })
+		}
+		for email, want := range map[string]string{
+			"ada.obi@example.org": "BSc Physics", "Jose@EXAMPLE.org": "Diplôme d’État", " wang@xn--r8jz45g.jp ": "毕业证书", "WANG@例え.JP": "毕业证书",
+			"pat_oneil@example.org": "100% Attendance", "obi@example.org": "", "ada.obi@example": "", "%": "", "nobody": "",
+		} {
+			got := titles(v.list(Filter{Email: email}))
+			if want == "" && len(got) != 0 || want != "" && !slices.Equal(got, []string{want}) {
+				t.Errorf("%q finds %q, want %q", email, got, want)
+			}
+		}
+	})
+}
+
+// Whatever stands in a filter, the answer is a list or a refusal: what a
+// database cannot hold or match must not become a fault of ours.
+func TestListTakesAnyFilter(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		v.upload(nil)
+		for _, tc := range []struct {
+			name, text string
+			refused    bool
+		}{
+			{"NUL", "a\x00b", true},
+			{"not UTF-8", "\xff\xfe", true},
+			{"longer than a pattern can be", strings.Repeat("x", 60_000), true},
+			{"long and escaped", strings.Repeat("%", 4096), false},
+			{"long and longer when folded", strings.Repeat("ΐ", 2048), false},
+			{"SQL", `'; DROP TABLE certificates; --`, false},
+		} {
+			for _, f := range []Filter{{Search: tc.text}, {Email: tc.text}} {
+				f.Page, f.PerPage = 1, 15
+				l, err := v.List(t.Context(), v.inst.ID, f)
+				if tc.refused && !fault.Is(err, fault.Invalid) || !tc.refused && (err != nil || len(l.Items) != 0) {
+					t.Errorf("%s: %+v, %.200v", tc.name, l, err)
+				}
+			}
+		}
+	})
+}
+
+// No list has another institution's certificates, nor tells that they are there.
+func TestListsOfTenantsAreApart(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		v := newVault(t, d)
+		other := v.institution("OTH")
+		c := v.upload(nil)
+		v.force(c, cert.Failed)
+		for _, f := range []Filter{
+			{}, {Statuses: []cert.Status{cert.Failed}}, {Email: "ada@example.org"}, {Search: "Physics"}, {Search: c.ReferenceID}, {Search: "%"}, {Search: "a"},
+		} {
+			f.Page, f.PerPage = 1, 100
+			l, err := v.List(t.Context(), other.ID, f)
+			if err != nil || len(l.Items) != 0 || l.Total == nil || *l.Total != 0 {
+				t.Errorf("%+v: another institution's list has %+v, %v", f, l, err)
+			}
+		}
+	})
+}

@@ -1,0 +1,26 @@
+// Package search owns finding certificates: the lists of an institution with
+// their filters, orders, pages and cursors, what they count, and the look-ups
+// that say before an upload what is there already. It changes no certificate.
+package search
+
+import (
+	"time"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+// Service finds certificates.
+type Service struct {
+	db       *db.DB
+	cursors  listing.Cursors
+	listTime time.Duration
+	bounds   bounds
+	now      func() time.Time
+}
+
+// New returns a service. The ring signs its cursors.
+func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
+	return &Service{db: d, cursors: listing.NewCursors(ring, "certificates"), listTime: listTime, bounds: usualBounds, now: now}
+}

@@ -1,0 +1,69 @@
+package search
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+// ByStatuses counts the certificates that a filter lets through by their status,
+// whatever status the filter names. It is false where there are more than are
+// counted.
+func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
+	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
+	v, err := f.read(institutionID)
+	if err != nil {
+		return nil, false, err
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, s.listTime, errSlow)
+	defer cancel()
+	counts = map[cert.Status]int{}
+	total, err := s.byStatuses(ctx, v, counts)
+	if err != nil && errors.Is(context.Cause(ctx), errSlow) {
+		return nil, false, &fault.Error{Kind: fault.Unavailable, Message: "The certificates took too long to count.", RetryAfter: listRetry, Err: err}
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("counting certificates by status: %w", err)
+	}
+	return counts, !v.narrowed() || total <= s.bounds.count, nil
+}
+
+func (s *Service) byStatuses(ctx context.Context, v *view, counts map[cert.Status]int) (total int, err error) {
+	if _, err := s.size(ctx, v); err != nil {
+		return 0, err
+	}
+	q := &statement{}
+	query := `SELECT c.status, sum(c.n) FROM certificate_counts c WHERE ` + and(v.base(q)) + ` GROUP BY c.status`
+	if v.narrowed() {
+		by, err := s.way(ctx, v)
+		if err != nil {
+			return 0, err
+		}
+		if sure, err := s.surelyMany(ctx, v, by); err != nil {
+			return 0, err
+		} else if sure {
+			return s.bounds.count + 1, nil
+		}
+		q = &statement{}
+		query = `SELECT status, count(*) FROM (` + s.bounded(q, v, by, `c.status AS status`) + `) AS counted GROUP BY status`
+	}
+	rows, err := s.db.QueryContext(ctx, query, q.args...)
+	if err != nil {
+		return 0, err
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	for rows.Next() {
+		var status cert.Status
+		var n int
+		if err := rows.Scan(&status, &n); err != nil {
+			return 0, err
+		}
+		counts[status] = n
+		total += n
+	}
+	return total, rows.Err()
+}

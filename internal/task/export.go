@@ -1,0 +1,92 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// Walk gives all certificates of a choice to f, in the order of the filter, without
+// holding more than a few of them. It ends at the first error.
+func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f func(*cert.Certificate) error) error {
+	var bad fault.Fields
+	selected := checkSelected(&bad, c.Selected)
+	if err := bad.Err(); err != nil {
+		return err
+	}
+	for _, id := range selected {
+		one, err := s.certs.ByUUID(ctx, institutionID, id)
+		if fault.Is(err, fault.NotFound) {
+			continue
+		}
+		if err == nil {
+			err = f(one)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	if len(selected) > 0 {
+		return nil
+	}
+	return s.search.Walk(ctx, institutionID, c.Filter, f)
+}
+
+// recordExport notes that certificates of a choice left the vault.
+func (s *Service) recordExport(ctx context.Context, institutionID int64, form string, c Choice) error {
+	detail := audit.Detail{"form": form}
+	if len(c.Selected) > 0 {
+		detail["selected"] = len(c.Selected)
+	}
+	return s.db.Tx(ctx, func(tx *db.Tx) error {
+		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: institutionID, At: s.now(), Action: audit.CertificateExported, Detail: detail})
+	})
+}
+
+// exportHeader is the first row of an export.
+var exportHeader = []string{
+	"Reference id", "Status", "Certificate title", "Full name", "E-mail", "Issue date", "Details", "Verification address", "Certificate", "Batch",
+	"Failure", "Revocation reason", "File name", "SHA-256 of the original", "SHA-256 of the verified PDF", "Created", "Approved", "Revoked",
+}
+
+// WriteCSV writes all certificates of a choice as CSV.
+func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Choice, out io.Writer) error {
+	if err := s.recordExport(ctx, institutionID, "csv", c); err != nil {
+		return err
+	}
+	w := sheet.NewWriter(out)
+	if err := w.Write(exportHeader...); err != nil {
+		return err
+	}
+	if err := s.Walk(ctx, institutionID, c, func(one *cert.Certificate) error { return w.Write(s.exported(one)...) }); err != nil {
+		return err
+	}
+	return w.Flush()
+}
+
+func (s *Service) exported(c *cert.Certificate) []string {
+	failure, verified := "", ""
+	if c.Failure != nil {
+		failure = c.Failure.Message
+	}
+	if c.Verified != nil {
+		verified = fmt.Sprintf("%x", c.Verified.SHA256)
+	}
+	moment := func(t *time.Time) string {
+		if t == nil {
+			return ""
+		}
+		return t.UTC().Format(time.RFC3339)
+	}
+	return []string{
+		c.ReferenceID, string(c.Status), c.Title, c.FullName, c.Email, c.IssueDate, c.Details, s.verifyURL(c.ReferenceID), c.UUID, c.BatchID,
+		failure, c.RevocationReason, c.File.Name, fmt.Sprintf("%x", c.File.SHA256), verified, moment(&c.CreatedAt), moment(c.ApprovedAt), moment(c.RevokedAt),
+	}
+}

@@ -1,0 +1,194 @@
+package task
+
+import (
+	"archive/zip"
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
+)
+
+// An archive opens in programs that are not ours, its files are those that were
+// made, under names that every file system takes, and its size was told before.
+func TestPack(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	other := v.institution("OTH")
+	foreign := v.approved(v.upload(func(u *cert.Upload) { u.Institution = other }))
+	var ids []string
+	of := map[string]*cert.Certificate{}
+	for i, name := range []string{"Ada Obi", "Ada Obi", `../../etc/passwd`, "C:\\con|\x7fx?*", "محمد\u202eالأحمد", "王小明", strings.Repeat("é", 200), "..."} {
+		c := v.approved(v.upload(func(u *cert.Upload) {
+			u.FullName, u.Title = name, fmt.Sprintf("Degree %d / first?", i/2)+strings.Repeat(" ", i)+fmt.Sprint(i)
+		}))
+		ids, of[packName(c)] = append(ids, c.UUID), c
+	}
+	waiting := v.upload(titled("waiting"))
+	a, err := v.Pack(t.Context(), v.inst.ID, Choice{Selected: append([]string{waiting.UUID, foreign.UUID}, ids...)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := a.Write(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	if int64(b.Len()) != a.Size || a.Count() != len(ids) || a.Missing != 1 {
+		t.Errorf("%d bytes, told %d; %d files, %d missing", b.Len(), a.Size, a.Count(), a.Missing)
+	}
+	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range z.File {
+		if strings.ContainsAny(f.Name, "/\\:*?\"<>|\x7f\u202e") || strings.HasPrefix(f.Name, ".") || len(f.Name) > 200 || f.Method != zip.Store || f.Flags&8 != 0 {
+			t.Errorf("%q, method %d, flags %x", f.Name, f.Method, f.Flags)
+		}
+		r, err := f.Open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		content, err := io.ReadAll(r)
+		if err != nil {
+			t.Errorf("%s: %v", f.Name, err)
+		}
+		if f.Name == packList {
+			for _, id := range []string{waiting.ReferenceID, of[z.File[1].Name].ReferenceID} {
+				if !bytes.Contains(content, []byte(id)) {
+					t.Errorf("the table lacks %s", id)
+				}
+			}
+			if bytes.Contains(content, []byte(foreign.ReferenceID)) {
+				t.Error("the table has another institution's certificate")
+			}
+			continue
+		}
+		c := of[f.Name]
+		if c == nil || sha256.Sum256(content) != c.Verified.SHA256 || f.Modified.Unix()/2 != c.ApprovedAt.Unix()/2 {
+			t.Errorf("%s: %+v, %v", f.Name, c, f.Modified)
+		}
+		delete(of, f.Name)
+	}
+	if len(of) != 0 {
+		t.Errorf("missing: %v", of)
+	}
+	path := filepath.Join(t.TempDir(), "a.zip")
+	if err := os.WriteFile(path, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	unzip, err := exec.LookPath("unzip")
+	if err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal("unzip is not here")
+		}
+		t.Skip("unzip is not here")
+	}
+	if out, err := exec.CommandContext(t.Context(), unzip, "-t", path).CombinedOutput(); err != nil || !strings.Contains(string(out), "No errors detected") {
+		t.Errorf("unzip: %v\n%s", err, out)
+	}
+}
+
+// A file that is damaged, or gone, leaves an archive that nobody takes for
+// whole.
+func TestPackOfDamagedFilesIsBroken(t *testing.T) {
+	t.Parallel()
+	for name, harm := range map[string]func(v *vault, c *cert.Certificate) error{
+		"gone": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
+		"changed": func(v *vault, c *cert.Certificate) error {
+			file := filepath.Join(v.root, "blobs", filepath.FromSlash(c.Verified.TailKey))
+			content, err := os.ReadFile(file)
+			if err != nil {
+				return err
+			}
+			content[3] ^= 1
+			if err := os.Chmod(file, 0o600); err != nil {
+				return err
+			}
+			return os.WriteFile(file, content, 0o600)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+			v.approved(v.upload(titled("good")))
+			v.clock.Advance(-time.Minute)
+			if err := harm(v, v.approved(v.upload(titled("bad")))); err != nil {
+				t.Fatal(err)
+			}
+			a, err := v.Pack(t.Context(), v.inst.ID, Choice{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			var b bytes.Buffer
+			if err := a.Write(t.Context(), &b); err == nil {
+				t.Error("no error")
+			}
+			if _, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len())); err == nil || int64(b.Len()) >= a.Size {
+				t.Errorf("%d of %d bytes open: %v", b.Len(), a.Size, err)
+			}
+		})
+	}
+}
+
+func TestPackIsBounded(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	c := v.approved(v.upload(nil))
+	v.exec(`UPDATE certificates SET verified_size = $1 WHERE uuid = $2`, int64(MaxPackSize)+1, c.UUID)
+	if _, err := v.Pack(t.Context(), v.inst.ID, Choice{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("too large: %v", err)
+	}
+	v.upload(titled("waiting"))
+	if _, err := v.Pack(t.Context(), v.inst.ID, Choice{Filter: search.Filter{Statuses: []cert.Status{cert.Processing}}}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("nothing in it: %v", err)
+	}
+	big := v.institution("BIG")
+	v.exec(`INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
+			search_text, source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256, sha256_state, original_key,
+			created_at, updated_at)
+		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= $1)
+		SELECT 'uuid ' || i, $2, 'BIG-' || i, 'BIG' || i, 'BSc ' || i, 'Ada Obi', 'ada@example.org', 'ada@example.org', '2026-06-30', ' ada obi', 'vault', 'single_upload',
+			'single_upload', 'processing', 'token', 'Registry', 'a.pdf', 'application/pdf', 1, sha256, sha256_state, 'a key', 0, 0
+		FROM n CROSS JOIN certificates WHERE uuid = $3`, int64(MaxPack), big.ID, c.UUID)
+	if _, err := v.Pack(t.Context(), big.ID, Choice{}); !fault.Is(err, fault.Invalid) {
+		t.Errorf("too many: %v", err)
+	}
+}
+
+// The table of an archive says of which certificates the files have ended.
+func TestPackWithoutEndedFiles(t *testing.T) {
+	t.Parallel()
+	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
+	gone, stays := v.approved(v.upload(nil)), v.approved(v.upload(titled("stays")))
+	v.exec(`UPDATE certificates SET status = 'revoked', revoked_at = updated_at, files_ended_at = updated_at, original_key = '', tail_key = '' WHERE uuid = $1`, gone.UUID)
+	p, err := v.Pack(t.Context(), v.inst.ID, Choice{Selected: []string{gone.UUID, stays.UUID}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var b bytes.Buffer
+	if err := p.Write(t.Context(), &b); err != nil {
+		t.Fatal(err)
+	}
+	z, err := zip.NewReader(bytes.NewReader(b.Bytes()), int64(b.Len()))
+	if err != nil || len(z.File) != 2 {
+		t.Fatal(z, err)
+	}
+	f, err := z.File[0].Open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := io.ReadAll(f)
+	if err != nil || !strings.Contains(string(table), "(none: its files have ended)") {
+		t.Errorf("the table says %s, %v", table, err)
+	}
+}
