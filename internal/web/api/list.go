@@ -3,6 +3,7 @@ package api
 import (
 	"fmt"
 	"maps"
+	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -86,8 +87,8 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
-// readFilter reads a query of those parameters and of what every list has. An
-// empty value is as good as none but for the cursor, which it starts.
+// readFilter reads a query of those parameters and of what every list has. An empty
+// value is ignored, but an empty cursor starts a walk.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -102,7 +103,7 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 		case len(values) > 1:
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
-			f.Page = number(&bad, name, value, listing.MaxDepth)
+			f.Page = number(&bad, name, value, math.MaxInt32)
 		case name == "per_page":
 			f.PerPage = number(&bad, name, value, listing.MaxPage)
 		case name == "cursor":
