@@ -116,13 +116,13 @@ type withMore struct {
 // Scan scans a row.
 func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
 
-// branches returns a query for the records in the order of the list. The index of
-// an order has the source and the status before the key, so the query merges a
+// branches returns a query for the records in the order of the list. The indexes of
+// most orders have the source and the status before the key, so the query merges a
 // branch for each of them.
 func (v *view) branches(q *statement, limit, offset int) string {
 	var list []string
 	for _, source := range v.ofSources() {
-		if (v.Sort == ByCreated || v.Sort == ByIssueDate) && len(v.Statuses) == 0 {
+		if v.Sort == ByIssueDate || v.Sort == ByCreated && len(v.Statuses) == 0 {
 			list = append(list, v.branch(q, source, "", 0, limit+offset))
 			continue
 		}
@@ -167,7 +167,11 @@ func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank
 func (v *view) orderTerms(q *statement) []string {
 	switch {
 	case v.Sort == ByIssueDate:
-		return v.issuedTerms(q, "c.issue_date")
+		terms := v.issuedTerms(q, "c.issue_date")
+		if len(v.Statuses) > 0 {
+			terms = append(terms, in(q, "c.status", v.Statuses))
+		}
+		return terms
 	case v.Sort == ByGenerated:
 		return v.generatedTerms(q, "c.generated_at")
 	case v.Sort == ByCreated && v.GeneratedBefore != 0:
