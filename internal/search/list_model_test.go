@@ -87,8 +87,8 @@ func crowd(n int, institutions ...int64) []*record {
 			created = start.Add(time.Duration(r.IntN(n)) * 5 * time.Hour)
 		}
 		one := &record{
-			// Ids are not consecutive.
-			id: int64(1000 + i*256), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
+			// Blocks of ids have a few records each.
+			id: int64(1000 + i*blockIDs/4), institution: institutions[min(r.IntN(4)/3, len(institutions)-1)], created: db.Micros(created),
 			title: fmt.Sprintf("Diploma %d", i), name: people[r.IntN(len(people))], email: fmt.Sprintf("person%d@Example.org", r.IntN(5)),
 			reference: fmt.Sprintf("NWU-%016d", i), issued: created.AddDate(0, 0, -r.IntN(9)).Format(time.DateOnly), batch: batches[r.IntN(4)],
 			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))],

@@ -19,6 +19,7 @@ import (
 //     is bounded by the number of records that are counted.
 //   - If there are more matches, scan looks for them among the first records of the
 //     order, and sorted sorts all of them if that is not enough.
+//   - Two lists need a query of their own to be fast: firstPerDay and firstFound.
 
 // bounds limit the work of a list. Tests set them low.
 type bounds struct {
@@ -73,6 +74,9 @@ func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []it
 	if v.only(issuedIndex) && v.Sort == ByCreated && len(v.Statuses) == 0 {
 		items, _, err = s.fetch(ctx, v, q, v.firstPerDay(q))
 		return items, err
+	}
+	if by == searchIndex && v.Sort == ByCreated && s.db.Dialect == db.SQLite {
+		return s.firstFound(ctx, v)
 	}
 	items, _, err = s.fetch(ctx, v, q, v.scan(q, s.bounds.scan+4*v.offset))
 	if err != nil || len(items) > v.limit {

@@ -1,6 +1,7 @@
 package search
 
 import (
+	"context"
 	"strings"
 	"unicode"
 
@@ -15,6 +16,8 @@ const (
 	// a short and for a long search. Each reads the list of all records that have it,
 	// and the text itself decides, so a few are best.
 	fewTrigrams, maxTrigrams = 4, 10
+	// blockIDs is the number of ids in a block of certificates_block_idx.
+	blockIDs = 1024
 )
 
 func letters(s string) (n int) {
@@ -113,4 +116,54 @@ func match(institutionID int64, search string) string {
 		terms[i] = `"` + strings.ReplaceAll(t, `"`, `""`) + `"`
 	}
 	return strings.Join(terms, " AND ")
+}
+
+// firstFound returns a page of a search in the order of creation. SQLite's index of
+// trigrams returns the matches by id, which is almost that order. The first ids give
+// a time by which the page ends, and the blocks of ids give the id by which all
+// records up to that time end. Only the matches up to this id are sorted.
+func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err error) {
+	pick, direction := "min", "DESC"
+	if v.Ascending {
+		pick, direction = "max", "ASC"
+	}
+	want := v.offset + v.limit + 1
+	q := &statement{}
+	query := `SELECT count(*), coalesce(` + pick + `(id), 0), coalesce(` + pick + `(created_at), 0) FROM (SELECT c.id, c.created_at FROM ` + v.foundSQLite(q) +
+		` ORDER BY certificate_search.rowid ` + direction + ` LIMIT ` + q.arg(want) + `) AS first`
+	var n int
+	var id, created int64
+	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &id, &created); err != nil {
+		return nil, err
+	}
+	q = &statement{}
+	from := v.foundSQLite(q)
+	if n == want {
+		block, err := s.lastBlock(ctx, v, id/blockIDs, created)
+		if err != nil {
+			return nil, err
+		}
+		if v.Ascending {
+			from += ` AND certificate_search.rowid < ` + q.arg((block+1)*blockIDs) + ` AND c.created_at <= ` + q.arg(created)
+		} else {
+			from += ` AND certificate_search.rowid >= ` + q.arg(block*blockIDs) + ` AND c.created_at >= ` + q.arg(created)
+		}
+	}
+	items, _, err = s.fetch(ctx, v, q, v.sorted(q, from))
+	return items, err
+}
+
+// lastBlock returns the last block of ids, in the order of the list, in which the
+// institution has a record created up to a time. It is first or a later block.
+func (s *Service) lastBlock(ctx context.Context, v *view, first, created int64) (block int64, err error) {
+	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
+		SELECT coalesce(min(n), $1) FROM block
+		WHERE (SELECT max(created_at) FROM certificates WHERE institution_id = $3 AND id / 1024 = n) >= $2`
+	if v.Ascending {
+		query = `WITH RECURSIVE block (n) AS (SELECT $1 UNION ALL SELECT n + 1 FROM block WHERE n < (SELECT max(id) / 1024 FROM certificates))
+			SELECT coalesce(max(n), $1) FROM block
+			WHERE (SELECT min(created_at) FROM certificates WHERE institution_id = $3 AND id / 1024 = n) <= $2`
+	}
+	err = s.db.QueryRowContext(ctx, query, first, created, v.InstitutionID).Scan(&block)
+	return block, err
 }

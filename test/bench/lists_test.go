@@ -390,7 +390,7 @@ var (
 	listSchema = `DROP INDEX certificates_created_at_idx; DROP INDEX certificates_status_idx; DROP INDEX certificates_name_folded_idx;
 		DROP INDEX certificates_email_folded_idx; DROP INDEX certificates_issue_date_idx;
 		DROP INDEX certificates_generated_at_idx; DROP INDEX certificates_updated_at_idx; DROP INDEX certificates_batch_id_idx;
-		DROP INDEX certificates_customer_id_idx`
+		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )
 
 // stripped fills a database without a part of what lists need.

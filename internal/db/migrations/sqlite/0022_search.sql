@@ -1,6 +1,3 @@
--- Lists choose no plan by statistics any more, and no index serves that alone.
-DROP INDEX certificates_block_idx;
-
 -- The order of dates of issue has one index for all statuses.
 DROP INDEX certificates_status_issue_date_idx;
 DROP INDEX certificates_issue_date_idx;
