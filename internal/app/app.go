@@ -167,10 +167,10 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	node := nodeID()
 	if a.queue, err = job.New(a.DB, job.Config{
 		NodeID: node, Queues: map[string]int{
-			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, task.DeedQueue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.DeedQueue, cert.RecipientQueue, mail.QueueName},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
 	}); err != nil {
 		return nil, err

@@ -35,7 +35,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.certs.SweepBlobs(ctx, a.intake.RefersTo, a.batches.RefersTo) })
 	a.every(ctx, "end of what is kept for a time", cert.KeepEvery, a.certs.SweepKept)
 	a.every(ctx, "end of old addresses", cert.KeepEvery, a.recipients.SweepKept)
-	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.bulk.SweepDeeds)
+	a.every(ctx, "sweep of tasks", cert.SweepEvery, a.bulk.Sweep)
 	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.intake.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.onceKeys.Sweep)

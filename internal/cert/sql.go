@@ -14,14 +14,14 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Columns are the columns of a certificate that Scan reads.
+// Columns are the columns that Scan reads.
 const Columns = `id, uuid, institution_id, reference_id, title, full_name, email, issue_date, details, source, trigger_context, event_context,
 	status, failure_code, failure_message, batch_id, customer_id, creator_type, creator_id, creator_name,
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
 	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at`
 
-// Scan reads a row of Columns.
+// Scan reads a certificate from a row of Columns.
 func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
 	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note sql.NullString

@@ -69,7 +69,7 @@ func newDesk(t *testing.T, d *db.DB) *desk {
 	}
 	log := slog.New(slog.DiscardHandler)
 	queue, err := job.New(d, job.Config{
-		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, task.DeedQueue: 1, batch.Queue: 1, Queue: 1},
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, task.Queue: 1, batch.Queue: 1, Queue: 1},
 		MaxAttempts: 3, Timeout: time.Minute, Logger: log,
 	})
 	if err != nil {

@@ -66,7 +66,7 @@ func (o *office) work(ring *keyring.Ring, now func() time.Time) {
 	fail(err)
 	log := slog.New(slog.DiscardHandler)
 	o.queue, err = job.New(o.d, job.Config{
-		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, task.DeedQueue: 1, batch.Queue: 1, intake.Queue: 1},
+		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 2, task.Queue: 1, batch.Queue: 1, intake.Queue: 1},
 		MaxAttempts: 3, Timeout: time.Minute, Logger: log,
 	})
 	fail(err)
