@@ -33,25 +33,25 @@ const (
 // Statuses are all that a vault certificate can have.
 var Statuses = []Status{Processing, Approved, Failed, Revoked}
 
-// Trigger is what moves a certificate from one status to another.
-type Trigger string
+// trigger is what moves a certificate from one status to another.
+type trigger string
 
 const (
-	// TriggerUpload is the acceptance of an upload.
-	TriggerUpload Trigger = "upload"
-	// TriggerSealed is the end of processing in success.
-	TriggerSealed Trigger = "sealed"
-	// TriggerError is the end of processing in an error.
-	TriggerError Trigger = "error"
-	// TriggerRetry is the institution's wish to try again.
-	TriggerRetry Trigger = "retry"
-	// TriggerRevoke is the institution's wish to take it back.
-	TriggerRevoke Trigger = "revoke"
+	// triggerUpload is the acceptance of an upload.
+	triggerUpload trigger = "upload"
+	// triggerSealed is the end of processing in success.
+	triggerSealed trigger = "sealed"
+	// triggerError is the end of processing in an error.
+	triggerError trigger = "error"
+	// triggerRetry is the institution's wish to try again.
+	triggerRetry trigger = "retry"
+	// triggerRevoke is the institution's wish to take it back.
+	triggerRevoke trigger = "revoke"
 )
 
-// Transition is one row of the state machine.
-type Transition struct {
-	Trigger Trigger
+// transition is one row of the state machine.
+type transition struct {
+	Trigger trigger
 	From    []Status
 	To      Status
 	// Event is told to the institution's servers.
@@ -61,19 +61,19 @@ type Transition struct {
 	Seals, Recipient bool
 }
 
-// Transitions is the state machine of a vault certificate; nothing changes a
+// transitions is the state machine of a vault certificate; nothing changes a
 // status but through one of its rows.
-var Transitions = []Transition{
-	{Trigger: TriggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
-	{Trigger: TriggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
-	{Trigger: TriggerError, From: []Status{Processing}, To: Failed, Event: webhook.Failed},
-	{Trigger: TriggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
-	{Trigger: TriggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
+var transitions = []transition{
+	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
+	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
+	{Trigger: triggerError, From: []Status{Processing}, To: Failed, Event: webhook.Failed},
+	{Trigger: triggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
+	{Trigger: triggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
 }
 
-func transition(t Trigger) Transition {
-	i := slices.IndexFunc(Transitions, func(row Transition) bool { return row.Trigger == t })
-	return Transitions[i]
+func transitionOf(t trigger) transition {
+	i := slices.IndexFunc(transitions, func(row transition) bool { return row.Trigger == t })
+	return transitions[i]
 }
 
 // ErrMoved says that a certificate is in no status from which the trigger
@@ -89,8 +89,8 @@ type column struct {
 // moveTx is the one place where a status changes: a compare-and-set on the
 // row, the event, and the job, in the caller's transaction. What appends to a
 // log of all certificates belongs here too.
-func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid string, set ...column) (*Certificate, error) {
-	row := transition(trigger)
+func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
+	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
 	if row.Seals {
 		set = append(set, column{"job_id", nil})
@@ -120,7 +120,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 		return nil, ErrMoved
 	}
 	if err != nil {
-		return nil, fmt.Errorf("moving a certificate by %s: %w", trigger, err)
+		return nil, fmt.Errorf("moving a certificate by %s: %w", by, err)
 	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err
@@ -136,7 +136,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 }
 
 // movedTx writes what follows from a move.
-func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row Transition, c *Certificate) error {
+func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row transition, c *Certificate) error {
 	if err := s.moved.runTx(ctx, tx, c); err != nil {
 		return err
 	}

@@ -155,7 +155,7 @@ func fileName(name string) string {
 // insertTx stores a certificate, unless there is the same one. Of a certificate
 // that has a job the caller must then give up the transaction.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
-	row := transition(TriggerUpload)
+	row := transitionOf(triggerUpload)
 	c.Status = row.To
 	notices, err := json.Marshal(append([]seal.Notice{}, c.Notices...))
 	if err != nil {

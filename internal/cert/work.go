@@ -188,7 +188,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 	}
 	now := db.Micros(s.now())
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
-		moved, err := s.moveTx(ctx, tx, TriggerSealed, c.UUID,
+		moved, err := s.moveTx(ctx, tx, triggerSealed, c.UUID,
 			column{"tail_key", verified.TailKey}, column{"whole", verified.Whole},
 			column{"verified_sha256", verified.SHA256[:]}, column{"verified_size", verified.Size},
 			column{"placement", string(v.Placement)}, column{"placement_page", v.Page}, column{"placement_box", string(box)},
@@ -231,7 +231,7 @@ func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 }
 
 func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure) error {
-	_, err := s.moveTx(ctx, tx, TriggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
+	_, err := s.moveTx(ctx, tx, triggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
 	return err
 }
 

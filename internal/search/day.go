@@ -19,12 +19,12 @@ type Day struct {
 // dayMicros is the length of a day in the unit of stored times.
 const dayMicros = 86_400_000_000
 
-// MaxDays is the largest number of days that Days returns.
-const MaxDays = 366
+// maxDays is the largest number of days that Days returns.
+const maxDays = 366
 
 // Days returns the counts of the last n days, the last of which is today.
 func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []Day, err error) {
-	n = max(1, min(n, MaxDays))
+	n = max(1, min(n, maxDays))
 	today := db.Micros(s.now()) / dayMicros
 	first := today - int64(n) + 1
 	list = make([]Day, n)

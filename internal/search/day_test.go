@@ -74,7 +74,7 @@ func TestDaysAndFailures(t *testing.T) {
 			t.Errorf("a code that is none: %v", err)
 		}
 		other := v.institution("UTH")
-		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != MaxDays || days[MaxDays-2].Created != 0 {
+		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != maxDays || days[maxDays-2].Created != 0 {
 			t.Errorf("another institution: %d, %v", len(days), err)
 		}
 	})
