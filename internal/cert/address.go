@@ -11,11 +11,11 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// emailField is the address as the interface knows it.
+// emailField is the name of the address in the interface.
 var emailField = &Fields[2]
 
-// ReadEmail reads the address of a certificate's recipient; the refusal is of
-// the field of that name.
+// ReadEmail parses the address of a certificate's recipient. Its faults name the field
+// of the interface.
 func ReadEmail(text string) (account.Email, error) {
 	var bad fault.Fields
 	kept := emailField.read(&bad, text)
@@ -25,10 +25,10 @@ func ReadEmail(text string) (account.Email, error) {
 	return account.ParseEmail(kept)
 }
 
-// SetEmailTx gives a certificate of an institution another address, in a
-// transaction of the caller's, who looks after what the old one meant. A revoked
-// certificate keeps the one it has. One that would double another is refused, and
-// the caller must then give up the transaction.
+// SetEmailTx changes the address of a certificate in the caller's transaction. The
+// caller handles what belonged to the old address. It returns a fault for a revoked
+// certificate, and for an address with which the certificate would be a duplicate; the
+// caller must then roll the transaction back.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
 	c, err := one(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {

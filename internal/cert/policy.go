@@ -17,7 +17,7 @@ import (
 const (
 	// maxPlacementPage bounds the page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts is how many remembered places one sealing looks at.
+	// maxLayouts bounds the remembered places that sealing tries.
 	maxLayouts = 16
 )
 
@@ -26,17 +26,17 @@ var Placements = []seal.Mode{
 	seal.Auto, seal.TopLeft, seal.TopRight, seal.BottomLeft, seal.BottomRight, seal.Exact, seal.Strip, seal.Appended,
 }
 
-// Policy is what an institution decided about its stamps and files.
+// Policy has an institution's settings for stamps and files.
 type Policy struct {
 	Placement seal.Mode
-	// Page counts from 1; a document without it is stamped on page one.
+	// Page counts from 1. A document with fewer pages is stamped on page one.
 	Page int
-	// Box is where Exact puts the stamp, nil otherwise.
+	// Box is the place of the stamp for Exact, nil otherwise.
 	Box          *seal.Box
 	RefuseActive bool
 }
 
-// ReadPolicy gives an institution's policy.
+// ReadPolicy returns the policy of an institution.
 func ReadPolicy(ctx context.Context, q db.Queryer, institutionID int64) (*Policy, error) {
 	var p Policy
 	var box sql.NullString
@@ -58,8 +58,8 @@ func ReadPolicy(ctx context.Context, q db.Queryer, institutionID int64) (*Policy
 	return &p, nil
 }
 
-// SetPolicy changes an institution's policy; certificates processed from now
-// on follow it.
+// SetPolicy changes the policy of an institution. It applies to certificates that are
+// processed from now on.
 func SetPolicy(ctx context.Context, d *db.DB, institutionID int64, p *Policy) error {
 	if err := p.check(); err != nil {
 		return err
@@ -94,7 +94,7 @@ func SetPolicy(ctx context.Context, d *db.DB, institutionID int64, p *Policy) er
 	return nil
 }
 
-// forLog gives the policy as the audit log writes what changed in it.
+// forLog returns the policy in the form of the audit log.
 func (p *Policy) forLog() any {
 	return struct {
 		Placement    seal.Mode `json:"placement"`
@@ -104,12 +104,12 @@ func (p *Policy) forLog() any {
 	}{p.Placement, p.Page, p.Box, p.RefuseActive}
 }
 
-// Policy gives an institution's policy.
+// Policy returns the policy of an institution.
 func (s *Service) Policy(ctx context.Context, institutionID int64) (*Policy, error) {
 	return ReadPolicy(ctx, s.db, institutionID)
 }
 
-// SetPolicy changes an institution's policy.
+// SetPolicy changes the policy of an institution.
 func (s *Service) SetPolicy(ctx context.Context, institutionID int64, p *Policy) error {
 	return SetPolicy(ctx, s.db, institutionID, p)
 }
@@ -133,7 +133,7 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
-// placement is where the next stamp of an institution should go.
+// placement returns the place of the next stamp of an institution.
 func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
 	policy, err := ReadPolicy(ctx, s.db, institutionID)
 	if err != nil {
@@ -166,7 +166,7 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 	return p, rows.Err()
 }
 
-// rememberTx keeps a place that worked, unless it is the one that is kept.
+// rememberTx stores a place that was used, unless it is stored already.
 func rememberTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil

@@ -125,7 +125,7 @@ func TestFoldTakesManyTransactions(t *testing.T) {
 	})
 }
 
-// The counts follow the row, whoever changes it.
+// The counts follow each change of a row.
 func TestCountsFollowRemovals(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -150,8 +150,8 @@ func TestCountsFollowRemovals(t *testing.T) {
 	})
 }
 
-// A search that very many of the records have is counted exactly all the same as
-// long as it selects no more than are counted, and never beyond.
+// A search that matches many of the records is counted exactly up to the bound, and
+// never beyond.
 func TestCommonSearchIsCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -210,8 +210,8 @@ func TestListByEmail(t *testing.T) {
 	})
 }
 
-// Whatever stands in a filter, the answer is a list or a refusal: what a
-// database cannot hold or match must not become a fault of ours.
+// For any text in a filter, the answer is a list or a fault of kind Invalid. Text that a
+// database cannot store or match must not become an internal error.
 func TestListTakesAnyFilter(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -239,7 +239,7 @@ func TestListTakesAnyFilter(t *testing.T) {
 	})
 }
 
-// No list has another institution's certificates, nor tells that they are there.
+// No list has another institution's certificates, or shows that they exist.
 func TestListsOfTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// An archive opens in programs that are not ours, its files are those that were
-// made, under names that every file system takes, and its size was told before.
+// An archive opens in other programs, has the stored files under names that are valid in
+// every file system, and has the announced size.
 func TestArchive(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -98,8 +98,7 @@ func TestArchive(t *testing.T) {
 	}
 }
 
-// A file that is damaged, or gone, leaves an archive that nobody takes for
-// whole.
+// If a file is damaged or missing, no program accepts the archive as complete.
 func TestArchiveOfDamagedFilesIsBroken(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(v *vault, c *cert.Certificate) error{

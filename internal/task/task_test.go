@@ -62,7 +62,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		if c := v.get(foreign.UUID); c.Status != cert.Processing {
 			t.Errorf("another institution's is %s", c.Status)
 		}
-		// What became of each is kept, in the order of the step, with why.
+		// Each has a result, in the order of the step, with its reason.
 		results, err := v.Results(t.Context(), done, ResultQuery{Limit: 10})
 		if err != nil || len(results) != 3 {
 			t.Fatalf("%d results, %v", len(results), err)
