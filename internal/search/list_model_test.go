@@ -132,7 +132,7 @@ func (r *record) selected(f *Filter) bool {
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
 
-// model gives what a filter must list, in its order.
+// model returns what a filter must list, in its order.
 func model(all []*record, institution int64, f *Filter) []int64 {
 	var list []*record
 	for _, r := range all {
