@@ -1,14 +1,14 @@
-# Everything a developer or CI does goes through here; `make help` lists it.
+# All tasks of developers and CI. `make help` lists them.
 
 .DEFAULT_GOAL := build
 .DELETE_ON_ERROR:
 
-# The vault needs no cgo, and one setting for build, tests and linter lets them
-# share what is compiled. The race detector alone switches it on.
+# The vault needs no cgo. Build, tests and linter use one setting, so that they
+# share the build cache. Only the race detector enables cgo.
 export CGO_ENABLED := 0
 
-# The version is the commit, read by Go itself, whatever GOFLAGS says; outside a
-# readable repository the build goes on without one.
+# Go reads the version from the tag or the commit, whatever GOFLAGS says. Outside a
+# readable repository the binary has no version.
 BUILDVCS := $(if $(shell git rev-parse --verify --quiet HEAD 2>/dev/null),true,false)
 
 FUZZTIME  ?= 30s
@@ -16,13 +16,13 @@ BENCHTIME ?= 2s
 BENCH     ?= .
 RECORDS   ?= 1000000
 
-# What is embedded and not written here: PDFium's WebAssembly build, and the
-# decoder of QR codes for browsers that have none.
+# Embedded files from npm: PDFium's WebAssembly build, and a QR decoder for
+# browsers without one.
 PDFIUM := internal/pdfium/wasm/pdfium.wasm
 DECODER := internal/web/public/assets/qr/decode.js
 EMBEDDED := $(PDFIUM) $(DECODER)
 
-# The npm libraries by which receivers check webhooks, for the tests.
+# The npm libraries with which receivers check webhooks, for the tests.
 RECEIVERS := test/receivers/node_modules/.package-lock.json
 
 SHA256SUM := $(or $(shell command -v sha256sum),shasum -a 256)
@@ -33,8 +33,8 @@ GOLANGCI := go tool -modfile=tools/go.mod golangci-lint
 build: $(EMBEDDED) ## build bin/certvault
 	go build -trimpath -buildvcs=$(BUILDVCS) -o bin/certvault ./cmd/certvault
 
-# The lock file pins each package by its digest, which npm checks; the licence
-# texts go into the binary with what they are for.
+# The lock file pins each package by its digest, which npm checks. The licence
+# texts are embedded together with the files.
 web-deps/node_modules: web-deps/package-lock.json
 	cd web-deps && npm ci --silent
 	touch $@
@@ -54,7 +54,7 @@ $(DECODER): web-deps/node_modules
 	touch $@
 
 .PHONY: run
-run: build ## build, and start the vault on its embedded default
+run: build ## build, and start the vault with its defaults
 	bin/certvault serve
 
 .PHONY: demo
@@ -62,50 +62,51 @@ demo: build ## show the main job: upload, wait, verified PDF
 	go run ./test/demo
 
 .PHONY: deps
-deps: $(EMBEDDED) $(RECEIVERS) ## bring in what the tests need beside Go
+deps: $(EMBEDDED) $(RECEIVERS) ## install what the tests need besides Go
 	.ci/tools
 
 .PHONY: test
 test: deps ## run every test, on SQLite and a private PostgreSQL
 	go run ./test/pgcluster -fsync=off -- go test -timeout 8m ./...
 
-# SQLite's C, translated, serialises itself by locks of its own, and takes five
-# times as long when each of its reads is watched. Everything else is: a package
-# with generic functions must be, since the linker keeps one copy of each for the
-# whole program, and might keep one that is not.
+# The translated C of SQLite has its own locks, and is five times as slow under the
+# race detector. All other packages are checked. A package with generic functions
+# must be, because the linker keeps one copy of each function for the whole
+# program, and could keep one that is not instrumented.
 UNWATCHED := -gcflags='modernc.org/sqlite/lib=-race=false'
 
 .PHONY: test/race
 test/race: deps ## run the tests under the race detector (-short: heavy corpora in part)
 	go run ./test/pgcluster -fsync=off -- env CGO_ENABLED=1 go test -race $(UNWATCHED) -short -timeout 12m ./...
 
-# Never from the test cache: it does not see that the binary changed. Four at
-# once, on two cores too: most of the time of those that kill is waiting.
+# The test cache is off, because it does not see that the binary changed. Four
+# tests run in parallel even on two cores, because tests that kill the server wait
+# most of the time.
 .PHONY: test/e2e
 test/e2e: deps build ## run the end-to-end tests on the built binary
 	go run ./test/pgcluster -- go test -count=1 -parallel 4 -timeout 15m -tags e2e ./test/e2e/...
 
-# The judges of the pages, pinned by their lock file; they are not shipped.
-JUDGES := test/quality/node_modules
+# The page checkers, pinned by their lock file. They are not shipped.
+CHECKERS := test/quality/node_modules
 
-$(JUDGES): test/quality/package-lock.json
+$(CHECKERS): test/quality/package-lock.json
 	cd test/quality && npm ci --silent
 	touch $@
 
 .PHONY: quality
-quality: deps build $(JUDGES) ## judge the pages in a browser: axe, markup, behaviour, Lighthouse
+quality: deps build $(CHECKERS) ## check the pages in a browser: axe, markup, behaviour, Lighthouse
 	.ci/tools chromium default-jre-headless
 	go run ./test/quality pages scores behaviour
 
 .PHONY: quality/quick
-quality/quick: deps build $(JUDGES) ## the part of it that CI has time for
+quality/quick: deps build $(CHECKERS) ## the shorter variant for CI
 	.ci/tools chromium
 	go run ./test/quality pages-quick scores-quick behaviour
 
 .PHONY: screenshots
-screenshots: deps build $(JUDGES) ## write every page and state to test/screenshots
+screenshots: deps build $(CHECKERS) ## write every page and state to test/screenshots, and the README's pictures
 	.ci/tools chromium
-	go run ./test/quality screenshots
+	go run ./test/quality screenshots pictures
 
 .PHONY: lint
 lint: $(EMBEDDED) ## check the code against .golangci.yaml
@@ -122,16 +123,16 @@ fuzz: $(EMBEDDED) ## run every fuzz target for FUZZTIME (30s) each
 	.ci/fuzz $(FUZZTIME)
 
 .PHONY: bench
-bench: deps build ## measure; BENCH selects, BENCHTIME (2s) says how long
+bench: deps build ## run benchmarks; BENCH selects, BENCHTIME (2s) is the duration
 	go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench '$(BENCH)' -benchtime $(BENCHTIME) ./...
 
 .PHONY: bench/lists
-bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, which are made first
+bench/lists: deps build ## measure lists of RECORDS (1000000) certificates, which it creates first
 	CERTVAULT_BENCH_RECORDS=$(RECORDS) go run ./test/pgcluster -fsync=on -- go test -run '^$$' -bench Lists -benchtime 1x -timeout 2h ./test/bench
 
 .PHONY: clean
-clean: ## remove what make made
-	rm -rf bin web-deps/node_modules test/receivers/node_modules $(JUDGES) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))
+clean: ## remove all built files
+	rm -rf bin web-deps/node_modules test/receivers/node_modules $(CHECKERS) test/screenshots $(PDFIUM) $(dir $(PDFIUM))LICENSE* $(dir $(DECODER))
 
 .PHONY: help
 help: ## list these targets

@@ -11,16 +11,16 @@ import (
 	"time"
 )
 
-// MaxEntries is how many entries a batch may have.
+// MaxEntries is the maximum number of entries of a batch.
 const MaxEntries = 5000
 
-// UploadedFile is a file that waits for a batch, for 24 hours.
+// UploadedFile is a file that a batch can refer to for 24 hours.
 type UploadedFile struct {
 	FileID   string `json:"file_id"`
 	FileName string `json:"file_name"`
 	MIMEType string `json:"mime_type"`
 	Size     int64  `json:"size"`
-	// ExpiresAt is until when a batch may refer to the file.
+	// ExpiresAt is the time until which a batch may refer to the file.
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
@@ -35,28 +35,28 @@ func (c *Client) UploadFile(ctx context.Context, f *File, options ...Option) (*U
 
 // Entry is one certificate of a batch.
 type Entry struct {
-	// Index is the number under which the vault reports the entry: 0 to 999,999,
-	// each once in a batch, in any order and with gaps.
+	// Index is the number by which the vault reports the entry: 0 to 999,999, unique in the batch,
+	// in any order and with gaps.
 	Index                                      int
 	CertificateTitle, FullName, ApplicantEmail string
-	// FileID is from UploadFile; several entries may share one.
+	// FileID comes from UploadFile; several entries may share one.
 	FileID string
-	// IssueDate is YYYY-MM-DD; empty is today in UTC.
+	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string
 	Details   string
 }
 
-// BatchAccepted says that a batch is being processed.
+// BatchAccepted reports that the vault processes a batch.
 type BatchAccepted struct {
 	BatchID string `json:"batch_id"`
 	Total   int    `json:"total"`
 	Status  string `json:"status"`
 }
 
-// SubmitBatch submits up to MaxEntries entries. A field that breaks a rule
-// refuses the whole batch with ErrInvalid; Error.Fields names it as
-// entries.3.applicant_email, by the entry's Index. An entry that there is a
-// certificate of already is rejected alone, which BatchEntries tells.
+// SubmitBatch submits up to MaxEntries entries. If a field is invalid, the vault refuses the whole
+// batch with ErrInvalid; Error.Fields names the field by the entry's Index, as in
+// entries.3.applicant_email. An entry whose certificate already exists is rejected alone;
+// BatchEntries reports it.
 func (c *Client) SubmitBatch(ctx context.Context, entries []Entry, options ...Option) (*BatchAccepted, error) {
 	b, err := entriesBody(entries)
 	if err != nil {
@@ -88,25 +88,25 @@ func entriesBody(entries []Entry) (*bytesBody, error) {
 	return &bytesBody{kind: w.FormDataContentType(), content: b.Bytes()}, nil
 }
 
-// BatchStatus is how far a batch is.
+// BatchStatus is the status of a batch.
 type BatchStatus string
 
 const (
-	// BatchProcessing batches have entries that are not done.
+	// BatchProcessing batches have unfinished entries.
 	BatchProcessing BatchStatus = "processing"
-	// BatchCompleted batches have every entry approved.
+	// BatchCompleted batches have only approved entries.
 	BatchCompleted BatchStatus = "completed"
 	// BatchCompletedWithErrors batches have entries that failed or were rejected.
 	BatchCompletedWithErrors BatchStatus = "completed_with_errors"
 )
 
-// Batch is a batch and how far it is.
+// Batch is a batch with its progress.
 type Batch struct {
 	ID          string      `json:"id"`
 	Name        string      `json:"name"`
 	Source      string      `json:"source"`
 	Status      BatchStatus `json:"status"`
-	Progress    int         `json:"progress"` // of a hundred
+	Progress    int         `json:"progress"` // percent
 	Total       int         `json:"total"`
 	Processing  int         `json:"processing"`
 	Approved    int         `json:"approved"`
@@ -117,7 +117,7 @@ type Batch struct {
 	CompletedAt *time.Time  `json:"completed_at"`
 }
 
-// EntryStatus is how far an entry of a batch is.
+// EntryStatus is the status of an entry of a batch.
 type EntryStatus string
 
 const (
@@ -127,58 +127,57 @@ const (
 	EntryProcessing EntryStatus = "processing"
 	// EntryApproved entries have an approved certificate.
 	EntryApproved EntryStatus = "approved"
-	// EntryFailed entries have a certificate that failed.
+	// EntryFailed entries have a certificate whose processing failed.
 	EntryFailed EntryStatus = "failed"
-	// EntryRejected entries have none, for there was one already.
+	// EntryRejected entries have no certificate, because one already existed.
 	EntryRejected EntryStatus = "rejected"
-	// EntryRevoked entries had a certificate that was revoked since.
+	// EntryRevoked entries have a certificate that was revoked later.
 	EntryRevoked EntryStatus = "revoked"
 )
 
-// BatchEntry is what came of an entry.
+// BatchEntry is the result of an entry.
 type BatchEntry struct {
 	Index       int         `json:"index"`
 	Status      EntryStatus `json:"status"`
 	UUID        *string     `json:"uuid"`
 	ReferenceID *string     `json:"reference_id"`
 	Error       *string     `json:"error"`
-	// ErrorCode says the same as Error in a stable word.
+	// ErrorCode is a stable code for Error.
 	ErrorCode *string `json:"error_code"`
-	// ExistingUUID is the certificate that there was already, of an entry that
-	// was rejected.
+	// ExistingUUID is the existing certificate because of which the entry was rejected.
 	ExistingUUID *string `json:"existing_uuid"`
 }
 
 const batchesPath = "/business/batches"
 
-// Batches gives all batches, newest first. An error ends the sequence.
+// Batches returns all batches, newest first. An error ends the sequence.
 func (c *Client) Batches(ctx context.Context) iter.Seq2[*Batch, error] {
 	return every[Batch](ctx, c, batchesPath, url.Values{})
 }
 
-// BatchPage gives one page of the list; pages count from 1.
+// BatchPage returns one page of the list; pages count from 1.
 func (c *Client) BatchPage(ctx context.Context, number, perPage int) (*Page[Batch], error) {
 	return numbered[Batch](ctx, c, batchesPath, url.Values{}, number, perPage)
 }
 
-// Batch gives one batch, with its counts.
+// Batch returns one batch with its counts.
 func (c *Client) Batch(ctx context.Context, id string) (*Batch, error) {
 	return one[Batch](ctx, c, &call{method: http.MethodGet, path: batchesPath + "/" + url.PathEscape(id), query: url.Values{"per_page": {"1"}}})
 }
 
-// BatchEntries gives the entries of a batch in the order of their index. An error
-// ends the sequence.
+// BatchEntries returns the entries of a batch in the order of their index. An error ends the
+// sequence.
 func (c *Client) BatchEntries(ctx context.Context, id string) iter.Seq2[*BatchEntry, error] {
 	return walk(ctx, c, batchesPath+"/"+url.PathEscape(id), url.Values{}, func(data entriesOf) []*BatchEntry { return data.Entries })
 }
 
-// entriesOf is a batch of which only the entries are wanted.
+// entriesOf is the answer for a batch, reduced to its entries.
 type entriesOf struct {
 	Entries []*BatchEntry `json:"entries"`
 }
 
-// AwaitBatch waits until a batch is done, or ctx ends; report, which may be nil,
-// is told how far it is.
+// AwaitBatch waits until a batch is finished, or ctx ends. It calls report, which may be nil, with
+// each state of the batch.
 func (c *Client) AwaitBatch(ctx context.Context, id string, report func(*Batch)) (*Batch, error) {
 	for wait := awaitFirst; ; wait = min(2*wait, awaitMost) {
 		b, err := c.Batch(ctx, id)

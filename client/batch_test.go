@@ -48,7 +48,7 @@ func TestBatch(t *testing.T) {
 	var processing []int
 	done, err := s.client.AwaitBatch(t.Context(), "b", func(b *Batch) { processing = append(processing, b.Processing) })
 	if err != nil || done.Status != BatchCompletedWithErrors || !slices.Equal(processing, []int{2, 1, 0}) || !slices.Equal(s.waits, []time.Duration{awaitFirst, 2 * awaitFirst}) {
-		t.Errorf("%+v, %v, told %v, waits %v", done, err, processing, s.waits)
+		t.Errorf("%+v, %v, reports %v, waits %v", done, err, processing, s.waits)
 	}
 	var got []string
 	for e, err := range s.client.BatchEntries(t.Context(), "b") {

@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxAnswer bounds an answer that is read into memory, in bytes.
+	// maxAnswer is the maximum size in bytes of an answer that is read into memory.
 	maxAnswer = 64 << 20
-	// maxProblem bounds the body of an error.
+	// maxProblem is the maximum size of the body of an error.
 	maxProblem = 4 << 20
 )
 
@@ -25,9 +25,9 @@ const (
 type call struct {
 	method, path string
 	query        url.Values
-	// body is nil where there is none.
+	// body is nil if there is none.
 	body body
-	// key makes it safe to send a call that changes something again.
+	// key is the idempotency key, which makes it safe to repeat a call that changes something.
 	key    string
 	accept string
 	// public calls carry no token.
@@ -36,10 +36,10 @@ type call struct {
 	prepare func(*http.Request)
 }
 
-// body makes the body of each attempt anew.
+// body creates the request body of each attempt.
 type body interface {
 	open() (io.ReadCloser, error)
-	size() int64 // -1 when it is not known
+	size() int64 // -1 if unknown
 	contentType() string
 }
 
@@ -63,7 +63,7 @@ func jsonBody(v any) (*bytesBody, error) {
 	return &bytesBody{kind: "application/json", content: b}, nil
 }
 
-// post makes a call that changes something, with a key.
+// post returns a call that changes something, with an idempotency key.
 func post(path string, b body, options []Option) *call {
 	c := &call{method: http.MethodPost, path: path, body: b, key: rand.Text()}
 	for _, o := range options {
@@ -72,8 +72,8 @@ func post(path string, b body, options []Option) *call {
 	return c
 }
 
-// do sends a call, again where that helps, and reads the JSON of its answer into
-// out, which may be nil.
+// do sends a call, repeats it if that can help, and decodes the JSON answer into out, which may be
+// nil.
 func (c *Client) do(ctx context.Context, k *call, out any) error {
 	return c.answer(ctx, k, func(res *http.Response) error {
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
@@ -92,8 +92,8 @@ func (c *Client) do(ctx context.Context, k *call, out any) error {
 	})
 }
 
-// answer sends a call until its answer is good, hopeless, or there were enough
-// attempts, and gives the good one to read.
+// answer sends a call until it succeeds, fails permanently, or has used all attempts, and calls
+// read with the successful answer.
 func (c *Client) answer(ctx context.Context, k *call, read func(*http.Response) error) error {
 	for attempt := 1; ; attempt++ {
 		err := c.once(ctx, k, read)
@@ -118,15 +118,14 @@ func (c *Client) once(ctx context.Context, k *call, read func(*http.Response) er
 	res, err := c.http.Do(req)
 	if err != nil {
 		if own, ok := errors.AsType[*sourceError](err); ok {
-			return own // the file could not be read: sending again does not help
+			return own // the file could not be read: another attempt does not help
 		}
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 			return err
 		}
 		return &passing{err}
 	}
-	// What is left of a short body is read, so that the connection can be used
-	// again.
+	// Reading the rest of a short body allows the connection to be reused.
 	defer func() {
 		_, _ = io.Copy(io.Discard, io.LimitReader(res.Body, maxProblem))
 		err = errors.Join(err, res.Body.Close())
@@ -147,7 +146,7 @@ func (c *Client) request(ctx context.Context, k *call) (*http.Request, error) {
 	}
 	req, err := http.NewRequestWithContext(ctx, k.method, target, http.NoBody)
 	if err != nil {
-		return nil, fmt.Errorf("making the request: %w", err)
+		return nil, fmt.Errorf("creating the request: %w", err)
 	}
 	if k.body != nil {
 		if req.Body, err = k.body.open(); err != nil {

@@ -14,22 +14,21 @@ import (
 type Status string
 
 const (
-	// Processing is the status until the verified PDF is made.
+	// Processing is the status until the verified PDF exists.
 	Processing Status = "processing"
 	// Approved certificates are valid and have a verified PDF.
 	Approved Status = "approved"
-	// Failed certificates have no verified PDF; Failure says why. They can be
-	// retried.
+	// Failed certificates have no verified PDF; Failure states the reason. They can be retried.
 	Failed Status = "failed"
-	// Revoked certificates were taken back.
+	// Revoked certificates were revoked by their institution.
 	Revoked Status = "revoked"
 )
 
-// Label is a value with words for people.
+// Label is a value with a label for people.
 type Label[T ~string] struct {
 	Value T      `json:"value"`
 	Label string `json:"label"`
-	// Description is a sentence; a source has none.
+	// Description is a sentence; sources have none.
 	Description string `json:"description,omitempty"`
 }
 
@@ -68,16 +67,16 @@ type VaultCertificate struct {
 	RevocationReason *string       `json:"revocation_reason"`
 }
 
-// Institution is whose certificate it is.
+// Institution is the issuer of a certificate.
 type Institution struct {
 	UUID string `json:"uuid"`
 	Name string `json:"name"`
 	Slug string `json:"slug"`
 }
 
-// Failure is why processing failed.
+// Failure is the reason why processing failed.
 type Failure struct {
-	// Code is a stable word, Message a sentence for people.
+	// Code is a stable code, Message a sentence for people.
 	Code    string `json:"code"`
 	Message string `json:"message"`
 }
@@ -90,7 +89,7 @@ type StoredFile struct {
 	SHA256   string `json:"sha256"`
 }
 
-// Notice is something in the file that its institution should know of.
+// Notice reports a property of the file that its institution should know.
 type Notice struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -98,18 +97,18 @@ type Notice struct {
 
 const vaultPath = "/business/certificate-vault"
 
-// NewCertificate is what a certificate is made from.
+// NewCertificate is the input for a certificate.
 type NewCertificate struct {
 	CertificateTitle, FullName, ApplicantEmail string
-	// IssueDate is YYYY-MM-DD; empty is today in UTC.
+	// IssueDate is YYYY-MM-DD; empty means today in UTC.
 	IssueDate string
 	// Details are shown to the recipient, not to the public; they may be empty.
 	Details string
 	File    *File
 }
 
-// Upload uploads one certificate, which is in Processing then; Await waits for
-// it. A certificate that there is already is ErrDuplicate.
+// Upload uploads one certificate, whose status is then Processing; Await waits for its end. If the
+// certificate already exists, the error is ErrDuplicate.
 func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option) (*VaultCertificate, error) {
 	b, err := newFileBody([]formField{
 		{"certificate_title", n.CertificateTitle}, {"full_name", n.FullName}, {"applicant_email", n.ApplicantEmail},
@@ -121,7 +120,7 @@ func (c *Client) Upload(ctx context.Context, n NewCertificate, options ...Option
 	return one[VaultCertificate](ctx, c, post(vaultPath, b, options))
 }
 
-// VaultFilter narrows a list of vault certificates; its zero value does not.
+// VaultFilter filters a list of vault certificates; its zero value selects all.
 type VaultFilter struct {
 	Status         Status
 	ApplicantEmail string
@@ -137,36 +136,35 @@ func (f VaultFilter) query() url.Values {
 	return q
 }
 
-// VaultCertificates gives all vault certificates of a filter, newest first. An
-// error ends the sequence.
+// VaultCertificates returns all vault certificates of a filter, newest first. An error ends the
+// sequence.
 func (c *Client) VaultCertificates(ctx context.Context, f VaultFilter) iter.Seq2[*VaultCertificate, error] {
 	return every[VaultCertificate](ctx, c, vaultPath, f.query())
 }
 
-// VaultCertificatePage gives one page of the list; pages count from 1.
+// VaultCertificatePage returns one page of the list; pages count from 1.
 func (c *Client) VaultCertificatePage(ctx context.Context, f VaultFilter, number, perPage int) (*Page[VaultCertificate], error) {
 	return numbered[VaultCertificate](ctx, c, vaultPath, f.query(), number, perPage)
 }
 
-// VaultCertificate gives one certificate by its UUID.
+// VaultCertificate returns one certificate by its UUID.
 func (c *Client) VaultCertificate(ctx context.Context, uuid string) (*VaultCertificate, error) {
 	return one[VaultCertificate](ctx, c, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid)})
 }
 
-// Download writes a certificate's verified PDF. As long as there is none, that is
-// ErrNotFound. A download that breaks off goes on from where it did.
+// Download writes a certificate's verified PDF to w. If there is none yet, the error is
+// ErrNotFound. An interrupted download continues where it stopped.
 func (c *Client) Download(ctx context.Context, uuid string, w io.Writer) error {
 	return c.download(ctx, &call{method: http.MethodGet, path: vaultPath + "/" + url.PathEscape(uuid) + "/download", accept: "application/pdf"}, w)
 }
 
-// RetryProcessing has a failed certificate processed again. One that did not fail
-// is ErrInvalidOperation.
+// RetryProcessing processes a failed certificate again. If the certificate has not failed, the
+// error is ErrInvalidOperation.
 func (c *Client) RetryProcessing(ctx context.Context, uuid string, options ...Option) (*VaultCertificate, error) {
 	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/retry", nil, options))
 }
 
-// Revoke takes a certificate back. The public is shown the reason, never the
-// note, which may be empty.
+// Revoke revokes a certificate. The public sees the reason, but not the note, which may be empty.
 func (c *Client) Revoke(ctx context.Context, uuid, reason, note string, options ...Option) (*VaultCertificate, error) {
 	b, err := jsonBody(struct {
 		Reason string `json:"reason"`
@@ -178,7 +176,7 @@ func (c *Client) Revoke(ctx context.Context, uuid, reason, note string, options 
 	return one[VaultCertificate](ctx, c, post(vaultPath+"/"+url.PathEscape(uuid)+"/revoke", b, options))
 }
 
-// awaitFirst and awaitMost are the first and longest wait between two looks.
+// awaitFirst and awaitMost are the first and the longest wait between two requests.
 const (
 	awaitFirst = 100 * time.Millisecond
 	awaitMost  = 5 * time.Second

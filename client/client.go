@@ -1,10 +1,10 @@
-// Package client talks to a Certvault: typed calls for every endpoint, lists as
-// iterators, uploads that stream, errors as types, and the check of a webhook's
-// signature for who receives events. It needs the standard library alone.
+// Package client is a Go client for Certvault: typed calls for every endpoint, lists as iterators,
+// streamed uploads, typed errors, and the verification of webhook signatures for receivers of
+// events. It uses only the standard library.
 //
-// Calls are tried again after faults that pass: no answer, 429, 500, 502, 503
-// and 504. A call that changes something carries an idempotency key, so that the
-// vault does it once however often it is sent.
+// Calls are retried after temporary faults: no answer, 429, 500, 502, 503 and 504. A call that
+// changes something carries an idempotency key, so that the vault performs it only once, however
+// often it is sent.
 package client
 
 import (
@@ -20,51 +20,47 @@ import (
 	"time"
 )
 
-// Config says where a vault is and how to talk to it.
+// Config configures a Client.
 type Config struct {
 	// URL is the vault's base address, which must be https.
 	URL string
 	// Token is an API token; public verification needs none.
 	Token string
-	// RootCAs are the certificates to trust in place of the system's, for a vault
-	// whose certificate is of its own making.
+	// RootCAs replace the trusted certificates of the system, for a vault with a self-signed
+	// certificate.
 	RootCAs *x509.CertPool
-	// HTTP sends the requests in place of a client of our own; RootCAs then has
-	// no effect. Redirects are not followed whatever it says, for they would carry
-	// the token away.
+	// HTTP sends the requests instead of the built-in client; RootCAs then has no effect. Redirects
+	// are never followed, because they would forward the token.
 	HTTP *http.Client
-	// Retry says how often and how long to try again. What is zero of it is as in
-	// DefaultRetry; Attempts 1 never does.
+	// Retry limits the attempts of a call. Fields that are zero have the values of DefaultRetry.
+	// With Attempts 1 no call is repeated.
 	Retry Retry
-	// UserAgent names the program in the vault's log.
+	// UserAgent identifies the program in the vault's log.
 	UserAgent string
 }
 
-// Retry bounds what is done about a fault that passes.
+// Retry limits the attempts after temporary faults.
 type Retry struct {
-	// Attempts is how often a call is sent at most.
+	// Attempts is the maximum number of times a call is sent.
 	Attempts int
-	// Wait is about how long to wait before the second attempt; before each
-	// further one it is twice as long.
+	// Wait is the approximate wait before the second attempt; it doubles before each further one.
 	Wait time.Duration
-	// MaxWait is the longest wait. A vault that asks for more ends the call.
+	// MaxWait is the longest wait. If the vault asks for a longer one, the call fails.
 	MaxWait time.Duration
 }
 
-// DefaultRetry gives a vault that restarts the time to come back, and a rate
-// limit its minute.
+// DefaultRetry allows enough time for a restart of the vault and for a rate limit of one minute.
 var DefaultRetry = Retry{Attempts: 6, Wait: 500 * time.Millisecond, MaxWait: 90 * time.Second}
 
 const (
-	// handshakeTime and headerTime bound how long a vault may keep silent; how long
-	// a body takes is the context's to bound.
+	// handshakeTime and headerTime limit the wait for the vault's first answer. The context limits
+	// the time for a body.
 	handshakeTime = 15 * time.Second
 	headerTime    = 2 * time.Minute
 	idlePerHost   = 16
 )
 
-// Client talks to one vault with one token. It is safe for use by several
-// goroutines.
+// Client calls one vault with one token. It is safe for concurrent use by multiple goroutines.
 type Client struct {
 	base      string
 	token     string
@@ -74,17 +70,17 @@ type Client struct {
 	sleep     func(ctx context.Context, d time.Duration) error
 }
 
-// New makes a client.
+// New returns a Client.
 func New(c Config) (*Client, error) {
 	base, err := url.Parse(c.URL)
 	if err != nil {
 		return nil, fmt.Errorf("the vault's address: %w", err)
 	}
 	if base.Scheme != "https" || base.Host == "" || base.RawQuery != "" || base.Fragment != "" || base.User != nil {
-		return nil, fmt.Errorf("the vault's address %q is not like https://vault.example.org", base.Redacted())
+		return nil, fmt.Errorf("the vault's address %q must look like https://vault.example.org", base.Redacted())
 	}
 	if c.Token != strings.TrimSpace(c.Token) || strings.ContainsAny(c.Token, "\r\n\x00") {
-		return nil, errors.New("the token has white space in it")
+		return nil, errors.New("the token contains white space")
 	}
 	out := &Client{
 		base: strings.TrimRight(c.URL, "/"), token: c.Token, userAgent: c.UserAgent, retry: c.Retry, sleep: sleep,
@@ -121,28 +117,27 @@ func transport(roots *x509.CertPool) http.RoundTripper {
 	return t
 }
 
-// CloseIdleConnections closes connections that no call is using.
+// CloseIdleConnections closes unused connections.
 func (c *Client) CloseIdleConnections() { c.http.CloseIdleConnections() }
 
 // Option changes one call.
 type Option func(*call)
 
-// IdempotencyKey names what a call does, in place of a key of its own. Who keeps
-// the key and sends the same call again, even from another process, is given the
-// first answer for a day.
+// IdempotencyKey replaces the generated key of a call. For one day, the same call with the same key
+// returns the first answer, even from another process.
 func IdempotencyKey(key string) Option {
 	return func(c *call) { c.key = key }
 }
 
-// Templates lists certificate templates, as JSON: there are none yet. It serves
-// to test a connection.
+// Templates lists certificate templates as JSON. There are none yet; the call serves to test a
+// connection.
 func (c *Client) Templates(ctx context.Context) ([]json.RawMessage, error) {
 	var list []json.RawMessage
 	err := c.do(ctx, &call{method: http.MethodGet, path: "/business/certificate-templates"}, &list)
 	return list, err
 }
 
-// Ready tells whether the vault can serve.
+// Ready reports whether the vault can serve requests: the error is nil if it can.
 func (c *Client) Ready(ctx context.Context) error {
 	return c.do(ctx, &call{method: http.MethodGet, path: "/readyz", public: true}, nil)
 }

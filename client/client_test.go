@@ -17,15 +17,15 @@ import (
 	"time"
 )
 
-// stub is a vault that answers as a test says, and a client of it whose waits
-// are noted and take no time.
+// stub is a vault whose answers the test decides, with a client whose waits are recorded and take
+// no time.
 type stub struct {
 	*testing.T
 
 	client *Client
 	mu     sync.Mutex
 	waits  []time.Duration
-	// seen are the requests, read whole.
+	// seen holds the requests with their bodies.
 	seen []*seen
 }
 
@@ -39,7 +39,7 @@ func newStub(t *testing.T, answer func(w http.ResponseWriter, r *seen, attempt i
 	t.Helper()
 	s := &stub{T: t}
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		body, _ := io.ReadAll(r.Body) // a client that breaks off is part of the test
+		body, _ := io.ReadAll(r.Body) // some tests interrupt the client
 		got := &seen{r, body}
 		s.mu.Lock()
 		s.seen = append(s.seen, got)
@@ -97,7 +97,7 @@ func TestNewRefuses(t *testing.T) {
 	} {
 		_, err := New(c)
 		if err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		} else if strings.Contains(err.Error(), "secret") {
 			t.Errorf("%s: the error has the password: %v", name, err)
 		}
@@ -119,7 +119,7 @@ func TestCallsAreTriedAgain(t *testing.T) {
 		faults   []func(http.ResponseWriter)
 		attempts int
 		err      error
-		// atLeast is how long the first wait must be.
+		// atLeast is the minimum of the first wait.
 		atLeast time.Duration
 	}{
 		"no fault":               {nil, 1, nil, 0},
@@ -227,7 +227,7 @@ func TestContextEndsACall(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	s.client.sleep = func(ctx context.Context, _ time.Duration) error { cancel(); return sleep(ctx, time.Hour) }
 	if _, err := s.client.VaultCertificate(ctx, "u"); !errors.Is(err, context.Canceled) || !errors.Is(err, ErrUnavailable) {
-		t.Errorf("%v: both the end and its reason must be told", err)
+		t.Errorf("%v: the error must have both the end and its reason", err)
 	}
 	if len(s.seen) != 1 {
 		t.Errorf("%d attempts", len(s.seen))
@@ -297,7 +297,7 @@ func TestPathsAreEscaped(t *testing.T) {
 	}
 }
 
-// TestStandardLibraryAlone keeps the package easy to take in.
+// TestStandardLibraryAlone keeps the package free of dependencies.
 func TestStandardLibraryAlone(t *testing.T) {
 	t.Parallel()
 	out, err := exec.CommandContext(t.Context(), "go", "list", "-deps", "-f", "{{if not .Standard}}{{.ImportPath}}{{end}}", ".").Output()

@@ -12,25 +12,25 @@ import (
 	"time"
 )
 
-// Kinds of errors, for errors.Is.
+// Kinds of errors for errors.Is.
 var (
-	// ErrInvalidOperation is 400: the record is not in a state for it, as a
-	// certificate that is retried and did not fail.
+	// ErrInvalidOperation is 400: the state of the record does not allow the call, for example a
+	// retry of a certificate that has not failed.
 	ErrInvalidOperation = errors.New("invalid operation")
-	// ErrUnauthorized is 401: the token is missing, unknown, over or revoked.
+	// ErrUnauthorized is 401: the token is missing, unknown, expired or revoked.
 	ErrUnauthorized = errors.New("unauthorized")
 	// ErrForbidden is 403: the token lacks the permission.
 	ErrForbidden = errors.New("forbidden")
-	// ErrNotFound is 404: there is no such record, or no PDF of it yet.
+	// ErrNotFound is 404: the record, or its PDF, does not exist.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict is 409: the same call is still under way.
-	ErrConflict = errors.New("the same call is under way")
-	// ErrTooLarge is 413: the body is larger than the vault takes.
+	// ErrConflict is 409: the same call is still in progress.
+	ErrConflict = errors.New("the same call is in progress")
+	// ErrTooLarge is 413: the body exceeds the vault's limit.
 	ErrTooLarge = errors.New("too large")
-	// ErrInvalid is 422: Error.Fields says which field breaks which rule.
+	// ErrInvalid is 422: Error.Fields names the invalid fields.
 	ErrInvalid = errors.New("invalid input")
-	// ErrDuplicate is the 422 of a certificate that there is already; it is
-	// ErrInvalid too. Error.Existing names the other one.
+	// ErrDuplicate is 422 for a certificate that already exists; such an error is also ErrInvalid.
+	// Error.Existing returns the UUID of the existing certificate.
 	ErrDuplicate = errors.New("duplicate")
 	// ErrTooManyRequests is 429.
 	ErrTooManyRequests = errors.New("too many requests")
@@ -44,24 +44,24 @@ var kinds = map[int]error{
 	http.StatusTooManyRequests: ErrTooManyRequests, http.StatusServiceUnavailable: ErrUnavailable,
 }
 
-// Error is an answer that is no success.
+// Error is an unsuccessful answer.
 type Error struct {
 	// Status is the HTTP status.
 	Status int
-	// Message is the vault's own, for people.
+	// Message is the vault's message for people.
 	Message string
-	// Fields are the messages for each field that breaks a rule.
+	// Fields holds the messages of each invalid field.
 	Fields map[string][]string
-	// RequestID is the id under which the request is in the vault's log.
+	// RequestID identifies the request in the vault's log.
 	RequestID string
-	// RetryAfter is how long the vault asks to wait; 0 where it does not.
+	// RetryAfter is the wait that the vault asks for, or 0.
 	RetryAfter time.Duration
 }
 
-// existingField names, in the answer to a duplicate, the certificate there is.
+// existingField is the field with the existing certificate in the answer to a duplicate.
 const existingField = "existing_uuid"
 
-// Error gives the vault's message, the status and the request id.
+// Error returns the vault's message, the status and the request id.
 func (e *Error) Error() string {
 	text := e.Message
 	if text == "" {
@@ -74,7 +74,7 @@ func (e *Error) Error() string {
 	return text + ")"
 }
 
-// Is tells whether the error is of a kind.
+// Is reports whether the error is of a kind.
 func (e *Error) Is(target error) bool {
 	if target == ErrDuplicate {
 		return e.Existing() != ""
@@ -82,8 +82,7 @@ func (e *Error) Is(target error) bool {
 	return target == kinds[e.Status] && target != nil
 }
 
-// Existing gives the UUID of the certificate of which a duplicate was refused;
-// empty for other errors.
+// Existing returns the UUID of the existing certificate if the error is a duplicate, or "".
 func (e *Error) Existing() string {
 	if len(e.Fields[existingField]) == 0 {
 		return ""
@@ -91,8 +90,7 @@ func (e *Error) Existing() string {
 	return e.Fields[existingField][0]
 }
 
-// Detail gives every message for every field, in the order of their names, or
-// the message where there are no fields.
+// Detail returns all messages in the order of their fields, or Message if there are no fields.
 func (e *Error) Detail() string {
 	if len(e.Fields) == 0 {
 		return e.Message
@@ -104,8 +102,8 @@ func (e *Error) Detail() string {
 	return strings.Join(lines, "; ")
 }
 
-// problem reads an answer that is no success. What is no JSON of the vault's own
-// may come from a proxy before it; then the status alone counts.
+// problem returns an unsuccessful answer as an error. An answer that is not the vault's JSON may
+// come from a proxy; then only the status counts.
 func problem(res *http.Response) error {
 	e := &Error{Status: res.StatusCode, RequestID: res.Header.Get("X-Request-Id"), RetryAfter: retryAfter(res.Header.Get("Retry-After"), time.Now())}
 	var said struct {
@@ -118,7 +116,7 @@ func problem(res *http.Response) error {
 	return e
 }
 
-// retryAfter reads seconds, or a date (RFC 9110, 10.2.3).
+// retryAfter parses seconds or a date (RFC 9110, 10.2.3).
 func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(value, 10, 32); err == nil {
 		return max(0, time.Duration(seconds)*time.Second)

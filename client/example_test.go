@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// vault stands in for a vault in the examples.
+// vault is a fake vault for the examples.
 func vault(answers map[string]string) (address string, roots *x509.CertPool, end func()) {
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

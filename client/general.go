@@ -29,27 +29,27 @@ type Certificate struct {
 	ImagePath          *string       `json:"image_path"`
 	QRCodePath         string        `json:"qrcode_path"`
 	BarcodePath        string        `json:"barcode_path"`
-	TotalSignatures    *int          `json:"total_signatures"` // nil where none are required
+	TotalSignatures    *int          `json:"total_signatures"` // nil if none are required
 	ApprovedSignatures *int          `json:"approved_signatures"`
 	Signatures         []Signature   `json:"signatures"`
 	CreatedAt          time.Time     `json:"created_at"`
 	UpdatedAt          time.Time     `json:"updated_at"`
 }
 
-// BatchName is the batch that a certificate came in.
+// BatchName names the batch of a certificate.
 type BatchName struct {
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Creator is who made a certificate's record.
+// Creator is the creator of a certificate's record.
 type Creator struct {
 	Type string `json:"type"` // token or user
 	ID   *int64 `json:"id"`
 	Name string `json:"name"`
 }
 
-// Signature is that of a signatory.
+// Signature is the signature of a signatory.
 type Signature struct {
 	ID                int64      `json:"id"`
 	InstitutionUserID int64      `json:"institution_user_id"`
@@ -60,8 +60,7 @@ type Signature struct {
 	ApprovedAt        *time.Time `json:"approved_at"`
 }
 
-// CertificateFilter narrows and orders a list of certificates; its zero value
-// does neither.
+// CertificateFilter filters and sorts a list of certificates; its zero value selects all.
 type CertificateFilter struct {
 	// Search is part of a name, an e-mail address or a reference id.
 	Search string
@@ -96,18 +95,17 @@ func (f CertificateFilter) query() url.Values {
 
 const certificatesPath = "/business/certificates"
 
-// Certificates gives all certificates of a filter, of every source. An error ends
-// the sequence.
+// Certificates returns all certificates of a filter, from every source. An error ends the sequence.
 func (c *Client) Certificates(ctx context.Context, f CertificateFilter) iter.Seq2[*Certificate, error] {
 	return every[Certificate](ctx, c, certificatesPath, f.query())
 }
 
-// CertificatePage gives one page of the list; pages count from 1.
+// CertificatePage returns one page of the list; pages count from 1.
 func (c *Client) CertificatePage(ctx context.Context, f CertificateFilter, number, perPage int) (*Page[Certificate], error) {
 	return numbered[Certificate](ctx, c, certificatesPath, f.query(), number, perPage)
 }
 
-// Certificate gives one certificate by its UUID.
+// Certificate returns one certificate by its UUID.
 func (c *Client) Certificate(ctx context.Context, uuid string) (*Certificate, error) {
 	return one[Certificate](ctx, c, &call{method: http.MethodGet, path: certificatesPath + "/" + url.PathEscape(uuid)})
 }

@@ -10,7 +10,7 @@ import (
 	"strconv"
 )
 
-// perPage is how many records an iterator asks for at a time, the most there are.
+// perPage is the page size of iterators, the maximum of the vault.
 const perPage = 100
 
 // Page is one page of a list.
@@ -21,13 +21,13 @@ type Page[T any] struct {
 	Links Links `json:"links"`
 }
 
-// Links lead to other pages of a list.
+// Links are the links to other pages of a list.
 type Links struct {
 	Next *string `json:"next"`
 }
 
-// Meta says where in its list a page is. What a list does not know, or a cursor
-// does not count, is nil.
+// Meta describes the position of a page in its list. Values that the list does not provide, or that
+// do not apply to a cursor, are nil.
 type Meta struct {
 	CurrentPage  *int    `json:"current_page"`
 	From         *int    `json:"from"`
@@ -39,7 +39,7 @@ type Meta struct {
 	NextCursor   *string `json:"next_cursor"`
 }
 
-// numbered gives one page by its number.
+// numbered returns one page by its number.
 func numbered[T any](ctx context.Context, c *Client, path string, q url.Values, number, perPage int) (*Page[T], error) {
 	q.Set("page", strconv.Itoa(number))
 	q.Set("per_page", strconv.Itoa(perPage))
@@ -50,12 +50,12 @@ func numbered[T any](ctx context.Context, c *Client, path string, q url.Values, 
 	return p, nil
 }
 
-// every goes through a list by cursor, which stays right while the list grows.
+// every iterates over a list by cursor, which stays correct while the list grows.
 func every[T any](ctx context.Context, c *Client, path string, q url.Values) iter.Seq2[*T, error] {
 	return walk(ctx, c, path, q, func(data []*T) []*T { return data })
 }
 
-// walk is every for a list whose records are somewhere in data.
+// walk is every for a list whose records are nested in data.
 func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, records func(data D) []*T) iter.Seq2[*T, error] {
 	return func(yield func(*T, error) bool) {
 		q := maps.Clone(q)
@@ -89,13 +89,13 @@ func walk[D, T any](ctx context.Context, c *Client, path string, q url.Values, r
 	}
 }
 
-// nextCursor gives where the list goes on; empty is its end.
+// nextCursor returns the cursor of the next page, or "" at the end.
 func nextCursor(m Meta, link *string, now string) (string, error) {
 	switch {
 	case m.NextCursor == nil && link == nil:
 		return "", nil
 	case m.NextCursor == nil || *m.NextCursor == "" || *m.NextCursor == now:
-		return "", errors.New("the list does not say where it goes on")
+		return "", errors.New("the list has no valid cursor for its next page")
 	default:
 		return *m.NextCursor, nil
 	}

@@ -49,7 +49,7 @@ func TestListsGoByCursor(t *testing.T) {
 		break
 	}
 	if len(s.seen) != 4 {
-		t.Error("an iterator that was left goes on")
+		t.Error("an iterator continues after a break")
 	}
 	for name, body := range map[string]string{"a cursor that stands still": page(0, 1, "same"), "no cursor and a next page": strings.Replace(page(0, 1, "x"), `"next_cursor": "x"`, `"next_cursor": null`, 1)} {
 		n, failed := 0, false

@@ -8,14 +8,13 @@ import (
 	"time"
 )
 
-// passing is a fault that may be gone the next time: there was no answer, or not
-// all of it.
+// passing marks a temporary fault: no answer, or an incomplete one.
 type passing struct{ err error }
 
 func (p *passing) Error() string { return p.err.Error() }
 func (p *passing) Unwrap() error { return p.err }
 
-// unpassing takes the mark off an error that is given to the caller.
+// unpassing removes the mark from an error before it is returned to the caller.
 func unpassing(err error) error {
 	if p, ok := errors.AsType[*passing](err); ok {
 		return p.err
@@ -23,18 +22,18 @@ func unpassing(err error) error {
 	return err
 }
 
-// after says whether a call is worth another attempt, and how long to wait
-// before it. Every call may be sent again: it reads, or it carries a key.
+// after reports whether to attempt a call again, and how long to wait before. Every call can be
+// repeated: it reads, or it carries an idempotency key.
 func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	if attempt >= r.Attempts {
 		return 0, false
 	}
-	// Half of the wait is random, so that many clients do not come back at once.
+	// Half of the wait is random, so that many clients do not retry at once.
 	wait = min(r.Wait<<min(attempt-1, 20), r.MaxWait)
 	if wait <= 0 {
 		wait = r.MaxWait
 	}
-	wait = wait/2 + rand.N(wait/2+1) //nolint:gosec // a wait is no secret
+	wait = wait/2 + rand.N(wait/2+1) //nolint:gosec // a wait is not secret
 	if e, ok := errors.AsType[*Error](err); ok {
 		if !e.passing() || e.RetryAfter > r.MaxWait {
 			return 0, false
@@ -45,8 +44,8 @@ func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	return wait, again
 }
 
-// passing tells whether the answer may be another one later: 409 says that the
-// same call is still under way.
+// passing reports whether a later attempt may succeed. 409 means that the same call is still in
+// progress.
 func (e *Error) passing() bool {
 	switch e.Status {
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -11,20 +11,18 @@ import (
 	"sync"
 )
 
-// File is a file to upload. It is read once for each attempt, as a stream, and
-// never held in memory.
+// File is a file to upload. It is streamed once for each attempt and never held in memory.
 type File struct {
-	// Name has the extension that tells the type: .pdf, .jpg, .jpeg or .png.
+	// Name has the extension of the type: .pdf, .jpg, .jpeg or .png.
 	Name string
 	// Size is the length in bytes.
 	Size int64
-	// Open gives the content from its beginning. It is called again for each
-	// attempt, after the reader before was closed or while it still is being.
+	// Open returns the content from its beginning. It is called for each attempt, possibly before
+	// the previous reader is closed.
 	Open func() (io.ReadCloser, error)
 }
 
-// OpenFile gives a file of the file system, which must stay as it is until it is
-// uploaded.
+// OpenFile returns a file of the file system, which must not change until the upload ends.
 func OpenFile(path string) (*File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -36,8 +34,8 @@ func OpenFile(path string) (*File, error) {
 	return &File{Name: filepath.Base(path), Size: info.Size(), Open: func() (io.ReadCloser, error) { return os.Open(path) }}, nil
 }
 
-// SeekFile gives a file that is read from r, which is rewound for each attempt
-// and must not be used by anybody else until the upload is done.
+// SeekFile returns a file that is read from r. Each attempt rewinds r, and the caller must not use
+// it until the upload ends.
 func SeekFile(name string, r io.ReadSeeker) (*File, error) {
 	size, err := r.Seek(0, io.SeekEnd)
 	if err != nil {
@@ -47,8 +45,8 @@ func SeekFile(name string, r io.ReadSeeker) (*File, error) {
 	return &File{Name: name, Size: size, Open: s.open}, nil
 }
 
-// seeker hands its reader to whoever opened it last: net/http may go on reading a
-// body for a moment after its request has failed.
+// seeker allows only the last opened reader to read, because net/http may continue to read a body
+// for a moment after its request has failed.
 type seeker struct {
 	mu   sync.Mutex
 	r    io.ReadSeeker
@@ -78,8 +76,8 @@ func (r *seekReader) Read(p []byte) (int, error) {
 
 func (*seekReader) Close() error { return nil }
 
-// Progress has f told how much of the file was sent so far. After a fault it
-// begins again from 0. It is called on another goroutine, one call at a time.
+// Progress calls f with the number of bytes sent so far. After a fault it starts again from 0. f is
+// called on another goroutine, one call at a time.
 func Progress(f func(sent, total int64)) Option {
 	return func(c *call) {
 		if b, ok := c.body.(*fileBody); ok {
@@ -88,7 +86,7 @@ func Progress(f func(sent, total int64)) Option {
 	}
 }
 
-// fileBody is a form with a file behind its other fields.
+// fileBody is a form with a file after its other fields.
 type fileBody struct {
 	kind       string
 	head, tail []byte
@@ -99,7 +97,7 @@ type fileBody struct {
 // formField is a field of a form.
 type formField struct{ name, value string }
 
-// newFileBody makes a form; fields without a value are left out.
+// newFileBody returns a form; it leaves out fields without a value.
 func newFileBody(fields []formField, fileField string, file *File) (*fileBody, error) {
 	if file == nil || file.Open == nil {
 		return nil, errors.New("there is no file to upload")
@@ -139,13 +137,13 @@ func (b *fileBody) open() (io.ReadCloser, error) {
 	}{io.MultiReader(bytes.NewReader(b.head), r, bytes.NewReader(b.tail)), content}, nil
 }
 
-// sourceError is a file that cannot be read, or changed: no attempt mends it.
+// sourceError means that the file cannot be read or has changed; another attempt does not help.
 type sourceError struct{ err error }
 
 func (s *sourceError) Error() string { return s.err.Error() }
 func (s *sourceError) Unwrap() error { return s.err }
 
-// sourceReader reads a file, which must have the length that was said.
+// sourceReader reads a file and checks that it has the stated length.
 type sourceReader struct {
 	r        io.Reader
 	file     *File

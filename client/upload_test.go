@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// counting is a file whose reader notes how it is read.
+// counting is a file whose reader counts how it is read.
 type counting struct {
 	io.ReadSeeker
 
@@ -45,7 +45,7 @@ func TestUploadStreamsAndRewinds(t *testing.T) {
 		mu.Lock()
 		defer mu.Unlock()
 		if total != int64(len(content)) || sent > total {
-			t.Errorf("told %d of %d", sent, total)
+			t.Errorf("progress %d of %d", sent, total)
 		}
 		if len(told) == 0 || sent < told[len(told)-1] {
 			begun++
@@ -102,10 +102,10 @@ func TestUploadOfAFileThatFails(t *testing.T) {
 	}
 	s := newStub(t, func(http.ResponseWriter, *seen, int) {})
 	if _, err := s.client.UploadFile(t.Context(), nil); err == nil {
-		t.Error("no file is taken")
+		t.Error("a missing file is accepted")
 	}
 	if _, err := OpenFile(t.TempDir()); err == nil {
-		t.Error("a folder is taken for a file")
+		t.Error("a folder is accepted as a file")
 	}
 }
 
@@ -132,7 +132,7 @@ func TestOpenFile(t *testing.T) {
 	}
 }
 
-// TestUploadIsRefusedEarly has the vault answer before it has read the file.
+// TestUploadIsRefusedEarly uses a vault that answers before it has read the file.
 func TestUploadIsRefusedEarly(t *testing.T) {
 	t.Parallel()
 	server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// Verification is what anyone may know of a certificate. Of one in processing it
-// is the reference id alone.
+// Verification is the public information about a certificate. For a certificate in processing it
+// has only the reference id.
 type Verification struct {
 	ReferenceID      string     `json:"reference_id"`
 	Status           string     `json:"status"` // valid, revoked or processing
@@ -26,32 +26,32 @@ type Verification struct {
 	Checks           []Check    `json:"checks"`
 }
 
-// Check is what was found when something about a certificate was looked at.
+// Check is the result of one check of a certificate.
 type Check struct {
 	Name      string     `json:"name"`
 	Result    string     `json:"result"` // passed, failed or not_run
 	CheckedAt *time.Time `json:"checked_at"`
 }
 
-// Verify asks the public page of a reference id, with no token. A certificate
-// that is not known is ErrNotFound.
+// Verify returns the public information for a reference id, without a token. If the certificate is
+// unknown, the error is ErrNotFound.
 func (c *Client) Verify(ctx context.Context, referenceID string) (*Verification, error) {
 	return one[Verification](ctx, c, &call{method: http.MethodGet, path: "/verify/" + url.PathEscape(referenceID), public: true})
 }
 
-// FileMatch says what a vault knows of a file.
+// FileMatch is the result of VerifyFile.
 type FileMatch struct {
-	// Match is verified for a verified PDF, original for a file of which
-	// certificates were made.
+	// Match is verified for a verified PDF, and original for a file from which certificates were
+	// created.
 	Match string `json:"match"`
-	// Count is of how many certificates it is the original.
+	// Count is the number of certificates created from the file.
 	Count int `json:"count"`
-	// Certificate is nil where several certificates were made of the file.
+	// Certificate is nil if several certificates were created from the file.
 	Certificate *Verification `json:"data"`
 }
 
-// VerifyFile hashes a file and asks whether it is known; the file is not sent. One
-// that is not known is ErrNotFound.
+// VerifyFile hashes a file and looks the hash up; the file is not sent. If the file is unknown, the
+// error is ErrNotFound.
 func (c *Client) VerifyFile(ctx context.Context, r io.Reader) (*FileMatch, error) {
 	hash := sha256.New()
 	if _, err := io.Copy(hash, r); err != nil {

@@ -25,7 +25,7 @@ type Event struct {
 	ApplicantEmail   string    `json:"applicant_email"`
 	Source           string    `json:"source"`
 	TriggerContext   string    `json:"trigger_context"`
-	// EventID is the same whenever the event is sent again.
+	// EventID is the same each time the event is sent.
 	EventID          string   `json:"event_id"`
 	ReferenceID      string   `json:"reference_id"`
 	Status           Status   `json:"status"`
@@ -33,41 +33,41 @@ type Event struct {
 	IssueDate        string   `json:"issue_date"`
 	Failure          *Failure `json:"failure"`
 	RevocationReason string   `json:"revocation_reason"`
-	// Test says that the institution asked for a test: there is no such
-	// certificate.
+	// Test is true if the event is a test without a certificate.
 	Test bool `json:"test"`
 }
 
-// ErrSignature is a delivery that was not signed with the secret, or too long
-// ago. Answer it with 401 and do nothing else.
+// ErrSignature means that a delivery was not signed with the secret, or too long ago. Answer it
+// with 401 and do not process it.
 var ErrSignature = errors.New("the webhook's signature is not valid")
 
-// DefaultTolerance is how far the time of a delivery may be from ours.
+// DefaultTolerance is the largest accepted difference between the time of a delivery and the local
+// time.
 const DefaultTolerance = 5 * time.Minute
 
-// Verifier checks deliveries.
+// Verifier verifies deliveries.
 type Verifier struct {
-	// Secrets are the endpoint's signing secrets, as the vault showed them: one,
-	// or two while one is being replaced.
+	// Secrets are the endpoint's signing secrets as the vault showed them: one, or two during a
+	// rotation.
 	Secrets []string
-	// Tolerance in place of DefaultTolerance.
+	// Tolerance replaces DefaultTolerance if it is not 0.
 	Tolerance time.Duration
-	// Now in place of time.Now.
+	// Now replaces time.Now if it is not nil.
 	Now func() time.Time
 }
 
-// VerifyWebhook checks that a delivery was signed with the secret, and reads it.
-// The body must be the bytes as they came.
+// VerifyWebhook verifies that a delivery was signed with the secret, and returns its event. The
+// body must be the received bytes.
 //
-// The signature of Standard Webhooks decides, which holds the time of the
-// delivery too. Where a delivery has none of its headers, X-Webhook-Signature
-// does, which does not: an old delivery looks like a new one. A delivery may come
-// more than once in any case; Event.EventID tells.
+// The signature of Standard Webhooks decides, which covers the time of the delivery too. If a
+// delivery has none of its headers, X-Webhook-Signature decides, which does not cover the time: a
+// repeated delivery then looks like a new one. A delivery may arrive more than once in any case;
+// its Event.EventID is the same.
 func VerifyWebhook(header http.Header, body []byte, secret string) (*Event, error) {
 	return (&Verifier{Secrets: []string{secret}}).Verify(header, body)
 }
 
-// Verify checks a delivery as VerifyWebhook does, and reads it.
+// Verify verifies a delivery as VerifyWebhook does, and returns its event.
 func (v *Verifier) Verify(header http.Header, body []byte) (*Event, error) {
 	if err := v.Check(header, body); err != nil {
 		return nil, err
@@ -79,7 +79,7 @@ func (v *Verifier) Verify(header http.Header, body []byte) (*Event, error) {
 	return e, nil
 }
 
-// Check is Verify for who reads the payload in another way.
+// Check is Verify for callers that decode the payload themselves.
 func (v *Verifier) Check(header http.Header, body []byte) error {
 	if len(v.Secrets) == 0 {
 		return errors.New("there is no secret to check the webhook with")
@@ -102,28 +102,27 @@ func (v *Verifier) Check(header http.Header, body []byte) error {
 	return nil
 }
 
-// plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body, keyed
-// with the secret as text.
+// plain checks X-Webhook-Signature: the hexadecimal HMAC-SHA256 of the body, keyed with the secret
+// as text.
 func (v *Verifier) plain(header http.Header, body []byte, secret string) (bool, error) {
 	if secret == "" {
 		return false, errors.New("the webhook's secret is empty")
 	}
 	given, err := hex.DecodeString(header.Get("X-Webhook-Signature"))
 	if err != nil {
-		return false, nil //nolint:nilerr // what is no signature is a wrong one
+		return false, nil //nolint:nilerr // an invalid encoding is an invalid signature
 	}
 	mac := hmac.New(sha256.New, []byte(secret))
 	mac.Write(body)
 	return hmac.Equal(mac.Sum(nil), given), nil
 }
 
-// standard checks webhook-signature: a list of "v1," and the base64 of the
-// HMAC-SHA256 of id, time and body, keyed with the decoded secret, of which one
-// must fit.
+// standard checks webhook-signature: a list of "v1," and the base64 of the HMAC-SHA256 of id, time
+// and body, keyed with the decoded secret. One of them must match.
 func (v *Verifier) standard(header http.Header, body []byte, secret string) (bool, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil || len(key) == 0 {
-		return false, errors.New("the webhook's secret is not whsec_ and base64")
+		return false, errors.New("the webhook's secret must be whsec_ and base64")
 	}
 	id, sent := header.Get("Webhook-Id"), header.Get("Webhook-Timestamp")
 	seconds, err := strconv.ParseInt(sent, 10, 64)

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// The reference vector of Standard Webhooks. openssl dgst -sha256 -mac HMAC gives
+// The reference vector of Standard Webhooks. The command openssl dgst -sha256 -mac HMAC produces
 // the same two signatures.
 const (
 	vectorSecret   = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw"
@@ -100,7 +100,7 @@ func TestVerifyWebhookNeedsASecret(t *testing.T) {
 	}
 }
 
-// TestOpenSSLSignsWhatIsVerified has openssl sign bodies of its own.
+// TestOpenSSLSignsWhatIsVerified verifies bodies that openssl signs.
 func TestOpenSSLSignsWhatIsVerified(t *testing.T) {
 	t.Parallel()
 	openssl, err := exec.LookPath("openssl")

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// An operator works the installation by commands alone, and all of it is in the
-// log under the name of who ran them.
+// An operator manages the installation with commands only, and the log has all of it under the name
+// of the user who ran them.
 func TestAccessAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

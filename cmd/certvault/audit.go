@@ -23,19 +23,19 @@ type auditExport struct {
 	config.Storage
 
 	Institution  string `help:"Slug of the institution."                                                 xor:"log"`
-	Installation bool   `help:"The log of what concerns no institution."                                 xor:"log"`
-	Actor        string `help:"Only of this name or id, or kind: user, token, command or system."`
-	Action       string `help:"Only this deed, such as token.revoked, or a group of them, such as token."`
-	Subject      string `help:"Only what was done to this name or id."`
-	From         string `help:"Only from this day, or moment, on."                                       placeholder:"DATE"`
-	To           string `help:"Only until the end of this day, or before this moment."                   placeholder:"DATE"`
+	Installation bool   `help:"The log of the installation."                                 xor:"log"`
+	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system."`
+	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token."`
+	Subject      string `help:"Only entries about this subject: a name or an id."`
+	From         string `help:"Only entries from this day or time on."                                       placeholder:"DATE"`
+	To           string `help:"Only entries until the end of this day, or before this time."                   placeholder:"DATE"`
 	Format       string `help:"csv or jsonl; --json is jsonl."                                           default:"csv" enum:"csv,jsonl"`
 }
 
-// Run writes the log.
+// Run exports the log.
 func (a *auditExport) Run(c *console) error {
 	if a.Institution == "" && !a.Installation {
-		return &usageError{errors.New("give --institution or --installation")}
+		return &usageError{errors.New("specify --institution or --installation")}
 	}
 	f := audit.Filter{Actor: a.Actor, Action: a.Action, Subject: a.Subject}
 	var err error
@@ -58,8 +58,7 @@ func (a *auditExport) Run(c *console) error {
 	return c.institution(a.Storage, a.Institution, func(base *app.Base, inst *account.Institution) error { return export(base, inst.ID) })
 }
 
-// parseMoment reads a moment, or a day in UTC and how many days to go on from its
-// beginning.
+// parseMoment parses a time, or a day in UTC, to whose start it adds a number of days.
 func parseMoment(flag, text string, days int) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -74,29 +73,28 @@ func parseMoment(flag, text string, days int) (time.Time, error) {
 	return t, nil
 }
 
-// asCommand has everything that a command does be recorded as the deed of who
-// runs it.
+// asCommand records the user who runs the command as the actor of all its operations.
 func asCommand(ctx context.Context) context.Context {
 	a := audit.Actor{Type: audit.Command, Name: "command line"}
 	if u, err := user.Current(); err == nil {
 		a.ID, a.Name = u.Username, u.Username
 	}
-	// sudo tells on whose behalf.
+	// sudo sets the variable to the user on whose behalf it runs.
 	if by := os.Getenv("SUDO_USER"); by != "" && by != a.ID {
 		a.Name = by + " as " + a.Name
 	}
 	return audit.With(ctx, a)
 }
 
-// recordKey writes what was done to an institution's signing keys, which are
-// files, behind the deed. inst may be nil for the installation's.
+// recordKey records a change of an institution's signing keys after the change, because keys are
+// files. For the keys of the installation inst is nil.
 func (c *console) recordKey(base *app.Base, inst *account.Institution, action audit.Action) error {
 	e := audit.Entry{Action: action}
 	if inst != nil {
 		e.InstitutionID, e.Subject = inst.ID, audit.Subject{Type: "institution", ID: inst.UUID, Name: inst.Name}
 	}
 	if err := base.DB.Tx(c.ctx, func(tx *db.Tx) error { return audit.RecordTx(c.ctx, tx, e) }); err != nil {
-		return fmt.Errorf("it was done, but could not be recorded: %w", err)
+		return fmt.Errorf("the change was made, but could not be recorded: %w", err)
 	}
 	return nil
 }

@@ -18,17 +18,17 @@ type bulkCommand struct {
 
 	List    string `arg:""                                                                     help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
 	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR"  type:"path"`
-	Results string `help:"Where to write what came of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
+	Results string `help:"File for the result of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
 }
 
-// Help tells what does not fit a line.
+// Help returns the details that do not fit into the one-line help.
 func (*bulkCommand) Help() string {
-	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16; it may have the columns issue_date and details too. Run the same command
-again after an interruption: it goes on where it ended, from the journal beside the list. What came of each row is in the results: approved, failed,
-rejected (there is a certificate already), refused (the row breaks a rule) or unfinished.`
+	return `The list is CSV with commas, semicolons or tabs, in UTF-8 or UTF-16; the columns issue_date and details are optional. Run the same command
+again after an interruption: it continues where it ended, with the journal beside the list. The results have the status of each row: approved, failed,
+rejected (the certificate already exists), refused (the row is invalid) or unfinished.`
 }
 
-// bulkAnswer is what came of a list.
+// bulkAnswer is the result of a list.
 type bulkAnswer struct {
 	Rows       int    `json:"rows"`
 	Approved   int    `json:"approved"`
@@ -40,7 +40,7 @@ type bulkAnswer struct {
 	Results    string `json:"results"`
 }
 
-// Run takes a list through the interface.
+// Run uploads a list through the interface.
 func (b *bulkCommand) Run(c *console) error {
 	vault, err := b.connect()
 	if err != nil {
@@ -82,9 +82,9 @@ func (b *bulkCommand) Run(c *console) error {
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; run the same command again to go on", told(err))
+		return fmt.Errorf("%w; run the same command again to continue", told(err))
 	case answer.Approved != answer.Rows:
-		return fmt.Errorf("%d of %d rows have no certificate of this run; see %s", answer.Rows-answer.Approved, answer.Rows, path)
+		return fmt.Errorf("%d of %d rows did not get a certificate; see %s", answer.Rows-answer.Approved, answer.Rows, path)
 	}
 	return nil
 }
@@ -118,7 +118,7 @@ func (b *bulkCommand) read(stderr io.Writer) (_ *roster.List, err error) {
 	return list, nil
 }
 
-// report shows a run as a bar, of which storing the files is the first half.
+// report shows a run as a progress bar, whose first half is the storing of the files.
 func report(b *bar) func(roster.Progress) {
 	if b == nil {
 		return nil
@@ -127,6 +127,6 @@ func report(b *bar) func(roster.Progress) {
 	return func(p roster.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d with their file, %d submitted, %d done", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
+		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d with a stored file, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
 	}
 }

@@ -13,9 +13,9 @@ type doctorCommand struct {
 	config.Storage
 }
 
-var errSick = errors.New("something is wrong; see above")
+var errSick = errors.New("the installation has problems; see above")
 
-// Run looks at the installation, beside a running server or without one.
+// Run checks the installation, with or without a running server.
 func (d *doctorCommand) Run(c *console) error {
 	findings := app.Examine(c.ctx, d.Storage)
 	sick := false

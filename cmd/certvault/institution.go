@@ -15,22 +15,22 @@ import (
 )
 
 type institutionCommand struct {
-	Create institutionCreate `cmd:"" help:"Make an institution and its owner."`
+	Create institutionCreate `cmd:"" help:"Create an institution and its owner."`
 	List   institutionList   `cmd:"" help:"List the institutions."`
-	Set    institutionSet    `cmd:"" help:"Change where stamps go, which files are taken and what the public sees."`
+	Set    institutionSet    `cmd:"" help:"Change an institution's stamps, accepted files, public profile, mail and retention."`
 }
 
 type institutionCreate struct {
 	config.Storage
 
-	Name               string `help:"Its name."                                               required:""`
-	Prefix             string `help:"2 to 10 of A-Z and 0-9, with which its reference ids begin." required:""`
+	Name               string `help:"Name of the institution."                                               required:""`
+	Prefix             string `help:"Prefix of its reference ids: 2 to 10 characters of A-Z and 0-9." required:""`
 	OwnerEmail         string `help:"E-mail address of its first owner."                      required:""`
 	OwnerName          string `help:"Name of its first owner."                                required:""`
 	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input."          required:""`
 }
 
-// Run makes the institution.
+// Run creates the institution.
 func (i *institutionCreate) Run(c *console) error {
 	password, err := readLine(c.stdin)
 	if err != nil {
@@ -43,7 +43,7 @@ func (i *institutionCreate) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		// One that cannot be made now is made when the server runs.
+		// If the keys cannot be created now, the server creates them at its start.
 		keyErr := base.MakeKeys(c.ctx)
 		err = c.answer(struct {
 			ID     int64  `json:"id"`
@@ -51,10 +51,10 @@ func (i *institutionCreate) Run(c *console) error {
 			Slug   string `json:"slug"`
 			Prefix string `json:"prefix"`
 		}{made.ID, made.UUID, made.Slug, made.Prefix}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Institution %s made: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
+			_, _ = fmt.Fprintf(w, "Institution %s created: slug %s, prefix %s, uuid %s.\n", made.Name, made.Slug, made.Prefix, made.UUID)
 		})
 		if keyErr != nil {
-			return errors.Join(err, fmt.Errorf("the institution was made, its signing key was not: %w", keyErr))
+			return errors.Join(err, fmt.Errorf("the institution was created, but its signing key was not: %w", keyErr))
 		}
 		return err
 	})
@@ -96,7 +96,7 @@ func (i *institutionList) Run(c *console) error {
 	})
 }
 
-// readLine reads a secret that a pipe or a person gives, without its line end.
+// readLine reads a secret from a pipe or a terminal, without the line end.
 func readLine(r io.Reader) (string, error) {
 	line, err := bufio.NewReader(io.LimitReader(r, 8<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {

@@ -13,46 +13,42 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// keepFlags say for how long an institution keeps what need not stay.
+// keepFlags are the retention periods of an institution.
 type keepFlags struct {
-	KeepFailed  *int `help:"Days that failed certificates are kept, 30 to 3653; 0 is for ever."           placeholder:"DAYS"`
-	KeepRevoked *int `help:"Days that files of revoked certificates are kept, likewise."                  placeholder:"DAYS"`
-	KeepMail    *int `help:"Days that addresses of mail and webhook events are kept, likewise."           placeholder:"DAYS"`
-	Yes         bool `help:"Let end what is over by the new number of days; without it, that is told alone."`
+	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever."           placeholder:"DAYS"`
+	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise."                  placeholder:"DAYS"`
+	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise."           placeholder:"DAYS"`
+	Yes         bool `help:"Remove what the new number of days excludes; without this flag, the command only reports it."`
 }
 
-// set changes what is given, and tells how all of it stands then.
-func (k *keepFlags) set(ctx context.Context, base *app.Base, id int64) (account.Keep, error) {
+// apply puts the flags given into an institution's settings.
+func (k *keepFlags) apply(keep *account.Keep) {
+	set(&keep.Failed, k.KeepFailed)
+	set(&keep.Revoked, k.KeepRevoked)
+	set(&keep.Mail, k.KeepMail)
+}
+
+// confirm returns an error if the flags would remove records and --yes is not
+// given. The error says how many.
+func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
 	was, err := base.Accounts.Keep(ctx, id)
-	if err != nil {
-		return was, err
-	}
-	now := was
-	set(&now.Failed, k.KeepFailed)
-	set(&now.Revoked, k.KeepRevoked)
-	set(&now.Mail, k.KeepMail)
-	if now == was {
-		return was, nil
-	}
-	if err := now.Check(); err != nil {
-		return was, err
-	}
-	if !k.Yes {
-		if err := k.ask(ctx, base, id, now); err != nil {
-			return was, err
-		}
-	}
-	return now, base.Accounts.SetKeep(ctx, id, now)
-}
-
-// ask refuses what would remove something, and says how much.
-func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.Keep) error {
-	at := time.Now()
-	failed, revoked, err := cert.Over(ctx, base.DB, at, id, k)
 	if err != nil {
 		return err
 	}
-	mails, events, err := recipient.Over(ctx, base.DB, at, id, k.Mail)
+	now := was
+	k.apply(&now)
+	if k.Yes || now == was {
+		return nil
+	}
+	if err := now.Check(); err != nil {
+		return err
+	}
+	at := time.Now()
+	failed, revoked, err := cert.Over(ctx, base.DB, at, id, now)
+	if err != nil {
+		return err
+	}
+	mails, events, err := recipient.Over(ctx, base.DB, at, id, now.Mail)
 	if err != nil {
 		return err
 	}
@@ -60,15 +56,15 @@ func (*keepFlags) ask(ctx context.Context, base *app.Base, id int64, k account.K
 		return nil
 	}
 	return fault.New(fault.Conflict, fmt.Sprintf(
-		"This would remove for good: %d failed certificates, the files of %d revoked ones, the addresses of %d mails and %d webhook events. Add --yes to do so.",
+		"This would permanently remove: %d failed certificates, the files of %d revoked ones, the addresses of %d mails and %d webhook events. Add --yes to do so.",
 		failed, revoked, mails, events))
 }
 
-// sayKeep tells people for how long what is kept.
+// sayKeep prints the retention periods as text.
 func sayKeep(w io.Writer, k account.Keep) {
 	days := func(n int) string {
 		if n == 0 {
-			return "for ever"
+			return "forever"
 		}
 		return fmt.Sprintf("%d days", n)
 	}

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"slices"
@@ -12,64 +11,33 @@ import (
 
 // mailFlags are the settings of mail to an institution's recipients.
 type mailFlags struct {
-	MailLanguage  *string `help:"Language of mail to recipients who chose none: en, es, fr, de, pt, ar, hi or zh."       placeholder:"TAG"`
-	MailSender    *string `help:"Name shown as sender of mail to recipients; empty is the vault's."                      placeholder:"NAME"`
-	ReplyTo       *string `help:"E-mail address that recipients answer to; empty is the vault's."                        placeholder:"EMAIL"`
-	MailParagraph *string `help:"Own paragraph in the mail of a new certificate; it may name {name}, {title}, {institution}." placeholder:"TEXT"`
-	MailClosing   *string `help:"Own closing of that mail, such as your office and its telephone."                       placeholder:"TEXT"`
-	WordsLanguage *string `help:"Language that paragraph and closing are in; that of mail by default."                   placeholder:"TAG"`
+	MailLanguage  *string `help:"Language of mail to recipients who have chosen none: en, es, fr, de, pt, ar, hi or zh."       placeholder:"TAG"`
+	MailSender    *string `help:"Sender name of mail to recipients; empty means the vault's."                      placeholder:"NAME"`
+	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's."                        placeholder:"EMAIL"`
+	MailParagraph *string `help:"Paragraph in the mail about a new certificate; it may contain {name}, {title}, {institution}." placeholder:"TEXT"`
+	MailClosing   *string `help:"Closing of that mail, such as your office and its telephone number."                       placeholder:"TEXT"`
+	WordsLanguage *string `help:"Language of paragraph and closing. Default: the language of mail."                   placeholder:"TAG"`
 }
 
-// mailAnswer is how they stand.
-type mailAnswer struct {
-	MailLanguage string `json:"mail_language"`
-	account.Letterhead
-	// Words are by language.
-	Words map[string]account.Words `json:"mail_words"`
+// apply puts the flags given into an institution's settings.
+func (m *mailFlags) apply(c *account.Changes) {
+	set(&c.MailLanguage, m.MailLanguage)
+	set(&c.Letterhead.Sender, m.MailSender)
+	set(&c.ReplyTo, m.ReplyTo)
+	if m.MailParagraph == nil && m.MailClosing == nil {
+		return
+	}
+	tag := c.MailLanguage
+	set(&tag, m.WordsLanguage)
+	w := c.Words[tag]
+	set(&w.Paragraph, m.MailParagraph)
+	set(&w.Closing, m.MailClosing)
+	c.Words[tag] = w
 }
 
-// set changes what is given, and tells how all of it stands then.
-func (m *mailFlags) set(ctx context.Context, accounts *account.Service, id int64) (a *mailAnswer, err error) {
-	if m.MailLanguage != nil {
-		if err := accounts.SetMailLanguage(ctx, id, *m.MailLanguage); err != nil {
-			return nil, err
-		}
-	}
-	a = &mailAnswer{}
-	if a.MailLanguage, err = accounts.MailLanguage(ctx, id); err != nil {
-		return nil, err
-	}
-	if a.Letterhead, err = accounts.Letterhead(ctx, id); err != nil {
-		return nil, err
-	}
-	set(&a.Sender, m.MailSender)
-	set(&a.ReplyTo, m.ReplyTo)
-	if err := accounts.SetLetterhead(ctx, id, a.Letterhead); err != nil {
-		return nil, err
-	}
-	if a.Words, err = accounts.AllWords(ctx, id); err != nil {
-		return nil, err
-	}
-	if m.MailParagraph != nil || m.MailClosing != nil {
-		tag := a.MailLanguage
-		set(&tag, m.WordsLanguage)
-		w := a.Words[tag]
-		set(&w.Paragraph, m.MailParagraph)
-		set(&w.Closing, m.MailClosing)
-		if err := accounts.SetWords(ctx, id, tag, w); err != nil {
-			return nil, err
-		}
-		if a.Words, err = accounts.AllWords(ctx, id); err != nil {
-			return nil, err
-		}
-	}
-	a.Letterhead, err = accounts.Letterhead(ctx, id)
-	return a, err
-}
-
-// say tells it to people.
-func (a *mailAnswer) say(w io.Writer) {
-	_, _ = fmt.Fprintf(w, "Recipients who chose no language are written to in: %s; sender: %s; answers to: %s.\n",
+// sayMail writes the settings of mail for people.
+func sayMail(w io.Writer, a *account.Changes) {
+	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen none: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string
 	for tag := range a.Words {
@@ -77,6 +45,6 @@ func (a *mailAnswer) say(w io.Writer) {
 	}
 	slices.Sort(tags)
 	for _, tag := range tags {
-		_, _ = fmt.Fprintf(w, "Own words in %s: %q, closing %q.\n", tag, a.Words[tag].Paragraph, a.Words[tag].Closing)
+		_, _ = fmt.Fprintf(w, "Mail text in %s: %q, closing %q.\n", tag, a.Words[tag].Paragraph, a.Words[tag].Closing)
 	}
 }

@@ -2,7 +2,6 @@ package main
 
 import (
 	"cmp"
-	"context"
 	"fmt"
 	"io"
 	"os"
@@ -21,128 +20,120 @@ type institutionSet struct {
 
 	Institution   string  `help:"Slug of the institution."                                                         required:""`
 	Placement     *string `help:"auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
-	PlacementPage *int    `help:"Page that carries the stamp, from 1."                                             placeholder:"N"`
-	PlacementBox  *string `help:"Place of an exact stamp: fractions of the page, from its top left."               placeholder:"X0,Y0,X1,Y1"`
+	PlacementPage *int    `help:"Page of the stamp, from 1."                                             placeholder:"N"`
+	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left."               placeholder:"X0,Y0,X1,Y1"`
 	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions."                      negatable:""`
 
-	HideName       *bool   `help:"Keep names from the public."                                                      negatable:""`
-	PublicImage    *bool   `help:"Let the public see the certificate's picture."                                    negatable:""`
-	PublicDownload *bool   `help:"Let the public download the verified PDF."                                        negatable:""`
-	Contact        *string `help:"Where the public can ask: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
-	Logo           *string `help:"PNG or JPEG shown on public pages; an empty name takes it away."                  placeholder:"FILE"`
-	Colour         *string `help:"Own colour, as #rrggbb, on public pages and in mail; empty is the vault's."      placeholder:"#RRGGBB"`
+	HideName       *bool   `help:"Hide names from the public."                                                      negatable:""`
+	PublicImage    *bool   `help:"Show the certificate's picture to the public."                                    negatable:""`
+	PublicDownload *bool   `help:"Allow the public to download the verified PDF."                                        negatable:""`
+	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
+	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it."                  placeholder:"FILE"`
+	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's."      placeholder:"#RRGGBB"`
 
 	mailFlags
 	keepFlags
 }
 
-// Run changes what is given and leaves the rest.
+// Run changes what is given and leaves the rest. All changes are stored in one
+// transaction, or none.
 func (i *institutionSet) Run(c *console) error {
+	var box *seal.Box
+	if i.PlacementBox != nil {
+		var err error
+		if box, err = parseBox(*i.PlacementBox); err != nil {
+			return &usageError{err}
+		}
+	}
+	logo, err := i.logo()
+	if err != nil {
+		return err
+	}
 	return c.institution(i.Storage, i.Institution, func(base *app.Base, inst *account.Institution) error {
-		p, err := cert.ReadPolicy(c.ctx, base.DB, inst.ID)
+		if err := i.confirm(c.ctx, base, inst.ID); err != nil {
+			return err
+		}
+		v, err := base.Accounts.Change(c.ctx, inst.ID, func(v *account.Changes) error {
+			set(&v.HideName, i.HideName)
+			set(&v.AllowImage, i.PublicImage)
+			set(&v.AllowDownload, i.PublicDownload)
+			set(&v.Contact, i.Contact)
+			set(&v.Colour, i.Colour)
+			v.Logo = logo
+			i.mailFlags.apply(v)
+			i.keepFlags.apply(&v.Keep)
+			return i.policy(cert.PolicyOf(&v.Settings), box).Apply(v)
+		})
 		if err != nil {
 			return err
 		}
-		if i.Placement != nil {
-			p.Placement = seal.Mode(*i.Placement)
-			p.Box = nil
-		}
-		if i.PlacementPage != nil {
-			p.Page = *i.PlacementPage
-		}
-		if i.PlacementBox != nil {
-			if p.Box, err = parseBox(*i.PlacementBox); err != nil {
-				return &usageError{err}
-			}
-		}
-		if i.RefuseActive != nil {
-			p.RefuseActive = *i.RefuseActive
-		}
-		if err := cert.SetPolicy(c.ctx, base.DB, inst.ID, p); err != nil {
-			return err
-		}
-		face, err := i.setPublic(c.ctx, base.Accounts, inst.ID)
-		if err != nil {
-			return err
-		}
-		letters, err := i.mailFlags.set(c.ctx, base.Accounts, inst.ID)
-		if err != nil {
-			return err
-		}
-		kept, err := i.keepFlags.set(c.ctx, base, inst.ID)
+		face, err := base.Accounts.Face(c.ctx, inst.ID)
 		if err != nil {
 			return err
 		}
 		return c.answer(struct {
-			Placement     seal.Mode `json:"placement"`
-			PlacementPage int       `json:"placement_page"`
-			PlacementBox  *seal.Box `json:"placement_box"`
-			RefuseActive  bool      `json:"refuse_active"`
+			account.Policy
+			account.Public
 
-			HideName       bool   `json:"hide_name"`
-			PublicImage    bool   `json:"public_image"`
-			PublicDownload bool   `json:"public_download"`
-			Contact        string `json:"contact"`
-			Logo           string `json:"logo_sha256"`
-			Colour         string `json:"colour"`
-
-			*mailAnswer
+			Logo         string `json:"logo_sha256"`
+			Colour       string `json:"colour"`
+			MailLanguage string `json:"mail_language"`
+			account.Letterhead
+			// Words are by language.
+			Words map[string]account.Words `json:"mail_words"`
 			account.Keep
-		}{p.Placement, p.Page, p.Box, p.RefuseActive, face.HideName, face.AllowImage, face.AllowDownload, face.Contact, face.Logo, face.Colour, letters, kept}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Stamps of %s go to %s, page %d", inst.Name, p.Placement, p.Page)
-			if p.Box != nil {
-				_, _ = fmt.Fprintf(w, ", box %v", *p.Box)
+		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.Letterhead, v.Words, v.Keep}, func(w io.Writer) {
+			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", inst.Name, v.Placement, v.Page)
+			if v.Box != nil {
+				_, _ = fmt.Fprintf(w, ", box %v", *v.Box)
 			}
-			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[p.RefuseActive])
+			_, _ = fmt.Fprintf(w, "; active PDF files are %s.\n", map[bool]string{true: "refused", false: "taken and made harmless"}[v.RefuseActive])
 			says := map[bool]string{true: "yes", false: "no"}
-			_, _ = fmt.Fprintf(w, "The public sees the name: %s; the picture: %s; may download: %s; has a logo: %s; colour: %s; contact: %s.\n",
-				says[!face.HideName], says[face.AllowImage], says[face.AllowDownload], says[face.Logo != ""], cmp.Or(face.Colour, "the vault's"), cmp.Or(face.Contact, "none"))
-			letters.say(w)
-			sayKeep(w, kept)
+			_, _ = fmt.Fprintf(w, "Public name: %s; picture: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
+				says[!v.HideName], says[v.AllowImage], says[v.AllowDownload], says[face.Logo != ""], cmp.Or(v.Colour, "the vault's"), cmp.Or(v.Contact, "none"))
+			sayMail(w, v)
+			sayKeep(w, v.Keep)
 		})
 	})
 }
 
-// setPublic changes what the public sees, and gives what it sees then.
-func (i *institutionSet) setPublic(ctx context.Context, accounts *account.Service, id int64) (*account.Face, error) {
-	face, err := accounts.Face(ctx, id)
-	if err != nil {
-		return nil, err
+// policy puts the flags given into a policy. A placement that is given takes the
+// box away, unless that is given too.
+func (i *institutionSet) policy(p *cert.Policy, box *seal.Box) *cert.Policy {
+	if i.Placement != nil {
+		p.Placement, p.Box = seal.Mode(*i.Placement), nil
 	}
-	set(&face.HideName, i.HideName)
-	set(&face.AllowImage, i.PublicImage)
-	set(&face.AllowDownload, i.PublicDownload)
-	set(&face.Contact, i.Contact)
-	if err := accounts.SetPublic(ctx, id, face.Public); err != nil {
-		return nil, err
+	set(&p.Page, i.PlacementPage)
+	if box != nil {
+		p.Box = box
 	}
-	if i.Colour != nil {
-		if err := accounts.SetColour(ctx, id, *i.Colour); err != nil {
-			return nil, err
-		}
-	}
-	if i.Logo != nil {
-		var file []byte
-		if *i.Logo != "" {
-			if file, err = os.ReadFile(*i.Logo); err != nil {
-				return nil, fmt.Errorf("--logo: %w", err)
-			}
-		}
-		if err := accounts.SetLogo(ctx, id, file); err != nil {
-			return nil, err
-		}
-	}
-	return accounts.Face(ctx, id)
+	set(&p.RefuseActive, i.RefuseActive)
+	return p
 }
 
-// set changes what was given.
+// logo returns the logo given, an empty one to remove it, or nil to keep it.
+func (i *institutionSet) logo() (*account.Logo, error) {
+	switch {
+	case i.Logo == nil:
+		return nil, nil //nolint:nilnil // no flag, no change
+	case *i.Logo == "":
+		return account.DrawLogo(nil)
+	}
+	file, err := os.ReadFile(*i.Logo)
+	if err != nil {
+		return nil, fmt.Errorf("--logo: %w", err)
+	}
+	return account.DrawLogo(file)
+}
+
+// set stores a value if it was given.
 func set[T any](to, given *T) {
 	if given != nil {
 		*to = *given
 	}
 }
 
-// parseBox reads "x0,y0,x1,y1".
+// parseBox parses "x0,y0,x1,y1".
 func parseBox(s string) (*seal.Box, error) {
 	parts := strings.Split(s, ",")
 	var b seal.Box

@@ -18,14 +18,14 @@ import (
 
 type keyCommand struct {
 	List    keyList    `cmd:"" help:"List the certificates of an institution's signing keys, the current one first."`
-	Rotate  keyRotate  `cmd:"" help:"Make a new signing key for an institution. Verified PDFs of old stay verifiable."`
-	Import  keyImport  `cmd:"" help:"Have an institution sign with a key of its own, from PKCS #12 or PEM."`
-	Program keyProgram `cmd:"" help:"Have an institution sign with a key that a program holds, such as one in an HSM."`
-	Root    keyRoot    `cmd:"" help:"Show the root of the signatures, or make a new one."`
+	Rotate  keyRotate  `cmd:"" help:"Create a new signing key for an institution. Existing verified PDFs stay verifiable."`
+	Import  keyImport  `cmd:"" help:"Import an institution's own signing key, from PKCS #12 or PEM."`
+	Program keyProgram `cmd:"" help:"Sign for an institution with a key behind a program, such as one in an HSM."`
+	Root    keyRoot    `cmd:"" help:"Show the root of the signatures, or create a new one."`
 	Protect keyProtect `cmd:"" help:"Encrypt the signing keys with the passphrase of --key-passphrase-file from now on."`
 }
 
-// keyRow is a certificate as it is listed.
+// keyRow is a certificate in the output.
 type keyRow struct {
 	Current     bool           `json:"current"`
 	Kind        authority.Kind `json:"kind"`
@@ -69,7 +69,7 @@ func (k *keyList) Run(c *console) error {
 	})
 }
 
-// showKeys answers with the certificates of an institution.
+// showKeys prints the certificates of an institution.
 func (c *console) showKeys(base *app.Base, inst *account.Institution) error {
 	list, err := base.Keys.Certificates(inst.UUID)
 	if err != nil {
@@ -88,7 +88,7 @@ type keyRotate struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run makes the next key.
+// Run creates the next key.
 func (k *keyRotate) Run(c *console) error {
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Keys.Rotate(inst.UUID, inst.Name); err != nil {
@@ -106,15 +106,15 @@ type keyImport struct {
 
 	Institution   string `help:"Slug of the institution."                                                    required:""`
 	PKCS12        string `help:"PKCS #12 file with the key and its certificates."                            name:"pkcs12" placeholder:"FILE" type:"path" xor:"form"`
-	PasswordStdin bool   `help:"Read the password of the PKCS #12 file from standard input; without it there is none." and:"pkcs12"`
-	Cert          string `help:"The key's certificate and those above it, PEM."                              placeholder:"FILE" type:"path" and:"pem"`
+	PasswordStdin bool   `help:"Read the password of the PKCS #12 file from standard input. Default: no password." and:"pkcs12"`
+	Cert          string `help:"The key's certificate and its issuers, PEM."                              placeholder:"FILE" type:"path" and:"pem"`
 	Key           string `help:"The private key, PEM, not encrypted."                                        placeholder:"FILE" type:"path" and:"pem"      xor:"form"`
 }
 
-// Run takes the key.
+// Run imports the key.
 func (k *keyImport) Run(c *console) error {
 	if k.PKCS12 == "" && k.Key == "" {
-		return &usageError{errors.New("give --pkcs12, or --cert and --key")}
+		return &usageError{errors.New("specify --pkcs12, or --cert and --key")}
 	}
 	return c.institution(k.Storage, k.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := k.use(c, base.Keys, inst.UUID); err != nil {
@@ -153,7 +153,7 @@ func (k *keyImport) use(c *console, keys *authority.Authority, institution strin
 	return keys.UsePEM(institution, certificates, key)
 }
 
-// maxKeyFile bounds what is read of a file; the keys themselves are bounded below it.
+// maxKeyFile is the maximum size read of a file; the keys themselves have lower limits.
 const maxKeyFile = 2 << 20
 
 func readKeyFile(name string) (_ []byte, err error) {
@@ -173,11 +173,11 @@ type keyProgram struct {
 	config.Storage
 
 	Institution string   `help:"Slug of the institution."                                required:""`
-	Cert        string   `help:"The key's certificate and those above it, PEM."          placeholder:"FILE"           required:"" type:"path"`
-	Command     []string `arg:"" help:"The program, by its whole path, and its arguments." passthrough:""`
+	Cert        string   `help:"The key's certificate and its issuers, PEM."          placeholder:"FILE"           required:"" type:"path"`
+	Command     []string `arg:"" help:"The program, by its full path, and its arguments." passthrough:""`
 }
 
-// Run takes the program, which has to sign once.
+// Run registers the program, which must sign once as a test.
 func (k *keyProgram) Run(c *console) error {
 	command := k.Command
 	if len(command) > 0 && command[0] == "--" {
@@ -201,11 +201,11 @@ func (k *keyProgram) Run(c *console) error {
 type keyRoot struct {
 	config.Storage
 
-	Rotate bool `help:"Make a new root. Institutions keep the keys that the old one issued until they are rotated."`
+	Rotate bool `help:"Create a new root. Institutions keep the keys that the old root issued until they are rotated."`
 	PEM    bool `help:"Print the certificates as PEM." name:"pem"`
 }
 
-// Run shows the roots.
+// Run prints the roots.
 func (k *keyRoot) Run(c *console) error {
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if k.Rotate {
@@ -241,10 +241,10 @@ type keyProtect struct {
 	config.Storage
 }
 
-// Run protects the keys.
+// Run encrypts the keys.
 func (k *keyProtect) Run(c *console) error {
 	if k.KeyPassphraseFile == "" {
-		return &usageError{errors.New("give the passphrase with --key-passphrase-file")}
+		return &usageError{errors.New("specify the passphrase with --key-passphrase-file")}
 	}
 	return c.existing(k.Storage, func(base *app.Base) error {
 		if err := base.Keys.Protect(); err != nil {

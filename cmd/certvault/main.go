@@ -32,35 +32,35 @@ const (
 
 // commands is the command line.
 type commands struct {
-	Config kong.ConfigFlag `help:"Configuration file, TOML, whose keys are the flags' names." placeholder:"FILE" short:"c"`
-	JSON   bool            `help:"Answer in JSON." name:"json"`
+	Config kong.ConfigFlag `help:"Configuration file in TOML with the flags' names as keys." placeholder:"FILE" short:"c"`
+	JSON   bool            `help:"Print the result as JSON." name:"json"`
 
 	Serve       serveCommand       `cmd:"" help:"Run the vault."`
 	Institution institutionCommand `cmd:"" help:"Institutions."`
-	Member      memberCommand      `cmd:"" help:"People who work in an institution."`
-	Operator    operatorCommand    `cmd:"" help:"People who run the installation."`
-	Audit       auditCommand       `cmd:"" help:"The log of what was done."`
-	User        userCommand        `cmd:"" help:"People, and how they sign in."`
+	Member      memberCommand      `cmd:"" help:"Members of an institution."`
+	Operator    operatorCommand    `cmd:"" help:"Operators of the installation."`
+	Audit       auditCommand       `cmd:"" help:"The audit log."`
+	User        userCommand        `cmd:"" help:"People and their credentials."`
 	Token       tokenCommand       `cmd:"" help:"API tokens."`
 	Webhook     webhookCommand     `cmd:"" help:"Webhook endpoints."`
 	Key         keyCommand         `cmd:"" help:"Signing keys."`
-	Verify      verifyCommand      `cmd:"" help:"Judge a verified PDF, offline: 0 valid, 1 not, 2 could not tell."`
+	Verify      verifyCommand      `cmd:"" help:"Check a verified PDF offline. Exit code: 0 valid, 1 not valid, 2 unknown."`
 	Upload      uploadCommand      `cmd:"" help:"Upload one certificate, through the API."`
 	Bulk        bulkCommand        `cmd:"" help:"Upload a list of certificates, through the API."`
-	Doctor      doctorCommand      `cmd:"" help:"Look at the installation and say what is wrong."`
+	Doctor      doctorCommand      `cmd:"" help:"Check the installation and report problems."`
 	Version     versionCommand     `cmd:"" help:"Print the version."`
 }
 
-// console is what a command reads and writes.
+// console is the input and output of a command.
 type console struct {
-	ctx    context.Context //nolint:containedctx // a command's run is one call
+	ctx    context.Context //nolint:containedctx // the context lives as long as the command
 	stdin  io.Reader
 	stdout io.Writer
 	stderr io.Writer
 	json   bool
 }
 
-// answer prints a result: as JSON, or as the text made of it.
+// answer prints a result: as JSON, or as the output of text.
 func (c *console) answer(value any, text func(w io.Writer)) error {
 	if !c.json {
 		text(c.stdout)
@@ -74,7 +74,7 @@ func (c *console) answer(value any, text func(w io.Writer)) error {
 	return nil
 }
 
-// vault opens the storage for f.
+// vault opens the storage and calls f.
 func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err error) {
 	base, err := app.OpenBase(c.ctx, s, "")
 	if err != nil {
@@ -84,10 +84,10 @@ func (c *console) vault(s config.Storage, f func(base *app.Base) error) (err err
 	return f(base)
 }
 
-// existing opens the storage of a vault that is there for f.
+// existing opens the storage of an existing vault and calls f.
 func (c *console) existing(s config.Storage, f func(base *app.Base) error) error {
 	if s.Database == "" {
-		// A folder misspelt must not become an empty vault.
+		// A misspelt folder must not create an empty vault.
 		if _, err := os.Stat(filepath.Join(s.Data, db.FileName)); err != nil {
 			return fmt.Errorf("there is no vault in %s: %w", s.Data, err)
 		}
@@ -95,7 +95,7 @@ func (c *console) existing(s config.Storage, f func(base *app.Base) error) error
 	return c.vault(s, f)
 }
 
-// institution opens the storage for f and finds the institution of a slug.
+// institution opens the storage, finds the institution with a slug and calls f.
 func (c *console) institution(s config.Storage, slug string, f func(base *app.Base, inst *account.Institution) error) error {
 	return c.existing(s, func(base *app.Base) error {
 		inst, err := base.Accounts.InstitutionBySlug(c.ctx, slug)
@@ -160,13 +160,13 @@ func run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.
 	return exitDone
 }
 
-// usageError is a command line that parses and makes no sense.
+// usageError is an error in a command line that the parser accepts.
 type usageError struct{ err error }
 
 func (u *usageError) Error() string { return u.err.Error() }
 func (u *usageError) Unwrap() error { return u.err }
 
-// say tells the operator of an error: field by field where it is about input.
+// say prints an error for the operator: one line per field if it concerns input.
 func say(stderr io.Writer, err error) {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Fields) == 0 {

@@ -8,6 +8,8 @@ import (
 	"image/png"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -21,7 +23,7 @@ func certvault(t *testing.T, stdin string, args ...string) (code int, stdout, st
 	return code, out.String(), errs.String()
 }
 
-// answer runs a command that must succeed and reads its JSON.
+// answer runs a command that must succeed and decodes its JSON.
 func answer(t *testing.T, stdin string, into any, args ...string) {
 	t.Helper()
 	code, out, errs := certvault(t, stdin, append(args, "--json")...)
@@ -98,7 +100,7 @@ func TestAdministration(t *testing.T) {
 	}
 	answer(t, "", &policy, append([]string{"institution", "set", "--placement", "strip"}, at...)...)
 	if policy.Placement != "strip" || policy.Box != nil || !policy.Active {
-		t.Fatalf("policy %+v: what was not given must stay, and the box must go with the exact placement", policy)
+		t.Fatalf("policy %+v: values not given must stay, and without exact placement there must be no box", policy)
 	}
 }
 
@@ -175,6 +177,47 @@ func TestMailSettings(t *testing.T) {
 	}
 	if code, _, errs := certvault(t, "", append(set, "--mail-paragraph", "Dear {first_name}")...); code != exitRefused || !strings.Contains(errs, "{first_name}") {
 		t.Errorf("an unknown place: exit %d, %s", code, errs)
+	}
+}
+
+// A change that is refused leaves everything as it was, wherever it stands among
+// the others.
+func TestSettingsAreSavedTogether(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	institution(t, dir)
+	set := []string{"institution", "set", "--data", dir, "--institution", "northwest-university"}
+	entries := func() int {
+		code, out, errs := certvault(t, "", "audit", "export", "--data", dir, "--institution", "northwest-university", "--action", "institution", "--format", "jsonl")
+		if code != exitDone {
+			t.Fatal(errs)
+		}
+		return strings.Count(out, "\n")
+	}
+	var before, after map[string]any
+	answer(t, "", &before, set...)
+	recorded := entries()
+	good := []string{
+		"--placement", "top-left", "--refuse-active", "--contact", "r@example.org", "--mail-language", "de", "--mail-sender", "Registrar",
+		"--mail-closing", "Ihr Büro", "--keep-failed", "90", "--colour", "#1a237e",
+	}
+	for says, bad := range map[string][]string{
+		"colour": {"--colour", "#ffcc00"}, "keep_mail": {"--keep-mail", "3"}, "{first_name}": {"--mail-paragraph", "{first_name}"},
+		"reply_to": {"--reply-to", "nobody"}, "hide_name": {"--hide-name", "--public-image"}, "placement_page": {"--placement-page", "0"},
+	} {
+		args := append(append(slices.Clone(set), good...), bad...)
+		if code, _, errs := certvault(t, "", args...); code != exitRefused || !strings.Contains(errs, says) {
+			t.Errorf("%v: exit %d, %s", bad, code, errs)
+		}
+		after = nil
+		answer(t, "", &after, set...)
+		if now := entries(); !reflect.DeepEqual(after, before) || now != recorded {
+			t.Errorf("%v changed %v to %v, with %d entries more in the log", bad, before, after, now-recorded)
+		}
+	}
+	answer(t, "", &after, append(set, good...)...)
+	if now := entries(); after["contact"] != "r@example.org" || after["colour"] != "#1a237e" || now <= recorded {
+		t.Errorf("%v, with %d entries in the log", after, now)
 	}
 }
 
@@ -269,8 +312,7 @@ func TestSince(t *testing.T) {
 	}
 }
 
-// What an endpoint is worked with answers in JSON, and refuses what makes no
-// sense.
+// The commands for an endpoint answer in JSON and refuse invalid arguments.
 func TestWebhookAdministration(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -309,7 +351,7 @@ func TestWebhookAdministration(t *testing.T) {
 		"rotated again":   {[]string{"rotate", hook.ID}, exitRefused, "promote"},
 		"resumed again":   {[]string{"resume", hook.ID}, exitRefused, "active already"},
 		"header of ours":  {[]string{"create", "--url", "https://a.example", "--header", "X-Webhook-ID: x"}, exitRefused, "set by the vault"},
-		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a header's name"},
+		"header, no name": {[]string{"create", "--url", "https://a.example", "--header", "nonsense header: x"}, exitRefused, "not a valid header name"},
 		"no endpoint":     {[]string{"pause", "00000000-0000-0000-0000-000000000000"}, exitRefused, "No such endpoint"},
 		"no delivery":     {[]string{"redeliver", "1"}, exitRefused, "No such delivery"},
 		"odd status":      {[]string{"log", hook.ID, "--status", "lost"}, exitRefused, "pending, delivered or exhausted"},

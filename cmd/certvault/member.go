@@ -13,9 +13,9 @@ import (
 
 type memberCommand struct {
 	List   memberList   `cmd:"" help:"List an institution's members."`
-	Add    memberAdd    `cmd:"" help:"Make a person a member. Who has no account gets one, and signs in by a mailed link."`
-	Remove memberRemove `cmd:"" help:"Take a member out of an institution."`
-	Role   memberRole   `cmd:"" help:"Give a member another role."`
+	Add    memberAdd    `cmd:"" help:"Add a person as a member. A person without an account gets one, and signs in by a mailed link."`
+	Remove memberRemove `cmd:"" help:"Remove a member from an institution."`
+	Role   memberRole   `cmd:"" help:"Change a member's role."`
 }
 
 type memberRow struct {
@@ -37,7 +37,7 @@ type memberList struct {
 	Institution string `help:"Slug of the institution." required:""`
 }
 
-// Run lists members in the order in which they came.
+// Run lists members in the order in which they joined.
 func (m *memberList) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		list, err := base.Accounts.Members(c.ctx, inst.ID)
@@ -68,12 +68,12 @@ type memberAdd struct {
 
 	Institution    string `help:"Slug of the institution."                                       required:""`
 	Email          string `help:"The person's e-mail address."                                   required:""`
-	Name           string `help:"The person's name; one who has an account keeps theirs."        required:""`
+	Name           string `help:"The person's name; an existing account keeps its name."        required:""`
 	Role           string `help:"owner, admin, issuer, signatory, auditor or developer."         required:""`
-	ManageWebhooks bool   `help:"Grant Manage Webhooks beside the role."`
+	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role."`
 }
 
-// Run makes the member.
+// Run adds the member.
 func (m *memberAdd) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		made, err := base.Accounts.AddMember(c.ctx, inst.ID, account.NewMember{
@@ -95,7 +95,7 @@ type memberRemove struct {
 	Email       string `arg:"" help:"The member's e-mail address."`
 }
 
-// Run takes the member out.
+// Run removes the member.
 func (m *memberRemove) Run(c *console) error {
 	return c.institution(m.Storage, m.Institution, func(base *app.Base, inst *account.Institution) error {
 		member, err := base.Accounts.MemberByEmail(c.ctx, inst.ID, m.Email)
@@ -108,7 +108,7 @@ func (m *memberRemove) Run(c *console) error {
 		return c.answer(struct {
 			UUID    string `json:"uuid"`
 			Removed bool   `json:"removed"`
-		}{member.UUID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s is no member of %s any more.\n", member.Email, inst.Name) })
+		}{member.UUID, true}, func(w io.Writer) { _, _ = fmt.Fprintf(w, "%s is no longer a member of %s.\n", member.Email, inst.Name) })
 	})
 }
 
@@ -118,7 +118,7 @@ type memberRole struct {
 	Institution    string `help:"Slug of the institution."                               required:""`
 	Email          string `arg:""                                                        help:"The member's e-mail address."`
 	Role           string `arg:""                                                        help:"owner, admin, issuer, signatory, auditor or developer."`
-	ManageWebhooks bool   `help:"Grant Manage Webhooks beside the role; without it, take it away."`
+	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role; without this flag, revoke it."`
 }
 
 // Run changes the role.

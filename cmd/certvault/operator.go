@@ -9,9 +9,9 @@ import (
 )
 
 type operatorCommand struct {
-	List   operatorList   `cmd:"" help:"List who runs the installation."`
-	Add    operatorAdd    `cmd:"" help:"Have a person see the installation: institutions, queue and health, and no certificate."`
-	Remove operatorRemove `cmd:"" help:"End that."`
+	List   operatorList   `cmd:"" help:"List the operators."`
+	Add    operatorAdd    `cmd:"" help:"Make a person an operator, who sees institutions, queue and health, but no certificates."`
+	Remove operatorRemove `cmd:"" help:"Remove a person from the operators."`
 }
 
 type operatorList struct {
@@ -57,7 +57,7 @@ type operatorRemove struct {
 	Email string `arg:"" help:"The operator's e-mail address."`
 }
 
-// Run ends that the person is one.
+// Run removes the person from the operators.
 func (o *operatorRemove) Run(c *console) error { return setOperator(c, o.Storage, o.Email, false) }
 
 func setOperator(c *console, s config.Storage, email string, operator bool) error {

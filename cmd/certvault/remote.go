@@ -13,15 +13,15 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// tokenVariable is where commands find the API token: an argument would show in
-// the list of processes.
-const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable, no token
+// tokenVariable is the environment variable with the API token. An argument would be visible in the
+// list of processes.
+const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable, not a token
 
-// remote is a vault that is reached through its interface.
+// remote is a vault that is used through its interface.
 type remote struct {
 	URL       string `default:"https://localhost:8443"                                                help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
-	CA        string `help:"File with the certificate to trust, for a vault that made its own."          name:"ca" placeholder:"FILE" type:"path"`
+	CA        string `help:"File with the certificate to trust, for a vault with a self-signed one."          name:"ca" placeholder:"FILE" type:"path"`
 }
 
 func (r *remote) connect() (*client.Client, error) {
@@ -62,8 +62,8 @@ func (r *remote) token() (string, error) {
 	return secret, nil
 }
 
-// told gives an error of the vault in words for who typed the command: what is
-// wrong with which field, and nothing of how it was sent.
+// told returns an error of the vault as a message for the user of the command: it names the wrong
+// field, but no details of the request.
 func told(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
@@ -79,7 +79,7 @@ func told(err error) error {
 	return errors.New(text)
 }
 
-// bar shows how far a long command is, on a terminal and nowhere else.
+// bar is a progress bar. It is shown only on a terminal.
 type bar struct {
 	w     io.Writer
 	width int
@@ -92,7 +92,7 @@ const (
 	barEvery = 100 * time.Millisecond
 )
 
-// newBar gives a bar for standard error; none where nobody looks.
+// newBar returns a bar for standard error, or nil if it is not a terminal.
 func newBar(w io.Writer) *bar {
 	file, ok := w.(*os.File)
 	if !ok {
@@ -105,7 +105,7 @@ func newBar(w io.Writer) *bar {
 	return &bar{w: w, width: barWidth}
 }
 
-// set draws the bar, not more often than anybody could see.
+// set draws the bar, at most once per barEvery.
 func (b *bar) set(done, total int64, text string) {
 	if b == nil || total <= 0 || time.Since(b.last) < barEvery && done < total {
 		return
@@ -117,7 +117,7 @@ func (b *bar) set(done, total int64, text string) {
 	b.shown = len(line)
 }
 
-// end takes the bar away.
+// end removes the bar.
 func (b *bar) end() {
 	if b == nil || b.shown == 0 {
 		return

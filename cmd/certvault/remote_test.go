@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// station is a folder from which a vault is reached that answers as a test says.
+// station is a folder with the settings to reach a vault whose answers the test decides.
 type station struct {
 	*testing.T
 

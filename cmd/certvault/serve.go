@@ -12,14 +12,14 @@ type serveCommand struct {
 	config.Serve
 }
 
-// Run serves until a signal. Log lines are JSON on standard error; what the
-// operator must see once is on standard output alone.
+// Run serves until a signal. Log lines are JSON on standard error. Standard output has only what
+// the operator must see once.
 func (s *serveCommand) Run(c *console) error {
 	if err := s.Finish(); err != nil {
 		return &usageError{err}
 	}
 	log := slog.New(slog.NewJSONHandler(c.stderr, nil))
-	// What the server does by itself is nobody's command.
+	// The server's own actions are not recorded as those of a command.
 	ctx := audit.With(c.ctx, audit.Itself)
 	a, err := app.New(ctx, &s.Serve, log, c.stdout)
 	if err != nil {

@@ -15,10 +15,10 @@ import (
 )
 
 type tokenCommand struct {
-	Create tokenCreate `cmd:"" help:"Make a token and show it, once."`
+	Create tokenCreate `cmd:"" help:"Create a token and show it once."`
 	List   tokenList   `cmd:"" help:"List an institution's tokens."`
-	Rotate tokenRotate `cmd:"" help:"Make a token that follows another, and show it, once."`
-	Revoke tokenRevoke `cmd:"" help:"End a token at once."`
+	Rotate tokenRotate `cmd:"" help:"Create a token that replaces another, and show it once."`
+	Revoke tokenRevoke `cmd:"" help:"Revoke a token at once."`
 }
 
 type tokenCreate struct {
@@ -27,10 +27,10 @@ type tokenCreate struct {
 	Institution string   `help:"Slug of the institution."                                        required:""`
 	Name        string   `help:"What the token is for."                                          required:""`
 	Permission  []string `help:"A permission; may be repeated."                                  required:"" placeholder:"P"`
-	Expires     string   `help:"End: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
+	Expires     string   `help:"Expiry: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
 }
 
-// Run makes the token.
+// Run creates the token.
 func (t *tokenCreate) Run(c *console) error {
 	expires, err := parseEnd(t.Expires, time.Now())
 	if err != nil {
@@ -50,16 +50,16 @@ func (t *tokenCreate) Run(c *console) error {
 			Token string `json:"token"`
 		}{made.ID, secret}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now.\n", made.ID)
+			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once: store it now.\n", made.ID)
 		})
 	})
 }
 
-// parseEnd reads a time from now (days, or Go's units), or a date, whose end
-// is meant, in UTC.
+// parseEnd parses a duration from now (days, or Go's units) or a date, which means the end of that
+// day in UTC.
 func parseEnd(s string, now time.Time) (*time.Time, error) {
 	if s == "" {
-		return nil, nil //nolint:nilnil // no end is a choice
+		return nil, nil //nolint:nilnil // a token may have no expiry
 	}
 	if days, ok := strings.CutSuffix(s, "d"); ok {
 		if n, err := strconv.Atoi(days); err == nil && n > 0 && n <= 36_500 {
@@ -83,7 +83,7 @@ type tokenRotate struct {
 
 	Institution string        `help:"Slug of the institution."                                     required:""`
 	ID          int64         `arg:""                                                              help:"The token, as list shows it."`
-	Overlap     time.Duration `default:"24h" help:"How long the old token works on; 0s ends it at once." placeholder:"24h"`
+	Overlap     time.Duration `default:"24h" help:"How long the old token stays valid; 0s revokes it at once." placeholder:"24h"`
 }
 
 // Run rotates the token.
@@ -99,7 +99,7 @@ func (t *tokenRotate) Run(c *console) error {
 			OldEndsAt *time.Time `json:"old_ends_at"`
 		}{made.ID, secret, old.ExpiresAt}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "%s\n", secret)
-			_, _ = fmt.Fprintf(c.stderr, "Token %d made. It is shown this once: keep it now. The old one ends %s.\n", made.ID, shown(old.ExpiresAt))
+			_, _ = fmt.Fprintf(c.stderr, "Token %d created. It is shown only once: store it now. The old one expires %s.\n", made.ID, shown(old.ExpiresAt))
 		})
 	})
 }
@@ -170,7 +170,7 @@ type tokenRevoke struct {
 	ID          int64  `arg:"" help:"The token's id, as list shows it."`
 }
 
-// Run ends the token.
+// Run revokes the token.
 func (t *tokenRevoke) Run(c *console) error {
 	return c.institution(t.Storage, t.Institution, func(base *app.Base, inst *account.Institution) error {
 		if err := base.Tokens.Revoke(c.ctx, inst.ID, t.ID); err != nil {

@@ -17,7 +17,7 @@ type uploadCommand struct {
 	Email     string `help:"The recipient's e-mail address."                required:""`
 	IssueDate string `help:"Date of issue. Default: today, UTC."            placeholder:"YYYY-MM-DD"`
 	Details   string `help:"Shown to the recipient; the public does not see it."`
-	Wait      bool   `help:"Wait until the verified PDF is made; one that fails is exit code 1."`
+	Wait      bool   `help:"Wait until the verified PDF exists; exit code 1 if processing fails."`
 }
 
 // Run uploads one certificate through the interface.

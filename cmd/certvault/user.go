@@ -12,18 +12,18 @@ import (
 )
 
 type userCommand struct {
-	ResetPassword  userResetPassword  `cmd:"" help:"Set somebody's password, where mail does not reach them. All their sessions end."`
-	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of somebody."`
+	ResetPassword  userResetPassword  `cmd:"" help:"Set the password of a person whom mail does not reach. All their sessions end."`
+	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
 }
 
-// someone names a person.
+// someone identifies a person by e-mail address.
 type someone struct {
 	config.Storage
 
 	Email string `help:"E-mail address of the person." required:""`
 }
 
-// person opens the storage for f and finds the person.
+// person opens the storage, finds the person and calls f.
 func (s *someone) person(c *console, f func(base *app.Base, p identity.Person) error) error {
 	email, err := account.ParseEmail(s.Email)
 	if err != nil {
@@ -52,7 +52,7 @@ type userResetPassword struct {
 	someone
 
 	PasswordStdin bool `help:"Read the new password from standard input."                                   required:""`
-	DropCodes     bool `help:"Turn the code at sign-in off too, for somebody who lost app and recovery codes."`
+	DropCodes     bool `help:"Also turn off the code at sign-in, for a person who lost the app and the recovery codes."`
 }
 
 // Run sets the password.

@@ -18,31 +18,31 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// verifyCommand judges a file with nothing but the file and certificates: it opens no
-// database and uses no network, so that it works where the vault is not.
+// verifyCommand verifies a file with only the file and certificates. It opens no database and uses
+// no network, so that it also works outside the vault.
 type verifyCommand struct {
 	File    string   `arg:"" help:"The verified PDF."`
 	Root    []string `help:"Root certificates of the vault, PEM; may be repeated. Default: those of the data folder." placeholder:"FILE" sep:"none"`
-	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, beside those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
-	Data    string   `default:"./certvault-data" help:"Data folder whose roots count where --root is not given." placeholder:"DIR"`
+	TSARoot []string `help:"Root certificates of time-stamp authorities, PEM, in addition to those of the system; may be repeated." name:"tsa-root" placeholder:"FILE" sep:"none"`
+	Data    string   `default:"./certvault-data" help:"Data folder whose roots are used if --root is missing." placeholder:"DIR"`
 }
 
-// Exit codes of verify: 0 is a valid file.
+// Exit codes of verify; 0 means that the file is valid.
 const (
 	exitInvalid = exitRefused
 	exitUnknown = exitUsage
 )
 
-// Bounds of what is read.
+// Limits of input files.
 const (
-	// maxVerified is far more than any file that the vault makes.
+	// maxVerified is much larger than any file that the vault creates.
 	maxVerified    = 256 << 20
 	maxRootFile    = 1 << 20
 	maxRootsInFile = 256
 )
 
-// ending is a command's end with an exit code of its own, and an error to tell where
-// the answer does not.
+// ending ends a command with its own exit code, and with an error if the output does not contain
+// it.
 type ending struct {
 	code int
 	err  error
@@ -57,7 +57,7 @@ func (e *ending) Error() string {
 
 func (e *ending) Unwrap() error { return e.err }
 
-// Run judges the file.
+// Run verifies the file.
 func (v *verifyCommand) Run(c *console) error {
 	held, err := v.roots()
 	if err != nil {
@@ -97,31 +97,31 @@ func (v *verifyCommand) tell(c *console, report *pades.Report, held roots) error
 	return err
 }
 
-// verifyFile judges a file by its name.
+// verifyFile verifies a file by its name.
 func verifyFile(ctx context.Context, name string, o pades.Options) (*pades.Report, error) {
 	f, size, err := openRegular(name, maxVerified)
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	report, err := pades.Verify(stoppable{ctx, f}, size, o)
 	if err != nil {
-		return nil, fmt.Errorf("%q could not be read to its end: %w", name, withoutName(err))
+		return nil, fmt.Errorf("%q could not be read completely: %w", name, withoutName(err))
 	}
 	return report, nil
 }
 
-// openRegular opens an ordinary file: a pipe would never end, a device perhaps neither.
+// openRegular opens a regular file. Reading a pipe or a device might never end.
 func openRegular(name string, limit int64) (*os.File, int64, error) {
 	info, err := os.Stat(name)
 	if err != nil {
 		return nil, 0, fmt.Errorf("%q cannot be read: %w", name, withoutName(err))
 	}
-	if !info.Mode().IsRegular() { // before it is opened, which for a pipe would wait
+	if !info.Mode().IsRegular() { // checked before opening, because opening a pipe blocks
 		return nil, 0, fmt.Errorf("%q is not a file but %s", name, kindOfFile(info.Mode()))
 	}
 	if info.Size() > limit {
-		return nil, 0, fmt.Errorf("%q has %d MB, and at most %d MB are looked at", name, info.Size()>>20, limit>>20)
+		return nil, 0, fmt.Errorf("%q has %d MB; at most %d MB can be checked", name, info.Size()>>20, limit>>20)
 	}
 	f, err := os.Open(name)
 	if err != nil {
@@ -142,8 +142,8 @@ func kindOfFile(mode fs.FileMode) string {
 	return "a device"
 }
 
-// withoutName takes the name out of an error of the file system: it may hold anything,
-// and is told in quotes.
+// withoutName removes the name from an error of the file system. The name is untrusted, and
+// messages print it in quotes.
 func withoutName(err error) error {
 	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		return p.Err
@@ -165,10 +165,10 @@ func (s stoppable) ReadAt(p []byte, offset int64) (int, error) {
 	return s.r.ReadAt(p, offset)
 }
 
-// roots is what a file is held against.
+// roots are the certificates that a file is verified with.
 type roots struct {
 	list     []*x509.Certificate
-	from     string // where they are from, for the reader
+	from     string // their source, for the output
 	stampers *x509.CertPool
 }
 
@@ -176,8 +176,7 @@ func (r roots) options(now time.Time) pades.Options {
 	return pades.Options{Roots: r.list, TimeStampRoots: r.stampers, Now: now}
 }
 
-// roots reads the certificates that are given, or else those of the data folder, where
-// there is one.
+// roots reads the given certificates, or else those of the data folder, if it exists.
 func (v *verifyCommand) roots() (roots, error) {
 	held := roots{from: "--root"}
 	for _, name := range v.Root {
@@ -188,7 +187,7 @@ func (v *verifyCommand) roots() (roots, error) {
 		held.list = append(held.list, list...)
 	}
 	var err error
-	if held.stampers, err = x509.SystemCertPool(); err != nil { // a system without one is no fault of the file
+	if held.stampers, err = x509.SystemCertPool(); err != nil { // a system without certificates does not make the file invalid
 		held.stampers = x509.NewCertPool()
 	}
 	for _, name := range v.TSARoot {
@@ -209,7 +208,7 @@ func (v *verifyCommand) roots() (roots, error) {
 		return roots{stampers: held.stampers}, nil
 	}
 	if err != nil {
-		return held, fmt.Errorf("the roots in %q cannot be read: %w; give the root with --root", keys, withoutName(err))
+		return held, fmt.Errorf("the roots in %q cannot be read: %w; specify the root with --root", keys, withoutName(err))
 	}
 	held.from = fmt.Sprintf("the data folder %q", v.Data)
 	return held, nil
@@ -221,7 +220,7 @@ func readRoots(flag, name string) ([]*x509.Certificate, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", flag, err)
 	}
-	defer f.Close() //nolint:errcheck // it was only read
+	defer f.Close() //nolint:errcheck // the file was only read
 	text, err := io.ReadAll(io.LimitReader(f, maxRootFile))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %q cannot be read: %w", flag, name, withoutName(err))
@@ -240,7 +239,7 @@ func readRoots(flag, name string) ([]*x509.Certificate, error) {
 		}
 	}
 	if len(list) == 0 {
-		return nil, fmt.Errorf("%s: %q holds no certificate in PEM, which begins with -----BEGIN CERTIFICATE-----", flag, name)
+		return nil, fmt.Errorf("%s: %q contains no PEM certificate, which begins with -----BEGIN CERTIFICATE-----", flag, name)
 	}
 	return list, nil
 }

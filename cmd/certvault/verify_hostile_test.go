@@ -15,11 +15,11 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// hostileText moves a cursor, sets a title, hides, turns text round, and is no UTF-8.
+// hostileText moves the cursor, sets a title, hides text, reverses its direction, and is not UTF-8.
 const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u2066x\u2069\r\n\x08end"
 
-// A name in a certificate, a field or a file cannot command the terminal, nor can it fake a
-// line of the answer.
+// A name in a certificate, a field or a file can neither send control characters to the terminal
+// nor forge a line of the output.
 func TestVerifyPrintsNothingThatCommands(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Evil "+hostileText)
@@ -54,15 +54,15 @@ func TestVerifyPrintsNothingThatCommands(t *testing.T) {
 			}
 		}
 		if strings.Contains(out, "\nend") {
-			t.Errorf("a name makes a line of its own:\n%s", out)
+			t.Errorf("a name forges a line:\n%s", out)
 		}
 	}
 	if _, out, _ := certvault(t, "", "verify", path, "--data", v.data); !strings.Contains(out, "Field ") || !strings.Contains(out, "Evil ") {
-		t.Errorf("the names are not told:\n%s", out)
+		t.Errorf("the names are missing:\n%s", out)
 	}
 }
 
-// What is no ordinary file is not waited for, and what cannot be read is no verdict.
+// The command does not wait for a file that is not regular, and an unreadable file gets no verdict.
 func TestVerifyOfWhatIsNoFile(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -92,10 +92,10 @@ func TestVerifyOfWhatIsNoFile(t *testing.T) {
 		"no such root":     {[]string{file, "--root", filepath.Join(dir, "none.pem")}, "--root: "},
 		"root is a folder": {[]string{file, "--root", dir}, "a folder"},
 		"root is a pipe":   {[]string{file, "--root", pipe}, "a pipe"},
-		"root is a PDF":    {[]string{file, "--root", file}, "holds no certificate"},
+		"root is a PDF":    {[]string{file, "--root", file}, "contains no PEM certificate"},
 		"damaged root":     {[]string{file, "--root", damaged}, "damaged"},
 		"no TSA root":      {[]string{file, "--tsa-root", file}, "--tsa-root: "},
-		"broken keys":      {[]string{file, "--data", broken.data}, "give the root with --root"},
+		"broken keys":      {[]string{file, "--data", broken.data}, "specify the root with --root"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -107,7 +107,7 @@ func TestVerifyOfWhatIsNoFile(t *testing.T) {
 	}
 }
 
-// An interrupt ends it.
+// An interrupt ends the command.
 func TestVerifyIsInterrupted(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -120,14 +120,14 @@ func TestVerifyIsInterrupted(t *testing.T) {
 	}
 }
 
-// To look for the roots makes no folder, and no database is opened or made.
+// The search for roots creates no folder, and the command neither opens nor creates a database.
 func TestVerifyLeavesNoTrace(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
 	file, data := writeFile(t, "diploma.pdf", v.sign(t, diploma(t))), nowhere(t)
 	certvault(t, "", "verify", file, "--data", data)
 	if _, err := os.Stat(data); err == nil {
-		t.Error("the data folder was made")
+		t.Error("the data folder was created")
 	}
 	certvault(t, "", "verify", file, "--data", v.data)
 	list, err := os.ReadDir(v.data)
@@ -136,7 +136,7 @@ func TestVerifyLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// Files of all kinds, many of them hostile, get an answer; none of them is valid.
+// Files of all kinds, many of them hostile, get an answer, and none of them is valid.
 func TestVerifyCorpus(t *testing.T) {
 	t.Parallel()
 	const corpus = "../../../shared/corpus"

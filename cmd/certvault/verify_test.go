@@ -90,7 +90,7 @@ func openPDF(t *testing.T, file []byte) *pdf.Document {
 	return doc
 }
 
-// diploma is a PDF of one page.
+// diploma returns a PDF of one page.
 func diploma(t *testing.T) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -108,7 +108,7 @@ func diploma(t *testing.T) []byte {
 	return out.Bytes()
 }
 
-// changedPage returns a file with a revision in which page one has another size.
+// changedPage returns a file with a revision that changes the size of page one.
 func changedPage(t *testing.T, file []byte) []byte {
 	t.Helper()
 	doc := openPDF(t, file)
@@ -134,7 +134,7 @@ func writeFile(t *testing.T, name string, data []byte) string {
 	return path
 }
 
-// nowhere is a data folder that is not there, so that no root is known.
+// nowhere returns a data folder that does not exist, so that no root is known.
 func nowhere(t *testing.T) string { return filepath.Join(t.TempDir(), "nowhere") }
 
 func flipped(file []byte, at int) []byte {
@@ -163,7 +163,7 @@ func TestVerify(t *testing.T) {
 		}},
 		"roots of the data folder": {file, []string{"--data", v.data}, exitDone, []string{"VALID: ", "the data folder"}},
 		"several roots":            {file, []string{"--root", otherRoot, "--root", root}, exitDone, []string{"VALID: "}},
-		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: No root that was given vouches", "certificate says Northwest"}},
+		"another root":             {file, []string{"--root", otherRoot}, exitInvalid, []string{"NOT VALID: None of the given roots vouches", "certificate says Northwest"}},
 		"root before data folder":  {file, []string{"--root", otherRoot, "--data", v.data}, exitInvalid, []string{"NOT VALID: "}},
 		"no root":                  {file, []string{"--data", nowhere(t)}, exitUnknown, []string{"CANNOT TELL: ", rootAddress, "--root", "fingerprint", "only what the signature says"}},
 		"a byte of the original":   {flipped(file, 20), []string{"--root", root}, exitInvalid, []string{"NOT VALID: "}},
@@ -201,7 +201,7 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	file := v.sign(t, original)
 	for n, want := range map[int]int{
 		len(file) - 1: exitInvalid, 100: exitInvalid, 1: exitInvalid,
-		// The signature itself is cut off, or gone without a trace.
+		// The signature is truncated, or removed completely.
 		len(file) - 100: exitUnknown, len(original) + 100: exitUnknown, len(original): exitUnknown, len(original) - 100: exitUnknown,
 	} {
 		code, out, errs := certvault(t, "", "verify", writeFile(t, "diploma.pdf", file[:n]), "--data", v.data)
@@ -211,7 +211,7 @@ func TestVerifyOfATruncatedFile(t *testing.T) {
 	}
 }
 
-// What verify answers to a program is the report, one object.
+// With --json the output is the report, one object.
 func TestVerifyJSON(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -245,14 +245,14 @@ func TestVerifyJSON(t *testing.T) {
 			t.Errorf("%s is %v, want %v", key, s[key], want)
 		}
 	}
-	// The exit code says the same whatever the form.
+	// The exit code does not depend on the output format.
 	if code, out, _ := certvault(t, "", "verify", path, "--json", "--data", nowhere(t)); code != exitUnknown || !strings.Contains(out, `"verdict":"unknown"`) {
 		t.Errorf("exit %d: %s", code, out)
 	}
 }
 
-// After new keys and a new root, files of before are as good as those of after, with the
-// roots as they are downloaded and with those of the folder; pdfsig agrees.
+// After a rotation of keys and root, older files are as valid as newer ones, with the downloaded
+// roots and with those of the folder; pdfsig agrees.
 func TestVerifyAfterRotation(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
@@ -271,7 +271,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 	nss := trustStore(t, v.root(t))
 	_, fingerprint, _ := strings.Cut(tool(t, "openssl", "x509", "-noout", "-fingerprint", "-sha256", "-in", firstRoot), "=")
 	if _, out, _ := certvault(t, "", "verify", writeFile(t, "diploma.pdf", files[0]), "--root", firstRoot); fingerprint == "" || !strings.Contains(out, "SHA-256 "+fingerprint) {
-		t.Errorf("the fingerprint of the root is not told as OpenSSL does, %q:\n%s", fingerprint, out)
+		t.Errorf("the fingerprint of the root differs from OpenSSL's, %q:\n%s", fingerprint, out)
 	}
 	signers := map[string]bool{}
 	for i, file := range files {
@@ -283,13 +283,13 @@ func TestVerifyAfterRotation(t *testing.T) {
 			}
 			signers[regexp.MustCompile(`SHA-256 [0-9A-F:]{95}\n {2}When`).FindString(out)] = true
 		}
-		// The root of before does not vouch for what was signed under the next.
+		// The previous root does not verify files signed under the next one.
 		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
 			t.Errorf("file %d with the first root alone: exit %d", i+1, code)
 		}
 		judgeTrusted(t, path, nss)
 		if signers[""] {
-			t.Fatal("no fingerprint is told")
+			t.Fatal("the output has no fingerprint")
 		}
 	}
 	if len(signers) != 3 {
@@ -297,8 +297,8 @@ func TestVerifyAfterRotation(t *testing.T) {
 	}
 }
 
-// The page on checking says how other programs do it: they come to the same result, and
-// to another on a changed file.
+// The documented checks with other programs return the same result, and another one for a changed
+// file.
 func TestVerifyAsDocumented(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"pdfsig", "certutil", "openssl"} {
@@ -347,7 +347,7 @@ func TestVerifyAsDocumented(t *testing.T) {
 	}
 }
 
-// trustStore makes a database of NSS with the roots of a PEM file.
+// trustStore creates an NSS database with the roots of a PEM file.
 func trustStore(t *testing.T, roots string) string {
 	t.Helper()
 	text, err := os.ReadFile(roots)
@@ -374,7 +374,7 @@ func judgeTrusted(t *testing.T, path, nss string) {
 	}
 }
 
-// tool runs a program that judges files.
+// tool runs a program that verifies files.
 func tool(t *testing.T, name string, args ...string) string {
 	t.Helper()
 	if _, err := exec.LookPath(name); err != nil {
@@ -387,7 +387,7 @@ func tool(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// missing skips on a laptop and fails in CI.
+// missing skips the test on a laptop and fails it in CI.
 func missing(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

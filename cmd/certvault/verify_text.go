@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// telling writes a report for a person who is no expert.
+// telling writes a report for people without expert knowledge.
 type telling struct {
 	report *pades.Report
 	held   roots
@@ -22,14 +22,14 @@ type telling struct {
 	out    strings.Builder
 }
 
-// rootAddress is where a vault gives its root.
+// rootAddress is the path at which a vault serves its root.
 const rootAddress = "/.well-known/certvault/root.pem"
 
 var verdictWords = map[pades.Verdict]string{
 	pades.Valid: "VALID", pades.Invalid: "NOT VALID", pades.Unknown: "CANNOT TELL",
 }
 
-// text returns what is to be said.
+// text returns the report.
 func (t *telling) text() string {
 	r := t.report
 	t.linef("%s: %s", verdictWords[r.Verdict], r.Reason)
@@ -50,7 +50,7 @@ func (t *telling) text() string {
 	return t.out.String()
 }
 
-// linef writes a line. Whatever in it comes from a file cannot command the terminal.
+// linef writes a line. Text from the file cannot send control characters to the terminal.
 func (t *telling) linef(format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(plain(fmt.Sprintf(format, args...)), " "))
 	t.out.WriteByte('\n')
@@ -61,10 +61,10 @@ func (t *telling) entryf(heading, format string, args ...any) {
 	t.linef("  %-14s%s", heading, fmt.Sprintf(format, args...))
 }
 
-// maxRootsTold are the roots that are named one by one.
+// maxRootsTold is the maximum number of roots that are listed one by one.
 const maxRootsTold = 4
 
-// roots tells whom the reader trusts by this run of the command.
+// roots writes which roots this run of the command trusts.
 func (t *telling) roots() {
 	for i, c := range t.held.list {
 		heading := ""
@@ -87,15 +87,15 @@ func certificateName(common, whole string) string {
 	return whole
 }
 
-// signature tells of one signature.
+// signature describes one signature.
 func (t *telling) signature(s *pades.Signature) {
 	switch {
 	case s.Signer == "":
-		t.entryf("Signed by", "nobody that can be told; field %s", s.Field)
+		t.entryf("Signed by", "an unknown signer; field %s", s.Field)
 	case s.Chain == pades.Passed && s.Intact():
 		t.entryf("Signed by", "%s", s.Signer)
-	default: // anybody can write a name into a certificate
-		t.entryf("Signed by", "somebody whose certificate says %s", s.Signer)
+	default: // the name in a certificate is not verified
+		t.entryf("Signed by", "an unknown signer whose certificate says %s", s.Signer)
 	}
 	if s.Signer != "" {
 		t.entryf("", "certificate of %s,", s.Subject)
@@ -113,14 +113,14 @@ func (t *telling) signature(s *pades.Signature) {
 	}
 }
 
-// certificationWords are what a certification permits (ISO 32000-2, table 257).
+// certificationWords describe what a certification permits (ISO 32000-2, table 257).
 var certificationWords = map[int]string{
 	1: "no change at all",
 	2: "filling in forms and signing",
 	3: "annotations, filling in forms and signing",
 }
 
-// when tells the time of signing, and how much that is worth.
+// when writes the time of signing, and how reliable it is.
 func (t *telling) when(s *pades.Signature) {
 	claimed := "The signer's own clock is not in the signature."
 	if !s.ClaimedTime.IsZero() {
@@ -133,22 +133,22 @@ func (t *telling) when(s *pades.Signature) {
 		t.entryf("", "No time stamp proves it.")
 		return
 	case stamp.Value == pades.Passed && stamp.Chain == pades.Passed:
-		t.entryf("When", "Not later than %s: that is proved by the time stamp of %s.", moment(stamp.Time), stamp.Authority)
+		t.entryf("When", "Not later than %s, as the time stamp of %s proves.", moment(stamp.Time), stamp.Authority)
 		if stamp.Problem != "" {
 			t.entryf("", "%s", stamp.Problem)
 		}
 	case stamp.Value == pades.Passed:
-		t.entryf("When", "%s by a time stamp whose certificate says %s, which proves nothing here:", moment(stamp.Time), stamp.Authority)
+		t.entryf("When", "%s by a time stamp whose certificate says %s, which is not trusted here:", moment(stamp.Time), stamp.Authority)
 		t.entryf("", "%s", stamp.Problem)
 	default:
-		t.entryf("When", "There is a time stamp, which proves nothing: %s", stamp.Problem)
+		t.entryf("When", "The time stamp is not valid: %s", stamp.Problem)
 	}
 	t.entryf("", "%s", claimed)
 }
 
 func moment(at time.Time) string { return at.UTC().Format("2006-01-02 15:04:05 UTC") }
 
-// changeWords are the kinds of objects as a person calls them.
+// changeWords are the names of kinds of objects for people.
 var changeWords = map[pades.ChangeKind]string{
 	pades.ChangedSignature:  "signatures",
 	pades.ChangedForm:       "form fields",
@@ -161,13 +161,13 @@ var changeWords = map[pades.ChangeKind]string{
 	pades.ChangedOther:      "other objects",
 }
 
-// changes tells what was done to the file after a signature.
+// changes describes the changes to the file after a signature.
 func (t *telling) changes(s *pades.Signature) {
 	switch {
 	case s.CoversFile:
 		t.entryf("After it", "nothing was changed or added")
 	case s.Revision == 0:
-		t.entryf("After it", "cannot be told: the signature does not say which part of the file it is for")
+		t.entryf("After it", "unknown: the signature does not say which part of the file it covers")
 	case len(s.Changed) == 0:
 		t.entryf("After it", "something was added that changes no object of the document")
 	}
@@ -194,13 +194,13 @@ func changed(c pades.Change) string {
 	return changeWords[c.Kind] + ": " + strings.Join(how, ", ")
 }
 
-// original tells of the upload, as the last signature has it.
+// original describes the upload, as recorded in the last signature.
 func (t *telling) original() {
 	o := t.report.Original
 	if o == nil {
 		return
 	}
-	said := "" // by a signature that proves nothing
+	said := "" // stated by a signature that does not verify
 	if t.report.Verdict != pades.Valid {
 		said = ", which is only what the signature says"
 	}
@@ -211,14 +211,14 @@ func (t *telling) original() {
 	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, said)
 }
 
-// untold tells what this file cannot, and where to ask.
+// untold writes what this file cannot prove, and where to check it.
 func (t *telling) untold() {
 	r := t.report
 	if len(r.Untold) == 0 {
 		return
 	}
 	t.linef("")
-	t.linef("What the file alone cannot tell")
+	t.linef("What the file alone cannot show")
 	for _, u := range r.Untold {
 		t.linef("  - %s", u)
 	}
@@ -227,19 +227,19 @@ func (t *telling) untold() {
 	}
 	if o := r.Original; o != nil && o.ReferenceID != "" {
 		t.linef("  Look up %s at the institution's verification page, which ends in /verify/%s.", o.ReferenceID, o.ReferenceID)
-		t.linef("  The QR code on the document leads there: see that the address is the institution's own.")
+		t.linef("  The QR code on the document leads there: check that the address is the institution's own.")
 	}
 	if len(t.held.list) > 0 {
 		return
 	}
 	t.linef("")
-	t.linef("No root was given, so nobody vouches for the signer.")
+	t.linef("No root was given, so the signer cannot be verified.")
 	t.linef("  Get the root from the vault, at its address followed by %s,", rootAddress)
-	t.linef("  compare its SHA-256 fingerprint with the one that the institution tells you, and give it with --root FILE.")
+	t.linef("  compare its SHA-256 fingerprint with the one that the institution publishes, and use it with --root FILE.")
 }
 
-// plain returns text with everything that is not a printable character in the notation
-// of Go, so that it can neither move the cursor nor turn the order of letters.
+// plain returns text with each character that is not printable in Go's escape notation, so that the
+// text can neither move the cursor nor change the direction of letters.
 func plain(text string) string {
 	if isPlain(text) {
 		return text
@@ -264,8 +264,8 @@ func isPlain(text string) bool {
 	return utf8.ValidString(text) && strings.IndexFunc(text, func(r rune) bool { return !unicode.IsPrint(r) }) < 0
 }
 
-// plainJSON returns a JSON text, of which the encoder escaped the control characters
-// of ASCII, with the others escaped too. They can only stand within strings.
+// plainJSON returns a JSON text, in which the encoder has escaped the ASCII control characters,
+// with the other control characters escaped too. They can occur only in strings.
 func plainJSON(text []byte) []byte {
 	body := bytes.TrimRight(text, "\n")
 	if isPlain(string(body)) {

@@ -10,7 +10,7 @@ import (
 
 type versionCommand struct{}
 
-// Run prints the version, which Go stamps from the repository at the build.
+// Run prints the version, which the Go toolchain takes from the repository at the build.
 func (versionCommand) Run(c *console) error {
 	v := app.Version()
 	return c.answer(struct {

@@ -13,20 +13,20 @@ import (
 )
 
 type webhookCommand struct {
-	Create    webhookCreate    `cmd:"" help:"Make an endpoint and show its signing secret, once."`
-	List      webhookList      `cmd:"" help:"List an institution's endpoints and how they do."`
+	Create    webhookCreate    `cmd:"" help:"Create an endpoint and show its signing secret once."`
+	List      webhookList      `cmd:"" help:"List an institution's endpoints and their state."`
 	Update    webhookUpdate    `cmd:"" help:"Change an endpoint's URL, events or headers."`
-	Delete    webhookDelete    `cmd:"" help:"End an endpoint for good, with what waits for it and its log."`
-	Test      webhookTest      `cmd:"" help:"Send an endpoint an example of an event, and wait for how it went."`
+	Delete    webhookDelete    `cmd:"" help:"Delete an endpoint with its pending deliveries and its log."`
+	Test      webhookTest      `cmd:"" help:"Send an example of an event to an endpoint, and wait for the result."`
 	Pause     webhookPause     `cmd:"" help:"Stop sending to an endpoint; its events wait, for 14 days."`
-	Resume    webhookResume    `cmd:"" help:"Send again to an endpoint that was paused or switched off."`
+	Resume    webhookResume    `cmd:"" help:"Resume sending to a paused or switched-off endpoint."`
 	Rotate    webhookRotate    `cmd:"" help:"Give an endpoint a new signing secret, or promote the new one."`
 	Log       webhookLog       `cmd:"" help:"Show an endpoint's deliveries, or one with its attempts."`
 	Redeliver webhookRedeliver `cmd:"" help:"Send one delivery again."`
-	Replay    webhookReplay    `cmd:"" help:"Send again all that is exhausted since a time."`
+	Replay    webhookReplay    `cmd:"" help:"Send again all exhausted deliveries created since a time."`
 }
 
-// endpointCommand is a command about one endpoint.
+// endpointCommand is a command for one endpoint.
 type endpointCommand struct {
 	config.Storage
 
@@ -43,12 +43,12 @@ type webhookCreate struct {
 	config.Storage
 
 	Institution string   `help:"Slug of the institution."                                  required:""`
-	URL         string   `help:"Where events are sent."                                    required:"" name:"url"`
+	URL         string   `help:"URL to which events are sent."                                    required:"" name:"url"`
 	Event       []string `help:"An event to send; may be repeated. Default: all events."   placeholder:"E"`
 	Header      []string `help:"A header to add to each delivery; may be repeated."        placeholder:"NAME:VALUE" sep:"none"`
 }
 
-// Run makes the endpoint.
+// Run creates the endpoint.
 func (h *webhookCreate) Run(c *console) error {
 	return c.institution(h.Storage, h.Institution, func(base *app.Base, inst *account.Institution) error {
 		made, secret, err := base.Hooks.Create(c.ctx, inst.ID, h.URL, eventNames(h.Event), headersOf(h.Header)...)
@@ -59,7 +59,7 @@ func (h *webhookCreate) Run(c *console) error {
 			ID     string `json:"id"`
 			Secret string `json:"secret"`
 		}{made.UUID, secret}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "Endpoint %s made.\nSigning secret, shown this once: %s\n", made.UUID, secret)
+			_, _ = fmt.Fprintf(w, "Endpoint %s created.\nSigning secret, shown only once: %s\n", made.UUID, secret)
 		})
 	})
 }

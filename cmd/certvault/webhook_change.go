@@ -12,17 +12,17 @@ import (
 type webhookUpdate struct {
 	endpointCommand
 
-	URL       *string  `help:"Where events are sent from now on."                                        name:"url"`
-	Event     []string `help:"An event to send; may be repeated. These become all that are sent."        placeholder:"E"`
+	URL       *string  `help:"New URL to which events are sent."                                        name:"url"`
+	Event     []string `help:"An event to send; may be repeated. Replaces all events."        placeholder:"E"`
 	AllEvents bool     `help:"Send every event."`
-	Header    []string `help:"A header to add to each delivery; may be repeated. These become all of them." placeholder:"NAME:VALUE" sep:"none"`
-	NoHeaders bool     `help:"Add no header any more."`
+	Header    []string `help:"A header to add to each delivery; may be repeated. Replaces all headers." placeholder:"NAME:VALUE" sep:"none"`
+	NoHeaders bool     `help:"Remove all headers."`
 }
 
 // Run changes the endpoint.
 func (h *webhookUpdate) Run(c *console) error {
 	if len(h.Event) > 0 && h.AllEvents || len(h.Header) > 0 && h.NoHeaders {
-		return &usageError{errors.New("--event and --all-events, and --header and --no-headers, exclude each other")}
+		return &usageError{errors.New("--event and --all-events, and --header and --no-headers, are mutually exclusive")}
 	}
 	change := webhook.Change{URL: h.URL}
 	if len(h.Event) > 0 || h.AllEvents {
@@ -34,7 +34,7 @@ func (h *webhookUpdate) Run(c *console) error {
 		change.Headers = &headers
 	}
 	if change == (webhook.Change{}) {
-		return &usageError{errors.New("say what to change: --url, --event, --all-events, --header or --no-headers")}
+		return &usageError{errors.New("specify what to change: --url, --event, --all-events, --header or --no-headers")}
 	}
 	return h.run(c, func(hooks *webhook.Service, institution int64) error {
 		if err := hooks.Update(c.ctx, institution, h.ID, change); err != nil {
@@ -57,7 +57,7 @@ func (h *webhookUpdate) Run(c *console) error {
 type webhookDelete struct {
 	endpointCommand
 
-	Yes bool `help:"Delete it: what waits for it and its log are gone. This cannot be undone."`
+	Yes bool `help:"Delete the endpoint, its pending deliveries and its log. This cannot be undone."`
 }
 
 // Run deletes the endpoint.
@@ -68,7 +68,7 @@ func (h *webhookDelete) Run(c *console) error {
 			return err
 		}
 		if !h.Yes {
-			return &usageError{fmt.Errorf("endpoint %s sends to %s; what waits for it and its log would be gone: add --yes to delete it", e.UUID, e.URL)}
+			return &usageError{fmt.Errorf("endpoint %s sends to %s; its pending deliveries and its log would be deleted too: add --yes to delete it", e.UUID, e.URL)}
 		}
 		if err := hooks.Delete(c.ctx, institution, h.ID); err != nil {
 			return err

@@ -19,10 +19,10 @@ type webhookLog struct {
 	config.Storage
 
 	Institution string `help:"Slug of the institution."                               required:""`
-	ID          string `arg:""                                                        help:"Only those of this endpoint." optional:""`
-	Status      string `help:"Only those that are pending, delivered or exhausted."   placeholder:"STATUS"`
-	Limit       int    `default:"20"                                                  help:"How many, 1 to 100." placeholder:"N"`
-	Before      int64  `help:"Only those older than this delivery."                   placeholder:"DELIVERY"`
+	ID          string `arg:""                                                        help:"Only deliveries of this endpoint." optional:""`
+	Status      string `help:"Only deliveries that are pending, delivered or exhausted."   placeholder:"STATUS"`
+	Limit       int    `default:"20"                                                  help:"Number of deliveries, 1 to 100." placeholder:"N"`
+	Before      int64  `help:"Only deliveries older than this one."                   placeholder:"DELIVERY"`
 	Delivery    int64  `help:"Show this delivery with its body, requests and answers." placeholder:"DELIVERY"`
 }
 
@@ -108,7 +108,7 @@ func (h *webhookLog) Run(c *console) error {
 	})
 }
 
-// printDelivery shows a delivery with all that was sent and answered.
+// printDelivery prints a delivery with its requests and answers.
 func printDelivery(w io.Writer, d *webhook.DeliveryDetail) {
 	_, _ = fmt.Fprintf(w, "Delivery %d of %s, event %s: %s, attempts: %d.\n%s\n", d.ID, d.Event, d.EventID, d.Status, d.Attempts, d.Body)
 	for _, a := range d.Log {
@@ -139,7 +139,8 @@ func printHeaders(w io.Writer, h http.Header) {
 	}
 }
 
-// printable keeps what a stranger answered from steering the terminal.
+// printable replaces control characters in a receiver's answer, which could otherwise control the
+// terminal.
 func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' && r != '\n' && r != '\t' || r >= 0x7F && r < 0xA0 {
@@ -172,10 +173,10 @@ func (h *webhookRedeliver) Run(c *console) error {
 type webhookReplay struct {
 	endpointCommand
 
-	Since string `help:"Since when: a date, a time as RFC 3339, or how long ago such as 7d or 24h." placeholder:"TIME" required:""`
+	Since string `help:"Start: a date, a time as in RFC 3339, or a time before now such as 7d or 24h." placeholder:"TIME" required:""`
 }
 
-// Run sends again what is exhausted.
+// Run sends exhausted deliveries again.
 func (h *webhookReplay) Run(c *console) error {
 	since, err := parseSince(h.Since, time.Now())
 	if err != nil {
@@ -194,7 +195,7 @@ func (h *webhookReplay) Run(c *console) error {
 	})
 }
 
-// parseSince reads a moment in the past: a date in UTC, a time, or how long ago.
+// parseSince parses a time in the past: a date in UTC, a time, or a duration before now.
 func parseSince(s string, now time.Time) (time.Time, error) {
 	for _, layout := range []string{time.RFC3339, time.DateOnly} {
 		if at, err := time.Parse(layout, s); err == nil {
@@ -204,5 +205,5 @@ func parseSince(s string, now time.Time) (time.Time, error) {
 	if end, err := parseEnd(s, now); err == nil && end != nil {
 		return now.Add(-end.Sub(now)).UTC(), nil
 	}
-	return time.Time{}, fmt.Errorf("--since: %q is neither a date as YYYY-MM-DD, nor a time as 2026-07-01T08:30:00Z, nor how long ago such as 7d or 24h", s)
+	return time.Time{}, fmt.Errorf("--since: %q is neither a date as YYYY-MM-DD, nor a time as 2026-07-01T08:30:00Z, nor a time before now such as 7d or 24h", s)
 }

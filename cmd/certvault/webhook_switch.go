@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// testTime is how long the outcome of a test is waited for: an attempt, and
-	// some for the server to begin it.
+	// testTime is the maximum wait for the outcome of a test: one attempt, and time for the server
+	// to begin it.
 	testTime = 20 * time.Second
 	testPoll = 50 * time.Millisecond
 )
@@ -23,7 +23,7 @@ type webhookTest struct {
 	Event string `default:"certificate_application.approved" help:"The event to send an example of." placeholder:"E"`
 }
 
-// errUndelivered is a test that did not arrive; what went wrong was printed.
+// errUndelivered means that a test did not arrive; the reason was printed.
 var errUndelivered = errors.New("the test was not delivered")
 
 // Run sends the test and waits for its outcome.
@@ -47,7 +47,7 @@ func (h *webhookTest) Run(c *console) error {
 	})
 }
 
-// outcome waits until a delivery is not pending any more.
+// outcome waits until a delivery is no longer pending.
 func outcome(ctx context.Context, hooks *webhook.Service, institution, id int64) (*webhook.DeliveryDetail, error) {
 	ctx, cancel := context.WithTimeout(ctx, testTime)
 	defer cancel()
@@ -79,7 +79,7 @@ type webhookResume struct{ endpointCommand }
 
 // Run resumes the endpoint.
 func (h *webhookResume) Run(c *console) error {
-	return h.turn(c, webhook.Active, "active. What waited is sent now", func(hooks *webhook.Service, institution int64) error {
+	return h.turn(c, webhook.Active, "active. Waiting deliveries are sent now", func(hooks *webhook.Service, institution int64) error {
 		return hooks.Resume(c.ctx, institution, h.ID)
 	})
 }
@@ -100,7 +100,7 @@ func (e *endpointCommand) turn(c *console, to webhook.Status, says string, f fun
 type webhookRotate struct {
 	endpointCommand
 
-	Promote bool `help:"Have the new secret key X-Webhook-Signature too, before its 24 hours are over."`
+	Promote bool `help:"Use the new secret for X-Webhook-Signature too, before the 24 hours end."`
 }
 
 // Run rotates the secret, or promotes the one of the last rotation.
@@ -124,8 +124,8 @@ func (h *webhookRotate) Run(c *console) error {
 			Secret       string    `json:"secret"`
 			OverlapUntil time.Time `json:"overlap_until"`
 		}{h.ID, secret, until}, func(w io.Writer) {
-			_, _ = fmt.Fprintf(w, "New signing secret, shown this once: %s\n", secret)
-			_, _ = fmt.Fprintf(w, "Until %s the old one signs too. X-Webhook-Signature stays with the old one until then, or until --promote.\n", shown(&until))
+			_, _ = fmt.Fprintf(w, "New signing secret, shown only once: %s\n", secret)
+			_, _ = fmt.Fprintf(w, "Until %s the old secret signs too. X-Webhook-Signature uses the old secret until then, or until --promote.\n", shown(&until))
 		})
 	})
 }

@@ -1,12 +1,11 @@
-// Package account owns institutions, the people who belong to them, and what
-// identifies a person: the e-mail address and the password. It knows nothing
-// of certificates; the two meet above both.
+// Package account owns institutions, their settings, members and invitations, and the users: the
+// address and the password that identify a person. It does not know certificates; packages above it
+// bring the two together.
 package account
 
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -20,15 +19,15 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Institution issues certificates and is the tenant: every record of the vault
-// belongs to exactly one.
+// Institution is a tenant of the vault. It issues certificates, and every record belongs to exactly
+// one institution.
 type Institution struct {
 	ID   int64
 	UUID string
-	// Slug names it in URLs and on the command line.
+	// Slug is its name in URLs and on the command line.
 	Slug string
 	Name string
-	// Prefix begins its certificates' reference ids.
+	// Prefix is the beginning of its certificates' reference ids.
 	Prefix    string
 	CreatedAt time.Time
 }
@@ -42,36 +41,37 @@ const (
 	setupLinkLife = time.Hour
 )
 
-// Service works on accounts.
+// Service provides the operations on institutions, members and users.
 type Service struct {
 	db  *db.DB
 	now func() time.Time
 }
 
-// New makes a service; now is the clock.
+// New returns a service; now is the clock.
 func New(d *db.DB, now func() time.Time) *Service { return &Service{db: d, now: now} }
 
-// NewInstitution is what an institution is made from, with its first owner.
+// NewInstitution is the data of an institution to create, with its first owner.
 type NewInstitution struct {
 	Name, Prefix                         string
 	OwnerEmail, OwnerName, OwnerPassword string
 }
 
-// CreateInstitution makes an institution and its owner. An owner whose address
-// is known keeps the account and the password they have.
+// CreateInstitution creates an institution and its owner. If the owner's address has an account,
+// the account and its password stay. The error is fault.Invalid with the fields that are not
+// allowed.
 func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{password: true})
 }
 
-// OpenInstitution makes an institution for an owner who is not there to choose a
-// password: if their address is unknown, they get an account that they sign in to
-// by a mailed link. then is done in its transaction.
+// OpenInstitution creates an institution for an owner who is not present to choose a password. If
+// the address has no account, the owner gets one and signs in by a mailed link. OpenInstitution
+// calls then in its transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }
 
-// steps are what belongs to the making of an institution: whether its owner has
-// a password, and what is done in its transaction before it and after.
+// steps are the parts of creating an institution that differ: whether the owner has a password, and
+// what runs at the beginning and at the end of the transaction.
 type steps struct {
 	password bool
 	first    func(ctx context.Context, tx *db.Tx) error
@@ -85,9 +85,9 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 	if err != nil {
 		return nil, err
 	}
-	var hash any
+	hash := sql.NullString{Valid: do.password}
 	if do.password {
-		if hash, err = HashPassword(ctx, n.OwnerPassword); err != nil {
+		if hash.String, err = HashPassword(ctx, n.OwnerPassword); err != nil {
 			return nil, err
 		}
 	}
@@ -145,33 +145,10 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName gives an institution another name, which pages and mail show from then
-// on. Certificates keep the texts that they were made with, and signatures the
-// name in the key's certificate until the next key.
+// SetName changes the name of an institution, which pages and mail show from then on. Certificates
+// keep their texts, and signatures show the name in the key's certificate until the next key.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
-	name = strings.TrimSpace(name)
-	if !validName(name) {
-		return fault.OfField("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var was string
-		err := tx.QueryRowContext(ctx, `SELECT name FROM institutions WHERE id = $1`, id).Scan(&was)
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoInstitution
-		}
-		if err != nil || was == name {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET name = $1 WHERE id = $2`, name, id); err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: audit.Detail{"name": map[string]string{"from": was, "to": name}},
-		})
-	}); err != nil {
-		return fmt.Errorf("renaming an institution: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }
 
 func validName(s string) bool {
@@ -191,8 +168,8 @@ func validPrefix(s string) bool {
 	return true
 }
 
-// slugOf makes a URL name of a name: its ASCII letters and digits, marks taken
-// off, else the prefix.
+// slugOf makes a slug from the ASCII letters and digits of a name, without diacritics. If there are
+// none, it returns the prefix in lower case.
 func slugOf(name, prefix string) string {
 	var b strings.Builder
 	for _, c := range norm.NFKD.String(strings.ToLower(name)) {
@@ -215,18 +192,21 @@ func slugOf(name, prefix string) string {
 	return strings.ToLower(prefix)
 }
 
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash any) (userID int64, err error) {
+func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ownerName string, email Email, hash sql.NullString) (userID int64, err error) {
 	now := db.Micros(inst.CreatedAt)
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 		inst.UUID, inst.Slug, inst.Name, inst.Prefix, now).Scan(&inst.ID); err != nil {
 		return 0, err
 	}
-	if err := tx.QueryRowContext(ctx, `
-		INSERT INTO users (uuid, email, email_folded, name, password_hash, created_at) VALUES ($1, $2, $3, $4, $5, $6)
-		ON CONFLICT (email_folded) DO UPDATE SET password_hash = coalesce(users.password_hash, excluded.password_hash) RETURNING id`,
-		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, ownerName, hash, now).Scan(&userID); err != nil {
+	userID, created, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: ownerName, Hash: hash}, inst.CreatedAt)
+	if err != nil {
 		return 0, err
+	}
+	if !created && hash.Valid {
+		if _, err := updateUserTx(ctx, tx, `UPDATE users SET password_hash = $2 WHERE id = $1 AND password_hash IS NULL`, userID, hash); err != nil {
+			return 0, err
+		}
 	}
 	if _, err := tx.ExecContext(ctx,
 		`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, $4)`,
@@ -242,38 +222,12 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, inst *Institution, ow
 	if err := s.recordMemberTx(ctx, tx, audit.MemberAdded, inst.ID, userID, audit.Detail{"role": Owner}); err != nil {
 		return 0, err
 	}
-	// With an owner there is nothing left to set up.
+	// The first owner completes the set-up.
 	_, err = tx.ExecContext(ctx, `DELETE FROM setup_links`)
 	return userID, err
 }
 
-const institutionColumns = `id, uuid, slug, name, prefix, created_at`
-
-func scanInstitution(row interface{ Scan(dest ...any) error }) (*Institution, error) {
-	var i Institution
-	var created int64
-	err := row.Scan(&i.ID, &i.UUID, &i.Slug, &i.Name, &i.Prefix, &created)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, errNoInstitution
-	}
-	if err != nil {
-		return nil, fmt.Errorf("reading an institution: %w", err)
-	}
-	i.CreatedAt = db.Time(created)
-	return &i, nil
-}
-
-// Institution gives the institution of an id.
-func (s *Service) Institution(ctx context.Context, id int64) (*Institution, error) {
-	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE id = $1`, id))
-}
-
-// InstitutionBySlug gives the institution of a slug.
-func (s *Service) InstitutionBySlug(ctx context.Context, slug string) (*Institution, error) {
-	return scanInstitution(s.db.QueryRowContext(ctx, `SELECT `+institutionColumns+` FROM institutions WHERE slug = $1`, slug))
-}
-
-// HasOwner tells whether anyone has set the vault up.
+// HasOwner reports whether the vault has been set up.
 func (s *Service) HasOwner(ctx context.Context) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM (SELECT 1 FROM members LIMIT 1) AS one`).Scan(&n); err != nil {

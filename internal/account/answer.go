@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// openTx reads an open invitation of an institution for a hand that may work on
-// it.
+// openTx reads an open invitation of an institution, for a user who may manage it.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
 	if err := holdTx(ctx, tx, institutionID); err != nil {
 		return nil, err
@@ -28,8 +27,8 @@ func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID i
 	return i, allowTx(ctx, tx, by, institutionID, i.Role)
 }
 
-// Resend mails an invitation again, with a new link and the whole time before
-// it. The link of the mail before ends.
+// Resend mails an invitation again, with a new link and the full time until it expires. The link in
+// the mail before stops working.
 func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id string) error {
 	now := s.now().UTC()
 	secret := NewSecret()
@@ -61,7 +60,7 @@ func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id st
 	return nil
 }
 
-// Revoke takes an invitation back.
+// Revoke revokes an invitation.
 func (s *Invitations) Revoke(ctx context.Context, by, institutionID int64, id string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err := s.openTx(ctx, tx, by, institutionID, id)
@@ -76,7 +75,7 @@ func (s *Invitations) Revoke(ctx context.Context, by, institutionID int64, id st
 	return nil
 }
 
-// Decline ends an invitation by the wish of whoever has its link.
+// Decline ends an invitation on behalf of the person who has its link.
 func (s *Invitations) Decline(ctx context.Context, secret string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err := s.bySecret(ctx, tx, secret)
@@ -93,8 +92,8 @@ func (s *Invitations) Decline(ctx context.Context, secret string) error {
 	return nil
 }
 
-// endTx closes an invitation by setting a column to now; of two at once the
-// second finds none.
+// endTx closes an invitation by setting a column to the present time. The second of two concurrent
+// calls finds no open invitation.
 func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, column string, action audit.Action) error {
 	var id int64
 	err := tx.QueryRowContext(ctx,
@@ -109,15 +108,15 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 	return s.recordTx(ctx, tx, action, i, nil)
 }
 
-// Guest is who accepts an invitation: a person who is signed in, and whether
-// they proved their address.
+// Guest is a signed-in person who accepts an invitation. Proved reports whether they have verified
+// their address.
 type Guest struct {
 	UserID int64
 	Proved bool
 }
 
-// Accept makes a person a member. Their address is the one that was invited, and
-// proved. Who is a member already keeps the role they have.
+// Accept makes a person a member. The address of the person must be the invited one, and verified.
+// A person who is a member already keeps their role.
 func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)
@@ -126,8 +125,8 @@ func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *In
 	return i, err
 }
 
-// AcceptTx is Accept in the transaction in which a person's account is made, or
-// their address proved.
+// AcceptTx is Accept in the transaction that creates the person's account or verifies their
+// address.
 func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g Guest) (*Invitation, error) {
 	i, err := s.bySecret(ctx, tx, secret)
 	if err != nil {
@@ -156,8 +155,8 @@ func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g 
 	return i, nil
 }
 
-// For tells whether an invitation is for an address, in its folded form.
+// For reports whether an invitation is for a folded address.
 func (i *Invitation) For(folded string) bool { return folded == i.folded }
 
-// Folded gives the invited address in its folded form.
+// Folded returns the invited address in its folded form.
 func (i *Invitation) Folded() string { return i.folded }

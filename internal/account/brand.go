@@ -2,21 +2,17 @@ package account
 
 import (
 	"context"
-	"database/sql"
-	"errors"
 	"fmt"
 	"strings"
 
-	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/colour"
-	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Brand gives the institution's colour as it is drawn, nil where it has none.
-func (f *Face) Brand() *colour.Brand { return BrandOf(f.Colour) }
+// Brand returns the institution's colour as pages show it, or nil for the vault's.
+func (f *PublicProfile) Brand() *colour.Brand { return BrandOf(f.Colour) }
 
-// BrandOf gives a colour of an institution as it is drawn, nil where it has none.
+// BrandOf returns a colour as pages show it, or nil if the text is no colour.
 func BrandOf(text string) *colour.Brand {
 	c, err := colour.Parse(text)
 	if err != nil {
@@ -25,8 +21,8 @@ func BrandOf(text string) *colour.Brand {
 	return c.Brand()
 }
 
-// CheckColour reads a colour that an institution wants to have, and refuses one
-// that cannot be told from the paper of pages; nil is the vault's own.
+// CheckColour parses the colour of an institution. It refuses a colour with too little contrast to
+// white pages. For an empty text it returns nil, the vault's own colour.
 func CheckColour(text string) (*colour.Colour, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil //nolint:nilnil // no colour is one of the choices
@@ -44,33 +40,7 @@ func CheckColour(text string) (*colour.Colour, error) {
 }
 
 // SetColour changes an institution's colour, which public pages and mail to
-// recipients show from then on; an empty text takes it away.
+// recipients show from then on. An empty text removes it.
 func (s *Service) SetColour(ctx context.Context, id int64, text string) error {
-	c, err := CheckColour(text)
-	if err != nil {
-		return err
-	}
-	var now string
-	if c != nil {
-		now = c.String()
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var was string
-		err := tx.QueryRowContext(ctx, `SELECT colour FROM institutions WHERE id = $1`, id).Scan(&was)
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoInstitution
-		}
-		if err != nil || was == now {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET colour = $1 WHERE id = $2`, now, id); err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: audit.Detail{"colour": map[string]string{"from": was, "to": now}},
-		})
-	}); err != nil {
-		return fmt.Errorf("changing the colour: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Colour = text })
 }

@@ -33,7 +33,7 @@ func TestColour(t *testing.T) {
 		if err != nil || face.Colour != "#1a237e" {
 			t.Fatalf("%+v, %v", face, err)
 		}
-		// Navy cannot be seen on a dark page, so that a lighter shade is drawn there.
+		// Navy has too little contrast to a dark page, so a lighter shade is drawn there.
 		if b := face.Brand(); b.Day.String() != "#1a237e" || b.Night == b.Day || colour.Contrast(b.Night, colour.Night) < colour.Graphic {
 			t.Errorf("drawn as %+v", b)
 		}
@@ -64,7 +64,7 @@ func TestColour(t *testing.T) {
 	})
 }
 
-// What the vault offers in place of a colour is one that it takes.
+// CheckColour accepts the shades that it suggests.
 func TestOfferedColoursPass(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{"#ffcc00", "#ffffff", "#00ff00", "#ff9999", "#e0e0e0"} {

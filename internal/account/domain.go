@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// providers are the domains that most people's addresses have, by their first
-// label, with what comes behind it.
+// providers are the domains of the most frequent providers: the first label, and the rest of the
+// domain.
 var providers = map[string][]string{
 	"gmail":      {"com"},
 	"googlemail": {"com"},
@@ -25,23 +25,23 @@ var providers = map[string][]string{
 	"gmx":        {"at", "ch", "com", "de", "net"},
 }
 
-// proper are domains that look like a misspelt one and are not.
+// proper are correct domains that look like a misspelt one.
 var proper = map[string]bool{"mail.com": true, "email.com": true, "ymail.com": true, "gmx.co.uk": true, "online.de": true}
 
-// misspeltCom are endings that were meant to be com behind the name of a provider.
-// Some are those of countries, under which no provider gives addresses.
+// misspeltCom are misspellings of com after the name of a provider. Some are domains of countries,
+// under which no provider offers addresses.
 var misspeltCom = map[string]bool{
 	"con": true, "cmo": true, "comm": true, "coom": true, "ccom": true, "cpm": true, "vom": true, "xom": true,
 	"cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
 }
 
-// minLabel is from which length on a label with one mistake is taken for that of a
-// provider: shorter ones are near too many that are right.
+// minLabel is the minimum length of a label that is compared with those of providers: shorter
+// labels are similar to too many correct ones.
 const minLabel = 5
 
-// MeantDomain gives the domain that an address seems to have been meant with, ""
-// where its own is as likely. It knows the slips of fingers at the domains that most
-// people have: one letter too many, too few, another, or two in the wrong order.
+// MeantDomain returns the domain that was probably meant by a misspelt address, or "". It
+// recognizes one typing mistake in the most frequent domains: a letter too many, too few, a wrong
+// one, or two in the wrong order.
 func MeantDomain(e Email) string {
 	_, domain, _ := strings.Cut(e.Folded, "@")
 	label, ending, found := strings.Cut(domain, ".")
@@ -58,7 +58,7 @@ func MeantDomain(e Email) string {
 		}
 		return label + "." + meant
 	}
-	// Of several that are as near, none is meant more than another.
+	// If several domains are equally similar, none is suggested.
 	result := ""
 	for name, endings := range providers {
 		if len(name) < minLabel || !slices.Contains(endings, meant) || !oneSlip(name, label) {
@@ -72,7 +72,7 @@ func MeantDomain(e Email) string {
 	return result
 }
 
-// oneSlip tells whether one slip of a finger makes the second of the first.
+// oneSlip reports whether one typing mistake turns the first label into the second.
 func oneSlip(a, b string) bool {
 	for a != "" && b != "" && a[0] == b[0] {
 		a, b = a[1:], b[1:]

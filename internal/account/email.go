@@ -15,20 +15,19 @@ import (
 // maxEmail is the longest address in code points.
 const maxEmail = 255
 
-// Email is an address as it was given and in the form in which two addresses
-// are one.
+// Email is an address as it was entered, and in the form in which addresses are compared.
 type Email struct {
 	Text string
-	// Folded has the local part in lower case and the domain in its ASCII form
-	// (RFC 5891), so that case and the spelling of the domain do not matter.
+	// Folded has the local part in lower case and the domain in ASCII (RFC 5891), so that case and
+	// the spelling of the domain make no difference.
 	Folded string
 }
 
 var errEmail = errors.New("the address must look like name@example.org")
 
-// ParseEmail reads an address: the addr-spec of RFC 5322, 3.4.1 with the UTF-8
-// of RFC 6532, and no display name, comment or quoted local part. The error is
-// a sentence for the person who typed it.
+// ParseEmail parses an address: the addr-spec of RFC 5322, 3.4.1 with the UTF-8 of RFC 6532,
+// without display name, comment and quoted local part. The error is a sentence for the person who
+// entered it.
 func ParseEmail(text string) (Email, error) {
 	text = strings.TrimSpace(text)
 	if utf8.RuneCountInString(text) > maxEmail {
@@ -53,18 +52,17 @@ func ParseEmail(text string) (Email, error) {
 	return Email{Text: text, Folded: strings.ToLower(norm.NFC.String(local)) + "@" + strings.ToLower(ascii)}, nil
 }
 
-// unseen tells characters that nobody sees: white space, controls, marks that turn
-// the direction of text, and what is no character. Two addresses that look the same
-// would be two.
+// unseen reports whether a character is invisible: white space, controls, marks that change the
+// direction of text, and code points that are no characters. They would make two different
+// addresses look the same.
 func unseen(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// joiner tells the two unseen characters that some scripts need within a word; in a
-// domain they stand only where RFC 5892, appendix A, lets them, which idna checks.
+// joiner reports whether a character is one of the two invisible ones that some scripts need within
+// a word. In a domain they are allowed only as in RFC 5892, appendix A, which idna checks.
 func joiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
-// hostName tells whether a domain has more than one label, none over 63 octets
-// (RFC 1035, 2.3.4), and a last one that is not a number, by which addresses are
-// told from names (RFC 3696, 2).
+// hostName reports whether a domain has more than one label, no label over 63 octets (RFC 1035,
+// 2.3.4), and a last label that is not a number, as in an IP address (RFC 3696, 2).
 func hostName(ascii string) bool {
 	for label := range strings.SplitSeq(ascii, ".") {
 		if len(label) > 63 {
@@ -75,6 +73,6 @@ func hostName(ascii string) bool {
 	return dot > 0 && strings.Trim(ascii[dot+1:], "0123456789") != ""
 }
 
-// CleanText tells whether text can be stored and shown everywhere: valid UTF-8
-// without NUL, which PostgreSQL cannot hold.
+// CleanText reports whether text can be stored and shown everywhere: valid UTF-8 without NUL, which
+// PostgreSQL cannot store.
 func CleanText(s string) bool { return utf8.ValidString(s) && !strings.ContainsRune(s, 0) }

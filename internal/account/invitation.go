@@ -18,13 +18,13 @@ import (
 
 const (
 	invitationLife = 7 * 24 * time.Hour
-	// maxInvitations bounds what one institution has open, and resendAfter how
-	// often it writes to one address.
+	// maxInvitations bounds the open invitations of an institution, and resendAfter is the minimum
+	// time between two mails to one address.
 	maxInvitations = 200
 	resendAfter    = time.Minute
 )
 
-// Invitation asks somebody by mail to become a member.
+// Invitation is a mailed request to become a member.
 type Invitation struct {
 	ID             int64
 	UUID           string
@@ -43,18 +43,18 @@ type Invitation struct {
 	folded string
 }
 
-// InvitationsConfig says what invitations are made with.
+// InvitationsConfig is what Invitations needs.
 type InvitationsConfig struct {
 	Accounts *Service
-	// Send queues a message in a transaction; a Mailer's EnqueueTx does.
+	// Send queues a message in a transaction, as Mailer.EnqueueTx does.
 	Send      func(ctx context.Context, tx *db.Tx, m mail.Message) (string, error)
 	Languages *locale.Catalog
-	// Link gives the address of a path of the vault.
+	// Link returns the address of a path of the vault.
 	Link func(path string) string
 }
 
-// Invitations works on invitations. Their secrets are only in the mail: at
-// rest there is a hash.
+// Invitations provides the operations on invitations. Only the mail has the secret of an
+// invitation; the database has its hash.
 type Invitations struct {
 	InvitationsConfig
 
@@ -62,20 +62,20 @@ type Invitations struct {
 	now func() time.Time
 }
 
-// NewInvitations makes a service.
+// NewInvitations returns a service.
 func NewInvitations(c InvitationsConfig) *Invitations {
 	return &Invitations{InvitationsConfig: c, db: c.Accounts.db, now: c.Accounts.now}
 }
 
-// InvitationPath is where the page of an invitation is, before its secret.
+// InvitationPath is the path of the page of an invitation, without its secret.
 const InvitationPath = "/invitation/"
 
-// NewInvitation is whom to invite, and as what.
+// NewInvitation is the data of an invitation to send.
 type NewInvitation struct {
 	Email          string
 	Role           Role
 	ManageWebhooks bool
-	// Language is the tag of the mail's language; empty is English.
+	// Language is the tag of the mail's language, or "" for English.
 	Language string
 }
 
@@ -85,7 +85,7 @@ var (
 	errNotProved  = fault.New(fault.Forbidden, "Prove your e-mail address first, by the link that you were sent.")
 )
 
-// Invite invites a person and mails them.
+// Invite stores an invitation and mails it.
 func (s *Invitations) Invite(ctx context.Context, by, institutionID int64, n NewInvitation) (*Invitation, error) {
 	email, language, err := s.check(&n)
 	if err != nil {
@@ -147,7 +147,7 @@ func (s *Invitations) check(n *NewInvitation) (Email, *locale.Language, error) {
 	return email, language, bad.Err()
 }
 
-// makeRoomTx takes back what is over, so that an address can be invited again.
+// makeRoomTx revokes an expired invitation of an address, so that it can be invited again.
 func (s *Invitations) makeRoomTx(ctx context.Context, tx *db.Tx, institutionID int64, now time.Time) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE invitations SET revoked_at = $2 WHERE institution_id = $1 AND expires_at <= $2 AND accepted_at IS NULL AND revoked_at IS NULL`,
@@ -212,8 +212,7 @@ func scanInvitation(row interface{ Scan(dest ...any) error }) (*Invitation, erro
 	return &i, nil
 }
 
-// List gives the open invitations of an institution, those that are over
-// included, newest first.
+// List returns the open invitations of an institution, including expired ones, newest first.
 func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Invitation, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+invitationColumns+openInvitations+` AND n.institution_id = $1 ORDER BY n.id DESC`, institutionID)
 	if err != nil {
@@ -230,11 +229,11 @@ func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Inv
 	return list, rows.Err()
 }
 
-// Over tells whether an invitation's time has ended.
+// Over reports whether an invitation has expired.
 func (i *Invitation) Over(now time.Time) bool { return !now.Before(i.ExpiresAt) }
 
-// BySecret gives the invitation that a mailed link is of. What is over, taken
-// back or accepted is not found.
+// BySecret returns the invitation of a mailed link. It returns fault.NotFound if the invitation has
+// expired, or was revoked or accepted.
 func (s *Invitations) BySecret(ctx context.Context, secret string) (*Invitation, error) {
 	return s.bySecret(ctx, s.db, secret)
 }

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// post is where invitations go, and their clock.
+// post collects the mail of invitations and has their clock.
 type post struct {
 	*account.Invitations
 
@@ -44,7 +44,7 @@ func desk(t *testing.T, d *db.DB) (*post, *crew) {
 	return p, c
 }
 
-// secret gives what the last mail's link holds.
+// secret returns the secret of the link in the last mail.
 func (p *post) secret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(p.sent[len(p.sent)-1].Text, "https://vault.example.org"+account.InvitationPath)
@@ -58,7 +58,7 @@ func (p *post) secret(t *testing.T) string {
 	return secret
 }
 
-// person makes somebody with an account.
+// person creates a user.
 func person(t *testing.T, d *db.DB, email string) (id int64) {
 	t.Helper()
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
@@ -101,7 +101,7 @@ func TestInvitation(t *testing.T) {
 		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Proved: true}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a guess accepts: %v", err)
 		}
-		// Of several at once one accepts.
+		// Of several concurrent calls one succeeds.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for n := range errs {
@@ -217,7 +217,8 @@ func TestInvitationEnds(t *testing.T) {
 		}
 		p.now = p.now.Add(time.Second)
 		over("at its end", second)
-		// What is over is still listed, can be sent again, and stands in nobody's way.
+		// An expired invitation is still listed, can be sent again, and does not prevent another
+		// one.
 		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Over(p.now) {
 			t.Errorf("%+v, %v", list, err)
 		}
@@ -234,7 +235,7 @@ func TestInvitationEnds(t *testing.T) {
 			t.Fatal(err)
 		}
 		over("declined", fourth)
-		// Whoever is removed takes what they sent along.
+		// The invitations of a removed member are revoked.
 		if _, err := p.Invite(t.Context(), c.of[account.Admin].UserID, c.ID, account.NewInvitation{Email: "guest@example.org", Role: account.Admin}); err != nil {
 			t.Fatal(err)
 		}
@@ -249,7 +250,7 @@ func TestInvitationEnds(t *testing.T) {
 	})
 }
 
-// In each language, with names that would break a header or a page.
+// The mail is tested in each language, with names that would break a header or a page.
 func TestInvitationLetters(t *testing.T) {
 	t.Parallel()
 	p, c := desk(t, dbtest.Open(t, t.TempDir(), ""))

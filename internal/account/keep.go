@@ -3,49 +3,39 @@ package account
 import (
 	"context"
 	"database/sql"
-	"errors"
 	"fmt"
 
-	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MinKeep and MaxKeep bound for how many days something is kept that does not stay
-// for ever: long enough to find a mistake out, and what ten years are at most.
+// MinKeep and MaxKeep bound a retention period in days: long enough to discover a mistake, and at
+// most ten years.
 const (
 	MinKeep = 30
 	MaxKeep = 3653
 )
 
-// Keep is for how many days an institution keeps what need not stay; 0 is for ever.
+// Keep has the retention periods of an institution in days; 0 is unlimited.
 type Keep struct {
-	// Failed is about certificates that failed and were never made, from their last
-	// try.
+	// Failed is for failed certificates, from their last attempt.
 	Failed int `json:"keep_failed"`
-	// Revoked is about the files of revoked certificates, from the revocation. That
-	// they were revoked stays.
+	// Revoked is for the files of revoked certificates, from the revocation. The record stays.
 	Revoked int `json:"keep_revoked"`
-	// Mail is about who was written to, and names and addresses in what servers were
-	// told.
+	// Mail is for the addresses of mail, and for names and addresses in webhook events.
 	Mail int `json:"keep_mail"`
 }
 
-// Keep gives for how long an institution keeps what.
-func (s *Service) Keep(ctx context.Context, id int64) (Keep, error) { return keep(ctx, s.db, id) }
-
-func keep(ctx context.Context, q db.Queryer, id int64) (k Keep, err error) {
-	err = q.QueryRowContext(ctx, `SELECT keep_failed, keep_revoked, keep_mail FROM institutions WHERE id = $1`, id).Scan(&k.Failed, &k.Revoked, &k.Mail)
-	if errors.Is(err, sql.ErrNoRows) {
-		return k, errNoInstitution
-	}
+// Keep returns the retention periods of an institution.
+func (s *Service) Keep(ctx context.Context, id int64) (k Keep, err error) {
+	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
-		return k, fmt.Errorf("reading for how long is kept: %w", err)
+		return k, err
 	}
-	return k, nil
+	return v.Keep, nil
 }
 
-// Check says what is wrong with it.
+// Check returns fault.Invalid if a period is out of bounds.
 func (k Keep) Check() error {
 	var bad fault.Fields
 	for _, f := range []struct {
@@ -59,13 +49,13 @@ func (k Keep) Check() error {
 	return bad.Err()
 }
 
-// Kept is an institution that does not keep everything for ever.
+// Kept is an institution with a limited retention period.
 type Kept struct {
 	ID int64
 	Keep
 }
 
-// Keeping gives the institutions that do not keep everything for ever.
+// Keeping returns the institutions with a limited retention period.
 func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)
@@ -81,28 +71,7 @@ func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	return list, nil
 }
 
-// SetKeep changes for how long an institution keeps what. What is over by then ends
-// with the next sweep.
+// SetKeep changes the retention periods of an institution. The next sweep purges what has expired.
 func (s *Service) SetKeep(ctx context.Context, id int64, k Keep) error {
-	if err := k.Check(); err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		was, err := keep(ctx, tx, id)
-		if err != nil || was == k {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET keep_failed = $1, keep_revoked = $2, keep_mail = $3 WHERE id = $4`,
-			k.Failed, k.Revoked, k.Mail, id); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(was, k)
-		if err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing for how long is kept: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Keep = k })
 }

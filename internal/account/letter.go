@@ -22,7 +22,7 @@ func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *l
 	return err
 }
 
-// message writes the mail.
+// message returns the mail of an invitation.
 func (i *Invitation) message(l *locale.Language, link string) (mail.Message, error) {
 	say, failed := speak(l, "invitation.")
 	role := say("role_" + string(i.Role))
@@ -42,7 +42,7 @@ func (i *Invitation) message(l *locale.Language, link string) (mail.Message, err
 	return letter.Message(mail.Address{Email: i.Email}, subject)
 }
 
-// OpenedTx mails the owner of an institution that an operator made for them.
+// OpenedTx mails the owner of an institution that an operator has created for them.
 func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
 	l, ok := s.Languages.Get(language)
 	if !ok {
@@ -67,8 +67,8 @@ func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, o
 	return err
 }
 
-// speak gives what finds the messages of a section, and what tells in the end
-// which of them could not be written.
+// speak returns two functions: say returns a message of a section, and failed returns the errors of
+// all calls of say.
 func speak(l *locale.Language, section string) (say func(key string, args ...any) string, failed func() error) {
 	var errs []error
 	return func(key string, args ...any) string {

@@ -8,15 +8,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Installation stands, where an operation asks whose hand it is, for the
-// machine's own command line, which may do everything.
+// Installation is the user id that stands for the command line on the vault's machine, which may do
+// everything.
 const Installation int64 = 0
 
 // Member is a person in an institution.
@@ -53,7 +51,7 @@ func scanMember(row interface{ Scan(dest ...any) error }) (*Member, error) {
 	return &m, nil
 }
 
-// Members gives the members of an institution in the order in which they came.
+// Members returns the members of an institution, oldest first.
 func (s *Service) Members(ctx context.Context, institutionID int64) (list []Member, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+memberColumns+` FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 ORDER BY m.created_at, u.id`, institutionID)
@@ -71,7 +69,7 @@ func (s *Service) Members(ctx context.Context, institutionID int64) (list []Memb
 	return list, rows.Err()
 }
 
-// MemberByEmail gives the member of an institution who has an address.
+// MemberByEmail returns the member of an institution with an address, or fault.NotFound.
 func (s *Service) MemberByEmail(ctx context.Context, institutionID int64, address string) (*Member, error) {
 	email, err := ParseEmail(address)
 	if err != nil {
@@ -106,7 +104,7 @@ func scanMembership(row interface{ Scan(dest ...any) error }) (*Membership, erro
 	return &m, nil
 }
 
-// Memberships gives the institutions that a person belongs to, by name.
+// Memberships returns the institutions that a person belongs to, by name.
 func (s *Service) Memberships(ctx context.Context, userID int64) (list []Membership, err error) {
 	return memberships(ctx, s.db, userID)
 }
@@ -127,14 +125,14 @@ func memberships(ctx context.Context, q db.Queryer, userID int64) (list []Member
 	return list, rows.Err()
 }
 
-// Membership gives what a person is in the institution of a slug. One that they
-// do not belong to is not found, as if there were none.
+// Membership returns a person's membership in the institution with a slug. If the person is not a
+// member, the error is the same fault.NotFound as for an unknown slug.
 func (s *Service) Membership(ctx context.Context, userID int64, slug string) (*Membership, error) {
 	return scanMembership(s.db.QueryRowContext(ctx, membershipQuery+` AND i.slug = $2`, userID, slug))
 }
 
-// holdTx lets those who change an institution's members do so one after the
-// other, so that what one finds about owners still holds when it is done.
+// holdTx locks the members of an institution until the end of the transaction, so that a check of
+// its owners stays true.
 func holdTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `UPDATE institutions SET contact = contact WHERE id = $1 RETURNING id`, institutionID).Scan(&id)
@@ -144,7 +142,7 @@ func holdTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return err
 }
 
-// mayTx tells what a hand may do now: what it might a moment ago may be over.
+// mayTx returns what a user may do at present. Their role may have changed since the request began.
 func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permission) bool, error) {
 	if by == Installation {
 		return func(Permission) bool { return true }, nil
@@ -159,7 +157,7 @@ func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permis
 	return (&Membership{Role: m.Role, ManageWebhooks: m.ManageWebhooks}).Can, nil
 }
 
-// allowTx refuses a hand that may not touch members of the roles.
+// allowTx refuses a user who may not manage members with the roles.
 func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...Role) error {
 	may, err := mayTx(ctx, tx, by, institutionID)
 	if err != nil {
@@ -176,7 +174,7 @@ func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...R
 	return nil
 }
 
-// keepOwnerTx refuses what would take the last owner away. holdTx comes before.
+// keepOwnerTx refuses to remove the last owner. The caller has called holdTx.
 func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member) error {
 	if m.Role != Owner {
 		return nil
@@ -192,12 +190,12 @@ func keepOwnerTx(ctx context.Context, tx *db.Tx, institutionID int64, m *Member)
 	return nil
 }
 
-// SetMember gives a member another role, and Manage Webhooks beside it or not.
+// SetMember changes a member's role, and whether they may also manage webhooks.
 func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUUID string, role Role, manageWebhooks bool) error {
 	if !role.Valid() {
 		return errNoRole
 	}
-	// What the role has need not be granted beside it.
+	// A permission of the role is not granted twice.
 	manageWebhooks = manageWebhooks && !role.Can(MayManageWebhooks)
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := holdTx(ctx, tx, institutionID); err != nil {
@@ -238,8 +236,8 @@ func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUU
 	return nil
 }
 
-// RemoveMember takes a member out of an institution, and back the invitations
-// that they sent and nobody accepted yet.
+// RemoveMember removes a member from an institution, and revokes the open invitations that they
+// sent.
 func (s *Service) RemoveMember(ctx context.Context, by, institutionID int64, userUUID string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := holdTx(ctx, tx, institutionID); err != nil {
@@ -260,7 +258,7 @@ func (s *Service) RemoveMember(ctx context.Context, by, institutionID int64, use
 	return nil
 }
 
-// Leave takes a person out of an institution by their own wish.
+// Leave removes a person from an institution at their own request.
 func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.leaveTx(ctx, tx, institutionID, userID) })
 	if err != nil {
@@ -269,8 +267,8 @@ func (s *Service) Leave(ctx context.Context, institutionID, userID int64) error 
 	return nil
 }
 
-// LeaveAllTx takes a person out of all institutions before they are deleted. The
-// last owner of one cannot go.
+// LeaveAllTx removes a person from all institutions before their account is deleted. It refuses the
+// last owner of an institution.
 func (s *Service) LeaveAllTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	list, err := memberships(ctx, tx, userID)
 	if err != nil {
@@ -311,16 +309,16 @@ func (s *Service) endMemberTx(ctx context.Context, tx *db.Tx, action audit.Actio
 	return err
 }
 
-// NewMember is somebody whom the command line makes a member.
+// NewMember is a person whom the command line makes a member.
 type NewMember struct {
 	Email, Name    string
 	Role           Role
 	ManageWebhooks bool
 }
 
-// AddMember makes a person a member without asking them, for the command line.
-// One whose address is unknown gets an account that has no password: they sign in
-// by a mailed link, which proves the address.
+// AddMember makes a person a member without an invitation, for the command line. If the address is
+// unknown, the person gets an account without a password. They sign in by a mailed link, which
+// verifies the address.
 func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMember) (*Member, error) {
 	n.Name = strings.TrimSpace(n.Name)
 	var bad fault.Fields
@@ -339,11 +337,8 @@ func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMembe
 	}
 	var m *Member
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		var userID int64
-		if err := tx.QueryRowContext(ctx, `
-			INSERT INTO users (uuid, email, email_folded, name, created_at) VALUES ($1, $2, $3, $4, $5)
-			ON CONFLICT (email_folded) DO UPDATE SET name = users.name RETURNING id`,
-			uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, n.Name, db.Micros(s.now())).Scan(&userID); err != nil {
+		userID, _, err := InsertUserTx(ctx, tx, NewUser{Email: email, Name: n.Name}, s.now())
+		if err != nil {
 			return err
 		}
 		added, err := s.insertMemberTx(ctx, tx, institutionID, userID, n.Role, n.ManageWebhooks)
@@ -365,7 +360,7 @@ func (s *Service) AddMember(ctx context.Context, institutionID int64, n NewMembe
 	return m, nil
 }
 
-// insertMemberTx makes a person a member, unless they are.
+// insertMemberTx makes a person a member, unless they are one.
 func (s *Service) insertMemberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64, role Role, manageWebhooks bool) (added bool, err error) {
 	res, err := tx.ExecContext(ctx, `
 		INSERT INTO members (institution_id, user_id, role, manage_webhooks, created_at) VALUES ($1, $2, $3, $4, $5)

@@ -23,7 +23,7 @@ type crew struct {
 	of map[account.Role]*account.Member
 }
 
-// man makes an institution whose members' addresses begin with its prefix.
+// man creates an institution whose members' addresses begin with its prefix.
 func man(t *testing.T, d *db.DB, now func() time.Time, prefix string) *crew {
 	t.Helper()
 	s := account.New(d, now)
@@ -55,7 +55,7 @@ func (c *crew) read(t *testing.T) {
 	}
 }
 
-// actions gives what an institution's log says was done, oldest first.
+// actions returns the actions in an institution's audit log, oldest first.
 func actions(t *testing.T, d *db.DB, institutionID int64) (list []audit.Action) {
 	t.Helper()
 	entries, _, err := audit.New(d).List(t.Context(), institutionID, audit.Filter{}, "", audit.MaxPage)
@@ -142,7 +142,7 @@ func TestLastOwnerStays(t *testing.T) {
 	})
 }
 
-// Several owners go at once, each in another way: one must be left.
+// Several owners leave concurrently, each in another way: one must remain.
 func TestOwnersWhoGoAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -199,7 +199,7 @@ func TestOwnersWhoGoAtOnce(t *testing.T) {
 	})
 }
 
-// What one institution has, the members of another neither see nor change.
+// Members of another institution neither see nor change what an institution has.
 func TestMembersOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -219,7 +219,7 @@ func TestMembersOfAnotherInstitution(t *testing.T) {
 		if _, err := mine.s.Membership(t.Context(), hand.UserID, other.Slug); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a membership that there is not: %v", err)
 		}
-		// One person in both, as something else.
+		// The person belongs to both institutions, with different roles.
 		if _, err := mine.s.AddMember(t.Context(), other.ID, account.NewMember{Email: "AAA-owner@EXAMPLE.org", Name: "x", Role: account.Auditor, ManageWebhooks: true}); err != nil {
 			t.Fatal(err)
 		}
@@ -257,7 +257,7 @@ func TestMembersAreRecorded(t *testing.T) {
 	})
 }
 
-// operates tells whether a person runs the installation.
+// operates reports whether a person is an operator.
 func operates(t *testing.T, d *db.DB, userID int64) (is bool) {
 	t.Helper()
 	if err := d.QueryRowContext(t.Context(), `SELECT operator FROM users WHERE id = $1`, userID).Scan(&is); err != nil {
@@ -299,7 +299,7 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// Many use the link at once: one owns the vault, and the link is over.
+// Of many concurrent uses of the link one succeeds, and the link ends.
 func TestSetupOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// An operator runs the installation: sees which institutions there are and how
-// the vault does, makes institutions, and sees no certificate of any.
+// An operator runs the installation: an operator creates institutions and sees their list and the
+// state of the vault, but no certificates.
 
-// Operators gives all operators.
+// Operators returns all operators.
 func (s *Service) Operators(ctx context.Context) (list []Person, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT name, email FROM users WHERE operator ORDER BY id`)
 	if err != nil {
@@ -32,7 +32,7 @@ func (s *Service) Operators(ctx context.Context) (list []Person, err error) {
 	return list, rows.Err()
 }
 
-// SetOperator makes a person with an account an operator, or ends that.
+// SetOperator makes a person with an account an operator, or no longer one.
 func (s *Service) SetOperator(ctx context.Context, address string, operator bool) error {
 	email, err := ParseEmail(address)
 	if err != nil {
@@ -71,8 +71,7 @@ func (s *Service) setOperatorTx(ctx context.Context, tx *db.Tx, userID int64, op
 	return audit.RecordTx(ctx, tx, audit.Entry{At: s.now(), Action: action, Subject: subject})
 }
 
-// Institutions gives all institutions with how many people each has, oldest
-// first, for operators.
+// Institutions returns all institutions with their numbers of members, oldest first, for operators.
 func (s *Service) Institutions(ctx context.Context) (list []InstitutionCount, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT i.id, i.uuid, i.slug, i.name, i.prefix, i.created_at, (SELECT count(*) FROM members m WHERE m.institution_id = i.id)
@@ -94,7 +93,7 @@ func (s *Service) Institutions(ctx context.Context) (list []InstitutionCount, er
 	return list, rows.Err()
 }
 
-// InstitutionCount is an institution and how many people it has.
+// InstitutionCount is an institution with its number of members.
 type InstitutionCount struct {
 	Institution
 

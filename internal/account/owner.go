@@ -8,10 +8,10 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Person is who a message is written to.
+// Person is the recipient of a message.
 type Person struct{ Name, Email string }
 
-// OwnersTx gives the owners of an institution, within a caller's transaction.
+// OwnersTx returns the owners of an institution, in the caller's transaction.
 func (s *Service) OwnersTx(ctx context.Context, q db.Queryer, institutionID int64) (list []Person, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT u.name, u.email FROM members m JOIN users u ON u.id = m.user_id WHERE m.institution_id = $1 AND m.role = $2 ORDER BY u.id`,

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Parameters of argon2id: RFC 9106, 4, the second recommended option with less
+// The parameters of argon2id are those of RFC 9106, 4, the second recommended option, for less
 // memory.
 const (
 	argonTime    = 3
@@ -29,8 +29,8 @@ const (
 
 var errPassword = fmt.Errorf("the password must have %d to %d characters", minPassword, maxPassword)
 
-// CheckPassword tells whether a password may be taken; length is the only rule
-// (NIST SP 800-63B, 3.1.1.2).
+// CheckPassword returns an error if a password is not allowed. The length is the only rule (NIST SP
+// 800-63B, 3.1.1.2).
 func CheckPassword(password string) error {
 	n := utf8.RuneCountInString(password)
 	if n < minPassword || n > maxPassword {
@@ -42,11 +42,11 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// hashing bounds how many passwords are hashed at once, and by that the memory it
-// takes: a hash uses four threads, so more at once would be no faster.
+// hashing bounds the passwords that are hashed at once, and with them the memory. One hash uses
+// four threads, so more at once would not be faster.
 var hashing = make(chan struct{}, max(1, runtime.NumCPU()/argonThreads))
 
-// argonKeyOf computes argon2id when it is its turn.
+// argonKeyOf computes argon2id after it has acquired a slot.
 func argonKeyOf(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, size uint32) ([]byte, error) {
 	select {
 	case hashing <- struct{}{}:
@@ -57,7 +57,7 @@ func argonKeyOf(ctx context.Context, password string, salt []byte, time, memory 
 	return argon2.IDKey([]byte(password), salt, time, memory, threads, size), nil
 }
 
-// HashPassword gives the password's hash as a PHC string.
+// HashPassword returns the hash of a password as a PHC string.
 func HashPassword(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
@@ -75,15 +75,15 @@ func phc(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, b64(salt), b64(key))
 }
 
-// NoPassword gives what looks like the hash of a password and is of none: to check
-// against it takes as long as against another.
+// NoPassword returns a hash that no password has. Verifying it takes as long as verifying another
+// hash.
 func NoPassword() string {
 	random := make([]byte, argonSalt+argonKey)
 	_, _ = rand.Read(random) // it never fails
 	return phc(random[:argonSalt], random[argonSalt:])
 }
 
-// VerifyPassword tells whether a hash is that of a password.
+// VerifyPassword reports whether a hash is that of a password.
 func VerifyPassword(ctx context.Context, password, hash string) (bool, error) {
 	var version int
 	var memory, time uint32

@@ -15,51 +15,48 @@ import (
 
 	"golang.org/x/image/draw"
 
-	"github.com/certvault/certvault/internal/audit"
-	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
 const (
 	maxContact = 255
-	// maxLogoFile bounds a logo as it is given, maxLogoSide and maxLogoPixels as
-	// it unfolds.
+	// maxLogoFile bounds the file of a logo in bytes, maxLogoSide and maxLogoPixels the decoded
+	// picture.
 	maxLogoFile   = 1 << 20
 	maxLogoSide   = 4096
 	maxLogoPixels = 8 << 20
-	// logoWidth and logoHeight are what pages show it at, twice, for fine
-	// screens.
+	// logoWidth and logoHeight are twice the size at which pages show a logo, for screens with a
+	// high resolution.
 	logoWidth  = 480
 	logoHeight = 128
 )
 
-// Public is what an institution lets the public see of its certificates. The
-// zero value is what holds until it decides: the name, and neither picture nor
-// file.
+// Public is what an institution shows the public of its certificates. The zero value is the
+// default: the name, without picture and file.
 type Public struct {
-	HideName bool
-	// AllowImage and AllowDownload let anyone with the reference id see the
-	// certificate's picture and download the verified PDF. Both show the name.
-	AllowImage, AllowDownload bool
-	// Contact is where the public can ask: an e-mail address, a link, or a line
-	// of text; empty for none.
-	Contact string
+	HideName bool `json:"hide_name"`
+	// AllowImage and AllowDownload let anyone with the reference id see the certificate's picture
+	// and download the verified PDF. Both show the name.
+	AllowImage    bool `json:"public_image"`
+	AllowDownload bool `json:"public_download"`
+	// Contact is an e-mail address, a link, or a line of text for questions of the public, or "".
+	Contact string `json:"contact"`
 }
 
-// Face is what the public sees of an institution.
-type Face struct {
+// PublicProfile is what the public sees of an institution.
+type PublicProfile struct {
 	Public
 
 	Name, Slug string
-	// Colour is its own as "#rrggbb", empty for the vault's.
+	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
 	Colour string
-	// Logo is the digest of its logo in hexadecimal, empty without one.
+	// Logo is the SHA-256 digest of the logo in hexadecimal, or "".
 	Logo string
 }
 
-// Face gives what the public sees of an institution.
-func (s *Service) Face(ctx context.Context, id int64) (*Face, error) {
-	var f Face
+// Face returns what the public sees of an institution, or fault.NotFound.
+func (s *Service) Face(ctx context.Context, id int64) (*PublicProfile, error) {
+	var f PublicProfile
 	var logo []byte
 	err := s.db.QueryRowContext(ctx, `
 		SELECT i.name, i.slug, i.hide_name, i.public_image, i.public_download, i.contact, i.colour, l.sha256
@@ -77,6 +74,10 @@ func (s *Service) Face(ctx context.Context, id int64) (*Face, error) {
 
 // SetPublic changes what the public sees, from the next request on.
 func (s *Service) SetPublic(ctx context.Context, id int64, p Public) error {
+	return s.set(ctx, id, func(c *Changes) { c.Public = p })
+}
+
+func (p *Public) check() error {
 	p.Contact = strings.TrimSpace(p.Contact)
 	var bad fault.Fields
 	if p.HideName && (p.AllowImage || p.AllowDownload) {
@@ -85,46 +86,10 @@ func (s *Service) SetPublic(ctx context.Context, id int64, p Public) error {
 	if len([]rune(p.Contact)) > maxContact || !CleanText(p.Contact) || strings.ContainsAny(p.Contact, "\r\n") {
 		bad.Add("contact", fmt.Sprintf("The contact must be one line of at most %d characters.", maxContact))
 	}
-	if err := bad.Err(); err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var was Public
-		err := tx.QueryRowContext(ctx, `SELECT hide_name, public_image, public_download, contact FROM institutions WHERE id = $1`, id).
-			Scan(&was.HideName, &was.AllowImage, &was.AllowDownload, &was.Contact)
-		if errors.Is(err, sql.ErrNoRows) {
-			return errNoInstitution
-		}
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx,
-			`UPDATE institutions SET hide_name = $1, public_image = $2, public_download = $3, contact = $4 WHERE id = $5`,
-			p.HideName, p.AllowImage, p.AllowDownload, p.Contact, id); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(was.forLog(), p.forLog())
-		if err != nil || changes == nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing what the public sees: %w", err)
-	}
-	return nil
+	return bad.Err()
 }
 
-// forLog gives it as the audit log writes what changed.
-func (p *Public) forLog() any {
-	return struct {
-		HideName       bool   `json:"hide_name"`
-		PublicImage    bool   `json:"public_image"`
-		PublicDownload bool   `json:"public_download"`
-		Contact        string `json:"contact"`
-	}{p.HideName, p.AllowImage, p.AllowDownload, p.Contact}
-}
-
-// Logo gives the logo of an institution as PNG.
+// Logo returns the logo of an institution as PNG, or fault.NotFound.
 func (s *Service) Logo(ctx context.Context, slug, digest string) ([]byte, error) {
 	sum, err := hex.DecodeString(digest)
 	if err != nil || len(sum) != sha256.Size {
@@ -147,36 +112,33 @@ var (
 	errNoLogo        = fault.New(fault.NotFound, "No such logo.")
 )
 
-// SetLogo keeps a logo, given as PNG or JPEG; nil takes it away. What is kept is
-// drawn anew in the size that pages show, so that no byte of the given file
-// reaches a visitor.
-func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
+// Logo is a picture as pages show it.
+type Logo struct {
+	png []byte
+	sum [sha256.Size]byte
+}
+
+// DrawLogo draws a PNG or JPEG file in the size that pages show, so that no byte
+// of the file reaches a visitor. For a nil file it returns an empty logo. The error is
+// fault.Invalid.
+func DrawLogo(file []byte) (*Logo, error) {
 	if file == nil {
-		return s.db.Tx(ctx, func(tx *db.Tx) error {
-			if _, err := tx.ExecContext(ctx, `DELETE FROM institution_logos WHERE institution_id = $1`, id); err != nil {
-				return fmt.Errorf("taking the logo away: %w", err)
-			}
-			return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.LogoChanged})
-		})
+		return &Logo{}, nil
 	}
 	content, err := drawLogo(file)
 	if err != nil {
+		return nil, err
+	}
+	return &Logo{content, sha256.Sum256(content)}, nil
+}
+
+// SetLogo stores a logo, given as a PNG or JPEG file. A nil file removes it.
+func (s *Service) SetLogo(ctx context.Context, id int64, file []byte) error {
+	logo, err := DrawLogo(file)
+	if err != nil {
 		return err
 	}
-	sum := sha256.Sum256(content)
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `
-			INSERT INTO institution_logos (institution_id, sha256, png) VALUES ($1, $2, $3)
-			ON CONFLICT (institution_id) DO UPDATE SET sha256 = excluded.sha256, png = excluded.png`, id, sum[:], content); err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{
-			InstitutionID: id, At: s.now(), Action: audit.LogoChanged, Detail: audit.Detail{"sha256": hex.EncodeToString(sum[:])},
-		})
-	}); err != nil {
-		return fmt.Errorf("keeping the logo: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Logo = logo })
 }
 
 func drawLogo(file []byte) ([]byte, error) {

@@ -30,7 +30,7 @@ func TestPublicSettings(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		closed := account.Face{Name: "One", Slug: "one"}
+		closed := account.PublicProfile{Name: "One", Slug: "one"}
 		face, err := s.Face(ctx, one.ID)
 		if err != nil || *face != closed {
 			t.Fatalf("undecided, the public sees %+v, %v", face, err)

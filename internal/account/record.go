@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordMemberTx writes what was done to a person's membership.
+// recordMemberTx records a change of a person's membership in the audit log.
 func (s *Service) recordMemberTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID, userID int64, detail audit.Detail) error {
 	subject, err := personTx(ctx, tx, "member", userID)
 	if err != nil {

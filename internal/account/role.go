@@ -2,96 +2,94 @@ package account
 
 import "slices"
 
-// Role is what a member is in an institution; the table of roles says what
-// each of them may do.
+// Role is the role of a member in an institution. The table of roles has its permissions.
 type Role string
 
 const (
-	// Owner may do everything, and an institution always has one.
+	// Owner members have all permissions. An institution always has an owner.
 	Owner Role = "owner"
-	// Admin runs the institution's vault, short of what is the owners' alone.
+	// Admin members run the institution's vault, except for what only owners may do.
 	Admin Role = "admin"
-	// Issuer makes certificates.
+	// Issuer members upload certificates.
 	Issuer Role = "issuer"
-	// Signatory answers for what is issued.
+	// Signatory members are responsible for issued certificates.
 	Signatory Role = "signatory"
-	// Auditor sees what is there and what was done, and changes nothing.
+	// Auditor members read records and the audit log, and change nothing.
 	Auditor Role = "auditor"
-	// Developer connects other programs to the vault.
+	// Developer members connect other programs to the vault.
 	Developer Role = "developer"
 )
 
-// Permission is one thing that a member may do. The permissions of an API token
-// are another matter: they are the interface's own.
+// Permission is one thing that a member may do. API tokens have permissions of their own.
 type Permission string
 
 const (
-	// MayView sees the dashboard, certificates, batches and their files.
+	// MayView allows to see the dashboard, certificates, batches and their files.
 	MayView Permission = "view"
-	// MayUpload uploads certificates, singly and in bulk.
+	// MayUpload allows to upload certificates, singly and in bulk.
 	MayUpload Permission = "upload"
-	// MayRetry has failed certificates processed again, corrects a recipient's
-	// address, sends mail again and closes requests for correction.
+	// MayRetry allows to process failed certificates again, to correct a recipient's address, to
+	// send mail again and to close requests for correction.
 	MayRetry Permission = "retry"
-	// MayRevoke revokes certificates.
+	// MayRevoke allows to revoke certificates.
 	MayRevoke Permission = "revoke"
-	// MaySeeMembers sees who belongs to the institution and who is invited.
+	// MaySeeMembers allows to see the members and the invitations.
 	MaySeeMembers Permission = "see-members"
-	// MayManageMembers invites, changes and removes members who are not owners.
+	// MayManageMembers allows to invite, change and remove members who are not owners.
 	MayManageMembers Permission = "manage-members"
-	// MayManageOwners makes, changes and removes owners.
+	// MayManageOwners allows to add, change and remove owners.
 	MayManageOwners Permission = "manage-owners"
-	// MayManageTokens makes and revokes API tokens.
+	// MayManageTokens allows to create and revoke API tokens.
 	MayManageTokens Permission = "manage-tokens"
-	// MayManageWebhooks works on webhook endpoints. It can be granted to a member
-	// beside the role.
+	// MayManageWebhooks allows to manage webhook endpoints. It can be granted to a member in
+	// addition to the role.
 	MayManageWebhooks Permission = "manage-webhooks"
-	// MayReadAudit reads and exports the audit log.
+	// MayReadAudit allows to read and export the audit log.
 	MayReadAudit Permission = "read-audit"
-	// MayManageSettings changes branding, mail, and what the public sees.
+	// MayManageSettings allows to change branding, mail, and what the public sees.
 	MayManageSettings Permission = "manage-settings"
-	// MayManageKeys works on the keys that the institution signs with.
+	// MayManageKeys allows to manage the institution's signing keys.
 	MayManageKeys Permission = "manage-keys"
 )
 
 // Standing is a row of the table of roles.
 type Standing struct {
 	Role Role
-	// Name is how people read it, and Says what the role is for, in a sentence.
+	// Name is the displayed name of the role, and Says its purpose in a sentence.
 	Name, Says string
 	May        []Permission
 }
 
-// Permissions is every permission, with what it lets one do.
+// Permissions are all permissions, with their descriptions.
 var Permissions = []struct {
 	Permission Permission
 	Says       string
 }{
 	{MayView, "See certificates, batches and their files"},
-	{MayUpload, "Upload certificates, singly and in bulk"},
-	{MayRetry, "Retry what failed, correct an address, send mail again, close requests for correction"},
+	{MayUpload, "Upload certificates, one or many"},
+	{MayRetry, "Retry failed certificates, correct an address, send mail again, close requests for correction"},
 	{MayRevoke, "Revoke certificates"},
 	{MaySeeMembers, "See members and invitations"},
 	{MayManageMembers, "Invite, change and remove members"},
-	{MayManageOwners, "Make, change and remove owners"},
-	{MayManageTokens, "Make and revoke API tokens"},
+	{MayManageOwners, "Create, change and remove owners"},
+	{MayManageTokens, "Create and revoke API tokens"},
 	{MayManageWebhooks, "Manage webhook endpoints"},
 	{MayReadAudit, "Read and export the audit log"},
 	{MayManageSettings, "Change the institution's settings"},
 	{MayManageKeys, "Manage signing keys"},
 }
 
-// Roles is who may do what: the one table of it.
+// Roles is the table of roles and their permissions. There is no other.
 var Roles = []Standing{
 	{Owner, "Owner", "Does everything. There is always at least one.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers, MayManageOwners,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings, MayManageKeys,
 	}},
-	{Admin, "Admin", "Runs the vault day by day. Cannot touch owners or signing keys.", []Permission{
+	{Admin, "Admin", "Runs the vault day by day. Cannot change owners or signing keys.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers,
 		MayManageTokens, MayManageWebhooks, MayReadAudit, MayManageSettings,
 	}},
-	{Issuer, "Issuer", "Uploads certificates, mends what failed, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
+	{Issuer, "Issuer", "Uploads certificates, fixes failed ones, and revokes.", []Permission{MayView, MayUpload, MayRetry, MayRevoke}},
 	{Signatory, "Signatory", "Answers for what is issued: sees every certificate and may revoke it.", []Permission{MayView, MayRevoke}},
 	{Auditor, "Auditor", "Sees certificates, members and the audit log, and changes nothing.", []Permission{MayView, MaySeeMembers, MayReadAudit}},
 	{Developer, "Developer", "Connects other programs: API tokens and webhooks. A token can issue, so this is a role of trust.", []Permission{
@@ -99,7 +97,7 @@ var Roles = []Standing{
 	}},
 }
 
-// standing gives a role's row of the table; a role that is not in it may nothing.
+// standing returns a role's row of the table. An unknown role has no permission.
 func (r Role) standing() Standing {
 	if i := slices.IndexFunc(Roles, func(s Standing) bool { return s.Role == r }); i >= 0 {
 		return Roles[i]
@@ -107,30 +105,30 @@ func (r Role) standing() Standing {
 	return Standing{Role: r, Name: string(r)}
 }
 
-// Valid tells whether there is such a role.
+// Valid reports whether the role exists.
 func (r Role) Valid() bool {
 	return slices.ContainsFunc(Roles, func(s Standing) bool { return s.Role == r })
 }
 
-// Name is how people read the role.
+// Name returns the displayed name of the role.
 func (r Role) Name() string { return r.standing().Name }
 
-// Says tells what the role is for.
+// Says returns the purpose of the role.
 func (r Role) Says() string { return r.standing().Says }
 
-// Can tells whether the role alone lets its member do something.
+// Can reports whether the role alone has a permission.
 func (r Role) Can(p Permission) bool { return slices.Contains(r.standing().May, p) }
 
-// Membership is what a person is in one institution.
+// Membership is a person's membership in one institution.
 type Membership struct {
 	Institution Institution
 	UserID      int64
 	Role        Role
-	// ManageWebhooks grants MayManageWebhooks beside what the role has.
+	// ManageWebhooks grants MayManageWebhooks in addition to the permissions of the role.
 	ManageWebhooks bool
 }
 
-// Can tells whether the member may do something in the institution.
+// Can reports whether the member has a permission in the institution.
 func (m *Membership) Can(p Permission) bool {
 	return m.Role.Can(p) || p == MayManageWebhooks && m.ManageWebhooks && m.Role.Valid()
 }

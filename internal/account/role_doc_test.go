@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// The documentation has the table of roles as it is.
+// TestRolesAreDocumented compares the table in docs/access.md with the code.
 func TestRolesAreDocumented(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile("../../docs/access.md")
@@ -29,7 +29,7 @@ func TestRolesAreDocumented(t *testing.T) {
 		}
 		b.WriteString("\n")
 	}
-	b.WriteString("\n| Role | What for |\n|---|---|\n")
+	b.WriteString("\n| Role | Purpose |\n|---|---|\n")
 	for _, s := range account.Roles {
 		fmt.Fprintf(&b, "| %s (`%s`) | %s |\n", s.Name, s.Role, s.Says)
 	}

@@ -7,7 +7,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// What must never change by accident, whatever else the table says.
+// The test pins the permissions that must not change by accident.
 func TestRoles(t *testing.T) {
 	t.Parallel()
 	for _, p := range account.Permissions {

@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// NewSetupLink makes the secret of a one-time set-up link, good for an hour or
-// until there is an owner. It holds at least 128 random bits and is kept
-// hashed; links made before stop working.
+// NewSetupLink returns the secret of a one-time set-up link. The link works for an hour, or until
+// there is an owner. The secret has at least 128 random bits and is stored as a hash. Earlier links
+// stop working.
 func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	secret = NewSecret()
 	now := s.now()
@@ -30,12 +30,12 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 	return secret, nil
 }
 
-// Setup makes the first institution with the secret of a set-up link, and its
-// owner an operator of the installation. Of several at once one does; the link
-// ends with it. It gives the owner, 0 for one who had an account already: whoever
-// has the link is not thereby that person.
+// Setup creates the first institution with the secret of a set-up link, and makes its owner an
+// operator of the installation. Only one of several concurrent calls succeeds; the link ends with
+// it. Setup returns the owner's id, or 0 if the owner had an account already: the link does not
+// prove that its holder is that person.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
-	// The password is hashed only for who has the link.
+	// The link is checked before the password is hashed, which is expensive.
 	works, err := s.SetupLinkWorks(ctx, secret)
 	if err != nil {
 		return nil, 0, err
@@ -66,7 +66,7 @@ func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (i
 
 var errSetupLink = fault.New(fault.NotFound, "This set-up link was used already, or is too old. Start the server again for a new one.")
 
-// SetupLinkWorks tells whether a set-up link's secret is still good.
+// SetupLinkWorks reports whether a set-up link's secret is valid.
 func (s *Service) SetupLinkWorks(ctx context.Context, secret string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM setup_links WHERE hash = $1 AND expires_at > $2`,

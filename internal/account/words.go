@@ -2,7 +2,6 @@ package account
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
 	"regexp"
@@ -11,48 +10,45 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/locale"
 )
 
 const (
 	maxSender = 100
-	// MaxParagraph bounds the paragraph of an institution in mail, in characters.
+	// MaxParagraph is the maximum length of an institution's paragraph in mail, in characters.
 	MaxParagraph = 600
-	// MaxClosing bounds the closing.
+	// MaxClosing is the maximum length of the closing.
 	MaxClosing = 200
-	// maxPlaces and maxLines bound how often they name something, and their lines, so
-	// that the mail stays below what mailboxes show whole.
+	// maxPlaces bounds the placeholders of the texts and maxLines their lines, so that mailboxes
+	// show the mail without cutting it.
 	maxPlaces = 4
 	maxLines  = 12
-	// wordsInLog bounds what of a text is in the audit log.
+	// wordsInLog is the maximum length of a text in the audit log.
 	wordsInLog = 200
 )
 
-// Places are what words may name in braces, and what stands there in the mail.
+// Places are the placeholders that texts may have in braces.
 var Places = []string{"name", "title", "institution"}
 
-// Words are what an institution says in its mail to recipients, in one language:
-// plain text.
+// Words are an institution's own texts in mail to recipients, in one language and without markup.
 type Words struct {
-	// Paragraph is in the mail of a new certificate, Closing at the end of it.
+	// Paragraph is in the mail of a new certificate, and Closing at its end.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
 
-// Letterhead is from whom mail to an institution's recipients is.
+// Letterhead is the sender of mail to an institution's recipients.
 type Letterhead struct {
-	// Sender is the name shown as sender, empty for the institution's. The address is
+	// Sender is the displayed name of the sender, or "" for the institution's name. The address is
 	// always the vault's.
 	Sender string `json:"mail_sender"`
-	// ReplyTo is the address that answers go to, empty for the vault's own.
+	// ReplyTo is the address for replies, or "" for the vault's.
 	ReplyTo string `json:"reply_to"`
 }
 
-// Shown gives the sender's name as mail has it: the one that was chosen, else the
-// institution's own, without what a chosen one must not have.
+// Shown returns the displayed name of the sender: the chosen name, or the institution's name
+// without the characters that a chosen name must not have.
 func (l Letterhead) Shown(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
@@ -66,24 +62,21 @@ func (l Letterhead) Shown(institution string) string {
 	return strings.Join(strings.Fields(string(name[:min(len(name), maxSender)])), " ")
 }
 
-// Letterhead gives from whom mail is.
+// Letterhead returns the sender of mail of an institution.
 func (s *Service) Letterhead(ctx context.Context, id int64) (l Letterhead, err error) {
-	return letterhead(ctx, s.db, id)
-}
-
-func letterhead(ctx context.Context, q db.Queryer, id int64) (l Letterhead, err error) {
-	err = q.QueryRowContext(ctx, `SELECT mail_sender, mail_reply FROM institutions WHERE id = $1`, id).Scan(&l.Sender, &l.ReplyTo)
-	if errors.Is(err, sql.ErrNoRows) {
-		return l, errNoInstitution
-	}
+	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
-		return l, fmt.Errorf("reading from whom mail is: %w", err)
+		return l, err
 	}
-	return l, nil
+	return v.Letterhead, nil
 }
 
-// SetLetterhead changes from whom mail is that is written from then on.
+// SetLetterhead changes the sender of mail that is written from then on.
 func (s *Service) SetLetterhead(ctx context.Context, id int64, l Letterhead) error {
+	return s.set(ctx, id, func(c *Changes) { c.Letterhead = l })
+}
+
+func (l *Letterhead) check() error {
 	l.Sender, l.ReplyTo = strings.TrimSpace(l.Sender), strings.TrimSpace(l.ReplyTo)
 	var bad fault.Fields
 	if utf8.RuneCountInString(l.Sender) > maxSender || !plain(l.Sender) || strings.ContainsAny(l.Sender, "\n@<>") {
@@ -96,35 +89,15 @@ func (s *Service) SetLetterhead(ctx context.Context, id int64, l Letterhead) err
 			l.ReplyTo = e.Text
 		}
 	}
-	if err := bad.Err(); err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		was, err := letterhead(ctx, tx, id)
-		if err != nil || was == l {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `UPDATE institutions SET mail_sender = $1, mail_reply = $2 WHERE id = $3`, l.Sender, l.ReplyTo, id); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(was, l)
-		if err != nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.InstitutionChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing from whom mail is: %w", err)
-	}
-	return nil
+	return bad.Err()
 }
 
-// AllWords gives an institution's words by language.
+// AllWords returns an institution's texts by language.
 func (s *Service) AllWords(ctx context.Context, id int64) (map[string]Words, error) {
 	return AllWords(ctx, s.db, id)
 }
 
-// AllWords gives an institution's words by language, in a transaction of the
-// caller's.
+// AllWords returns an institution's texts by language.
 func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT language, paragraph, closing FROM institution_words WHERE institution_id = $1`, id)
 	if err != nil {
@@ -143,7 +116,7 @@ func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words
 	return all, rows.Err()
 }
 
-// CheckWords gives words as they are kept, or says what is wrong with them.
+// CheckWords returns texts in the form in which they are stored, or fault.Invalid.
 func CheckWords(w Words) (Words, error) {
 	w = Words{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
 	var bad fault.Fields
@@ -170,10 +143,10 @@ func CheckWords(w Words) (Words, error) {
 	return w, bad.Err()
 }
 
-// place is something in braces.
+// place matches a placeholder in braces.
 var place = regexp.MustCompile(`\{([^{}\n]{0,40})\}`)
 
-// Fill puts in what stands in braces.
+// Fill replaces the placeholders.
 func (w Words) Fill(what func(place string) string) Words {
 	fill := func(text string) string {
 		return place.ReplaceAllStringFunc(text, func(m string) string {
@@ -186,62 +159,27 @@ func (w Words) Fill(what func(place string) string) Words {
 	return Words{fill(w.Paragraph), fill(w.Closing)}
 }
 
-// tidy gives text with line ends as they are everywhere but in forms.
+// tidy returns text without surrounding white space and with LF as line end, which forms send as
+// CRLF.
 func tidy(text string) string {
 	return strings.TrimSpace(strings.NewReplacer("\r\n", "\n", "\r", "\n").Replace(text))
 }
 
-// plain tells whether text is what people see of it: no control characters but the
-// ends of lines, and nothing that turns the direction of what is around it.
+// plain reports whether text has only visible characters and line ends: no other control
+// characters, and no marks that change the direction of text.
 func plain(text string) bool {
 	return CleanText(text) && !strings.ContainsFunc(text, func(r rune) bool {
 		return unicode.IsControl(r) && r != '\n' || unicode.Is(unicode.Bidi_Control, r) || r == '\u2028' || r == '\u2029' || r == '\ufeff'
 	})
 }
 
-// SetWords changes what an institution says in one language, in mail that is written
-// from then on. Words without a text are none.
+// SetWords changes what an institution writes in one language, in mail that is
+// written from then on. Empty texts are removed.
 func (s *Service) SetWords(ctx context.Context, id int64, tag string, w Words) error {
-	if !locale.Speaks(tag) {
-		return fault.OfField("language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
-	}
-	w, err := CheckWords(w)
-	if err != nil {
-		return err
-	}
-	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := letterhead(ctx, tx, id); err != nil {
-			return err
-		}
-		all, err := AllWords(ctx, tx, id)
-		if err != nil || all[tag] == w {
-			return err
-		}
-		statement, args := `DELETE FROM institution_words WHERE institution_id = $1 AND language = $2`, []any{id, tag}
-		if w != (Words{}) {
-			statement = `INSERT INTO institution_words (institution_id, language, paragraph, closing) VALUES ($1, $2, $3, $4)
-				ON CONFLICT (institution_id, language) DO UPDATE SET paragraph = excluded.paragraph, closing = excluded.closing`
-			args = append(args, w.Paragraph, w.Closing)
-		}
-		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(all[tag].forLog(), w.forLog())
-		if err != nil {
-			return err
-		}
-		if changes == nil {
-			changes = audit.Detail{}
-		}
-		changes["language"] = tag
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: s.now(), Action: audit.WordsChanged, Detail: changes})
-	}); err != nil {
-		return fmt.Errorf("changing an institution's words: %w", err)
-	}
-	return nil
+	return s.set(ctx, id, func(c *Changes) { c.Words[tag] = w })
 }
 
-// forLog gives the beginning of the texts.
+// forLog returns the beginning of the texts.
 func (w Words) forLog() Words {
 	short := func(text string) string {
 		if r := []rune(text); len(r) > wordsInLog {

@@ -85,7 +85,7 @@ func TestWords(t *testing.T) {
 		if all, err = s.AllWords(ctx, other.ID); err != nil || len(all) != 0 {
 			t.Errorf("another institution has %+v, %v", all, err)
 		}
-		// The longest texts, in the longest form, still find room in the log.
+		// The audit log has room for the longest texts in their longest encoding.
 		long := account.Words{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
 		if err := s.SetWords(ctx, one.ID, "en", long); err != nil {
 			t.Error(err)
@@ -100,7 +100,7 @@ func TestWords(t *testing.T) {
 func TestFill(t *testing.T) {
 	t.Parallel()
 	w := account.Words{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
-	// What was put in is not looked at again.
+	// Replaced text is not searched for placeholders again.
 	if w.Paragraph != "<name {name}>: <title {name}> {other}" || w.Closing != "<institution {name}>" {
 		t.Errorf("%+v", w)
 	}

@@ -23,23 +23,16 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
-	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/pdfium"
-	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
-	"github.com/certvault/certvault/internal/search"
-	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -48,34 +41,29 @@ import (
 // what follows it, the process is gone within 30 s.
 const stopTime = 20 * time.Second
 
-// Base is what commands beside a running server need.
-type Base struct {
-	DB       *db.DB
-	Ring     *keyring.Ring
-	Accounts *account.Service
-	Tokens   *token.Service
-	Hooks    *webhook.Service
-	// People writes no mail, but for that of a running vault.
-	People *identity.Service
+// Storage is what a vault keeps, opened.
+type Storage struct {
+	DB   *db.DB
+	Ring *keyring.Ring
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
 }
 
-// OpenBase opens the storage and brings its schema to this version.
-// base is the base URL where it is known.
-func OpenBase(ctx context.Context, s config.Storage, base string) (*Base, error) {
-	if err := os.MkdirAll(s.Data, 0o700); err != nil {
+// openStorage opens the storage and migrates its schema to this version. base is the
+// base URL, empty if it is unknown.
+func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, error) {
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
 		return nil, fmt.Errorf("making the data folder: %w", err)
 	}
-	ring, err := keyring.Open(filepath.Join(s.Data, "keys"))
+	ring, err := keyring.Open(filepath.Join(c.Data, "keys"))
 	if err != nil {
 		return nil, err
 	}
-	keys, err := openKeys(s, base)
+	keys, err := openKeys(c, base)
 	if err != nil {
 		return nil, err
 	}
-	d, err := db.Open(ctx, s.Data, s.Database)
+	d, err := db.Open(ctx, c.Data, c.Database)
 	if err != nil {
 		return nil, err
 	}
@@ -85,43 +73,50 @@ func OpenBase(ctx context.Context, s config.Storage, base string) (*Base, error)
 	if err := checkKey(ctx, d, ring); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	people, err := identity.New(identity.Config{DB: d, Ring: ring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	return &Storage{DB: d, Ring: ring, Keys: keys}, nil
+}
+
+// Base is what commands need that do not serve.
+type Base struct {
+	*Storage
+
+	Accounts *account.Service
+	Tokens   *token.Service
+	Hooks    *webhook.Service
+	// People sends no mail.
+	People *identity.Service
+}
+
+// OpenBase opens the storage, migrates its schema to this version and makes the
+// services of commands. base is the base URL, empty if it is unknown.
+func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error) {
+	s, err := openStorage(ctx, c, base)
 	if err != nil {
-		return nil, errors.Join(err, d.Close())
+		return nil, err
+	}
+	people, err := identity.New(identity.Config{DB: s.DB, Ring: s.Ring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	if err != nil {
+		return nil, errors.Join(err, s.DB.Close())
 	}
 	return &Base{
-		DB: d, People: people, Ring: ring, Accounts: account.New(d, time.Now), Tokens: token.New(d, time.Now), Hooks: webhook.New(d, ring, time.Now),
-		Keys: keys,
+		Storage: s, Accounts: account.New(s.DB, time.Now), Tokens: token.New(s.DB, time.Now), Hooks: webhook.New(s.DB, s.Ring, time.Now), People: people,
 	}, nil
 }
 
 // App is a running vault.
 type App struct {
-	*Base
+	*Storage
+	*vault.Services
 
 	cfg      *config.Serve
 	log      *slog.Logger
 	stdout   io.Writer
 	lock     *flock.Flock
 	blobs    *blob.Folder
-	queue    *job.Queue
-	certs    *cert.Service
-	search   *search.Service
-	bulk     *task.Service
-	batches  *batch.Service
-	intake   *intake.Service
 	renderer *pdfium.Renderer
-	stamps   *pades.TimeStampAuthority
-	onceKeys *limit.Keys
-	mailer   *mail.Mailer
-	// languages are those of pages and of mail.
-	languages *locale.Catalog
-	// recipients is told by certs and mailer, which are made before it.
-	recipients *recipient.Service
-	hooks      *webhook.Deliverer
-	links      *web.Links
-	registry   *prometheus.Registry
-	// patterns are all routes, which a test holds against the OpenAPI document.
+	links    *web.Links
+	registry *prometheus.Registry
+	// patterns are all routes. A test compares them with the OpenAPI document.
 	patterns []string
 
 	// onStop is called when requests are to end: for answers that go on by themselves.
@@ -155,7 +150,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if err := a.listen(ctx); err != nil {
 		return nil, err
 	}
-	if a.Base, err = OpenBase(ctx, cfg.Storage, cfg.BaseURL); err != nil {
+	if a.Storage, err = openStorage(ctx, cfg.Storage, cfg.BaseURL); err != nil {
 		return nil, err
 	}
 	if a.blobs, err = blob.NewFolder(filepath.Join(cfg.Data, "files")); err != nil {
@@ -164,46 +159,7 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	if a.renderer, err = pdfium.New(ctx, pdfium.Options{CacheDir: filepath.Join(cfg.Data, "cache")}); err != nil {
 		return nil, fmt.Errorf("preparing the PDF renderer: %w", err)
 	}
-	node := nodeID()
-	if a.queue, err = job.New(a.DB, job.Config{
-		NodeID: node, Queues: map[string]int{
-			cert.SealQueue: job.DefaultWorkers(), cert.BulkQueue: bulkWorkers(), batch.Queue: 1, intake.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
-			cert.RecipientQueue: recipient.Workers,
-		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
-		MaxAttempts: cfg.ProcessAttempts, Timeout: cert.SealTimeout, Logger: queueLogger(log),
-	}); err != nil {
-		return nil, err
-	}
-	a.onceKeys = limit.NewKeys(a.DB, node, time.Now)
-	a.links = web.NewLinks(cfg.BaseURL, a.Ring, time.Now)
-	if cfg.TSA != "" {
-		a.stamps = timeStamps(cfg.TSA)
-	}
-	a.certs = cert.New(cert.Config{
-		DB: a.DB, Blobs: a.blobs, Queue: a.queue, Hooks: a.Hooks, Sealer: seal.New(a.renderer), VerifyURL: a.links.Verify,
-		Keys: a.Keys, TimeStamps: a.stamps, Verify: pades.Verify, Attempts: cfg.ProcessAttempts, BulkWorkers: bulkWorkers(), Now: time.Now, Log: log,
-		Recipient: func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
-			return a.recipients.LookUpTx(ctx, tx, institutionID, emailFolded)
-		},
-		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return a.recipients.MovedTx(ctx, tx, c)
-		},
-		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return errors.Join(a.batches.EndedTx(ctx, tx, c), a.recipients.EndedTx(ctx, tx, c))
-		},
-	})
-	a.search = search.New(a.DB, a.Ring, time.Now)
-	a.bulk = task.New(task.Config{DB: a.DB, Queue: a.queue, Certs: a.certs, Search: a.search, VerifyURL: a.links.Verify, Now: time.Now, Log: log})
-	a.batches = batch.New(batch.Config{DB: a.DB, Ring: a.Ring, Certs: a.certs, Queue: a.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
-	a.intake = intake.New(intake.Config{DB: a.DB, Certs: a.certs, Search: a.search, Tasks: a.bulk, Batches: a.batches, Blobs: a.blobs, Queue: a.queue, Now: time.Now, Log: log})
-	if err := a.prepareMail(); err != nil {
-		return nil, err
-	}
-	if err := a.prepareIdentity(); err != nil {
-		return nil, err
-	}
-	if err := a.prepareDelivery(); err != nil {
+	if err := a.wire(); err != nil {
 		return nil, err
 	}
 	if err := a.prepareServers(); err != nil {
@@ -212,10 +168,35 @@ func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Wri
 	return a, nil
 }
 
-// bulkWorkers is how many certificates of batches are sealed at once: one less
-// than single uploads, so that however many batches there are, an upload finds a
-// processor.
-func bulkWorkers() int { return job.DefaultWorkers() - 1 }
+// wire makes the services.
+func (a *App) wire() error {
+	sender, err := a.sender()
+	if err != nil {
+		return err
+	}
+	delivery, err := a.delivery()
+	if err != nil {
+		return err
+	}
+	a.links = web.NewLinks(a.cfg.BaseURL, a.Ring, time.Now)
+	d := vault.Deps{
+		DB: a.DB, Ring: a.Ring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: nodeID(),
+		Sealer: seal.New(a.renderer), Verify: pades.Verify,
+		// One worker fewer for batches: an upload always finds a processor.
+		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
+		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, Now: time.Now, Log: a.log,
+	}
+	if a.cfg.TSA != "" {
+		d.TimeStamps = timeStamps(a.cfg.TSA)
+	}
+	if a.Services, err = vault.Wire(d); err != nil {
+		return err
+	}
+	a.registry.MustRegister(a.Hooks.Conditions(func(err error) {
+		a.log.Warn("the condition of webhooks could not be counted", slog.Any("error", err))
+	}))
+	return nil
+}
 
 // lockData holds the data folder for this process alone. The lock goes with
 // the process, however it ends.
@@ -261,17 +242,17 @@ func (a *App) Run(ctx context.Context) (err error) {
 
 func (a *App) start(ctx context.Context) error {
 	// What died with the process before goes on first of all.
-	if err := a.queue.Heartbeat(ctx, time.Now()); err != nil {
+	if err := a.Queue.Heartbeat(ctx, time.Now()); err != nil {
 		return err
 	}
-	if err := a.queue.Rescue(ctx, time.Now(), a.certs.Rescued); err != nil {
+	if err := a.Queue.Rescue(ctx, time.Now(), a.Certs.Rescued); err != nil {
 		return err
 	}
 	if err := a.MakeKeys(ctx); err != nil {
 		// What needs no key is served all the same, and the making is tried again.
 		a.log.ErrorContext(ctx, "signing keys cannot be made", slog.Any("error", err))
 	}
-	if err := a.queue.Start(ctx); err != nil {
+	if err := a.Queue.Start(ctx); err != nil {
 		return err
 	}
 	if err := a.startDelivery(ctx); err != nil {
@@ -323,19 +304,19 @@ func (a *App) close(ctx context.Context) error {
 	// Attempts and jobs under way end beside each other: one slow receiver must not
 	// use up the time that both have.
 	var sending sync.WaitGroup
-	if a.hooks != nil {
-		sending.Go(func() { a.hooks.Stop(ctx) })
-	}
-	if a.queue != nil {
-		note(a.queue.Stop(ctx))
-		note(a.queue.Leave(context.WithoutCancel(ctx)))
+	if a.Services != nil {
+		sending.Go(func() { a.Deliverer.Stop(ctx) })
+		note(a.Queue.Stop(ctx))
+		note(a.Queue.Leave(context.WithoutCancel(ctx)))
 	}
 	sending.Wait()
 	if a.renderer != nil {
 		note(a.renderer.Close(context.WithoutCancel(ctx)))
 	}
-	if a.Base != nil {
+	if a.Services != nil {
 		a.People.Wait()
+	}
+	if a.Storage != nil {
 		note(a.DB.Close())
 	}
 	if a.lock != nil {

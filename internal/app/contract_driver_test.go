@@ -120,17 +120,16 @@ func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 func (d *driver) loseFile() {
 	d.Helper()
 	ctx := d.Context()
-	file, err := d.app.certs.Receive(ctx, d.inst.UUID, "lost.pdf", bytes.NewReader(sample("Lost")))
-	if err != nil {
-		d.Fatal(err)
-	}
-	if d.lost, err = d.app.certs.Upload(ctx, cert.Upload{
-		Institution: d.inst, Creator: cert.Actor{Type: "token", ID: 1, Name: "Test"}, Context: cert.SingleUpload,
-		Title: "Lost", FullName: "Lost", Email: "lost@example.org", File: file,
+	if err := d.app.Certs.Receive(ctx, d.inst.UUID, cert.NewIncoming("lost.pdf", bytes.NewReader(sample("Lost"))), func(file *cert.File) (err error) {
+		d.lost, err = d.app.Certs.Upload(ctx, cert.Upload{
+			Institution: d.inst, Creator: cert.Actor{Type: "token", ID: 1, Name: "Test"}, Context: cert.SingleUpload,
+			Title: "Lost", FullName: "Lost", Email: "lost@example.org", File: file,
+		})
+		return err
 	}); err != nil {
 		d.Fatal(err)
 	}
-	if err := d.app.blobs.Delete(ctx, file.Key); err != nil {
+	if err := d.app.blobs.Delete(ctx, d.lost.File.Key); err != nil {
 		d.Fatal(err)
 	}
 }

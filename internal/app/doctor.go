@@ -10,8 +10,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
@@ -106,10 +108,13 @@ func database(ctx context.Context, s config.Storage) []Finding {
 		return append(list, f)
 	}
 	list = append(list, f)
-	var stuck, failed int
-	err = d.QueryRowContext(ctx, `
-		SELECT count(*) FILTER (WHERE status = 'processing' AND updated_at < $1), count(*) FILTER (WHERE status = 'failed') FROM certificates`,
-		db.Micros(time.Now().Add(-stuckAfter))).Scan(&stuck, &failed)
+	stuck, err := cert.Stuck(ctx, d, time.Now().Add(-stuckAfter))
+	totals, e := search.Totals(ctx, d)
+	err = errors.Join(err, e)
+	failed := 0
+	for _, n := range totals {
+		failed += n[cert.Failed]
+	}
 	f = Finding{Name: "certificates", Good: err == nil && stuck == 0, Detail: fmt.Sprintf("%d in processing for over an hour, %d failed", stuck, failed)}
 	if err != nil {
 		f.Detail = err.Error()
@@ -139,32 +144,22 @@ func counts(ctx context.Context, d *db.DB) Finding {
 const keyEndsSoon = 60 * 24 * time.Hour
 
 // examineKeys opens the signing key of each institution that has one.
-func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (_ string, err error) {
-	rows, err := d.QueryContext(ctx, `SELECT uuid, slug FROM institutions WHERE key_made_at IS NOT NULL ORDER BY id`)
+func examineKeys(ctx context.Context, d *db.DB, keys *authority.Authority, now time.Time) (string, error) {
+	list, err := account.WithKey(ctx, d)
 	if err != nil {
-		return "", fmt.Errorf("reading the institutions: %w", err)
+		return "", err
 	}
-	defer func() { err = errors.Join(err, rows.Close()) }()
-	n := 0
-	for rows.Next() {
-		var id, slug string
-		if err := rows.Scan(&id, &slug); err != nil {
-			return "", fmt.Errorf("reading the institutions: %w", err)
-		}
-		_, chain, err := keys.Signer(ctx, id)
+	for _, i := range list {
+		_, chain, err := keys.Signer(ctx, i.UUID)
 		if err != nil {
-			return "", fmt.Errorf("%s: %w", slug, err)
+			return "", fmt.Errorf("%s: %w", i.Slug, err)
 		}
 		if chain[0].NotAfter.Before(now.Add(keyEndsSoon)) {
-			return "", fmt.Errorf("%s: the certificate of the key ends on %s: bring another, or run certvault key rotate", slug, chain[0].NotAfter.Format(time.DateOnly))
+			return "", fmt.Errorf("%s: the certificate of the key ends on %s: bring another, or run certvault key rotate", i.Slug, chain[0].NotAfter.Format(time.DateOnly))
 		}
-		n++
 	}
-	if err := rows.Err(); err != nil {
-		return "", fmt.Errorf("reading the institutions: %w", err)
-	}
-	if _, err := keys.Roots(); n > 0 && err != nil {
+	if _, err := keys.Roots(); len(list) > 0 && err != nil {
 		return "", fmt.Errorf("the root: %w", err)
 	}
-	return fmt.Sprintf("%d, all usable", n), nil
+	return fmt.Sprintf("%d, all usable", len(list)), nil
 }

@@ -11,38 +11,12 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 	recipientpages "github.com/certvault/certvault/internal/web/recipient"
 	"github.com/certvault/certvault/internal/web/signin"
 )
-
-// prepareIdentity puts together who somebody is, and what becomes of certificates
-// when that changes.
-func (a *App) prepareIdentity() error {
-	var err error
-	if a.languages, err = locale.Load(); err != nil {
-		return fmt.Errorf("reading the languages: %w", err)
-	}
-	a.recipients = recipient.New(recipient.Config{
-		DB: a.DB, Certs: a.certs, Accounts: a.Accounts, Mailer: a.mailer, Queue: a.queue, Catalog: a.languages, To: a.links.To, Now: time.Now, Log: a.log,
-	})
-	a.People, err = identity.New(identity.Config{
-		DB: a.DB, Ring: a.Ring, Queue: a.queue, Mailer: a.mailer, Languages: a.languages, BaseURL: a.cfg.BaseURL,
-		OnProved: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
-			return a.recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
-		},
-		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
-			return a.recipients.ForgetTx(ctx, tx, p.ID)
-		},
-		Now: time.Now, Log: a.log,
-	})
-	return err
-}
 
 // peoplePages puts the surfaces together that ask who somebody is. What is none of
 // theirs goes to the public pages.
@@ -56,8 +30,8 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	a.onStop = append(a.onStop, stop)
 	office := &panel.Panel{
 		Access: a.access(site, entrance),
-		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.certs,
-		Certs: a.certs, Search: a.search, Tasks: a.bulk, Batches: a.batches, Intake: a.intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.recipients,
+		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
+		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, Intake: a.Intake, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
 		Stopping: stopping.Done(),
 	}
@@ -66,7 +40,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 		return nil, err
 	}
 	wallet := &recipientpages.Pages{
-		Site: site, Gate: entrance, Recipients: a.recipients, People: a.People, Accounts: a.Accounts, Certs: a.certs, Mailer: a.mailer, Links: a.links,
+		Site: site, Gate: entrance, Recipients: a.Recipients, People: a.People, Accounts: a.Accounts, Certs: a.Certs, Mailer: a.Mailer, Links: a.links,
 		Limit: publicLimit, BounceToken: a.cfg.BounceToken, Now: time.Now, Log: a.log,
 	}
 	walletHandler, err := wallet.Handler()

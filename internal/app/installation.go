@@ -4,14 +4,12 @@ import (
 	"context"
 	"fmt"
 	"runtime"
-	"runtime/debug"
 	"strconv"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/web/page"
@@ -30,20 +28,10 @@ func (a *App) access(site *page.Site, door panel.Door) panel.Access {
 	}
 	return panel.Access{
 		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,
-		Invitations: account.NewInvitations(account.InvitationsConfig{
-			Accounts: a.Accounts, Send: a.mailer.EnqueueTx, Languages: site.Catalog(), Link: a.links.To,
-		}),
-		MakeKeys: a.MakeKeys, TryMail: a.mailer.Try, Outbox: outbox,
+		Invitations: a.Invitations,
+		MakeKeys:    a.MakeKeys, TryMail: a.Mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
 	}
-}
-
-// Version is what Go stamped into the binary from the repository at its build.
-func Version() string {
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(unknown)"
 }
 
 // status looks at the installation, at nothing that takes long.
@@ -58,7 +46,7 @@ func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error)
 	if s.Queues, err = job.Depths(ctx, a.DB); err != nil {
 		return nil, err
 	}
-	if s.Mail, err = a.mailer.Count(ctx); err != nil {
+	if s.Mail, err = a.Mailer.Count(ctx); err != nil {
 		return nil, err
 	}
 	list, err := a.Accounts.Institutions(ctx)
@@ -98,19 +86,21 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 		detail = err.Error()
 	}
 	note("Disk", err == nil, "%s", detail)
-	var stuck, keyless int
-	if err := a.DB.QueryRowContext(ctx, `
-		SELECT (SELECT count(*) FROM certificates WHERE status = 'processing' AND updated_at < $1),
-			(SELECT count(*) FROM institutions WHERE key_made_at IS NULL)`, db.Micros(time.Now().Add(-stuckAfter))).Scan(&stuck, &keyless); err != nil {
-		return nil, fmt.Errorf("looking at the installation: %w", err)
+	stuck, err := cert.Stuck(ctx, a.DB, time.Now().Add(-stuckAfter))
+	if err != nil {
+		return nil, err
+	}
+	keyless, err := account.WithoutKey(ctx, a.DB)
+	if err != nil {
+		return nil, err
 	}
 	note("Processing", stuck == 0, "%s in processing for over an hour", count(stuck, "certificate"))
-	damaged, err := a.certs.Damaged(ctx)
+	damaged, err := a.Certs.Damaged(ctx)
 	if err != nil {
 		return nil, err
 	}
 	note("Stored files", damaged == 0, "%d damaged", damaged)
-	note("Signing keys", keyless == 0, "%s without one", count(keyless, "institution"))
+	note("Signing keys", len(keyless) == 0, "%s without one", count(len(keyless), "institution"))
 	if a.cfg.SMTP == "" {
 		note("Mail", false, "no mail server is set: messages stay in the outbox folder")
 	} else {

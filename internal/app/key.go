@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/hmac"
 	"errors"
-	"fmt"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/keyring"
@@ -22,15 +21,9 @@ func checkKey(ctx context.Context, d *db.DB, ring *keyring.Ring) error {
 	if err != nil {
 		return err
 	}
-	var stored []byte
-	err = d.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `INSERT INTO key_checks (id, value) VALUES (1, $1) ON CONFLICT (id) DO NOTHING`, mine); err != nil {
-			return err
-		}
-		return tx.QueryRowContext(ctx, `SELECT value FROM key_checks WHERE id = 1`).Scan(&stored)
-	})
+	stored, err := d.KeyCheck(ctx, mine)
 	if err != nil {
-		return fmt.Errorf("checking the master key: %w", err)
+		return err
 	}
 	if !hmac.Equal(mine, stored) {
 		return errForeignKey

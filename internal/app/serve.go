@@ -95,12 +95,12 @@ func (a *App) handler() (http.Handler, error) {
 	if err != nil {
 		return nil, err
 	}
-	site, err := page.NewSite(a.languages, public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
+	site, err := page.NewSite(a.Languages, public.Assets, signin.Assets, panel.Assets, recipientpages.Assets)
 	if err != nil {
 		return nil, err
 	}
 	pages := &public.Pages{
-		Site: site, Accounts: a.Accounts, Certs: a.certs, Links: a.links, Limit: publicLimit, Now: time.Now,
+		Site: site, Accounts: a.Accounts, Certs: a.Certs, Links: a.links, Limit: publicLimit, Now: time.Now,
 		Keys: a.Keys,
 	}
 	pagesHandler, err := pages.Handler()
@@ -108,7 +108,7 @@ func (a *App) handler() (http.Handler, error) {
 		return nil, err
 	}
 	business := &api.API{
-		Certs: a.certs, Search: a.search, Batches: a.batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.onceKeys,
+		Certs: a.Certs, Search: a.Search, Batches: a.Batches, Tokens: a.Tokens, Links: a.links, Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), Keys: a.Once,
 		Log: a.log,
 	}
 	compress, err := web.Compress()
@@ -125,8 +125,8 @@ func (a *App) handler() (http.Handler, error) {
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { plain(w, http.StatusOK, "ok\n") })
 	mux.HandleFunc("GET /readyz", a.ready)
 	a.registry.MustRegister(
-		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not made yet.", a.certs.Waiting),
-		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; anything but 0 is an alarm.", a.certs.Damaged),
+		a.gauge("certvault_jobs_waiting", "Certificates whose verified PDF is not made yet.", a.Certs.Waiting),
+		a.gauge("certvault_files_damaged", "Certificates whose stored file failed its last check; anything but 0 is an alarm.", a.Certs.Damaged),
 	)
 	return web.Wrap(web.Options{
 		Log: a.log, Proxies: proxies, HSTS: a.cfg.TLSCert != "" || a.cfg.ACMEDomain != "" || len(proxies) > 0,

@@ -2,7 +2,6 @@ package app
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"net/url"
 	"os"
@@ -10,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/config"
 	"github.com/certvault/certvault/internal/db"
@@ -44,50 +43,26 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 // MakeKeys makes the signing key of each institution that never had one, and the
 // root at first. That a key was made is recorded, so that one that is lost stays
 // a fault until it is restored or replaced on purpose.
-func (b *Base) MakeKeys(ctx context.Context) error {
-	type institution struct {
-		id         int64
-		uuid, name string
+func (s *Storage) MakeKeys(ctx context.Context) error {
+	made, err := account.WithKey(ctx, s.DB)
+	if err != nil {
+		return err
 	}
-	var (
-		missing []institution
-		made    int
-	)
-	if err := b.DB.QueryRowContext(ctx, `SELECT count(*) FROM institutions WHERE key_made_at IS NOT NULL`).Scan(&made); err != nil {
-		return fmt.Errorf("looking for signing keys: %w", err)
-	}
-	if made == 0 {
-		if err := b.Keys.MakeRoot(); err != nil {
+	if len(made) == 0 {
+		if err := s.Keys.MakeRoot(); err != nil {
 			return fmt.Errorf("making the root of signing keys: %w", err)
 		}
 	}
-	rows, err := b.DB.QueryContext(ctx, `SELECT id, uuid, name FROM institutions WHERE key_made_at IS NULL ORDER BY id`)
+	missing, err := account.WithoutKey(ctx, s.DB)
 	if err != nil {
-		return fmt.Errorf("looking for signing keys: %w", err)
-	}
-	for rows.Next() {
-		var i institution
-		if err := rows.Scan(&i.id, &i.uuid, &i.name); err != nil {
-			return errors.Join(fmt.Errorf("looking for signing keys: %w", err), rows.Close())
-		}
-		missing = append(missing, i)
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return fmt.Errorf("looking for signing keys: %w", err)
+		return err
 	}
 	for _, i := range missing {
-		if err := b.Keys.Create(i.uuid, i.name); err != nil {
-			return fmt.Errorf("making the signing key of %s: %w", i.uuid, err)
+		if err := s.Keys.Create(i.UUID, i.Name); err != nil {
+			return fmt.Errorf("making the signing key of %s: %w", i.UUID, err)
 		}
-		if err := b.DB.Tx(ctx, func(tx *db.Tx) error {
-			if _, err := tx.ExecContext(ctx, `UPDATE institutions SET key_made_at = $1 WHERE id = $2 AND key_made_at IS NULL`, db.Micros(time.Now()), i.id); err != nil {
-				return err
-			}
-			return audit.RecordTx(ctx, tx, audit.Entry{
-				InstitutionID: i.id, Action: audit.KeyMade, Subject: audit.Subject{Type: "institution", ID: i.uuid, Name: i.name},
-			})
-		}); err != nil {
-			return fmt.Errorf("recording the signing key of %s: %w", i.uuid, err)
+		if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return account.KeyMadeTx(ctx, tx, i, time.Now()) }); err != nil {
+			return err
 		}
 	}
 	return nil

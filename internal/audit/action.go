@@ -5,11 +5,11 @@ import (
 	"strings"
 )
 
-// Action names a deed: the noun of what it was done to, a dot, and what was
-// done.
+// Action names an action as noun, dot and verb; the noun is the type of its
+// subject.
 type Action string
 
-// All deeds that are recorded. Each has its line in Actions.
+// These are all recorded actions. Each has an entry in Actions.
 const (
 	CertificateUploaded Action = "certificate.uploaded"
 	CertificateRetried  Action = "certificate.retried"
@@ -74,7 +74,8 @@ const (
 	AuditExported Action = "audit.exported"
 )
 
-// Actions are all deeds, with how they are said behind the name of the actor.
+// Actions lists all actions, with the phrase that follows the name of the
+// actor.
 var Actions = []struct {
 	Action Action
 	Says   string
@@ -133,8 +134,8 @@ var Actions = []struct {
 	{AuditExported, "exported the audit log"},
 }
 
-// Says tells the deed behind the name of its actor.
-func (a Action) Says() string {
+// Phrase returns the phrase for the action that follows the name of its actor.
+func (a Action) Phrase() string {
 	for i := range Actions {
 		if Actions[i].Action == a {
 			return Actions[i].Says
@@ -152,7 +153,8 @@ func (a Action) known() bool {
 	return false
 }
 
-// Groups are the nouns of all actions; a filter takes one for all its deeds.
+// Groups returns the nouns of all actions; a filter accepts a noun for all its
+// actions.
 func Groups() []string {
 	var groups []string
 	for i := range Actions {

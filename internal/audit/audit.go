@@ -1,8 +1,8 @@
-// Package audit owns the log of what was done in the vault: who did what, to
-// what, when and from where. It is written in the transaction of the deed, so
-// that there is neither a deed without its entry nor an entry without its deed,
-// and the database itself refuses to change or remove what was written. It
-// knows no domain beyond the names of the deeds; the domains record theirs.
+// Package audit owns the audit log: who did what, to what, when and from which
+// address. An entry is written in the transaction of its action, so that
+// neither exists without the other, and the database refuses to change or
+// delete entries. The package knows only the names of the actions; the domains
+// record them.
 package audit
 
 import (
@@ -20,45 +20,46 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// ActorType is what kind of hand did a deed.
+// ActorType is the kind of actor.
 type ActorType string
 
 const (
-	// User is a person who is signed in, or who tries to be.
+	// User is a person who is signed in or tries to sign in.
 	User ActorType = "user"
 	// Token is a program with an API token.
 	Token ActorType = "token"
-	// Command is somebody at the machine's command line.
+	// Command is a person at the command line of the server.
 	Command ActorType = "command"
-	// System is the vault itself.
+	// System is Certvault itself.
 	System ActorType = "system"
 )
 
-// ActorTypes are all kinds.
+// ActorTypes lists all kinds.
 var ActorTypes = []ActorType{User, Token, Command, System}
 
-// Actor is who does something, and from where.
+// Actor is the person or program that performs an action.
 type Actor struct {
 	Type ActorType
-	// ID is a person's UUID or a token's number; Name is how people know them.
+	// ID is the UUID of a person or the number of a token. Name is the display
+	// name.
 	ID, Name string
-	// Address is where the request came from; the zero value is none.
+	// Address is the address of the client; the zero value means none.
 	Address netip.Addr
-	// RequestID is the id under which the request is in the server's log.
+	// RequestID is the id of the request in the server's log.
 	RequestID string
 }
 
-// Itself is the vault.
+// Itself is the actor for actions of Certvault itself.
 var Itself = Actor{Type: System, Name: "Certvault"}
 
 type contextKey struct{}
 
-// With gives a context in which an actor does everything.
+// With returns a context with an actor.
 func With(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, contextKey{}, a)
 }
 
-// By gives the actor of a context; without one it is the vault itself.
+// By returns the actor of a context, and Itself if there is none.
 func By(ctx context.Context) Actor {
 	if a, ok := ctx.Value(contextKey{}).(Actor); ok {
 		return a
@@ -66,26 +67,28 @@ func By(ctx context.Context) Actor {
 	return Itself
 }
 
-// Subject is what a deed was done to.
+// Subject is the object of an action.
 type Subject struct {
 	// Type is a noun such as certificate.
 	Type string `json:"type"`
-	// ID is how the vault knows it, Name how people do.
+	// ID is the identifier in the database, Name the display name.
 	ID   string `json:"id"`
 	Name string `json:"name"`
 }
 
-// Detail is what else there is to say of a deed. It never holds a secret.
+// Detail holds further facts about an action. It never holds a secret.
 type Detail map[string]any
 
-// Entry is one deed.
+// Entry is one entry of the log.
 type Entry struct {
 	ID int64
-	// InstitutionID is whose log it is in; 0 is the installation's.
+	// InstitutionID is the institution whose log has the entry; 0 is the log of
+	// the installation.
 	InstitutionID int64
-	// At is when; the zero value becomes now.
+	// At is the time of the action; RecordTx replaces the zero value by the
+	// current time.
 	At time.Time
-	// Actor is taken from the context.
+	// Actor is set from the context.
 	Actor   Actor
 	Action  Action
 	Subject Subject
@@ -97,11 +100,11 @@ const (
 	maxDetail = 8 << 10
 )
 
-// RecordTx writes an entry in the transaction of its deed, with the actor of
+// RecordTx writes an entry in the transaction of its action, with the actor of
 // the context.
 func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	if !e.Action.known() {
-		return fmt.Errorf("recording a deed: there is no action %q", string(e.Action))
+		return fmt.Errorf("recording an action: unknown action %q", string(e.Action))
 	}
 	detail, err := json.Marshal(e.Detail)
 	switch {
@@ -110,7 +113,7 @@ func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	case e.Detail == nil:
 		detail = []byte("{}")
 	case len(detail) > maxDetail:
-		return fmt.Errorf("recording %s: its detail has over %d bytes", e.Action, maxDetail)
+		return fmt.Errorf("recording %s: the detail exceeds %d bytes", e.Action, maxDetail)
 	}
 	if e.At.IsZero() {
 		e.At = time.Now()
@@ -136,7 +139,7 @@ func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	return nil
 }
 
-// short bounds a name that somebody chose.
+// short truncates a name that a user chose.
 func short(s string) string {
 	if utf8.RuneCountInString(s) > maxName {
 		return string([]rune(s)[:maxName])
@@ -144,11 +147,11 @@ func short(s string) string {
 	return s
 }
 
-// fold gives text in the form in which filters compare it.
+// fold returns text in the form in which filters compare it.
 func fold(s string) string { return strings.ToLower(norm.NFC.String(strings.TrimSpace(s))) }
 
-// Changes says which values of a record changed, each with what it was and what
-// it is; nil when none did. Both must become JSON objects.
+// Changes returns the values of a record that changed, each with its old and
+// new value, or nil if none did. Both arguments must marshal to JSON objects.
 func Changes(before, after any) (Detail, error) {
 	was, err := object(before)
 	if err != nil {

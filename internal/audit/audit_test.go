@@ -20,7 +20,8 @@ import (
 
 var day = time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 
-// institution makes one with nothing but what the log refers to.
+// institution inserts an institution with only the columns that the log refers
+// to.
 func institution(t *testing.T, d *db.DB, name string) (id int64) {
 	t.Helper()
 	if err := d.Tx(t.Context(), func(tx *db.Tx) error {
@@ -42,7 +43,7 @@ func jane(ctx context.Context) context.Context {
 	return audit.With(ctx, audit.Actor{Type: audit.User, ID: "u-1", Name: "Jane DOE", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "REQUEST1"})
 }
 
-func TestEntryComesBackWhole(t *testing.T) {
+func TestEntryRoundTrip(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
@@ -68,8 +69,8 @@ func TestEntryComesBackWhole(t *testing.T) {
 	})
 }
 
-// The deed and its entry stand or fall together.
-func TestEntryGoesWithItsDeed(t *testing.T) {
+// The action and its entry commit or roll back together.
+func TestEntryRollsBackWithItsAction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
@@ -90,8 +91,8 @@ func TestEntryGoesWithItsDeed(t *testing.T) {
 	})
 }
 
-// The database refuses, whoever asks it.
-func TestNothingIsChangedOrRemoved(t *testing.T) {
+// The database refuses changes by any statement.
+func TestEntriesAreImmutable(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
@@ -137,7 +138,8 @@ func TestFiltersAndPages(t *testing.T) {
 			if i%5 == 0 {
 				ctx, action = token, audit.TokenRevoked
 			}
-			// Several have one time, so that the id must decide.
+			// Several entries have the same time, so that the id decides their
+			// order.
 			record(t, d, ctx, audit.Entry{InstitutionID: mine, At: day.Add(time.Duration(i/3) * time.Hour), Action: action,
 				Subject: audit.Subject{Type: "x", ID: fmt.Sprint("s-", i%2), Name: fmt.Sprint("Thing ", i%2)}})
 		}
@@ -182,7 +184,8 @@ func TestFiltersAndPages(t *testing.T) {
 			if len(seen) != tc.want {
 				t.Errorf("%s: %d entries, want %d", name, len(seen), tc.want)
 			}
-			// Back from the last, each is met once more, and what is left is no page.
+			// Backwards from the last page every entry is returned once more,
+			// and the remainder is less than a page.
 			met := 1
 			for last != nil {
 				list, more, err := log.Before(t.Context(), mine, tc.f, last.Mark(), 4)
@@ -218,7 +221,7 @@ func TestExport(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		inst := institution(t, d, "AAA")
-		const entries = 1203 // three readings
+		const entries = 1203 // three pages of reads
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			for i := range entries {
 				ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: `=HYPERLINK("http://evil.example","x")`})
@@ -293,24 +296,25 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-func TestEveryActionIsSaid(t *testing.T) {
+func TestEveryActionHasPhrase(t *testing.T) {
 	t.Parallel()
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
 		group, deed, ok := strings.Cut(string(a.Action), ".")
-		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Says() != a.Says {
+		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Phrase() != a.Says {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Action] = true
 	}
 }
 
-// Filters that are set together, against all entries sifted in memory.
-func TestFiltersTogether(t *testing.T) {
+// Combined filters return the same entries as filtering in memory.
+func TestCombinedFilters(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine := institution(t, d, "AAA")
-		// One's name is the other's id, and another's is a kind.
+		// The name of one actor is the id of another, and the name of a third
+		// is an actor type.
 		actors := []audit.Actor{{Type: audit.User, ID: "u-1", Name: "Jane"}, {Type: audit.User, ID: "u-2", Name: "U-1"}, {Type: audit.Token, ID: "7", Name: "user"}, {Type: audit.Command, Name: "root"}}
 		subjects := []audit.Subject{{Type: "x", ID: "s-1", Name: "One"}, {Type: "x", ID: "s-2", Name: "s-1"}, {}}
 		actions := []audit.Action{audit.CertificateUploaded, audit.CertificateRevoked, audit.TokenRevoked}

@@ -11,17 +11,17 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// exportPage is how many entries are read at once; between two reads nothing is
-// held, however slowly the receiver takes them.
+// exportPage is how many entries one query reads. No query is open between two
+// pages, so that a slow receiver blocks nothing.
 const exportPage = 500
 
-// Format is the form of an export.
+// Format is the file format of an export.
 type Format string
 
 const (
 	// CSV is for spreadsheets.
 	CSV Format = "csv"
-	// JSONL is for programs: a JSON object on each line.
+	// JSONL is for programs: one JSON object per line.
 	JSONL Format = "jsonl"
 )
 
@@ -43,7 +43,7 @@ type rowActor struct {
 	Name string    `json:"name"`
 }
 
-// row gives an entry in its exported form.
+// row returns an entry in its exported form.
 func (e *Entry) row() row {
 	r := row{
 		Time: e.At.UTC().Format(time.RFC3339Nano), Action: e.Action, Actor: rowActor{e.Actor.Type, e.Actor.ID, e.Actor.Name},
@@ -55,8 +55,9 @@ func (e *Entry) row() row {
 	return r
 }
 
-// Export writes what a filter selects, newest first, as it reads it, and records
-// that it was asked for: an export that breaks off is one too.
+// Export writes the entries that match a filter, newest first, as it reads
+// them. It records the export before it writes, so that an interrupted export
+// is recorded too.
 func (l *Log) Export(ctx context.Context, w io.Writer, institutionID int64, f Filter, format Format) error {
 	if err := l.db.Tx(ctx, func(tx *db.Tx) error {
 		return RecordTx(ctx, tx, Entry{InstitutionID: institutionID, Action: AuditExported, Detail: f.detail(format)})
@@ -98,7 +99,8 @@ func (f *Filter) detail(format Format) Detail {
 	return d
 }
 
-// writer gives what writes one row, and what ends.
+// writer returns a function that writes one row, and one that completes the
+// export.
 func writer(w io.Writer, format Format) (write func(row) error, end func() error) {
 	if format == JSONL {
 		enc := json.NewEncoder(w)

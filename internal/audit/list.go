@@ -15,28 +15,28 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Log reads what was recorded.
+// Log reads the audit log.
 type Log struct{ db *db.DB }
 
-// New makes a log.
+// New returns a log.
 func New(d *db.DB) *Log { return &Log{db: d} }
 
-// Filter selects entries; what is empty selects all.
+// Filter selects entries; an empty field selects all.
 type Filter struct {
-	// Actor is a name or id, or a kind of actor.
+	// Actor is a name, an id or an actor type.
 	Actor string
-	// Action is one deed, or the noun of a group of them.
+	// Action is one action, or a noun for all its actions.
 	Action string
-	// Subject is a name or id.
+	// Subject is the name or id of a subject.
 	Subject string
-	// From is the first moment, To the first one behind the last.
+	// From is the first time included, To the first one excluded.
 	From, To time.Time
 }
 
-// MaxPage bounds a page of entries.
+// MaxPage is the maximum number of entries on a page.
 const MaxPage = 200
 
-// mark is where in the log a page ends.
+// mark is the position of an entry in the log.
 type mark struct{ at, id int64 }
 
 func (m mark) String() string {
@@ -54,9 +54,9 @@ func parseMark(s string) (m mark, err error) {
 	return mark{int64(binary.BigEndian.Uint64(b[:8])), int64(binary.BigEndian.Uint64(b[8:]))}, nil
 }
 
-// List gives the entries of an institution's log, or for 0 of the
-// installation's, newest first. after is "" or what the page before gave; what
-// it gives is "" at the end.
+// List returns the entries of an institution's log, or of the installation's if
+// institutionID is 0, newest first. after is "" or the next of the previous
+// page; next is "" at the end.
 func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after string, limit int) (list []Entry, next string, err error) {
 	var m *mark
 	if after != "" {
@@ -78,9 +78,8 @@ func (l *Log) List(ctx context.Context, institutionID int64, f Filter, after str
 	return list, next, nil
 }
 
-// Before gives the entries that stand before one, newest first; mark is that
-// entry's. Where fewer stand there than a page has, they are the newest of all, and
-// all is false.
+// Before returns up to limit entries that precede the entry with the mark in the
+// list, newest first. more reports whether there are still newer entries.
 func (l *Log) Before(ctx context.Context, institutionID int64, f Filter, mark string, limit int) (list []Entry, more bool, err error) {
 	m, err := parseMark(mark)
 	if err != nil {
@@ -97,23 +96,23 @@ func (l *Log) Before(ctx context.Context, institutionID int64, f Filter, mark st
 	return list, more, nil
 }
 
-// Mark is where the entry stands in the log.
+// Mark returns the position of the entry in the log.
 func (e *Entry) Mark() string { return e.mark().String() }
 
 func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 
-// page reads entries behind a mark, newest first, or back from it, the nearest
+// page reads entries after a mark, newest first, or before it, the nearest
 // first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	q := &statement{}
-	where, err := l.chosen(ctx, q, institutionID, f, from, back, limit)
+	where, err := l.where(ctx, q, institutionID, f, from, back, limit)
 	if err != nil {
 		return nil, err
 	}
 	return l.entries(ctx, where, q.args...)
 }
 
-// entries reads those that a condition chooses, in the order that stands behind it.
+// entries reads the entries that match a condition; where also holds the order.
 func (l *Log) entries(ctx context.Context, where string, args ...any) ([]Entry, error) {
 	rows, err := l.db.QueryContext(ctx, `
 		SELECT id, institution_id, at, actor_type, actor_id, actor_name, action, subject_type, subject_id, subject_name, detail, address, request_id

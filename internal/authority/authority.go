@@ -1,16 +1,18 @@
 // Package authority keeps the keys that sign verified PDFs: one root for the
-// installation, apart from anything TLS, and one key for each institution, whose
-// certificate the root issues.
+// installation, unrelated to TLS, and one key for each institution with a
+// certificate issued by the root.
 //
-// It owns the folder of keys, what its certificates say (RFC 5280, RFC 9336), and
-// the ways to use a key: of its own making and encrypted at rest with age, brought
-// along as PKCS #12 or PEM, or held by a program that signs. It does not own
-// signatures on documents (package pades) or when a key is made.
+// It owns the key folder, the contents of its certificates (RFC 5280, RFC
+// 9336), and the three kinds of keys: generated here and encrypted at rest with
+// age, imported as PKCS #12 or PEM, or held by a signer program. It does not
+// own document signatures (package pades) and does not decide when a key is
+// created.
 //
-// Several processes may use one folder. A file is made under another name, synced
-// and linked into place, and never changed: of two processes that make the same one,
-// one wins, and both read that. What replaces a key is a new file with the next
-// number, so that the certificates of old signatures stay at hand.
+// Several processes may use one folder. A file is written under a temporary
+// name, synced and linked to its final name, and never changed: if two
+// processes create the same file, one succeeds and both read that one. A new
+// key is a new file with the next number, so that the certificates of old
+// signatures remain available.
 package authority
 
 import (
@@ -29,54 +31,55 @@ import (
 	"time"
 )
 
-// Options are how an Authority works.
+// Options configures an Authority.
 type Options struct {
-	// Now is the clock that certificates are dated by.
+	// Now is the clock for the validity of certificates.
 	Now func() time.Time
-	// Passphrase encrypts the file that all keys are encrypted with. Without it that
-	// file, readable by its owner alone, is what protects them.
+	// Passphrase encrypts the identity file, which encrypts all keys. Without a
+	// passphrase only the permissions of that file protect the keys.
 	Passphrase string
-	// Installation names the root, such as the host of the base URL.
+	// Installation is the name of the root, such as the host of the base URL.
 	Installation string
-	// ProgramTimeout ends a signer program; 0 is 10 seconds.
+	// ProgramTimeout limits the run of a signer program; 0 means 10 seconds.
 	ProgramTimeout time.Duration
 }
 
-// Authority has the keys of an installation. It is safe for concurrent use.
+// Authority holds the keys of an installation. It is safe for concurrent use.
 type Authority struct {
 	dir     string
 	options Options
 
-	mu     sync.Mutex
-	box    *box                     // set once it was needed
-	opened map[string]opened        // by file
-	keys   map[string]crypto.Signer // decrypted, by file
+	mu    sync.Mutex
+	box   *box                     // nil until first use
+	files map[string]loaded        // by file name
+	keys  map[string]crypto.Signer // decrypted keys, by file name
 }
 
-// opened is a key file that was read.
-type opened struct {
+// loaded is a key file in memory.
+type loaded struct {
 	name  string
 	chain []*x509.Certificate
 	entry entry
 }
 
-// rootFolder and institutionFolder are where key files are within the folder.
+// rootFolder and institutionFolder are the subfolders of key files.
 const (
 	rootFolder        = "root"
 	institutionFolder = "institution"
 )
 
-// New uses the folder of keys, and reads nothing yet: a folder that is lost or damaged
-// is a fault of what needs it, and passes when it is mended.
+// New returns an Authority for a key folder. It reads nothing yet, so that a
+// missing or damaged folder fails only the operations that need it, and they
+// work again when the folder is restored.
 func New(dir string, o Options) *Authority {
 	if o.ProgramTimeout == 0 {
 		o.ProgramTimeout = 10 * time.Second
 	}
-	return &Authority{dir: dir, options: o, opened: map[string]opened{}, keys: map[string]crypto.Signer{}}
+	return &Authority{dir: dir, options: o, files: map[string]loaded{}, keys: map[string]crypto.Signer{}}
 }
 
-// MakeRoot makes the first root, and leaves one that is there alone. It is for a new
-// installation: in an old one a root that is not there is lost, and to be restored.
+// MakeRoot creates the first root if there is none. It is for a new
+// installation: in an existing one a missing root is lost and must be restored.
 func (a *Authority) MakeRoot() error {
 	path := filepath.Join(a.dir, rootFolder)
 	if numbers, err := generations(path); err != nil || len(numbers) > 0 {
@@ -86,16 +89,16 @@ func (a *Authority) MakeRoot() error {
 	if err != nil {
 		return err
 	}
-	// Where another process was faster, its root is the one.
-	if err := add(path, 1, e); err != nil && !errors.Is(err, errTaken) {
+	// If another process created the root first, that root is used.
+	if err := addEntry(path, 1, e); err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	return nil
 }
 
-// Roots returns the certificates of the roots, the current one first. Verified PDFs of
-// old remain those of an old root. It makes nothing, and needs nothing that is secret. The
-// error is a *Fault, with the code key_missing where there is no root.
+// Roots returns the certificates of the roots, the current one first. PDFs
+// signed under an old root still need it. Roots creates nothing and needs no
+// secret. The error is a *Fault; its code is key_missing if there is no root.
 func (a *Authority) Roots() ([]*x509.Certificate, error) {
 	list, err := a.all(filepath.Join(a.dir, rootFolder))
 	if err != nil {
@@ -125,14 +128,14 @@ func encodePEM(chain []*x509.Certificate) []byte {
 	return out
 }
 
-// Fingerprint returns the SHA-256 of a certificate as people compare it, and as other
-// programs write it: pairs of hexadecimal digits between colons.
+// Fingerprint returns the SHA-256 of a certificate in the usual notation: pairs
+// of hexadecimal digits separated by colons.
 func Fingerprint(c *x509.Certificate) string {
 	sum := sha256.Sum256(c.Raw)
 	return Pairs(hex.EncodeToString(sum[:]))
 }
 
-// Pairs writes hexadecimal digits as a fingerprint.
+// Pairs formats hexadecimal digits as a fingerprint.
 func Pairs(digits string) string {
 	var b strings.Builder
 	for i, d := range strings.ToUpper(digits) {
@@ -144,7 +147,8 @@ func Pairs(digits string) string {
 	return b.String()
 }
 
-// RotateRoot makes a new root. Institutions keep theirs until they are rotated.
+// RotateRoot creates a new root. Certificates of institutions keep the old root
+// until their keys are rotated.
 func (a *Authority) RotateRoot() error {
 	e, err := a.newRoot()
 	if err != nil {
@@ -153,24 +157,25 @@ func (a *Authority) RotateRoot() error {
 	return a.append(filepath.Join(a.dir, rootFolder), e)
 }
 
-// Kind is how a key is held.
+// Kind is the kind of a key.
 type Kind string
 
-// The kinds.
+// These are the kinds of keys.
 const (
-	Issued  Kind = "issued"  // made here, its certificate issued by the root
-	Brought Kind = "brought" // brought along with its certificates
-	Program Kind = "program" // held by a program
+	Issued   Kind = "issued"  // generated here, with a certificate issued by the root
+	Imported Kind = "brought" // imported with its certificates
+	Program  Kind = "program" // held by a signer program
 )
 
-// Certificate is a key's certificate, past or present.
+// Certificate is a current or former certificate of a key.
 type Certificate struct {
 	Kind  Kind
-	Chain []*x509.Certificate // the key's own first
+	Chain []*x509.Certificate // the certificate of the key first
 }
 
-// Certificates returns those an institution has and had, the current one first. The
-// error is a *Fault with the code key_missing where it has none.
+// Certificates returns the current and former certificates of an institution,
+// the current one first. The error is a *Fault; its code is key_missing if
+// there is none.
 func (a *Authority) Certificates(institution string) ([]Certificate, error) {
 	path, err := a.path(institution)
 	if err != nil {
@@ -179,8 +184,8 @@ func (a *Authority) Certificates(institution string) ([]Certificate, error) {
 	return a.all(path)
 }
 
-// Anchors returns what vouches for the signatures of an institution, past and
-// present: the roots, and the ends of the chains that it brought along.
+// Anchors returns the trust anchors for all signatures of an institution: the
+// roots, and the last certificates of its imported chains.
 func (a *Authority) Anchors(institution string) ([]*x509.Certificate, error) {
 	anchors, err := a.Roots()
 	if err != nil {
@@ -198,8 +203,8 @@ func (a *Authority) Anchors(institution string) ([]*x509.Certificate, error) {
 	return anchors, nil
 }
 
-// Create makes the first key of an institution, named name, and leaves one that is
-// there alone.
+// Create generates the first key of an institution if it has none; name is the
+// subject of its certificate.
 func (a *Authority) Create(institution, name string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -212,13 +217,14 @@ func (a *Authority) Create(institution, name string) error {
 	if err != nil {
 		return err
 	}
-	if err := add(path, 1, e); err != nil && !errors.Is(err, errTaken) {
+	if err := addEntry(path, 1, e); err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	return nil
 }
 
-// Rotate makes a new key for an institution, whichever kind it had.
+// Rotate generates a new key for an institution, whatever the kind of the old
+// one.
 func (a *Authority) Rotate(institution, name string) error {
 	path, err := a.path(institution)
 	if err != nil {
@@ -231,9 +237,9 @@ func (a *Authority) Rotate(institution, name string) error {
 	return a.append(path, e)
 }
 
-// Signer returns the current key of an institution and its certificates, its own
-// first. The key of a program is good until ctx ends. The error, as that of the key,
-// is a *Fault.
+// Signer returns the current key of an institution and its chain, the key's
+// certificate first. A key that a program holds is valid until ctx ends. The
+// error is a *Fault, also that of the key.
 func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Signer, []*x509.Certificate, error) {
 	path, err := a.path(institution)
 	if err != nil {
@@ -252,14 +258,14 @@ func (a *Authority) Signer(ctx context.Context, institution string) (crypto.Sign
 	return key, o.chain, err
 }
 
-// path returns the folder of an institution, whose id comes from outside.
+// path returns the folder of an institution. It checks the id, which is input.
 func (a *Authority) path(institution string) (string, error) {
 	if institution == "" || len(institution) > 64 {
-		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("%q is no institution", institution)} //nolint:err113 // nobody tells it apart
+		return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
 	}
 	for _, c := range institution {
 		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' {
-			return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("%q is no institution", institution)} //nolint:err113 // nobody tells it apart
+			return "", &Fault{Code: CodeMissing, Err: fmt.Errorf("invalid institution id %q", institution)} //nolint:err113 // no caller distinguishes it
 		}
 	}
 	return filepath.Join(a.dir, institutionFolder, institution), nil
@@ -276,21 +282,21 @@ func (a *Authority) append(path string, e entry) error {
 		if n := len(numbers); n > 0 {
 			next = numbers[n-1] + 1
 		}
-		if err := add(path, next, e); !errors.Is(err, errTaken) {
+		if err := addEntry(path, next, e); !errors.Is(err, errExists) {
 			return err
 		}
 	}
-	return &Fault{Code: CodeStorage, Err: errTaken}
+	return &Fault{Code: CodeStorage, Err: errExists}
 }
 
 // latest reads the current key file of a folder.
-func (a *Authority) latest(path string) (opened, error) {
+func (a *Authority) latest(path string) (loaded, error) {
 	numbers, err := generations(path)
 	if err != nil {
-		return opened{}, err
+		return loaded{}, err
 	}
 	if len(numbers) == 0 {
-		return opened{}, &Fault{Code: CodeMissing, Err: fmt.Errorf("no key in %s", path)} //nolint:err113 // the code tells it apart
+		return loaded{}, &Fault{Code: CodeMissing, Err: fmt.Errorf("no key in %s", path)} //nolint:err113 // callers distinguish it by its code
 	}
 	return a.read(file(path, numbers[len(numbers)-1]))
 }
@@ -302,7 +308,7 @@ func (a *Authority) all(path string) ([]Certificate, error) {
 		return nil, err
 	}
 	if len(numbers) == 0 {
-		return nil, &Fault{Code: CodeMissing, Err: fmt.Errorf("no key in %s", path)} //nolint:err113 // the code tells it apart
+		return nil, &Fault{Code: CodeMissing, Err: fmt.Errorf("no key in %s", path)} //nolint:err113 // callers distinguish it by its code
 	}
 	list := make([]Certificate, 0, len(numbers))
 	for _, number := range slices.Backward(numbers) {
@@ -315,21 +321,21 @@ func (a *Authority) all(path string) ([]Certificate, error) {
 	return list, nil
 }
 
-// read reads a key file. Files never change, so each is read once.
-func (a *Authority) read(name string) (opened, error) {
+// read returns a key file. Files never change, so it reads each one once.
+func (a *Authority) read(name string) (loaded, error) {
 	a.mu.Lock()
-	o, ok := a.opened[name]
+	o, ok := a.files[name]
 	a.mu.Unlock()
 	if ok {
 		return o, nil
 	}
 	e, chain, err := readEntry(name)
 	if err != nil {
-		return opened{}, err
+		return loaded{}, err
 	}
-	o = opened{name: name, chain: chain, entry: e}
+	o = loaded{name: name, chain: chain, entry: e}
 	a.mu.Lock()
-	a.opened[name] = o
+	a.files[name] = o
 	a.mu.Unlock()
 	return o, nil
 }

@@ -37,8 +37,8 @@ func open(t *testing.T, dir string, o Options) *Authority {
 
 const university = "0199d9a4-6f10-7cc4-b5b2-0c5a2f6d7a01"
 
-// signs fails unless the institution's key signs, with a chain that a root vouches for. It
-// returns the certificate.
+// signs fails the test unless the institution's key signs with a chain to one
+// of the roots. It returns the certificate.
 func signs(t *testing.T, a *Authority, roots ...*x509.Certificate) *x509.Certificate {
 	t.Helper()
 	key, chain, err := a.Signer(t.Context(), university)
@@ -94,7 +94,7 @@ func TestCreateAndSign(t *testing.T) {
 	a := open(t, dir, options())
 	_, _, err := a.Signer(t.Context(), university)
 	requireFault(t, err, CodeMissing)
-	for range 2 { // again changes nothing
+	for range 2 { // the second call changes nothing
 		if err := a.Create(university, "Universität Ü"); err != nil {
 			t.Fatal(err)
 		}
@@ -117,7 +117,7 @@ func TestCreateAndSign(t *testing.T) {
 	}
 }
 
-// The root vouches for documents and can do no harm elsewhere.
+// The root is valid for documents and for nothing else.
 func TestRootIsLimited(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
@@ -176,8 +176,8 @@ func leafBelow(t *testing.T, parent *x509.Certificate, key crypto.Signer) *x509.
 	return c
 }
 
-// first is the first key file of a folder.
-func first(t *testing.T, a *Authority, folder string) opened {
+// first returns the first key file of a folder.
+func first(t *testing.T, a *Authority, folder string) loaded {
 	t.Helper()
 	o, err := a.read(file(filepath.Join(a.dir, folder), 1))
 	if err != nil {
@@ -186,7 +186,7 @@ func first(t *testing.T, a *Authority, folder string) opened {
 	return o
 }
 
-// After a rotation the new key signs, and what the old one signed can still be verified.
+// After a rotation the new key signs, and old signatures can still be verified.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	a := open(t, t.TempDir(), options())
@@ -213,8 +213,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// The roots can be read without a key, and by looking for them no folder is made.
-func TestRootsNeedNoKey(t *testing.T) {
+// Roots can be read without a key, and reading them creates no folder.
+func TestRootsAreReadWithoutKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	_, err := New(dir, Options{}).Roots()
@@ -244,7 +244,7 @@ func TestRootsNeedNoKey(t *testing.T) {
 func must(text []byte, _ error) []byte { return text }
 
 // Processes that start at once agree on one root and one key.
-func TestProcessesAgree(t *testing.T) {
+func TestConcurrentProcessesShareKeys(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	const n = 8
@@ -273,7 +273,7 @@ func TestProcessesAgree(t *testing.T) {
 	}
 }
 
-func TestFilesAreForTheirOwnerAlone(t *testing.T) {
+func TestFilePermissions(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	a := open(t, dir, options())
@@ -328,8 +328,8 @@ func TestPassphrase(t *testing.T) {
 	}
 }
 
-// What is lost or broken is told, never made anew behind anybody's back, and good again
-// once it is back.
+// A lost or damaged file is reported, never created anew, and its operations
+// work again after it is restored.
 func TestLostAndBroken(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
@@ -375,7 +375,7 @@ func TestLostAndBroken(t *testing.T) {
 	}
 }
 
-// Protecting keys that are there needs their identity alone, and old keys sign on.
+// Protect needs only the identity of existing keys, and old keys still sign.
 func TestProtect(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -406,7 +406,7 @@ func TestProtect(t *testing.T) {
 	requireFault(t, New(dir, wrong).Protect(), CodeLocked)
 }
 
-// A root that is lost is not made anew by what needs it.
+// A lost root is not created anew by an operation that needs it.
 func TestLostRootIsNotReplaced(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -15,16 +15,17 @@ import (
 	"filippo.io/age/armor"
 )
 
-// box encrypts the private keys at rest with an X25519 identity of age. The identity
-// stands in a file of the folder, which itself is encrypted where there is a passphrase.
+// box encrypts the private keys at rest with an X25519 identity of age. The
+// identity is in a file of the folder, which is encrypted if there is a
+// passphrase.
 type box struct{ identity *age.X25519Identity }
 
 const (
 	plainFile     = "identity.txt"     // the identity, mode 0600
-	encryptedFile = "identity.txt.age" // the same, encrypted with the passphrase
+	encryptedFile = "identity.txt.age" // the identity, encrypted with the passphrase
 )
 
-// open returns the box, making its identity at first.
+// open returns the box and creates its identity at first use.
 func (a *Authority) open() (*box, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -59,12 +60,12 @@ func (a *Authority) open() (*box, error) {
 }
 
 var (
-	errNotProtected = errors.New("a passphrase is given, and the keys are not protected with it: run certvault key protect")
-	errNoIdentity   = errors.New("it is missing: put it back from a backup, or give the passphrase that protects it")
+	errNotProtected = errors.New("a passphrase is set, but the keys are not protected with it: run certvault key protect")
+	errNoIdentity   = errors.New("the file is missing: restore it from a backup, or set the passphrase that protects it")
 )
 
-// makeIdentity makes the file of the identity. It refuses where keys are there already
-// that only a lost one, or one under another protection, can decrypt.
+// makeIdentity creates the identity file. It fails if there are keys already:
+// only a lost identity, or one under another protection, can decrypt them.
 func (a *Authority) makeIdentity(name string) error {
 	if numbers, err := generations(filepath.Join(a.dir, rootFolder)); err != nil || len(numbers) > 0 {
 		if err != nil {
@@ -77,26 +78,26 @@ func (a *Authority) makeIdentity(name string) error {
 	}
 	identity, err := age.GenerateX25519Identity()
 	if err != nil {
-		return &Fault{Code: CodeStorage, Err: fmt.Errorf("make identity: %w", err)}
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("generate identity: %w", err)}
 	}
 	text := []byte(identity.String() + "\n")
 	if a.options.Passphrase != "" {
-		err = a.placeEncrypted(name, text)
+		err = a.createEncrypted(name, text)
 	} else {
-		err = place(name, text)
+		err = createFile(name, text)
 	}
-	if err != nil && !errors.Is(err, errTaken) {
+	if err != nil && !errors.Is(err, errExists) {
 		return err
 	}
 	return nil
 }
 
-// Protect encrypts the identity with the passphrase and removes the file that was not
-// encrypted. It does nothing where that is done, and nothing is lost where it is cut off
-// between the two.
+// Protect encrypts the identity with the passphrase and removes the unencrypted
+// file. It does nothing if that is already done, and an interruption between
+// the two steps loses nothing.
 func (a *Authority) Protect() error {
 	if a.options.Passphrase == "" {
-		return refused(errors.New("no passphrase was given")) //nolint:err113 // nobody tells it apart
+		return refused(errors.New("no passphrase is set")) //nolint:err113 // no caller distinguishes it
 	}
 	plain := filepath.Join(a.dir, plainFile)
 	text, err := readFile(plain)
@@ -110,16 +111,17 @@ func (a *Authority) Protect() error {
 	if _, err := age.ParseX25519Identity(strings.TrimSpace(string(text))); err != nil {
 		return &Fault{Code: CodeBroken, Err: fmt.Errorf("read %s: %w", plain, err)}
 	}
-	if err := a.placeEncrypted(filepath.Join(a.dir, encryptedFile), text); err != nil && !errors.Is(err, errTaken) {
+	if err := a.createEncrypted(filepath.Join(a.dir, encryptedFile), text); err != nil && !errors.Is(err, errExists) {
 		return err
 	}
-	// What stands there now is read before the only other copy goes.
+	// Check that the encrypted copy can be read before the only other copy is
+	// removed.
 	b, err := a.open()
 	if err != nil {
 		return err
 	}
 	if b.identity.String() != strings.TrimSpace(string(text)) {
-		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is that of other keys", encryptedFile)} //nolint:err113 // the code tells it apart
+		return &Fault{Code: CodeBroken, Err: fmt.Errorf("%s belongs to other keys", encryptedFile)} //nolint:err113 // callers distinguish it by its code
 	}
 	if err := os.Remove(plain); err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("remove the plain identity: %w", err)}
@@ -130,7 +132,7 @@ func (a *Authority) Protect() error {
 	return nil
 }
 
-func (a *Authority) placeEncrypted(name string, text []byte) error {
+func (a *Authority) createEncrypted(name string, text []byte) error {
 	recipient, err := age.NewScryptRecipient(a.options.Passphrase)
 	if err != nil {
 		return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
@@ -138,7 +140,7 @@ func (a *Authority) placeEncrypted(name string, text []byte) error {
 	if text, err = encrypt(text, recipient); err != nil {
 		return err
 	}
-	return place(name, text)
+	return createFile(name, text)
 }
 
 func (a *Authority) unwrap(text []byte) ([]byte, error) {
@@ -149,7 +151,7 @@ func (a *Authority) unwrap(text []byte) ([]byte, error) {
 	return decrypt(text, identity)
 }
 
-// encrypt returns the armored encryption of data.
+// encrypt returns data, encrypted and armored.
 func encrypt(data []byte, to age.Recipient) ([]byte, error) {
 	var out bytes.Buffer
 	text := armor.NewWriter(&out)
@@ -176,7 +178,7 @@ func decrypt(text []byte, identity age.Identity) ([]byte, error) {
 	return data, nil
 }
 
-// seal makes the key file of a private key.
+// seal returns the key file of a private key.
 func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate) (entry, error) {
 	b, err := a.open()
 	if err != nil {
@@ -193,8 +195,8 @@ func (a *Authority) seal(kind Kind, key crypto.Signer, chain []*x509.Certificate
 	return entry{Kind: kind, Certificates: string(encodePEM(chain)), Key: string(text)}, nil
 }
 
-// private returns the private key of a key file, which is kept once it was decrypted.
-func (a *Authority) private(o opened) (crypto.Signer, error) {
+// private returns the private key of a key file. It keeps decrypted keys.
+func (a *Authority) private(o loaded) (crypto.Signer, error) {
 	a.mu.Lock()
 	known, ok := a.keys[o.name]
 	a.mu.Unlock()
@@ -208,7 +210,7 @@ func (a *Authority) private(o opened) (crypto.Signer, error) {
 	raw, err := decrypt([]byte(o.entry.Key), b.identity)
 	if err != nil {
 		a.mu.Lock()
-		a.box = nil // the right identity may be put in its place
+		a.box = nil // the right identity file may be restored
 		a.mu.Unlock()
 		return nil, err
 	}
@@ -217,7 +219,7 @@ func (a *Authority) private(o opened) (crypto.Signer, error) {
 		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("read key: %w", err)}
 	}
 	key, ok := parsed.(crypto.Signer)
-	if !ok || !fits(key, o.chain[0]) {
+	if !ok || !matches(key, o.chain[0]) {
 		return nil, &Fault{Code: CodeBroken, Err: errOtherKey}
 	}
 	a.mu.Lock()
@@ -226,10 +228,10 @@ func (a *Authority) private(o opened) (crypto.Signer, error) {
 	return key, nil
 }
 
-// errOtherKey tells that a certificate is that of another key.
-var errOtherKey = errors.New("the certificate is that of another key")
+// errOtherKey reports a certificate of another key.
+var errOtherKey = errors.New("the certificate belongs to another key")
 
-func fits(key crypto.Signer, c *x509.Certificate) bool {
+func matches(key crypto.Signer, c *x509.Certificate) bool {
 	public, ok := c.PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	return ok && public.Equal(key.Public())
 }

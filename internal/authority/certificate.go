@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// rootYears is how long a root is valid.
+	// rootYears is the validity of a root in years.
 	rootYears = 40
-	// leafYears is how long the certificate of a key is valid. A diploma outlives the
-	// use of the key that signed it: without a time stamp, signatures can be verified
-	// as long as their certificate is valid.
+	// leafYears is the validity of a key's certificate in years. It is much
+	// longer than the key's use: without a time stamp, signatures can be
+	// verified only while their certificate is valid.
 	leafYears = 20
-	// skew is by how much clocks may differ.
+	// skew is the tolerated difference between clocks.
 	skew = time.Hour
 )
 
 // oidDocumentSigning is id-kp-documentSigning (RFC 9336, 3.1).
 var oidDocumentSigning = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}
 
-// newRoot makes a key and a root of its own. It can issue certificates that sign
-// documents, and is of no use for anything else: its extended key usage says so to
-// those who heed it there, and names of hosts are excluded (RFC 5280, 4.2.1.10), as
-// are addresses of hosts and of mail, so that it can vouch for neither a server nor a
-// mailbox to anybody who trusts it.
+// newRoot generates a key and a self-signed root. The root can issue only
+// certificates that sign documents: its extended key usage says so for software
+// that checks that, and its name constraints (RFC 5280, 4.2.1.10) exclude all
+// host names, IP addresses and mail addresses, so that it cannot issue a valid
+// certificate for a server or a mailbox.
 func (a *Authority) newRoot() (entry, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make root: %w", err)}
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate root: %w", err)}
 	}
 	template, err := a.template(strings.TrimSpace("Certvault document signing "+a.options.Installation), key.Public())
 	if err != nil {
@@ -48,7 +48,7 @@ func (a *Authority) newRoot() (entry, error) {
 	template.NotAfter = template.NotBefore.AddDate(rootYears, 0, 0)
 	template.IsCA, template.BasicConstraintsValid, template.MaxPathLenZero = true, true, true
 	template.KeyUsage = x509.KeyUsageCertSign | x509.KeyUsageCRLSign
-	template.PermittedDNSDomainsCritical = true // of all name constraints
+	template.PermittedDNSDomainsCritical = true // applies to all name constraints
 	template.ExcludedDNSDomains = []string{""}
 	template.ExcludedEmailAddresses = []string{""}
 	template.ExcludedIPRanges = []*net.IPNet{
@@ -62,9 +62,10 @@ func (a *Authority) newRoot() (entry, error) {
 	return a.seal(Issued, key, []*x509.Certificate{root})
 }
 
-// newLeaf makes a key and has the root issue its certificate. Names of institutions need
-// not be unique and can be changed; the serial number of the subject, which is there to
-// tell apart what has the same name (ITU-T X.520, 6.2.9), is the institution's id.
+// newLeaf generates a key and a certificate for it issued by the root. Names of
+// institutions are not unique and can change, so the serial number of the
+// subject, which distinguishes entries of the same name (ITU-T X.520, 6.2.9),
+// is the institution's id.
 func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	o, err := a.latest(filepath.Join(a.dir, rootFolder))
 	if err != nil {
@@ -77,7 +78,7 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	root := o.chain[0]
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
-		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("make key: %w", err)}
+		return entry{}, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate key: %w", err)}
 	}
 	template, err := a.template(name, key.Public())
 	if err != nil {
@@ -88,7 +89,7 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 		template.NotAfter = root.NotAfter
 	}
 	template.Subject.SerialNumber = institution
-	template.BasicConstraintsValid = true // and no CA
+	template.BasicConstraintsValid = true // not a CA
 	template.KeyUsage = x509.KeyUsageDigitalSignature | x509.KeyUsageContentCommitment
 	leaf, err := issue(template, root, key.Public(), rootKey)
 	if err != nil {
@@ -97,11 +98,11 @@ func (a *Authority) newLeaf(institution, name string) (entry, error) {
 	return a.seal(Issued, key, []*x509.Certificate{leaf, root})
 }
 
-// template is what all certificates have in common.
+// template returns the fields that all certificates have in common.
 func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certificate, error) {
 	serial, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 127))
 	if err != nil {
-		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("make serial number: %w", err)}
+		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("generate serial number: %w", err)}
 	}
 	der, err := x509.MarshalPKIXPublicKey(public)
 	if err != nil {
@@ -114,13 +115,15 @@ func (a *Authority) template(name string, public crypto.PublicKey) (*x509.Certif
 		SubjectKeyId:       id[:20],
 		NotBefore:          a.options.Now().Add(-skew).UTC().Truncate(time.Second),
 		UnknownExtKeyUsage: []asn1.ObjectIdentifier{oidDocumentSigning},
-		// Viewers that build on NSS, pdfsig among them, judge signatures on documents as they
-		// do those on mail, and trust none without this. No certificate has an address.
+		// Viewers based on NSS, such as pdfsig, check document signatures as
+		// they check mail signatures, and trust no certificate without this
+		// usage. No certificate has a mail address.
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageEmailProtection},
 	}, nil
 }
 
-// commonName cuts a name to the 64 characters of ub-common-name (RFC 5280, A.1).
+// commonName truncates a name to the 64 characters of ub-common-name (RFC 5280,
+// A.1).
 func commonName(name string) string {
 	if runes := []rune(name); len(runes) > 64 {
 		name = string(runes[:63]) + "…"

@@ -2,38 +2,39 @@ package authority
 
 import "fmt"
 
-// Codes of faults: short stable words, as a failed certificate shows them.
+// Codes of faults: short stable words that a failed certificate shows.
 const (
-	// CodeMissing: there is no key, or its file is gone.
+	// CodeMissing means that there is no key, or that its file is missing.
 	CodeMissing = "key_missing"
-	// CodeLocked: the key cannot be decrypted with the key file or passphrase given.
+	// CodeLocked means that the given identity file or passphrase does not
+	// decrypt the key.
 	CodeLocked = "key_locked"
-	// CodeBroken: a file of the folder is not what it should be.
+	// CodeBroken means that a file of the folder is damaged.
 	CodeBroken = "key_broken"
-	// CodeStorage: the folder cannot be read or written.
+	// CodeStorage means that the folder cannot be read or written.
 	CodeStorage = "key_storage"
-	// CodeProgram: the signer program failed, or took too long.
+	// CodeProgram means that the signer program failed or took too long.
 	CodeProgram = "key_program_failed"
-	// CodeRefused: what was brought along is no key that can sign documents.
+	// CodeRefused means that an imported key cannot sign documents.
 	CodeRefused = "key_refused"
 )
 
-// Fault is why a key could not be had or used. All but CodeRefused may pass: a file
-// comes back from a backup, a program comes up again.
+// Fault is the reason why a key is unavailable. All but CodeRefused can be
+// temporary: a file is restored from a backup, a signer program runs again.
 type Fault struct {
-	// Code is one of the codes above.
+	// Code is one of the codes of faults.
 	Code string
 	// Err is the cause, for the log.
 	Err error
 }
 
-// Error says what is behind the fault.
+// Error returns the code and the cause.
 func (f *Fault) Error() string { return fmt.Sprintf("signing key: %s: %v", f.Code, f.Err) }
 
 // Unwrap returns the cause.
 func (f *Fault) Unwrap() error { return f.Err }
 
-// Message is one plain sentence for the people of an institution.
+// Message returns one plain sentence for the members of an institution.
 func (f *Fault) Message() string {
 	switch f.Code {
 	case CodeMissing:

@@ -15,10 +15,10 @@ import (
 	"strings"
 )
 
-// entry is what a key file holds, as JSON.
+// entry is the JSON content of a key file.
 type entry struct {
 	Kind Kind `json:"kind"`
-	// Certificates are PEM, the key's own first.
+	// Certificates is the chain in PEM, the key's own certificate first.
 	Certificates string `json:"certificates"`
 	// Key is the PKCS #8 form of the private key, encrypted with age and armored.
 	Key string `json:"key,omitempty"`
@@ -28,18 +28,18 @@ type entry struct {
 
 const (
 	extension = ".json"
-	maxFile   = 1 << 20 // bytes of a file of the folder
+	maxFile   = 1 << 20 // maximum size of a file of the folder in bytes
 )
 
-// errTaken tells that a file of the name is there already.
-var errTaken = errors.New("another process was faster")
+// errExists reports that there is already a file of that name.
+var errExists = errors.New("another process created the file first")
 
 func file(path string, number int) string {
 	return filepath.Join(path, fmt.Sprintf("%04d%s", number, extension))
 }
 
-// generations lists the numbers of the key files in a folder, in order. There are
-// none where the folder is not there.
+// generations returns the sorted numbers of the key files in a folder. It
+// returns none if the folder does not exist.
 func generations(path string) ([]int, error) {
 	list, err := os.ReadDir(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -59,18 +59,18 @@ func generations(path string) ([]int, error) {
 	return numbers, nil
 }
 
-// add writes a key file. The error is errTaken where there is one.
-func add(path string, number int, e entry) error {
+// addEntry writes a key file. The error is errExists if the file exists.
+func addEntry(path string, number int, e entry) error {
 	text, err := json.MarshalIndent(e, "", "\t")
 	if err != nil {
 		return &Fault{Code: CodeStorage, Err: fmt.Errorf("write key: %w", err)}
 	}
-	return place(file(path, number), append(text, '\n'))
+	return createFile(file(path, number), append(text, '\n'))
 }
 
-// place makes a file that is there whole or not at all, also after a power cut, and is
-// never overwritten. The error is errTaken where there is one.
-func place(name string, data []byte) (err error) {
+// createFile creates a file atomically and durably and never overwrites one. The
+// error is errExists if the file exists.
+func createFile(name string, data []byte) (err error) {
 	storage := func(err error) error {
 		if err == nil {
 			return nil
@@ -96,14 +96,14 @@ func place(name string, data []byte) (err error) {
 	}
 	if err := os.Link(tmp.Name(), name); err != nil {
 		if errors.Is(err, fs.ErrExist) {
-			return errTaken
+			return errExists
 		}
 		return storage(err)
 	}
 	return storage(syncFolder(dir))
 }
 
-// makeFolder makes a folder, and those above it, so that they survive a power cut.
+// makeFolder creates a folder and its parents durably.
 func makeFolder(dir string) error {
 	if _, err := os.Stat(dir); err == nil {
 		return nil
@@ -115,7 +115,7 @@ func makeFolder(dir string) error {
 		}
 	}
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("make folder: %w", err)
+		return fmt.Errorf("create folder: %w", err)
 	}
 	return syncFolder(parent)
 }
@@ -145,7 +145,7 @@ func readFile(name string) ([]byte, error) {
 		return nil, &Fault{Code: CodeStorage, Err: fmt.Errorf("read key: %w", err)}
 	}
 	if len(data) > maxFile {
-		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is too large", name)} //nolint:err113 // the code tells it apart
+		return nil, &Fault{Code: CodeBroken, Err: fmt.Errorf("%s is too large", name)} //nolint:err113 // callers distinguish it by its code
 	}
 	return data, nil
 }
@@ -167,7 +167,7 @@ func readEntry(name string) (entry, []*x509.Certificate, error) {
 	return e, chain, nil
 }
 
-// maxChain bounds a chain of certificates.
+// maxChain is the maximum number of certificates in a chain.
 const maxChain = 16
 
 // parseChain reads the certificates of a PEM text.
@@ -182,11 +182,11 @@ func parseChain(text []byte) ([]*x509.Certificate, error) {
 			return nil, fmt.Errorf("read certificate: %w", err)
 		}
 		if chain = append(chain, c); len(chain) > maxChain {
-			return nil, errors.New("too many certificates") //nolint:err113 // nobody tells it apart
+			return nil, errors.New("too many certificates") //nolint:err113 // no caller distinguishes it
 		}
 	}
 	if len(chain) == 0 {
-		return nil, errors.New("no certificate") //nolint:err113 // nobody tells it apart
+		return nil, errors.New("no certificate") //nolint:err113 // no caller distinguishes it
 	}
 	return chain, nil
 }

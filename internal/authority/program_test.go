@@ -19,7 +19,7 @@ import (
 	"time"
 )
 
-// script writes a signer program.
+// script writes a signer program and returns its path.
 func script(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "sign")
@@ -29,7 +29,7 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// need skips the test where a tool is missing, if that is allowed.
+// need skips the test if a tool is missing and the environment allows that.
 func need(t *testing.T, tools ...string) {
 	t.Helper()
 	for _, name := range tools {
@@ -84,7 +84,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-func TestProgramAtFault(t *testing.T) {
+func TestProgramErrors(t *testing.T) {
 	t.Parallel()
 	b := newBrought(t, newKey(t), nil)
 	for name, text := range map[string]string{
@@ -117,8 +117,8 @@ func TestProgramAtFault(t *testing.T) {
 	requireFault(t, a.UseProgram(ctx, university, encodePEM(b.chain), []string{script(t, "exit 0")}), CodeProgram)
 }
 
-// PKCS #11 modules give r and s one after the other.
-func TestProgramGivesPlainPair(t *testing.T) {
+// PKCS #11 modules return r and s concatenated.
+func TestProgramReturnsRawSignature(t *testing.T) {
 	t.Parallel()
 	key := newKey(t)
 	digest := sha256.Sum256([]byte("x"))
@@ -130,7 +130,7 @@ func TestProgramGivesPlainPair(t *testing.T) {
 	r.FillBytes(pair[:32])
 	s.FillBytes(pair[32:])
 	k := programKey{public: key.Public()}
-	signature, ok := k.accept(digest[:], pair)
+	signature, ok := k.signature(digest[:], pair)
 	if !ok || !ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature) {
 		t.Errorf("%x is not taken", pair)
 	}
@@ -146,7 +146,7 @@ func TestProgramEnvironment(t *testing.T) {
 	}
 }
 
-// publicKey is a key whose private half is elsewhere.
+// publicKey is a key whose private part is elsewhere.
 type publicKey struct {
 	crypto.Signer
 
@@ -155,8 +155,8 @@ type publicKey struct {
 
 func (k publicKey) Public() crypto.PublicKey { return k.public }
 
-// A key in a hardware module, here one in software, reached through pkcs11-tool: nothing
-// of PKCS #11 has to be in the vault.
+// A key in a hardware module, here in a software one, is used through
+// pkcs11-tool: the server needs no PKCS #11 code.
 func TestProgramWithPKCS11(t *testing.T) {
 	t.Parallel()
 	need(t, "softhsm2-util", "pkcs11-tool")

@@ -1,7 +1,7 @@
-// Package batch owns bulk uploads: files that are stored ahead of the entries
-// which refer to them, the entries and how they become certificates, and how far
-// a batch is. What a certificate may say and what happens to it is package
-// cert's. It knows neither HTTP nor how its values are shown.
+// Package batch owns bulk uploads: staged files, which are uploaded ahead of the entries that refer
+// to them; the entries and how they become certificates; and the progress of a batch. Package cert
+// owns the content and the states of certificates. The package does not know HTTP or how its values
+// are shown.
 package batch
 
 import (
@@ -18,28 +18,28 @@ import (
 )
 
 const (
-	// MaxEntries is how many entries a batch can have.
+	// MaxEntries is the largest number of entries of a batch.
 	MaxEntries = 5000
-	// MaxIndex is the largest number that an entry can have.
+	// MaxIndex is the largest index of an entry.
 	MaxIndex = 999_999
-	// rowsAtOnce bounds one statement with many rows, below the 32,766 parameters
-	// that SQLite takes.
+	// rowsAtOnce bounds the rows of one statement, to stay below the 32,766 parameters that SQLite
+	// accepts.
 	rowsAtOnce = 500
 )
 
-// Config is what a Service is made from.
+// Config contains the dependencies and settings of a Service.
 type Config struct {
 	DB    *db.DB
 	Ring  *keyring.Ring
 	Certs *cert.Service
 	Queue *job.Queue
-	// Quota is how many bytes of staged files an institution may have.
+	// Quota is the limit of staged files per institution, in bytes.
 	Quota int64
 	Now   func() time.Time
 	Log   *slog.Logger
 }
 
-// Service works on batches.
+// Service operates on batches.
 type Service struct {
 	db    *db.DB
 	certs *cert.Service
@@ -49,11 +49,11 @@ type Service struct {
 	log   *slog.Logger
 
 	batchCursors, entryCursors listing.Cursors
-	// held is how many bytes all drafts hold.
+	// held is the memory of all drafts in bytes.
 	held atomic.Int64
 }
 
-// New makes a service and registers its worker with the queue.
+// New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, queue: c.Queue, quota: c.Quota, now: c.Now, log: c.Log,

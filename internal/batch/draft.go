@@ -1,7 +1,6 @@
 package batch
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -14,59 +13,63 @@ import (
 )
 
 const (
-	// FileField is the field of an entry that names its staged file.
-	FileField = "file_id"
-	// fileAt is that field's place, behind the texts.
-	fileAt = len(cert.Fields)
-	// fields is how many fields an entry has.
-	fields = fileAt + 1
-	// maxStrays bounds what is kept of names that belong to no entry.
+	// maxStrays bounds the number of stored names that belong to no entry.
 	maxStrays = 1000
-	// entryCost is about what an entry takes in memory beside its texts, in bytes.
+	// entryCost is the approximate memory of an entry without its texts, in bytes.
 	entryCost = 512
-	// maxHeld bounds what all drafts of a process hold at once, in bytes: some
-	// dozens of usual batches of the largest size, or one of the longest texts.
+	// maxHeld bounds the memory of all drafts of a process, in bytes: some dozens of typical
+	// batches of the largest size, or one with the longest texts.
 	maxHeld = 64 << 20
-	// busyRetry is when a batch may be sent again that found too many others.
+	// busyRetry is the Retry-After of a batch that exceeded maxHeld.
 	busyRetry = 5 * time.Second
 )
 
-// Draft collects the entries of a batch as they come in, field by field and in
-// any order. Each value is checked when it comes, so that what is held is what
-// can be kept. Close it when done.
+// fields are the fields of an entry, in the order in which problems are listed.
+var fields = append(slices.Clone(cert.Fields[:]), cert.FieldFile)
+
+// Draft collects the entries of a batch field by field, in any order. It checks each value on
+// arrival, so that it only stores valid values. The caller must call Close.
 type Draft struct {
 	service *Service
 	held    int64
 	entries map[int]*entry
-	strays  []fault.Field
+	strays  Problems
 	strayed map[string]bool
 }
 
-// entry is an entry as far as it is known.
+// entry is an entry with the fields received so far.
 type entry struct {
 	index  int
 	text   cert.Text
 	fileID string
 	wanted *cert.Wanted
-	// given says which fields came, problems what is wrong with them, and problem
-	// what is wrong with the entry as a whole.
-	given    [fields]bool
-	problems [fields]string
-	problem  string
+	// given are the fields that came.
+	given map[cert.Field]bool
+	// problems holds at most one problem of each field; that of the entry as a whole is
+	// at "".
+	problems map[cert.Field]cert.Problem
 }
 
-// NewDraft begins a draft.
+// add notes a problem of the entry, in place of an earlier one of its field.
+func (e *entry) add(p cert.Problem) {
+	if e.problems == nil {
+		e.problems = map[cert.Field]cert.Problem{}
+	}
+	e.problems[p.Field] = p
+}
+
+// NewDraft returns an empty draft.
 func (s *Service) NewDraft() *Draft {
 	return &Draft{service: s, entries: map[int]*entry{}, strayed: map[string]bool{}}
 }
 
-// Close gives back what the draft held.
+// Close releases the memory that the draft has reserved.
 func (d *Draft) Close() {
 	d.service.held.Add(-d.held)
 	d.held = 0
 }
 
-// hold counts bytes that the draft is about to hold.
+// hold reserves memory for the draft.
 func (d *Draft) hold(n int) error {
 	d.held += int64(n)
 	if d.service.held.Add(int64(n)) > maxHeld {
@@ -75,18 +78,8 @@ func (d *Draft) hold(n int) error {
 	return nil
 }
 
-// Known tells whether entries have a field of this name; others are ignored.
-func Known(field string) bool { return placeOf(field) >= 0 }
-
-func placeOf(field string) int {
-	if field == FileField {
-		return fileAt
-	}
-	return slices.IndexFunc(cert.Fields[:], func(f cert.Field) bool { return f.Name == field })
-}
-
-// Entry notes that there is an entry of this number, from 0 to MaxIndex. The
-// error, if any, is about the batch, and the draft is of no more use.
+// Entry records that an entry with this index exists. The index is 0 to MaxIndex. After an error,
+// which concerns the whole batch, the draft must not be used.
 func (d *Draft) Entry(index int) error {
 	_, err := d.entry(index)
 	return err
@@ -97,46 +90,62 @@ func (d *Draft) entry(index int) (*entry, error) {
 		return e, nil
 	}
 	if len(d.entries) == MaxEntries {
-		return nil, fault.OfField("entries", fmt.Sprintf("The entries field must not have more than %d entries.", MaxEntries))
+		return nil, Problems{{Entry: NoEntry, Problem: cert.Problem{Code: CodeTooManyEntries, Limit: MaxEntries}}}.Err()
 	}
 	if err := d.hold(entryCost); err != nil {
 		return nil, err
 	}
-	e := &entry{index: index}
+	e := &entry{index: index, given: make(map[cert.Field]bool, len(fields))}
 	d.entries[index] = e
 	return e, nil
 }
 
-// Set gives a field of an entry its value; a second value is one too many.
-// Fields that no entry has are ignored. The error is as of Entry.
-func (d *Draft) Set(index int, field, value string) error {
+// Set sets a field of an entry. A second value for the same field is a problem. Unknown fields are
+// ignored. Errors are as for Entry.
+func (d *Draft) Set(index int, field cert.Field, value string) error {
 	e, err := d.entry(index)
-	at := placeOf(field)
-	if err != nil || at < 0 {
+	if err != nil || !slices.Contains(fields, field) {
 		return err
 	}
-	if e.given[at] {
-		e.problems[at] = "The " + label(field) + " field is given more than once."
+	if e.given[field] {
+		e.add(cert.Problem{Field: field, Code: CodeRepeated})
 		return nil
 	}
-	e.given[at] = true
-	if at == fileAt {
-		e.fileID, e.problems[at] = checkFileID(value)
-		return d.hold(len(e.fileID))
-	}
-	f := &cert.Fields[at]
-	kept, problem := f.Check(value)
-	if problem != "" {
-		e.problems[at] = problem
+	e.given[field] = true
+	valid, problem := check(field, value)
+	if problem != nil {
+		e.add(*problem)
 		return nil
 	}
-	// A copy, so that the buffer in which the value came is not held with it.
-	*f.Of(&e.text) = strings.Clone(kept)
-	return d.hold(len(kept))
+	// Copy the value, so that the draft does not keep the buffer of the request.
+	valid = strings.Clone(valid)
+	if field == cert.FieldFile {
+		e.fileID = valid
+	} else {
+		*field.Of(&e.text) = valid
+	}
+	return d.hold(len(valid))
 }
 
-// Place notes that there is an entry of this number, and where its stamp is wanted;
-// nil leaves it to the institution's choice. The error is as of Entry.
+// check checks the value of a field of an entry. The value of cert.FieldFile is the id of a staged
+// file, which is returned in its stored form.
+func check(field cert.Field, value string) (valid string, problem *cert.Problem) {
+	if field != cert.FieldFile {
+		return field.Check(value)
+	}
+	value = strings.TrimSpace(value)
+	if value == "" {
+		return "", &cert.Problem{Field: field, Code: cert.CodeRequired}
+	}
+	u, err := uuid.Parse(value)
+	if valid = u.String(); err != nil || len(value) != len(valid) {
+		return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
+	}
+	return valid, nil
+}
+
+// Place records that an entry with this index exists, and its placement; nil stands for the
+// institution's default. Errors are as for Entry.
 func (d *Draft) Place(index int, w *cert.Wanted) error {
 	e, err := d.entry(index)
 	if err == nil {
@@ -145,80 +154,46 @@ func (d *Draft) Place(index int, w *cert.Wanted) error {
 	return err
 }
 
-// refuse says why a field of an entry has no value that could be set.
-func (d *Draft) refuse(index int, field, problem string) error {
+// Refuse records a problem of a field that has no valid value, or of the entry as a whole. Errors
+// are as for Entry.
+func (d *Draft) Refuse(index int, p cert.Problem) error {
 	e, err := d.entry(index)
-	at := placeOf(field)
-	if err != nil || at < 0 {
+	if err != nil || p.Field != "" && !slices.Contains(fields, p.Field) {
 		return err
 	}
-	e.given[at], e.problems[at] = true, problem
+	e.given[p.Field] = true
+	e.add(p)
 	return nil
 }
 
-// TooLong notes that a field's value was too long to be read. The error is as of
-// Entry.
-func (d *Draft) TooLong(index int, field string) error {
-	at := placeOf(field)
-	if at < 0 || at == fileAt {
-		return d.refuse(index, field, invalidFile)
+// TooLong records that a field's value was too long to be read. Errors are as for Entry.
+func (d *Draft) TooLong(index int, field cert.Field) error {
+	if field == cert.FieldFile {
+		return d.Refuse(index, cert.Problem{Field: field, Code: CodeUnknownFile})
 	}
-	return d.refuse(index, field, cert.Fields[at].TooLong())
+	return d.Refuse(index, *field.TooLong())
 }
 
-// NotText notes that a field's value was something else than text. The error is
-// as of Entry.
-func (d *Draft) NotText(index int, field string) error {
-	return d.refuse(index, field, "The "+label(field)+" field must be text.")
-}
-
-// NotEntry says why an entry is none. The error is as of Entry.
-func (d *Draft) NotEntry(index int, problem string) error {
-	e, err := d.entry(index)
-	if err != nil {
-		return err
-	}
-	e.problem = problem
-	return nil
-}
-
-// Stray notes what is wrong with a name that belongs to no entry.
-func (d *Draft) Stray(name, problem string) {
+// Stray records the first problem of a name that belongs to no entry.
+func (d *Draft) Stray(name string, code cert.Code) {
 	if len(d.strays) < maxStrays && !d.strayed[name] {
 		d.strayed[name] = true
-		d.strays = append(d.strays, fault.Field{Name: name, Messages: []string{problem}})
+		d.strays = append(d.strays, Problem{Entry: NoEntry, Problem: cert.Problem{Code: code, Detail: name}})
 	}
 }
 
-const invalidFile = "The selected file id is invalid: upload the file first; it can be referred to for 24 hours."
-
-// checkFileID gives a file id in the form in which it is stored.
-func checkFileID(value string) (id, problem string) {
-	value = strings.TrimSpace(value)
-	if value == "" {
-		return "", "The file id field is required."
-	}
-	u, err := uuid.Parse(value)
-	if id = u.String(); err != nil || len(value) != len(id) {
-		return "", invalidFile
-	}
-	return id, ""
-}
-
-func label(field string) string { return strings.ReplaceAll(field, "_", " ") }
-
-// sorted gives the entries by their numbers, each with what it lacks noted.
+// sorted returns the entries by index, and records missing fields as problems.
 func (d *Draft) sorted() []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
 		e := d.entries[index]
-		for at := range fields {
-			switch {
-			case e.given[at] || e.problem != "":
-			case at == fileAt:
-				_, e.problems[at] = checkFileID("")
-			default:
-				_, e.problems[at] = cert.Fields[at].Check("")
+		// An entry that is refused as a whole lacks nothing.
+		for _, field := range fields {
+			if e.given[field] || e.given[""] {
+				continue
+			}
+			if _, problem := check(field, ""); problem != nil {
+				e.add(*problem)
 			}
 		}
 		list = append(list, e)
@@ -226,31 +201,21 @@ func (d *Draft) sorted() []*entry {
 	return list
 }
 
-// problemsOf gives all that is wrong, in the order of names and entries; nil if
-// nothing is.
-func (d *Draft) problemsOf(entries []*entry) error {
+// problemsOf returns all problems, in the order of names, entries and fields.
+func (d *Draft) problemsOf(entries []*entry) Problems {
 	list := slices.Clone(d.strays)
 	for _, e := range entries {
-		if e.problem != "" {
-			list = append(list, fault.Field{Name: fmt.Sprintf("entries.%d", e.index), Messages: []string{e.problem}})
+		if p, ok := e.problems[""]; ok {
+			list = append(list, Problem{e.index, p})
 		}
-		for at, problem := range e.problems {
-			if problem == "" {
-				continue
+		for _, field := range fields {
+			if p, ok := e.problems[field]; ok {
+				list = append(list, Problem{e.index, p})
 			}
-			name := FileField
-			if at < fileAt {
-				name = cert.Fields[at].Name
-			}
-			list = append(list, fault.Field{Name: fmt.Sprintf("entries.%d.%s", e.index, name), Messages: []string{problem}})
 		}
 	}
-	switch {
-	case len(list) > 0:
-		return &fault.Error{Kind: fault.Invalid, Fields: list}
-	case len(entries) == 0:
-		return fault.OfField("entries", "The entries field is required.")
-	default:
-		return nil
+	if len(list) == 0 && len(entries) == 0 {
+		list = Problems{{Entry: NoEntry, Problem: cert.Problem{Code: cert.CodeRequired}}}
 	}
+	return list
 }

@@ -10,16 +10,30 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// fieldsOf gives the messages of an Invalid error by their fields.
-func fieldsOf(err error) map[string]string {
-	fields := map[string]string{}
-	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {
-		for _, f := range e.Fields {
-			fields[f.Name] = strings.Join(f.Messages, "|")
+// place returns the number of the entry of a problem and its field, or the name that
+// belongs to no entry.
+func place(p Problem) string {
+	switch {
+	case p.Entry == NoEntry:
+		return "entries" + p.Detail
+	case p.Field == "":
+		return fmt.Sprintf("entries.%d", p.Entry)
+	default:
+		return fmt.Sprintf("entries.%d.%s", p.Entry, p.Field)
+	}
+}
+
+// fieldsOf returns the codes of an Invalid error by their places.
+func fieldsOf(err error) map[string]cert.Code {
+	fields := map[string]cert.Code{}
+	if problems, ok := errors.AsType[Problems](err); ok && fault.Is(err, fault.Invalid) {
+		for _, p := range problems {
+			fields[place(p)] = p.Code
 		}
 	}
 	return fields
@@ -40,15 +54,15 @@ func TestSubmitTellsAllThatIsWrong(t *testing.T) {
 		}, ""},
 		"empty date and details":    {func(d *Draft) error { return errors.Join(d.Set(7, "issue_date", ""), d.Set(7, "details", " ")) }, ""},
 		"a field that nobody knows": {func(d *Draft) error { return d.Set(7, "colour", "blue") }, ""},
-		"an entry of nothing":       {func(d *Draft) error { return d.Entry(0) }, "entries.0.applicant_email entries.0.certificate_title entries.0.file_id entries.0.full_name"},
-		"an unknown field alone":    {func(d *Draft) error { return d.Set(3, "colour", "blue") }, "entries.3.applicant_email entries.3.certificate_title entries.3.file_id entries.3.full_name"},
-		"a field twice":             {func(d *Draft) error { return d.Set(7, "full_name", "Ada Obi") }, "entries.7.full_name"},
-		"a file twice":              {func(d *Draft) error { return d.Set(7, FileField, staged.UUID) }, "entries.7.file_id"},
-		"no text":                   {func(d *Draft) error { return d.NotText(7, "details") }, "entries.7.details"},
-		"no text, unknown field":    {func(d *Draft) error { return d.NotText(7, "colour") }, ""},
-		"too long to be read":       {func(d *Draft) error { return errors.Join(d.TooLong(7, "details"), d.TooLong(7, FileField)) }, "entries.7.details entries.7.file_id"},
-		"no entry":                  {func(d *Draft) error { return d.NotEntry(9, "It is a number.") }, "entries.9"},
-		"a name that is none's":     {func(d *Draft) error { d.Stray("entries.01.full_name", "No."); return nil }, "entries.01.full_name"},
+		"an entry of nothing":       {func(d *Draft) error { return d.Entry(0) }, "entries.0.email entries.0.file entries.0.name entries.0.title"},
+		"an unknown field alone":    {func(d *Draft) error { return d.Set(3, "colour", "blue") }, "entries.3.email entries.3.file entries.3.name entries.3.title"},
+		"a field twice":             {func(d *Draft) error { return d.Set(7, cert.FieldName, "Ada Obi") }, "entries.7.name"},
+		"a file twice":              {func(d *Draft) error { return d.Set(7, cert.FieldFile, staged.UUID) }, "entries.7.file"},
+		"no text":                   {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: cert.FieldDetails, Code: "not_string"}) }, "entries.7.details"},
+		"no text, unknown field":    {func(d *Draft) error { return d.Refuse(7, cert.Problem{Field: "colour", Code: "not_string"}) }, ""},
+		"too long to be read":       {func(d *Draft) error { return errors.Join(d.TooLong(7, "details"), d.TooLong(7, cert.FieldFile)) }, "entries.7.details entries.7.file"},
+		"no entry":                  {func(d *Draft) error { return d.Refuse(9, cert.Problem{Code: "not_entry"}) }, "entries.9"},
+		"a name that is none's":     {func(d *Draft) error { d.Stray(".01.full_name", "bad_index"); return nil }, "entries.01.full_name"},
 		"NUL":                       {func(d *Draft) error { return d.Set(7, "details", "a\x00b") }, "entries.7.details"},
 		"half a surrogate pair":     {func(d *Draft) error { return d.Set(7, "details", "\xed\xa0\x80") }, "entries.7.details"},
 		"a date that is none":       {func(d *Draft) error { return d.Set(7, "issue_date", "2023-02-29") }, "entries.7.issue_date"},
@@ -71,7 +85,7 @@ func TestSubmitTellsAllThatIsWrong(t *testing.T) {
 		"unknown": uuid.NewString(), "another institution's": foreign.UUID, "no id": "diploma.pdf", "braces": "{" + staged.UUID + "}",
 		"without hyphens": strings.ReplaceAll(staged.UUID, "-", ""), "empty": "", "a certificate's field": "1",
 	} {
-		if err := v.tryFile(id); len(fieldsOf(err)) != 1 || fieldsOf(err)["entries.0.file_id"] == "" {
+		if err := v.tryFile(id); len(fieldsOf(err)) != 1 || fieldsOf(err)["entries.0.file"] == "" {
 			t.Errorf("file id %s: %v", name, err)
 		}
 	}
@@ -97,34 +111,34 @@ func (v *vault) tryFile(id string) error {
 	return err
 }
 
-// Errors come in the order of the entries' numbers and of the fields, whatever
-// order they came in.
+// Errors are in the order of the entries' indexes and of the fields, whatever the order of arrival.
 func TestProblemsHaveAnOrder(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	d := v.NewDraft()
 	defer d.Close()
 	for _, index := range []int{20, 3, 100} {
-		if err := errors.Join(d.NotText(index, FileField), d.NotText(index, "applicant_email"), d.Set(index, "full_name", "Ada")); err != nil {
+		if err := errors.Join(d.Refuse(index, cert.Problem{Field: cert.FieldFile, Code: "not_string"}),
+			d.Refuse(index, cert.Problem{Field: cert.FieldEmail, Code: "not_string"}), d.Set(index, cert.FieldName, "Ada")); err != nil {
 			t.Fatal(err)
 		}
 	}
-	d.Stray("entries.x", "No.")
-	d.Stray("entries.x", "No.")
+	d.Stray(".x", "bad_index")
+	d.Stray(".x", "bad_index")
 	_, err := v.Submit(t.Context(), Submission{Institution: v.inst, Draft: d})
-	e, ok := errors.AsType[*fault.Error](err)
+	problems, ok := errors.AsType[Problems](err)
 	if !ok {
 		t.Fatal(err)
 	}
 	want := []string{"entries.x"}
 	for _, index := range []int{3, 20, 100} {
-		for _, field := range []string{"certificate_title", "applicant_email", "file_id"} {
+		for _, field := range []cert.Field{cert.FieldTitle, cert.FieldEmail, cert.FieldFile} {
 			want = append(want, fmt.Sprintf("entries.%d.%s", index, field))
 		}
 	}
 	var got []string
-	for _, f := range e.Fields {
-		got = append(got, f.Name)
+	for _, p := range problems {
+		got = append(got, place(p))
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("fields %v, want %v", got, want)
@@ -144,23 +158,23 @@ func TestDraftIsBounded(t *testing.T) {
 	if err := d.Entry(7); err != nil {
 		t.Errorf("a known entry: %v", err)
 	}
-	if err := d.Set(1, "full_name", "x"); fieldsOf(err)["entries"] == "" {
+	if err := d.Set(1, cert.FieldName, "x"); fieldsOf(err)["entries"] == "" {
 		t.Errorf("one entry too many: %v", err)
 	}
 	for i := range 2 * maxStrays {
-		d.Stray(fmt.Sprintf("entries.x%d", i), "No.")
+		d.Stray(fmt.Sprintf(".x%d", i), "bad_index")
 	}
 	if len(d.strays) != maxStrays {
 		t.Errorf("%d strays are held", len(d.strays))
 	}
-	// Drafts of the longest texts together hold no more than all may.
+	// Drafts with the longest texts reserve no more memory in total than the bound.
 	long := strings.Repeat("🎓", 255)
 	var err error
 	for n := 0; err == nil && n < 100; n++ {
 		other := v.NewDraft()
 		t.Cleanup(other.Close)
 		for i := 0; i < MaxEntries && err == nil; i++ {
-			err = errors.Join(other.Set(i, "certificate_title", long), other.Set(i, "full_name", long), other.Set(i, "details", long+long+long))
+			err = errors.Join(other.Set(i, cert.FieldTitle, long), other.Set(i, cert.FieldName, long), other.Set(i, "details", long+long+long))
 		}
 	}
 	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter == 0 {

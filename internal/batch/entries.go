@@ -2,6 +2,7 @@ package batch
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 
@@ -10,30 +11,35 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// Entry is an entry of a batch and what became of it.
+// Entry is an entry of a batch and its result.
 type Entry struct {
-	// Index is its number, as it was sent.
+	// Index is the index that was sent.
 	Index int
 	// Status is queued, rejected or the status of its certificate.
 	Status string
-	// UUID and ReferenceID are its certificate's, "" without one.
+	// UUID and ReferenceID identify its certificate; "" if there is none.
 	UUID, ReferenceID string
-	// ErrorCode and Error say why it failed or was rejected; ExistingUUID is the
-	// certificate that it would have doubled.
-	ErrorCode, Error, ExistingUUID string
-	// Text is what its certificate says, with what was corrected since.
+	// ErrorCode is the reason of a failure or a rejection, "" for neither. Error is the reason in
+	// words, for a certificate that failed and for an entry that was rejected before problems had
+	// codes.
+	ErrorCode, Error string
+	// Problem is the reason of a rejection, nil if there is none or Error is the reason.
+	Problem *cert.Problem
+	// ExistingUUID is the certificate of which the entry would be a duplicate.
+	ExistingUUID string
+	// Text is the text of its certificate, including later corrections.
 	Text cert.Text
 }
 
-// Entries is one part of the entries of a batch.
+// Entries is one page of the entries of a batch.
 type Entries struct {
 	listing.Part
 
 	Items []Entry
 }
 
-// entryList is what a cursor of entries is bound to, and entryPlace where an
-// entry stands.
+// entryList identifies the list that a cursor of entries belongs to. entryPlace is a position in
+// it.
 type (
 	entryList struct {
 		InstitutionID int64  `json:"institution"`
@@ -44,7 +50,7 @@ type (
 	}
 )
 
-// Entries gives a part of a batch's entries by their numbers.
+// Entries returns a page of a batch's entries, ordered by index.
 func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list *Entries, err error) {
 	var bad fault.Fields
 	if r.Check(&bad); bad.Err() != nil {
@@ -70,7 +76,7 @@ func (s *Service) Entries(ctx context.Context, b *Batch, r listing.Range) (list 
 	return list, err
 }
 
-// AllEntries gives all entries of a batch, of which there are at most MaxEntries.
+// AllEntries returns all entries of a batch, at most MaxEntries.
 func (s *Service) AllEntries(ctx context.Context, b *Batch) ([]Entry, error) {
 	return s.entries(ctx, b, -1, MaxEntries, 0)
 }
@@ -78,9 +84,9 @@ func (s *Service) AllEntries(ctx context.Context, b *Batch) ([]Entry, error) {
 func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset int) (list []Entry, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT e.entry_index, coalesce(c.status, e.status), coalesce(c.uuid, ''), coalesce(c.reference_id, ''),
-			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.existing_uuid, ''),
+			coalesce(c.failure_code, e.error_code, ''), coalesce(c.failure_message, e.error, ''), coalesce(e.problem, ''), coalesce(e.existing_uuid, ''),
 			coalesce(c.title, ''), coalesce(c.full_name, ''), coalesce(c.email, ''), coalesce(c.issue_date, ''), coalesce(c.details, '')
-		FROM (SELECT entry_index, status, certificate_id, error_code, error, existing_uuid FROM batch_entries
+		FROM (SELECT entry_index, status, certificate_id, error_code, error, problem, existing_uuid FROM batch_entries
 				WHERE batch_id = $1 AND entry_index > $5 ORDER BY entry_index LIMIT $3 OFFSET $4) AS e
 			LEFT JOIN certificates c ON c.id = e.certificate_id AND c.institution_id = $2
 		ORDER BY e.entry_index`, b.id, b.institutionID, limit, offset, after)
@@ -90,9 +96,18 @@ func (s *Service) entries(ctx context.Context, b *Batch, after, limit, offset in
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var e Entry
-		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &e.ExistingUUID,
+		var problem string
+		if err := rows.Scan(&e.Index, &e.Status, &e.UUID, &e.ReferenceID, &e.ErrorCode, &e.Error, &problem, &e.ExistingUUID,
 			&e.Text.Title, &e.Text.FullName, &e.Text.Email, &e.Text.IssueDate, &e.Text.Details); err != nil {
 			return nil, fmt.Errorf("reading entries: %w", err)
+		}
+		switch {
+		case problem != "":
+			if err := json.Unmarshal([]byte(problem), &e.Problem); err != nil {
+				return nil, fmt.Errorf("reading the problem of an entry: %w", err)
+			}
+		case e.UUID == "" && e.ExistingUUID != "":
+			e.Problem = &cert.Problem{Field: cert.FieldEmail, Code: cert.CodeDuplicate, Detail: e.ExistingUUID}
 		}
 		list = append(list, e)
 	}

@@ -20,22 +20,21 @@ import (
 )
 
 const (
-	// Queue holds the jobs that make certificates of entries.
+	// Queue is the queue of the jobs that turn entries into certificates.
 	Queue = "batch"
-	// slice is how many entries one transaction makes certificates of: long enough
-	// to be worth its commit, short enough that nobody waits for it.
+	// slice is the number of entries per transaction: enough to be worth a commit, few enough that
+	// other writers do not wait long.
 	slice = 50
-	// slicesOfJob is how many a job does before it goes to the end of the queue, which
-	// lets a process that wants to stop do so.
+	// slicesOfJob is the number of slices per job. The next job goes to the end of the queue, which
+	// lets a process stop in between.
 	slicesOfJob = 20
 )
 
-// expandArgs is the job that makes certificates of entries. It belongs to no
-// batch: of whatever is there it takes what is next in turn, until nothing is
-// left.
+// expandArgs is the job that turns entries into certificates. It belongs to no batch: it takes the
+// next entries in turn until none are left.
 type expandArgs struct{}
 
-// Kind names the job.
+// Kind returns the kind of the job.
 func (expandArgs) Kind() string { return "batch_expand" }
 
 func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx) error {
@@ -49,9 +48,9 @@ type expandWorker struct {
 	service *Service
 }
 
-// Work makes certificates of entries, a slice of one institution's after a slice
-// of another's. It may run more than once, and at the same time as another: a
-// slice is one transaction, and whoever holds an institution's turn has it alone.
+// Work turns entries into certificates, one slice per institution in turn. It may run repeatedly
+// and concurrently: a slice is one transaction, and a lock on an institution's turn excludes other
+// workers.
 func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error {
 	s := w.service
 	var failed error
@@ -61,19 +60,19 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		institution, err := s.expand(ctx, skip)
 		switch {
 		case ctx.Err() != nil:
-			// This process is stopping, or the time is over: the next one goes on.
+			// This process is stopping, or the time is over: the next job continues.
 			return river.JobSnooze(0)
 		case err != nil && institution == 0:
 			return errors.Join(failed, err)
 		case err != nil:
-			// The fault of one institution's slice holds up no other's.
+			// An error in one institution's slice does not delay the others.
 			s.log.WarnContext(ctx, "entries could not be made certificates and will be tried again",
 				slog.Int64("institution", institution), slog.Any("error", err))
 			skip, failed = append(skip, institution), errors.Join(failed, err)
 		case institution == 0:
 			return failed
 		}
-		// Sealing and uploads have as much of the database as this has.
+		// Pause as long as the slice took, so that sealing and uploads get the database too.
 		rest(ctx, s.now().Sub(began))
 	}
 	if failed != nil {
@@ -91,8 +90,8 @@ func rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// expand makes certificates of one slice of entries of the institution that
-// waited longest. It gives the institution, 0 when there is nothing left.
+// expand turns one slice of entries into certificates, of the institution that waited longest. It
+// returns the institution's id, 0 if nothing is left.
 func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		if institution, err = s.turnTx(ctx, tx, skip); err != nil || institution == 0 {
@@ -110,8 +109,8 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 	return institution, nil
 }
 
-// turnTx takes the turn of the institution that waited longest and has entries
-// left, and holds it until the transaction ends.
+// turnTx locks the turn of the institution that waited longest and has queued entries, until the
+// transaction ends.
 func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institution int64, err error) {
 	query := `SELECT t.institution_id FROM batch_turns t
 		WHERE EXISTS (SELECT 1 FROM batches b WHERE b.institution_id = t.institution_id AND NOT b.expanded)`
@@ -133,24 +132,26 @@ func (s *Service) turnTx(ctx context.Context, tx *db.Tx, skip []int64) (institut
 	return institution, err
 }
 
-// open is a batch with entries left, and what its certificates have from it.
+// open is a batch with queued entries, and what its certificates inherit from it.
 type open struct {
 	id     int64
 	upload cert.Upload
 }
 
 func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) error {
-	b := open{upload: cert.Upload{Institution: &account.Institution{ID: institution}}}
+	var b open
 	u := &b.upload
 	err := tx.QueryRowContext(ctx, `
-		SELECT b.id, b.uuid, b.trigger_context, b.creator_type, b.creator_id, b.creator_name, i.uuid, i.prefix
-		FROM batches b JOIN institutions i ON i.id = b.institution_id
-		WHERE b.institution_id = $1 AND NOT b.expanded ORDER BY b.id LIMIT 1`, institution).
-		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name, &u.Institution.UUID, &u.Institution.Prefix)
+		SELECT id, uuid, trigger_context, creator_type, creator_id, creator_name FROM batches
+		WHERE institution_id = $1 AND NOT expanded ORDER BY id LIMIT 1`, institution).
+		Scan(&b.id, &u.BatchID, &u.Context, &u.Creator.Type, &u.Creator.ID, &u.Creator.Name)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // another node was faster while this one waited for the turn
+		return nil // another node finished the batch while this one waited for the lock
 	}
 	if err != nil {
+		return err
+	}
+	if u.Institution, err = account.InstitutionByID(ctx, tx, institution); err != nil {
 		return err
 	}
 	waiting, err := waitingTx(ctx, tx, b.id)
@@ -170,15 +171,15 @@ func (s *Service) expandTx(ctx context.Context, tx *db.Tx, institution int64) er
 	return s.certs.FeedTx(ctx, tx, institution)
 }
 
-// waitingEntry is an entry that is queued, with its file.
+// waitingEntry is a queued entry with its file.
 type waitingEntry struct {
 	index int
 	input string
-	// file is nil when its record is gone, which nothing of ours lets happen.
+	// file is nil if its record is missing, which should never happen.
 	file *cert.File
 }
 
-// waitingTx gives a batch's next entries in their order, one more than a slice.
+// waitingTx returns a batch's next entries in order, one more than a slice.
 func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEntry, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT e.entry_index, e.input, f.file_name, f.mime_type, f.size, f.sha256, f.sha256_state, f.original_key, f.notices
@@ -208,8 +209,8 @@ func waitingTx(ctx context.Context, tx *db.Tx, batchID int64) (list []waitingEnt
 	return list, rows.Err()
 }
 
-// makeTx makes a certificate of an entry, or rejects it: of the same ones in a
-// batch the first, by its number, becomes one.
+// makeTx creates the certificate of an entry, or rejects it. Of duplicates in one batch, the entry
+// with the lowest index becomes a certificate.
 func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry) error {
 	text, wanted, err := readInput(w.input)
 	if err != nil {
@@ -226,41 +227,59 @@ func (s *Service) makeTx(ctx context.Context, tx *db.Tx, b *open, w waitingEntry
 		_, err = tx.ExecContext(ctx, done+`status = $2, certificate_id = $3 WHERE batch_id = $4 AND entry_index = $5`,
 			now, string(made), c.ID, b.id, w.index)
 	case ok && refusal.Kind == fault.Invalid:
-		r := reject(refusal)
-		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, existing_uuid = $5 WHERE batch_id = $6 AND entry_index = $7`,
-			now, string(rejected), r.code, r.message, r.existing, b.id, w.index)
+		var r rejection
+		if r, err = reject(refusal); err != nil {
+			return err
+		}
+		_, err = tx.ExecContext(ctx, done+`status = $2, error_code = $3, error = $4, problem = $5, existing_uuid = $6 WHERE batch_id = $7 AND entry_index = $8`,
+			now, string(rejected), r.code, r.message, r.problem, r.existing, b.id, w.index)
 	}
 	return err
 }
 
-// rejection is why an entry becomes no certificate.
+// rejection is the reason why an entry becomes no certificate, as it is stored.
 type rejection struct {
-	code, message string
-	// existing is the certificate that there is already, null for another reason.
+	code string
+	// problem is a cert.Problem in JSON. message replaces it if the domain words the problem, as
+	// it does for the place of a stamp.
+	problem, message sql.NullString
+	// existing is the UUID of the certificate that exists already, null for another reason.
 	existing sql.NullString
 }
 
-func reject(refusal *fault.Error) rejection {
-	if d, ok := errors.AsType[*cert.DuplicateError](refusal); ok {
-		return rejection{code: "duplicate", message: refusal.Message + ": " + d.UUID, existing: sql.NullString{String: d.UUID, Valid: true}}
+func reject(refusal *fault.Error) (rejection, error) {
+	// Beside duplicates there are rules that became stricter since the batch was
+	// accepted, and missing files.
+	r := rejection{code: "invalid"}
+	problems := cert.ProblemsOf(refusal)
+	if len(problems) == 0 {
+		r.message = sql.NullString{String: refusal.Message, Valid: true}
+		if len(refusal.Fields) > 0 {
+			r.message.String = refusal.Fields[0].Messages[0]
+		}
+		return r, nil
 	}
-	// A rule that was made stricter since the batch was accepted, or a file that is
-	// gone.
-	return rejection{code: "invalid", message: refusal.Fields[0].Messages[0]}
+	if p := problems[0]; p.Code == cert.CodeDuplicate {
+		r.code, r.existing = string(p.Code), sql.NullString{String: p.Detail, Valid: true}
+	}
+	text, err := json.Marshal(problems[0])
+	if err != nil {
+		return r, fmt.Errorf("writing a problem: %w", err)
+	}
+	r.problem = sql.NullString{String: string(text), Valid: true}
+	return r, nil
 }
 
-// Sweep gives the queue a job where entries wait and none is there: whatever the
-// queue lost comes back by this. It forgets staged files whose time is over.
+// Sweep adds a job if entries are queued and no job exists, which recovers lost jobs. It also
+// removes expired staged files.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var lost bool
-		if err := tx.QueryRowContext(ctx, `
-			SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)
-			   AND NOT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, expandArgs{}.Kind()).Scan(&lost); err != nil {
+		var waiting bool
+		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM batches WHERE NOT expanded)`).Scan(&waiting); err != nil || !waiting {
 			return err
 		}
-		if !lost {
-			return nil
+		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
+			return err
 		}
 		s.log.WarnContext(ctx, "the job that makes certificates of entries was lost and is made anew")
 		return s.enqueueTx(ctx, tx)

@@ -26,7 +26,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 		v := newVault(t, d)
 		staged := v.stage(v.inst)
 		u := v.submission(v.inst, staged.UUID, "Ada Obi", "Bo Li")
-		for field, value := range map[string]string{"issue_date": "2024-02-29", "details": " with honours "} {
+		for field, value := range map[cert.Field]string{cert.FieldIssueDate: "2024-02-29", cert.FieldDetails: " with honours "} {
 			if err := u.Draft.Set(1, field, value); err != nil {
 				t.Fatal(err)
 			}
@@ -36,7 +36,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 		if b.Total != 2 || b.Processing != 2 || b.Status() != Processing {
 			t.Errorf("accepted %+v", b)
 		}
-		// What is issued today is so when the certificate is made tomorrow.
+		// An entry without a date gets the date of the day on which it was accepted.
 		v.clock.Advance(30 * time.Hour)
 		if err := v.work(t.Context()); err != nil {
 			t.Fatal(err)
@@ -66,15 +66,15 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 				t.Errorf("%d events of its creation", n)
 			}
 		}
-		// The names and addresses of people are kept once.
+		// Names and addresses are stored once.
 		if n := one[int](v, `SELECT count(*) FROM batch_entries WHERE input IS NOT NULL OR staged_id IS NOT NULL`); n != 0 {
 			t.Errorf("%d entries keep what they were made from", n)
 		}
 	})
 }
 
-// Of the same certificates one is made: that which was there, or the first of the
-// batch. The same batch sent again makes what is missing.
+// Of duplicates, one certificate exists: the earlier one, or the first of the batch. Sending the
+// same batch again creates only the missing ones.
 func TestDuplicatesAreRejectedAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -99,7 +99,7 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 		for i, existing := range map[int]string{1: ada, 3: bo} {
 			e := entries[i]
 			if e.Index != i || e.Status != "rejected" || e.UUID != "" || e.ReferenceID != "" || e.ErrorCode != "duplicate" || e.ExistingUUID != existing ||
-				!strings.HasPrefix(e.Error, "A vault certificate with this email, title, and issue date already exists") {
+				e.Problem == nil || *e.Problem != (cert.Problem{Field: cert.FieldEmail, Code: cert.CodeDuplicate, Detail: existing}) || e.Error != "" {
 				t.Errorf("entry %+v, want a duplicate of %s", e, existing)
 			}
 		}
@@ -111,7 +111,7 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE institution_id = $1`, v.inst.ID); n != 4 {
 			t.Errorf("%d certificates, want one of each", n)
 		}
-		// All of it once more, with one that is new.
+		// The same entries again, with one new entry.
 		last := v.submit(v.submission(v.inst, staged.UUID, "Ada Obi", "Bo Li", "Cy Ito", "Di Roy", "Eva Kim"))
 		v.expandAll()
 		b, entries = v.get(v.inst, last.UUID)
@@ -121,7 +121,7 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 	})
 }
 
-// Slices are of 50, and institutions take turns however much each has sent.
+// A slice has 50 entries, and institutions take turns, however many entries each has sent.
 func TestExpansionTakesTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -155,8 +155,8 @@ func TestExpansionTakesTurns(t *testing.T) {
 	})
 }
 
-// A slice that cannot be made holds up no other institution, and is made once it
-// can.
+// An error in one institution's slice does not delay another institution. The slice is made once
+// the error is gone.
 func TestFaultOfOneInstitutionHoldsUpNoOther(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -182,7 +182,7 @@ func TestFaultOfOneInstitutionHoldsUpNoOther(t *testing.T) {
 	})
 }
 
-// An entry whose file is gone is rejected, and the batch comes to its end.
+// An entry whose file is missing is rejected, and the batch completes.
 func TestEntryWithoutItsFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -195,13 +195,14 @@ func TestEntryWithoutItsFile(t *testing.T) {
 		v.exec(`DELETE FROM staged_files WHERE id = (SELECT max(id) FROM staged_files)`)
 		v.expandAll()
 		got, entries := v.get(v.inst, b.UUID)
-		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Error == "" {
+		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Problem == nil ||
+			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
 			t.Errorf("%+v %+v", got, entries)
 		}
 	})
 }
 
-// Several workers at once, as several nodes have, make each certificate once.
+// Concurrent workers, as on several nodes, create each certificate once.
 func TestWorkersAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -236,8 +237,7 @@ func TestWorkersAtOnce(t *testing.T) {
 	})
 }
 
-// A long job goes back to the queue now and then, and one whose process stops does
-// so at once.
+// A long job returns to the queue at intervals. A job returns at once if its process stops.
 func TestWorkGoesBackToTheQueue(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

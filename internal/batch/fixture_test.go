@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -84,7 +85,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.keys,
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.Now, Log: log,
-		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return v.EndedTx(ctx, tx, c) },
+		Ended: EndedTx,
 	})
 	v.Service = New(Config{DB: d, Ring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.Now, Log: log})
 	v.worker = &expandWorker{service: v.Service}
@@ -117,16 +118,16 @@ func one[T any](v *vault, query string, args ...any) (value T) {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }
 
 // stage stages a file of an institution.
 func (v *vault) stage(inst *account.Institution) *StagedFile {
 	v.tb.Helper()
-	f, err := v.certs.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(samplePDF()))
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	staged, err := v.Stage(v.tb.Context(), inst, f, nil)
+	var staged *StagedFile
+	err := v.certs.Receive(v.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(samplePDF())), func(f *cert.File) (err error) {
+		staged, err = v.Stage(v.tb.Context(), inst, f, nil)
+		return err
+	})
 	if err != nil {
 		v.tb.Fatal(err)
 	}
@@ -135,8 +136,8 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 
 // person is an entry in order: a diploma of a person.
 func person(d *Draft, index int, name, fileID string) error {
-	for field, value := range map[string]string{
-		"certificate_title": "BSc Physics", "full_name": name, "applicant_email": strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", FileField: fileID,
+	for field, value := range map[cert.Field]string{
+		cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", cert.FieldFile: fileID,
 	} {
 		if err := d.Set(index, field, value); err != nil {
 			return err

@@ -8,10 +8,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// EndedTx keeps in mind, of an entry whose certificate failed and is about to be
-// removed, that it failed: the batch goes on to have the numbers that it had. It is
-// what cert.Config.Ended is told by.
-func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+// EndedTx records that an entry's certificate failed, before that certificate is removed, so that
+// the batch keeps its numbers. cert.Config.Ended calls it.
+func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.BatchID == "" {
 		return nil
 	}

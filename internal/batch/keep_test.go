@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A batch goes on to have the numbers that it had, whatever ends of it.
+// The numbers of a batch do not change when its certificates are purged.
 func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -42,7 +42,7 @@ func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
 		if entries[0].UUID == "" || entries[0].Status != "approved" {
 			t.Errorf("another entry is %+v", entries[0])
 		}
-		// What is left in the batch is what is retried.
+		// A retry covers the certificates that still exist.
 		if n := one[int](v, `SELECT count(*) FROM certificates WHERE batch_id = $1`, b.UUID); n != 3 {
 			t.Errorf("%d certificates are left", n)
 		}

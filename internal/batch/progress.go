@@ -14,37 +14,35 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// Status is how far a batch is.
+// Status is the state of a batch.
 type Status string
 
 const (
-	// Processing batches have entries that are not at their end.
+	// Processing batches have unfinished entries.
 	Processing Status = "processing"
-	// Completed batches are done, and so is each of their entries.
+	// Completed batches are finished, and every entry succeeded.
 	Completed Status = "completed"
-	// CompletedWithErrors batches are done, and some entries failed or were
-	// rejected.
+	// CompletedWithErrors batches are finished, and some entries failed or were rejected.
 	CompletedWithErrors Status = "completed_with_errors"
 )
 
-// Batch is a bulk upload and how far it is. Its numbers are counted, of the
-// certificates and of the entries that have none; nothing keeps them up to date,
-// and so nothing can leave them wrong.
+// Batch is a bulk upload and its progress. Its numbers are counted from the certificates and from
+// the entries without one. They are not stored, so they cannot become wrong.
 type Batch struct {
 	UUID   string
 	Name   string
 	Source cert.Source
-	// Total is the sum of the numbers that follow it.
+	// Total is the sum of the numbers below.
 	Total, Processing, Approved, Failed, Rejected, Revoked int
 	CreatedAt                                              time.Time
-	// CompletedAt is when the last entry came to its end; nil while one is
-	// processing, and again after a retry.
+	// CompletedAt is when the last entry finished. It is nil while an entry is processing, and
+	// again after a retry.
 	CompletedAt *time.Time
 
 	id, institutionID int64
 }
 
-// Status gives how far the batch is.
+// Status returns the state of the batch.
 func (b *Batch) Status() Status {
 	switch {
 	case b.Processing > 0:
@@ -56,7 +54,7 @@ func (b *Batch) Status() Status {
 	}
 }
 
-// Progress is the part of the entries that are at their end, in whole percent.
+// Progress returns the share of finished entries in whole percent.
 func (b *Batch) Progress() int {
 	if b.Total == 0 {
 		return 100
@@ -64,23 +62,23 @@ func (b *Batch) Progress() int {
 	return 100 * (b.Total - b.Processing) / b.Total
 }
 
-// Filter says which batches to list.
+// Filter selects batches.
 type Filter struct {
 	listing.Range
 
-	// Source is where they come from, "" for anywhere.
+	// Source is the source of the batches, "" for all.
 	Source cert.Source
 }
 
-// List is one part of the list of an institution's batches.
+// List is one page of the list of an institution's batches.
 type List struct {
 	listing.Part
 
 	Items []*Batch
 }
 
-// batchList is what a cursor of batches is bound to, and batchPlace where a
-// batch stands.
+// batchList identifies the list that a cursor of batches belongs to. batchPlace is a position in
+// it.
 type (
 	batchList struct {
 		InstitutionID int64       `json:"institution"`
@@ -104,7 +102,7 @@ func scanBatch(row interface{ Scan(dest ...any) error }) (*Batch, error) {
 	return &b, nil
 }
 
-// List gives a part of an institution's batches, newest first.
+// List returns a page of an institution's batches, newest first.
 func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
 	var bad fault.Fields
 	if f.Check(&bad); bad.Err() != nil {
@@ -152,8 +150,7 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return list, s.count(ctx, list.Items)
 }
 
-// part makes a part of a list of what was found, which is a batch more when there
-// is one.
+// part makes a page of the batches found, which include one more if there is a next page.
 func (s *Service) part(of batchList, r listing.Range, list *List) (err error) {
 	if list.More = len(list.Items) > r.PerPage; list.More {
 		list.Items = list.Items[:r.PerPage]
@@ -178,8 +175,7 @@ func scanBatches(rows *sql.Rows) ([]*Batch, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Batch, error) { return scanBatch(rows) })
 }
 
-// Names gives the names of an institution's batches by their UUIDs, of which there
-// are at most a page's.
+// Names returns the names of at most one page of an institution's batches by UUID.
 func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string) (names map[string]string, err error) {
 	names = map[string]string{}
 	if len(uuids) == 0 {
@@ -204,8 +200,7 @@ func (s *Service) Names(ctx context.Context, institutionID int64, uuids []string
 	return names, rows.Err()
 }
 
-// ByUUIDs gives batches of an institution in the order of their making; there are
-// at most a page's.
+// ByUUIDs returns batches of an institution in the order of creation, at most one page.
 func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []string) ([]*Batch, error) {
 	if len(uuids) == 0 {
 		return []*Batch{}, nil
@@ -225,8 +220,8 @@ func (s *Service) ByUUIDs(ctx context.Context, institutionID int64, uuids []stri
 	return list, s.count(ctx, list)
 }
 
-// Busy gives those of an institution's batches that have entries which are not at
-// their end. Unlike ByUUIDs it counts nothing, so that many can be asked about.
+// Busy returns those of an institution's batches that have unfinished entries. Unlike ByUUIDs it
+// counts nothing, so it is cheap for many batches.
 func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string) ([]string, error) {
 	if len(uuids) == 0 {
 		return []string{}, nil
@@ -245,26 +240,21 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 	return list, nil
 }
 
-// Pace counts the certificates of batches that were approved since a time, by
-// which people are told how long the rest takes.
+// Pace returns the number of certificates of batches that were approved since a time. Pages
+// estimate the remaining time from it.
 func (s *Service) Pace(ctx context.Context, list []*Batch, since time.Time) (n int, err error) {
 	if len(list) == 0 {
 		return 0, nil
 	}
-	args := []any{db.Micros(since)}
-	for _, b := range list {
-		args = append(args, b.UUID)
+	uuids := make([]string, len(list))
+	for i, b := range list {
+		uuids[i] = b.UUID
 	}
-	if err := s.db.QueryRowContext(ctx, `
-		SELECT count(*) FROM certificates WHERE status = 'approved' AND approved_at >= $1 AND batch_id IN (`+db.Places(2, len(list))+`)`, args...).
-		Scan(&n); err != nil {
-		return 0, fmt.Errorf("counting what batches did of late: %w", err)
-	}
-	return n, nil
+	return cert.ApprovedSince(ctx, s.db, uuids, since)
 }
 
-// ByUUID gives a batch of an institution, of a source where one is given;
-// another institution's is not found.
+// ByUUID returns a batch of an institution, optionally of one source. It returns NotFound for
+// another institution's batch.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, source cert.Source) (*Batch, error) {
 	b, err := scanBatch(s.db.QueryRowContext(ctx,
 		`SELECT `+batchColumns+` FROM batches WHERE uuid = $1 AND institution_id = $2 AND (source = $3 OR $3 = '')`,
@@ -278,9 +268,8 @@ func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string, 
 	return b, s.count(ctx, []*Batch{b})
 }
 
-// count finds out how far batches are. One statement sees one moment: an entry
-// that becomes a certificate is counted as one or the other, never as both or
-// neither.
+// count counts the entries of batches by state. One statement reads one snapshot: an entry that
+// becomes a certificate is counted exactly once.
 func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	if len(list) == 0 {
 		return nil
@@ -326,8 +315,8 @@ func (s *Service) count(ctx context.Context, list []*Batch) (err error) {
 	return rows.Err()
 }
 
-// number gives the number that a status of certificates or entries is counted
-// in. Entries that wait to become certificates are processing.
+// number returns the counter for a status of certificates or entries. Queued entries count as
+// processing.
 func (b *Batch) number(status string) *int {
 	switch status {
 	case string(cert.Approved):

@@ -16,8 +16,7 @@ import (
 
 func (b *Batch) sum() int { return b.Processing + b.Approved + b.Failed + b.Rejected + b.Revoked }
 
-// From acceptance to a retry, the counts are what the entries are, and each entry
-// is counted once.
+// From acceptance to a retry, the numbers match the entries, and each entry is counted once.
 func TestProgress(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -76,7 +75,7 @@ func TestProgress(t *testing.T) {
 		if e := entries[3]; e.ErrorCode != "no_room" || e.Error != "There is no room for the stamp." || e.UUID == "" {
 			t.Errorf("a failed entry: %+v", e)
 		}
-		// A retry opens the batch again, and a later end is a later end.
+		// A retry reopens the batch and later sets a new completion time.
 		v.sealer.refuse = nil
 		v.clock.Advance(time.Hour)
 		if _, err := v.certs.Retry(ctx, v.inst.ID, entries[3].UUID, nil); err != nil {
@@ -108,7 +107,7 @@ func TestBatchWithoutErrors(t *testing.T) {
 	}
 }
 
-// The largest batch is accepted, and each of its entries made once.
+// A batch of the largest size is accepted, and each of its entries is created once.
 func TestLargestBatch(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -136,8 +135,8 @@ func TestLargestBatch(t *testing.T) {
 		if entries[0].Index != MaxIndex-199*(MaxEntries-1) || entries[MaxEntries-1].Index != MaxIndex {
 			t.Errorf("entries from %d to %d", entries[0].Index, entries[MaxEntries-1].Index)
 		}
-		// What waits for its turn is in no queue: the sealing of another's few does
-		// not stand behind it.
+		// Certificates that wait for their turn are in no queue: another institution's small batch
+		// is not sealed behind them.
 		if n := one[int](v, `SELECT count(*) FROM river_job WHERE queue = 'seal_bulk'`); n != 2 {
 			t.Errorf("%d jobs in the queue", n)
 		}
@@ -154,7 +153,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		var want []string
 		for i := range 5 {
 			want = append(want, v.submit(v.submission(v.inst, file, people(fmt.Sprintf("Batch %d", i), i+1)...)).UUID)
-			if i != 2 { // two at the same time keep their order
+			if i != 2 { // entries created at the same time keep their order
 				v.clock.Advance(time.Minute)
 			}
 		}
@@ -192,7 +191,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 		if l, ids := list(v.inst.ID, "", listing.Range{Page: 9, PerPage: 10}); *l.Total != 5 || len(ids) != 0 || l.More {
 			t.Errorf("past the end: %+v", l)
 		}
-		// By cursor, from each source and none: what comes meanwhile is not met.
+		// By cursor, for each source and without: batches created meanwhile do not appear.
 		next := ""
 		for _, source := range []cert.Source{"", cert.Vault} {
 			got, next = nil, ""
@@ -212,7 +211,7 @@ func TestBatchesAreListedByInstitution(t *testing.T) {
 			v.exec(`DELETE FROM batch_entries WHERE batch_id > $1`, theirs.id)
 			v.exec(`DELETE FROM batches WHERE id > $1`, theirs.id)
 		}
-		// And back: the pages of two, two and one in the other order.
+		// And backward: the pages of two, two and one in reverse.
 		last := ""
 		l, _ := list(v.inst.ID, "", listing.Range{PerPage: 2, Cursor: &last})
 		for range 2 {

@@ -20,15 +20,15 @@ import (
 )
 
 const (
-	// StagedLife is for how long a staged file can be referred to.
+	// StagedLife is how long a staged file is valid.
 	StagedLife = 24 * time.Hour
-	// StagedQuota is how many bytes of staged files an institution may have: 20 GB.
+	// StagedQuota is the limit of staged files per institution: 20 GB.
 	StagedQuota = 20 << 30
-	// SweepEvery is how often staged files whose time is over are looked for, and
-	// batches that lost their job.
+	// SweepEvery is the interval between sweeps for expired staged files and for batches that lost
+	// their job.
 	SweepEvery = time.Minute
-	// stagedGrace keeps the record of a file whose time is over from the sweep: a
-	// batch that was just accepted may be about to say that it keeps the file.
+	// stagedGrace protects the record of an expired file from the sweep: a batch that was just
+	// accepted may still be about to take the file.
 	stagedGrace = 5 * time.Minute
 )
 
@@ -39,9 +39,8 @@ type StagedFile struct {
 	ExpiresAt time.Time
 }
 
-// Room tells whether an institution may stage another file; if not, it is
-// TooMany. It spares the institution the sending of a file that Stage would
-// refuse.
+// Room returns TooMany if an institution has reached its quota of staged files. It saves the
+// transfer of a file that Stage would reject.
 func (s *Service) Room(ctx context.Context, institutionID int64) error {
 	var used int64
 	err := s.db.QueryRowContext(ctx, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, institutionID).Scan(&used)
@@ -54,15 +53,13 @@ func (s *Service) Room(ctx context.Context, institutionID int64) error {
 	return nil
 }
 
-// Stage takes a received file into an institution's staged files. A refusal is
-// TooMany, and the file is then the caller's to discard. then, which may be nil, is
-// done in the same transaction.
+// Stage adds a received file to an institution's staged files. It calls then, which may be nil, in
+// the same transaction. Over the quota it returns TooMany, and the caller must discard the file.
 func (s *Service) Stage(ctx context.Context, inst *account.Institution, f *cert.File, then func(context.Context, *db.Tx, *StagedFile) error) (*StagedFile, error) {
 	return s.StageUntil(ctx, inst, f, s.now().Add(StagedLife), then)
 }
 
-// StageUntil is Stage for a file that can be referred to until a time of the
-// caller's.
+// StageUntil is like Stage, but the caller sets the time until which the file is valid.
 func (s *Service) StageUntil(
 	ctx context.Context, inst *account.Institution, f *cert.File, until time.Time, then func(context.Context, *db.Tx, *StagedFile) error,
 ) (*StagedFile, error) {
@@ -91,8 +88,7 @@ func (s *Service) StageUntil(
 	return staged, nil
 }
 
-// takeRoomTx counts bytes to what an institution has staged, as long as that
-// stays within the quota.
+// takeRoomTx adds bytes to an institution's staged total if the total stays within the quota.
 func (s *Service) takeRoomTx(ctx context.Context, tx *db.Tx, institutionID, size int64) error {
 	if size > s.quota {
 		return s.overQuota(ctx, tx, institutionID)
@@ -110,8 +106,8 @@ func (s *Service) takeRoomTx(ctx context.Context, tx *db.Tx, institutionID, size
 	return s.overQuota(ctx, tx, institutionID)
 }
 
-// overQuota refuses a file, and says when the first of those that are staged
-// goes.
+// overQuota returns the error for a file over the quota, with the time when the first staged file
+// expires.
 func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int64) error {
 	var first sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT min(expires_at) FROM staged_files WHERE institution_id = $1 AND NOT kept`, institutionID).
@@ -128,14 +124,13 @@ func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int
 	}
 }
 
-// freeRoomTx takes bytes off what an institution has staged.
+// freeRoomTx subtracts bytes from an institution's staged total.
 func freeRoomTx(ctx context.Context, tx *db.Tx, institutionID, size int64) error {
 	_, err := tx.ExecContext(ctx, `UPDATE staged_usage SET bytes = bytes - $1 WHERE institution_id = $2`, size, institutionID)
 	return err
 }
 
-// find gives the ids of an institution's staged files that can be referred to
-// now, by UUID.
+// find returns the ids of an institution's valid staged files by UUID.
 func (s *Service) find(ctx context.Context, institutionID int64, uuids []string, now time.Time) (map[string]int64, error) {
 	found := make(map[string]int64, len(uuids))
 	for len(uuids) > 0 {
@@ -170,7 +165,7 @@ func (s *Service) findSome(ctx context.Context, found map[string]int64, query st
 	return rows.Err()
 }
 
-// Staged gives a staged file of an institution that can be referred to now.
+// Staged returns a valid staged file of an institution.
 func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*StagedFile, error) {
 	staged := &StagedFile{UUID: id}
 	f := &staged.File
@@ -197,8 +192,8 @@ func (s *Service) Staged(ctx context.Context, institutionID int64, id string) (*
 
 var errNoFile = fault.New(fault.NotFound, "No such file. Files that were uploaded and not used are kept for a day.")
 
-// EndTx sets until when staged files of an institution can be referred to: the
-// past has them go with the next sweep.
+// EndTx sets the time until which staged files of an institution are valid. If the time is in the
+// past, the next sweep removes them.
 func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uuids []string, until time.Time) error {
 	for some := range slices.Chunk(uuids, rowsAtOnce) {
 		args := []any{db.Micros(until), institutionID}
@@ -213,8 +208,8 @@ func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uui
 	return nil
 }
 
-// UseTx takes a staged file out of what the institution has staged: a certificate
-// has it now. It is NotFound when another was first.
+// UseTx removes a staged file from what the institution has staged, because a certificate now
+// refers to it. It returns NotFound if another transaction was first.
 func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id string) error {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM staged_files WHERE uuid = $1 AND institution_id = $2 AND NOT kept RETURNING institution_id, size`, id, institutionID)
@@ -231,7 +226,7 @@ func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id 
 	return freeRoomTx(ctx, tx, institutionID, freed[institutionID])
 }
 
-// RefersTo tells whether a staged file has a blob, for the sweep of files.
+// RefersTo reports whether a staged file refers to a blob, for the sweep of files.
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM staged_files WHERE original_key = $1`, key).Scan(&n); err != nil {
@@ -240,8 +235,8 @@ func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	return n > 0, nil
 }
 
-// SweepStaged forgets staged files whose time is over and which no entry waits
-// for. Their blobs go with the sweep of files, unless they became certificates.
+// SweepStaged removes expired staged files for which no entry waits. The sweep of files removes
+// their blobs, unless they became certificates.
 func (s *Service) SweepStaged(ctx context.Context) error {
 	for {
 		n, err := s.sweepSome(ctx)
@@ -271,7 +266,7 @@ func (s *Service) sweepSome(ctx context.Context) (n int, err error) {
 			return err
 		}
 		n = count
-		// In one order, or two nodes that sweep at once may wait for each other.
+		// Always in the same order: otherwise two nodes that sweep at once could deadlock.
 		for _, id := range slices.Sorted(maps.Keys(freed)) {
 			if err := freeRoomTx(ctx, tx, id, freed[id]); err != nil {
 				return err

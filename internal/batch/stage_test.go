@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// received is a file of a size as it would be received.
+// received returns a received file of a given size.
 func received(inst string, size int64) *cert.File {
 	return &cert.File{Name: "a.pdf", Type: "application/pdf", Size: size, State: []byte{1}, Key: inst + "/aa/x.original"}
 }
@@ -58,12 +58,12 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		if n := one[int](v, `SELECT count(*) FROM staged_files`); n != 2 {
 			t.Errorf("%d staged files, want the two that were taken", n)
 		}
-		// A batch that refers to a file has it, and it is not counted any more.
+		// A file that a batch has taken no longer counts toward the quota.
 		b := v.submit(v.submission(v.inst, first.UUID, "Ada Obi"))
 		if _, err := stage(v.quota - 10); err != nil {
 			t.Errorf("after the batch %s was accepted: %v", b.UUID, err)
 		}
-		// Once is enough: a second batch of the same file frees nothing.
+		// A second batch with the same file frees nothing more.
 		v.submit(v.submission(v.inst, first.UUID, "Bo Li"))
 		_, err = stage(1)
 		refused("after a second batch", err, 24*time.Hour)
@@ -115,8 +115,8 @@ func TestStagedFilesExpire(t *testing.T) {
 	})
 }
 
-// The sweep of files spares what is staged and what a batch waits for, takes what
-// expired, and spares what became a certificate's.
+// The sweep of files keeps staged files, files that a batch waits for and files of certificates. It
+// removes expired ones.
 func TestSweepOfFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

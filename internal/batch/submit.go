@@ -15,15 +15,15 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// entryStatus is how far an entry is before its certificate tells the rest.
+// entryStatus is the state of an entry before its certificate has one.
 type entryStatus string
 
 const (
 	// queued entries wait to become certificates.
 	queued entryStatus = "queued"
-	// made entries have become one.
+	// made entries have become certificates.
 	made entryStatus = "made"
-	// rejected entries never will.
+	// rejected entries never become certificates.
 	rejected entryStatus = "rejected"
 )
 
@@ -32,17 +32,16 @@ type Submission struct {
 	Institution *account.Institution
 	Creator     cert.Actor
 	Context     cert.TriggerContext
-	// Name is what people know the batch by; without one it is named by its time.
+	// Name is the batch's name; if it is empty, the name is the time of the submission.
 	Name  string
 	Draft *Draft
-	// Then, which may be nil, is done in the transaction that accepts the batch.
+	// Then, which may be nil, runs in the transaction that accepts the batch.
 	Then func(ctx context.Context, tx *db.Tx, b *Batch) error
 }
 
-// Submit accepts a batch, whole or not at all: one field that breaks a rule, or
-// one file that is not there, refuses it with all that is wrong, as Invalid. What
-// the duplicate rule says of an entry is found out later, and concerns that entry
-// alone.
+// Submit accepts a whole batch or nothing. If any field breaks a rule or any file does not exist,
+// it returns Invalid with all problems. The duplicate rule is checked later and affects only its
+// entry.
 func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	entries := u.Draft.sorted()
@@ -50,7 +49,7 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := u.Draft.problemsOf(entries); err != nil {
+	if err := u.Draft.problemsOf(entries).Err(); err != nil {
 		return nil, err
 	}
 	b := &Batch{
@@ -87,8 +86,8 @@ func (s *Service) Submit(ctx context.Context, u Submission) (*Batch, error) {
 	return b, nil
 }
 
-// findFiles gives the staged files that entries refer to, and notes those that
-// are not the institution's, or not any more.
+// findFiles returns the staged files that entries refer to, and records problems for files that are
+// unknown or have expired.
 func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []*entry, now time.Time) (map[string]int64, error) {
 	var uuids []string
 	seen := map[string]bool{}
@@ -104,15 +103,15 @@ func (s *Service) findFiles(ctx context.Context, institutionID int64, entries []
 	}
 	for _, e := range entries {
 		if _, ok := files[e.fileID]; !ok && e.fileID != "" {
-			e.problems[fileAt] = invalidFile
+			e.add(cert.Problem{Field: cert.FieldFile, Code: CodeUnknownFile})
 		}
 	}
 	return files, nil
 }
 
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, b *Batch, u *Submission) error {
-	// The turn comes first and is held to the end: what happens to one
-	// institution's batches happens one after the other.
+	// Lock the turn first and until the end, so that changes to one institution's batches happen
+	// one after the other.
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO batch_turns (institution_id, served_at) VALUES ($1, 0)
 		ON CONFLICT (institution_id) DO UPDATE SET served_at = batch_turns.served_at`, b.institutionID); err != nil {
@@ -152,57 +151,55 @@ func insertEntriesTx(ctx context.Context, tx *db.Tx, batchID int64, entries []*e
 	return nil
 }
 
-// input gives an entry's texts as they are stored until its certificate is
-// made: by the names of their fields. What is issued today is so whenever that
-// comes to be.
+// storedInput is an entry as it is stored until its certificate is created.
+type storedInput struct {
+	Title     string `json:"certificate_title,omitempty"`
+	FullName  string `json:"full_name,omitempty"`
+	Email     string `json:"applicant_email,omitempty"`
+	IssueDate string `json:"issue_date,omitempty"`
+	Details   string `json:"details,omitempty"`
+	// Placement is a cert.Wanted in JSON.
+	Placement string `json:"placement,omitempty"`
+}
+
+// input returns an entry as it is stored. A missing date becomes today's date now, whenever the
+// certificate is created.
 func (e *entry) input(today string) (string, error) {
-	if e.text.IssueDate == "" {
-		e.text.IssueDate = today
+	t := &e.text
+	if t.IssueDate == "" {
+		t.IssueDate = today
 	}
-	texts := map[string]string{}
-	for i := range cert.Fields {
-		if text := *cert.Fields[i].Of(&e.text); text != "" {
-			texts[cert.Fields[i].Name] = text
-		}
-	}
+	in := storedInput{Title: t.Title, FullName: t.FullName, Email: t.Email, IssueDate: t.IssueDate, Details: t.Details}
 	if e.wanted != nil {
 		place, err := json.Marshal(e.wanted)
 		if err != nil {
 			return "", fmt.Errorf("writing an entry: %w", err)
 		}
-		texts[placeKey] = string(place)
+		in.Placement = string(place)
 	}
-	b, err := json.Marshal(texts)
+	b, err := json.Marshal(in)
 	if err != nil {
 		return "", fmt.Errorf("writing an entry: %w", err)
 	}
 	return string(b), nil
 }
 
-// placeKey is where an entry's place is stored among its texts; no field has that
-// name.
-const placeKey = "placement"
-
-// readInput is the reverse of input.
+// readInput is the inverse of input.
 func readInput(input string) (t cert.Text, wanted *cert.Wanted, err error) {
-	var texts map[string]string
-	if err := json.Unmarshal([]byte(input), &texts); err != nil {
+	var in storedInput
+	if err := json.Unmarshal([]byte(input), &in); err != nil {
 		return t, nil, fmt.Errorf("reading an entry: %w", err)
 	}
-	for i := range cert.Fields {
-		*cert.Fields[i].Of(&t) = texts[cert.Fields[i].Name]
-	}
-	if place := texts[placeKey]; place != "" {
-		if err := json.Unmarshal([]byte(place), &wanted); err != nil {
+	if in.Placement != "" {
+		if err := json.Unmarshal([]byte(in.Placement), &wanted); err != nil {
 			return t, nil, fmt.Errorf("reading the place of an entry: %w", err)
 		}
 	}
-	return t, wanted, nil
+	return cert.Text{Title: in.Title, FullName: in.FullName, Email: in.Email, IssueDate: in.IssueDate, Details: in.Details}, wanted, nil
 }
 
-// keepFilesTx takes files out of what the institution has staged: they are the
-// batch's now, and can be referred to by others all the same until their time is
-// over.
+// keepFilesTx removes files from what the institution has staged, because the batch refers to them
+// now. Other batches can still refer to them until they expire.
 func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[string]int64) error {
 	ids := make([]any, 0, len(files))
 	for _, id := range files {

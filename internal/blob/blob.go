@@ -1,7 +1,7 @@
-// Package blob keeps files: originals, tails of verified PDFs, rendered
-// images. A blob is written once, whole and durable, under a key its owner
-// chose, and never changed. The package knows nothing of what is in a file or
-// who refers to it.
+// Package blob stores files: originals, tails of verified PDFs, rendered
+// images. A blob is written once, complete and durable, under a key that its
+// owner chose, and it never changes. The package knows neither the content of a
+// file nor the records that refer to it.
 package blob
 
 import (
@@ -12,28 +12,29 @@ import (
 )
 
 var (
-	// ErrNotFound is a key that has no blob.
+	// ErrNotFound reports that there is no blob under the key.
 	ErrNotFound = errors.New("no such blob")
-	// ErrFull is a store without the room to take another blob safely.
+	// ErrFull reports that the store has too little free space for another
+	// blob.
 	ErrFull = errors.New("the store is nearly full")
-	// ErrKey is a key outside the shape that every store can hold.
+	// ErrKey reports a key that some store could not hold.
 	ErrKey = errors.New("malformed blob key")
 )
 
-// Store keeps blobs. Keys are segments of a-z, 0-9, "-", "_" and "." joined by
+// Store stores blobs. Keys are segments of a-z, 0-9, "-", "_" and "." joined by
 // "/"; a segment does not begin with ".".
 type Store interface {
-	// Put reads r to its end and keeps it under key. It returns only when the
-	// blob would survive a power cut; when it fails, nothing is left under the
-	// key. An error of r is returned as it is.
+	// Put reads r to its end and stores it under key. It returns only when the
+	// blob would survive a power failure. If it fails, there is nothing under
+	// the key. It returns an error of r unchanged.
 	Put(ctx context.Context, key string, r io.Reader) (size int64, err error)
-	// Open opens a blob for reading at any place.
+	// Open opens a blob for reading at any offset.
 	Open(ctx context.Context, key string) (Object, error)
-	// Delete removes a blob; one that is not there is no error.
+	// Delete removes a blob. It returns no error if there is none.
 	Delete(ctx context.Context, key string) error
 	// Walk calls f for each blob in no particular order.
 	Walk(ctx context.Context, f func(Info) error) error
-	// Clean removes what unfinished Puts from before a time left behind.
+	// Clean removes what unfinished Puts left behind before a time.
 	Clean(ctx context.Context, before time.Time) error
 }
 
@@ -45,18 +46,18 @@ type Object interface {
 	Size() int64
 }
 
-// Info describes a blob in a Walk.
+// Info describes a blob in Walk.
 type Info struct {
 	Key      string
 	Size     int64
 	Modified time.Time
 }
 
-// maxKey bounds a key's length in bytes; S3 takes 1,024.
+// maxKey is the maximum length of a key in bytes; S3 allows 1,024.
 const maxKey = 512
 
-// checkKey tells whether a key has the shape every store can hold, which also
-// keeps it inside the folder.
+// checkKey returns ErrKey unless every store can hold the key. The check also
+// keeps the key inside the folder.
 func checkKey(key string) error {
 	if key == "" || len(key) > maxKey {
 		return ErrKey

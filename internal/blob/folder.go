@@ -19,10 +19,10 @@ import (
 const (
 	blobsDir    = "blobs"
 	incomingDir = "incoming"
-	// minFree is the share of the disk that must stay free for a blob to be
-	// taken: the database must be able to go on after uploads are refused.
+	// minFree is the share of the disk that must stay free for Put to accept a
+	// blob: the database must be able to continue when uploads are refused.
 	minFree = 0.05
-	// copyBuffer is how much of a blob is in memory while it is written.
+	// copyBuffer is the size of the buffer through which a blob is written.
 	copyBuffer = 64 << 10
 )
 
@@ -30,22 +30,22 @@ const (
 type Folder struct {
 	root    string
 	buffers sync.Pool
-	// made holds the directories known to exist and to be durable.
+	// made holds the directories that are known to exist and to be durable.
 	made sync.Map
 }
 
 var _ Store = (*Folder)(nil)
 
-// NewFolder opens a folder as a store, making it when it is not there.
+// NewFolder opens a folder as a store. It creates the folder if needed.
 func NewFolder(root string) (*Folder, error) {
 	f := &Folder{root: root, buffers: sync.Pool{New: func() any { b := make([]byte, copyBuffer); return &b }}}
 	for _, dir := range []string{blobsDir, incomingDir} {
 		if err := os.MkdirAll(filepath.Join(root, dir), 0o700); err != nil {
-			return nil, fmt.Errorf("making the file store: %w", err)
+			return nil, fmt.Errorf("creating the file store: %w", err)
 		}
 	}
 	if err := syncDir(root); err != nil {
-		return nil, fmt.Errorf("making the file store: %w", err)
+		return nil, fmt.Errorf("creating the file store: %w", err)
 	}
 	return f, nil
 }
@@ -54,9 +54,9 @@ func (f *Folder) file(key string) string {
 	return filepath.Join(f.root, blobsDir, filepath.FromSlash(key))
 }
 
-// Put writes to a file of its own, and only the whole and durable file gets
-// the key's name: data, name and folder entry are each synced, since a rename
-// alone may be lost with the power.
+// Put writes to a temporary file and renames it to the key's name when it is
+// complete. It syncs the data, the name and the directory, since a rename alone
+// can be lost in a power failure.
 func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error) {
 	if err := checkKey(key); err != nil {
 		return 0, err
@@ -82,15 +82,15 @@ func (f *Folder) Put(ctx context.Context, key string, r io.Reader) (int64, error
 }
 
 func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, error) {
-	buffer := f.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool holds nothing else
+	buffer := f.buffers.Get().(*[]byte) //nolint:errcheck,forcetypeassert // the pool holds only *[]byte
 	defer f.buffers.Put(buffer)
 	var size int64
 	for {
 		if err := ctx.Err(); err != nil {
 			return 0, err
 		}
-		// Whole buffers: a multipart reader gives 4 kB at a time, and each write is a
-		// call.
+		// Fill the buffer before each write: a multipart reader returns 4 kB at
+		// a time, and each write is a system call.
 		n, readErr := readBuffer(r, *buffer)
 		if n > 0 {
 			if _, err := file.Write((*buffer)[:n]); err != nil {
@@ -111,8 +111,9 @@ func (f *Folder) fill(ctx context.Context, file *os.File, r io.Reader) (int64, e
 	return size, nil
 }
 
-// readBuffer fills a buffer as far as r goes. Unlike io.ReadFull it leaves r's
-// error as it is: the unexpected end of an upload must not pass for its end.
+// readBuffer reads from r until the buffer is full or r returns an error.
+// Unlike io.ReadFull it returns r's error unchanged, so that an interrupted
+// upload is not taken for a complete one.
 func readBuffer(r io.Reader, p []byte) (n int, err error) {
 	for n < len(p) && err == nil {
 		var m int
@@ -137,7 +138,7 @@ func (f *Folder) publish(from, key string) error {
 	return nil
 }
 
-// makeDir makes a directory and those above it, each one durable in its parent.
+// makeDir creates a directory and its parents and makes each entry durable.
 func (f *Folder) makeDir(dir string) error {
 	if _, ok := f.made.Load(dir); ok {
 		return nil
@@ -221,7 +222,7 @@ func (f *Folder) Walk(ctx context.Context, visit func(Info) error) error {
 	})
 }
 
-// Clean removes the files of Puts that a crash interrupted.
+// Clean removes the temporary files of interrupted Puts.
 func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	dir := filepath.Join(f.root, incomingDir)
 	entries, err := os.ReadDir(dir)
@@ -243,11 +244,11 @@ func (f *Folder) Clean(ctx context.Context, before time.Time) error {
 	return nil
 }
 
-// room refuses below minFree of the disk.
+// room returns ErrFull if less than minFree of the disk is free.
 func (f *Folder) room() error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(f.root, &s); err != nil {
-		return fmt.Errorf("asking for free disk: %w", err)
+		return fmt.Errorf("checking the free disk space: %w", err)
 	}
 	if float64(s.Bavail) < minFree*float64(s.Blocks) {
 		return ErrFull

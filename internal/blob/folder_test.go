@@ -22,7 +22,7 @@ func TestFolder(t *testing.T) {
 	})
 }
 
-func TestFolderCleanRemovesWhatACrashLeft(t *testing.T) {
+func TestFolderCleanRemovesUnfinishedFiles(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	f, err := blob.NewFolder(root)

@@ -11,24 +11,21 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// emailField is the name of the address in the interface.
-var emailField = &Fields[2]
-
-// ReadEmail parses the address of a certificate's recipient. Its faults name the field
-// of the interface.
+// ReadEmail parses the address of a certificate's recipient. The error is Invalid,
+// with Problems of FieldEmail, if the text is not an address.
 func ReadEmail(text string) (account.Email, error) {
-	var bad fault.Fields
-	kept := emailField.read(&bad, text)
+	var bad Problems
+	valid := FieldEmail.read(&bad, text)
 	if err := bad.Err(); err != nil {
 		return account.Email{}, err
 	}
-	return account.ParseEmail(kept)
+	return account.ParseEmail(valid)
 }
 
-// SetEmailTx changes the address of a certificate in the caller's transaction. The
-// caller handles what belonged to the old address. It returns a fault for a revoked
-// certificate, and for an address with which the certificate would be a duplicate; the
-// caller must then roll the transaction back.
+// SetEmailTx changes the address of a certificate of an institution, in the caller's
+// transaction. The caller updates what depends on the old address. It returns BadRequest
+// for a revoked certificate, and Invalid with CodeDuplicate if another certificate has
+// the new address, title and date. After that error the caller must roll back.
 func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64, uuid string, email account.Email) (*Certificate, error) {
 	c, err := one(tx.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 	if err != nil {
@@ -43,7 +40,7 @@ func (s *Service) SetEmailTx(ctx context.Context, tx *db.Tx, institutionID int64
 	case errors.Is(err, sql.ErrNoRows):
 		return nil, fault.New(fault.BadRequest, "The certificate is revoked: its address stays as it is.")
 	case db.IsUnique(err):
-		return nil, fault.OfField(emailField.Name, "A vault certificate with this email, title, and issue date already exists")
+		return nil, Problems{{Field: FieldEmail, Code: CodeDuplicate}}.Err()
 	case err != nil:
 		return nil, fmt.Errorf("changing the address of a certificate: %w", err)
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/job"
 )
 
 const (
@@ -31,9 +32,9 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides 
 	// Jobs that wait for another attempt do not count.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
-		SELECT (SELECT count(*) FROM certificates c JOIN river_job j ON j.id = c.job_id
+		SELECT (SELECT count(*) FROM certificates c
 			WHERE c.institution_id = $1 AND c.status = 'processing' AND c.batch_id IS NOT NULL AND c.job_id IS NOT NULL AND c.id <> $2
-			  AND j.state IN ('available', 'running')),
+			  AND `+job.Busy(`c.job_id`)+`),
 			(SELECT count(*) FROM (SELECT 1 FROM certificates
 				WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL LIMIT $3) AS few)`,
 		institutionID, besides, feedFew+1).Scan(&busy, &left); err != nil {

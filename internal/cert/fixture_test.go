@@ -26,6 +26,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/webhook"
 )
@@ -153,11 +154,14 @@ func (v *vault) exec(query string, args ...any) {
 }
 
 // samplePDF is a PDF of one page, padded to size where size is given.
-func samplePDF(text string, size int) []byte { return certtest.PDF(text, size) }
+func samplePDF(text string, size int) []byte { return pdftest.Sized(text, size) }
 
-func (v *vault) receive(inst *account.Institution, content []byte) *File {
+func (v *vault) receive(inst *account.Institution, content []byte) (f *File) {
 	v.tb.Helper()
-	f, err := v.Receive(v.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(content))
+	err := v.Receive(v.tb.Context(), inst.UUID, NewIncoming("diploma.pdf", bytes.NewReader(content)), func(got *File) error {
+		f = got
+		return nil
+	})
 	if err != nil {
 		v.tb.Fatal(err)
 	}

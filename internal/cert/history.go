@@ -41,7 +41,7 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	if err != nil {
 		return nil, err
 	}
-	entries, err := audit.New(s.db).Of(ctx, c.InstitutionID, c.UUID)
+	entries, err := audit.New(s.db).OfSubject(ctx, c.InstitutionID, c.UUID)
 	if err != nil {
 		return nil, err
 	}

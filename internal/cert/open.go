@@ -9,6 +9,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
@@ -102,11 +103,11 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (key string, err err
 	if err != nil {
 		return "", fmt.Errorf("drawing the picture: %w", err)
 	}
-	var institution string
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&institution); err != nil {
-		return "", fmt.Errorf("reading the institution: %w", err)
+	institution, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
+	if err != nil {
+		return "", err
 	}
-	key = blobKey(institution, uuid.Must(uuid.NewV7()).String(), "image")
+	key = blobKey(institution.UUID, uuid.Must(uuid.NewV7()).String(), "image")
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(png)); err != nil {
 		return "", fmt.Errorf("keeping the picture: %w", err)
 	}

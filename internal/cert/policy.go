@@ -2,13 +2,13 @@ package cert
 
 import (
 	"context"
-	"database/sql"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
-	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
@@ -36,82 +36,45 @@ type Policy struct {
 	RefuseActive bool
 }
 
-// ReadPolicy returns the policy of an institution.
+// ReadPolicy returns an institution's policy, or fault.NotFound.
 func ReadPolicy(ctx context.Context, q db.Queryer, institutionID int64) (*Policy, error) {
-	var p Policy
-	var box sql.NullString
-	err := q.QueryRowContext(ctx,
-		`SELECT placement, placement_page, placement_box, refuse_active FROM institutions WHERE id = $1`, institutionID).
-		Scan(&p.Placement, &p.Page, &box, &p.RefuseActive)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil, fault.New(fault.NotFound, "No such institution.")
-	}
+	v, err := account.ReadSettings(ctx, q, institutionID)
 	if err != nil {
-		return nil, fmt.Errorf("reading the policy of an institution: %w", err)
+		return nil, err
 	}
-	if box.Valid {
-		p.Box = new(seal.Box)
-		if err := json.Unmarshal([]byte(box.String), p.Box); err != nil {
-			return nil, fmt.Errorf("reading the place of stamps: %w", err)
-		}
-	}
-	return &p, nil
+	return PolicyOf(v), nil
 }
 
-// SetPolicy changes the policy of an institution. It applies to certificates that are
-// processed from now on.
-func SetPolicy(ctx context.Context, d *db.DB, institutionID int64, p *Policy) error {
+// PolicyOf returns the policy in an institution's settings.
+func PolicyOf(v *account.Settings) *Policy {
+	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
+}
+
+// Apply checks the policy and puts it into an institution's settings.
+// Certificates processed after the change follow it.
+func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err
 	}
-	var box any
-	if p.Placement == seal.Exact {
-		text, err := json.Marshal(p.Box)
-		if err != nil {
-			return fmt.Errorf("writing the place of stamps: %w", err)
-		}
-		box = string(text)
-	}
-	err := d.Tx(ctx, func(tx *db.Tx) error {
-		before, err := ReadPolicy(ctx, tx, institutionID)
-		if err != nil {
-			return err
-		}
-		if _, err := tx.ExecContext(ctx, `
-			UPDATE institutions SET placement = $1, placement_page = $2, placement_box = $3, refuse_active = $4 WHERE id = $5`,
-			string(p.Placement), p.Page, box, p.RefuseActive, institutionID); err != nil {
-			return err
-		}
-		changes, err := audit.Changes(before.forLog(), p.forLog())
-		if err != nil || changes == nil {
-			return err
-		}
-		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: institutionID, Action: audit.InstitutionChanged, Detail: changes})
-	})
-	if err != nil {
-		return fmt.Errorf("changing the policy of an institution: %w", err)
-	}
+	c.Policy = account.Policy{Placement: string(p.Placement), Page: p.Page, Box: (*[4]float64)(p.Box), RefuseActive: p.RefuseActive}
 	return nil
 }
 
-// forLog returns the policy in the form of the audit log.
-func (p *Policy) forLog() any {
-	return struct {
-		Placement    seal.Mode `json:"placement"`
-		Page         int       `json:"placement_page"`
-		Box          *seal.Box `json:"placement_box"`
-		RefuseActive bool      `json:"refuse_active"`
-	}{p.Placement, p.Page, p.Box, p.RefuseActive}
+// SetPolicy changes an institution's policy.
+func SetPolicy(ctx context.Context, d *db.DB, institutionID int64, p *Policy) error {
+	_, err := account.New(d, time.Now).Change(ctx, institutionID, p.Apply)
+	return err
 }
 
-// Policy returns the policy of an institution.
+// Policy returns an institution's policy.
 func (s *Service) Policy(ctx context.Context, institutionID int64) (*Policy, error) {
 	return ReadPolicy(ctx, s.db, institutionID)
 }
 
 // SetPolicy changes the policy of an institution.
 func (s *Service) SetPolicy(ctx context.Context, institutionID int64, p *Policy) error {
-	return SetPolicy(ctx, s.db, institutionID, p)
+	_, err := account.New(s.db, s.now).Change(ctx, institutionID, p.Apply)
+	return err
 }
 
 func (p *Policy) check() error {

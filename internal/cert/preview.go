@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
@@ -52,12 +53,12 @@ func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wan
 		}
 		placement = wanted.placement()
 	}
-	var prefix string
-	if err := s.db.QueryRowContext(ctx, `SELECT prefix FROM institutions WHERE id = $1`, institutionID).Scan(&prefix); err != nil {
-		return nil, fmt.Errorf("reading an institution: %w", err)
+	institution, err := account.InstitutionByID(ctx, s.db, institutionID)
+	if err != nil {
+		return nil, err
 	}
-	// The id of the certificate is not known yet. All ids have the same length.
-	id := prefix + "-" + strings.Repeat("0", codeLen)
+	// What the certificate's own id would be is not known yet; all are as long.
+	id := institution.Prefix + "-" + strings.Repeat("0", codeLen)
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
 		return nil, fmt.Errorf("opening a file: %w", err)

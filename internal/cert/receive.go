@@ -6,147 +6,149 @@ import (
 	"encoding"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
-	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 )
 
 const (
 	// MaxFile is the largest file in bytes: 20 MB.
 	MaxFile = 20 << 20
-	// fullRetry is when an upload refused for want of room may be tried again.
-	fullRetry = time.Minute
 	// maxFileName bounds a file's name in code points.
 	maxFileName = 255
 )
 
-// FieldError is a refusal of an uploaded file: what the one who sent it has to
-// know.
-type FieldError struct{ Message string }
-
-// Error gives the message.
-func (e *FieldError) Error() string { return e.Message }
-
-// Receive takes a file from the wire to the store without ever holding it
-// whole: it is hashed as it goes by, then looked at where it lies. A file that
-// can never be sealed is a *FieldError and is not kept. The caller must
-// Discard a file that no certificate comes to refer to.
-func (s *Service) Receive(ctx context.Context, institutionUUID, name string, r io.Reader) (_ *File, err error) {
-	hash := sha256.New()
-	limited := &limitReader{r: r, left: MaxFile}
-	f := &File{Name: fileName(name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
-	f.Size, err = s.blobs.Put(ctx, f.Key, io.TeeReader(limited, hash))
-	if errors.Is(err, errTooLarge) {
-		return nil, &FieldError{Message: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
-	}
-	if errors.Is(err, blob.ErrFull) {
-		return nil, &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment.", RetryAfter: fullRetry, Err: err}
-	}
-	if err != nil {
-		return nil, fmt.Errorf("receiving a file: %w", err)
-	}
-	defer func() {
-		if err != nil {
-			err = errors.Join(err, s.Discard(ctx, f))
-		}
-	}()
-	hash.Sum(f.SHA256[:0])
-	state, ok := hash.(encoding.BinaryMarshaler)
-	if !ok {
-		return nil, errors.New("the hash cannot tell its state")
-	}
-	if f.State, err = state.MarshalBinary(); err != nil {
-		return nil, fmt.Errorf("keeping the hash's state: %w", err)
-	}
-	return f, s.inspect(ctx, institutionUUID, f)
+// Incoming is a file that is being received. It counts and hashes what is read
+// of it.
+type Incoming struct {
+	name string
+	r    io.Reader
+	hash hash.Hash
+	size int64
 }
 
-// inspect finds out what the file is and whether it can be sealed.
+// NewIncoming returns the file that is read from r.
+func NewIncoming(name string, r io.Reader) *Incoming {
+	return &Incoming{name: name, r: r, hash: sha256.New()}
+}
+
+var errTooLarge = errors.New("the file is too large")
+
+// Read implements io.Reader. It returns an error instead of io.EOF if the file is
+// larger than MaxFile, and reads no further.
+func (in *Incoming) Read(p []byte) (int, error) {
+	n, err := in.r.Read(p[:min(int64(len(p)), MaxFile+1-in.size)])
+	in.hash.Write(p[:n])
+	if in.size += int64(n); in.size > MaxFile {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// Drain reads the rest of a file, however large it is.
+func (in *Incoming) Drain() error {
+	n, err := io.Copy(in.hash, in.r)
+	in.size += n
+	return err
+}
+
+// Size returns the number of bytes that were read.
+func (in *Incoming) Size() int64 { return in.size }
+
+// SHA256 returns the digest of what was read.
+func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
+	in.hash.Sum(sum[:0])
+	return sum
+}
+
+// Receive stores a file of an institution and calls use, which makes the record
+// that refers to it. The file is never in memory as a whole: Receive hashes it
+// while it arrives, and checks it where it is stored.
+//
+// A file that can never be sealed is a *seal.Refusal and is not stored; use is not
+// called. If use returns an error, the file is deleted, but not after
+// fault.Internal; see blob.Receive. A store that is full is fault.Unavailable.
+func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
+	f := &File{Name: fileName(in.name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
+	err := blob.Receive(ctx, s.blobs, f.Key, in, func(size int64) (err error) {
+		f.Size, f.SHA256 = size, in.SHA256()
+		state, ok := in.hash.(encoding.BinaryMarshaler)
+		if !ok {
+			return errors.New("the hash has no state to store")
+		}
+		if f.State, err = state.MarshalBinary(); err != nil {
+			return fmt.Errorf("storing the hash's state: %w", err)
+		}
+		return s.inspect(ctx, institutionUUID, f)
+	}, func() error { return use(f) })
+	if errors.Is(err, errTooLarge) {
+		return errLarge
+	}
+	if err != nil {
+		return fmt.Errorf("receiving a file: %w", err)
+	}
+	return nil
+}
+
+// inspect determines the type of a stored file and checks that it can be sealed.
 func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) (err error) {
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {
-		return fmt.Errorf("looking at a file: %w", err)
+		return fmt.Errorf("checking a file: %w", err)
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	if f.Type, err = seal.Sniff(f.Name, o, f.Size); err != nil {
-		return refusal(err)
+		return fmt.Errorf("checking a file: %w", err)
 	}
 	report, err := seal.Check(ctx, original(f, o))
 	if err == nil && report.Active {
 		err = s.acceptActive(ctx, institutionUUID)
 	}
 	if err != nil {
-		return refusal(err)
+		return fmt.Errorf("checking a file: %w", err)
 	}
 	f.Notices = report.Notices
 	return nil
 }
 
-// acceptActive asks whether an institution takes files with active content; few
-// files are such, so it is asked only then.
+// acceptActive returns seal.ErrActive if the institution refuses files with active
+// content. Few files have any, so the policy is read only for those.
 func (s *Service) acceptActive(ctx context.Context, institutionUUID string) error {
-	var refuses bool
-	if err := s.db.QueryRowContext(ctx, `SELECT refuse_active FROM institutions WHERE uuid = $1`, institutionUUID).Scan(&refuses); err != nil {
-		return fmt.Errorf("reading the policy of an institution: %w", err)
+	refuses, err := account.RefusesActive(ctx, s.db, institutionUUID)
+	if err == nil && refuses {
+		err = seal.ErrActive
 	}
-	if refuses {
-		return seal.ErrActive
-	}
-	return nil
+	return err
 }
 
-func refusal(err error) error {
-	if r, ok := errors.AsType[*seal.Refusal](err); ok {
-		return &FieldError{Message: r.Reason}
-	}
-	return fmt.Errorf("looking at a file: %w", err)
-}
+// errLarge refuses a file of more than MaxFile bytes.
+var errLarge error = &seal.Refusal{Code: "too_large", Reason: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
 
-// Discard removes a received file that nothing refers to.
-func (s *Service) Discard(ctx context.Context, f *File) error {
-	// The client may be gone, and its context with it.
-	if err := s.blobs.Delete(context.WithoutCancel(ctx), f.Key); err != nil {
-		return fmt.Errorf("discarding a file: %w", err)
+// RefusedFile returns the problem of a file that Receive refused, nil for another error.
+func RefusedFile(err error) *Problem {
+	r, ok := errors.AsType[*seal.Refusal](err)
+	if !ok {
+		return nil
 	}
-	return nil
+	return &Problem{Field: FieldFile, Code: CodeRefusedFile, Detail: r.Reason}
 }
 
 func original(f *File, r io.ReaderAt) seal.Original {
 	return seal.Original{Name: f.Name, Type: f.Type, R: r, Size: f.Size, SHA256: f.SHA256, State: f.State}
 }
 
-// ArchiveKey makes the key of an archive of an institution.
+// ArchiveKey returns a new key of an archive of an institution.
 func ArchiveKey(institutionUUID string) string {
 	return blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), ArchiveKind)
 }
 
-// blobKey is the key of a blob: the institution's own folder, then one of 256,
-// so that no folder grows without bound.
+// blobKey returns the key of a blob: the institution's folder, then one of 256
+// folders, so that none grows without bound.
 func blobKey(institutionUUID, id, kind string) string {
 	return institutionUUID + "/" + id[len(id)-2:] + "/" + id + "." + kind
-}
-
-var errTooLarge = errors.New("the file is too large")
-
-// limitReader fails, where io.LimitReader would end, when there is more.
-type limitReader struct {
-	r    io.Reader
-	left int64
-}
-
-func (l *limitReader) Read(p []byte) (int, error) {
-	if int64(len(p)) > l.left+1 {
-		p = p[:l.left+1]
-	}
-	n, err := l.r.Read(p)
-	l.left -= int64(n)
-	if l.left < 0 {
-		return 0, errTooLarge
-	}
-	return n, err
 }

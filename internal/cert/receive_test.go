@@ -17,11 +17,20 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
+// receiveFrom receives a file and makes no record of it.
+func (v *vault) receiveFrom(ctx context.Context, name string, r io.Reader) (f *File, err error) {
+	err = v.Receive(ctx, v.inst.UUID, NewIncoming(name, r), func(got *File) error {
+		f = got
+		return nil
+	})
+	return f, err
+}
+
 func TestReceiveKeepsDigestAndState(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	content := samplePDF("a diploma", 100_001)
-	f, err := v.Receive(t.Context(), v.inst.UUID, "diploma.PDF", iotest.OneByteReader(bytes.NewReader(content)))
+	f, err := v.receiveFrom(t.Context(), "diploma.PDF", iotest.OneByteReader(bytes.NewReader(content)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,20 +70,20 @@ func TestReceiveLimit(t *testing.T) {
 	if len(content) != 20_971_520 {
 		t.Fatalf("%d bytes", len(content))
 	}
-	f, err := v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", bytes.NewReader(content))
+	f, err := v.receiveFrom(t.Context(), "diploma.pdf", bytes.NewReader(content))
 	if err != nil || f.Size != 20_971_520 || f.SHA256 != sha256.Sum256(content) {
 		t.Fatalf("exactly the limit: %+v, %v", f, err)
 	}
-	if err := v.Discard(t.Context(), f); err != nil {
+	if err := v.folder.Delete(t.Context(), f.Key); err != nil {
 		t.Fatal(err)
 	}
-	_, err = v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", bytes.NewReader(append(content, '\n')))
-	if refused, ok := errors.AsType[*FieldError](err); !ok || !strings.Contains(refused.Message, "20971520") {
+	_, err = v.receiveFrom(t.Context(), "diploma.pdf", bytes.NewReader(append(content, '\n')))
+	if refused, ok := errors.AsType[*seal.Refusal](err); !ok || refused.Code != "too_large" || !strings.Contains(refused.Reason, "20971520") {
 		t.Errorf("one byte more: %v", err)
 	}
-	// What comes after the limit is not read: the sender may never end.
+	// Receive does not read what comes after the limit: the sender may never end.
 	endless := &counted{r: repeating{}}
-	if _, err := v.Receive(t.Context(), v.inst.UUID, "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
+	if _, err := v.receiveFrom(t.Context(), "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
 		t.Errorf("%d bytes were read of an endless file: %v", endless.n, err)
 	}
 	if keys := v.keys(); len(keys) != 0 {
@@ -116,8 +125,8 @@ func TestReceiveLeavesNothingOfARefusedFile(t *testing.T) {
 		{"no extension", "pdf", bytes.NewReader(content), true},
 		{"a program", "a.exe", strings.NewReader("MZ"), true},
 	} {
-		f, err := v.Receive(t.Context(), v.inst.UUID, tc.file, tc.r)
-		if _, refused := errors.AsType[*FieldError](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
+		f, err := v.receiveFrom(t.Context(), tc.file, tc.r)
+		if _, refused := errors.AsType[*seal.Refusal](err); refused != tc.refused || err == nil || f != nil && !tc.refused {
 			t.Errorf("%s: %v, %v", tc.name, f, err)
 		}
 		if !tc.refused && !errors.Is(err, broken) {
@@ -136,7 +145,7 @@ func TestReceiveDiscardsWhenTheClientIsGone(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	content := samplePDF("a diploma", 0)
 	leaving := io.MultiReader(bytes.NewReader(content), readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }))
-	if _, err := v.Receive(ctx, v.inst.UUID, "a.pdf", leaving); !errors.Is(err, context.Canceled) {
+	if _, err := v.receiveFrom(ctx, "a.pdf", leaving); !errors.Is(err, context.Canceled) {
 		t.Errorf("err = %v", err)
 	}
 	if keys := v.keys(); len(keys) != 0 {
@@ -167,7 +176,7 @@ func (fullStore) Put(context.Context, string, io.Reader) (int64, error) { return
 func TestReceiveWithoutRoom(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = fullStore{c.Blobs} })
-	_, err := v.Receive(t.Context(), v.inst.UUID, "a.pdf", bytes.NewReader(samplePDF("x", 0)))
+	_, err := v.receiveFrom(t.Context(), "a.pdf", bytes.NewReader(samplePDF("x", 0)))
 	if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.Unavailable || e.RetryAfter <= 0 {
 		t.Errorf("err = %v, want one that says to come back", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 )
@@ -114,11 +115,11 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err e
 	if !signed || e != nil {
 		return checks, errors.Join(err, e)
 	}
-	var institution string
-	if e := s.db.QueryRowContext(ctx, `SELECT uuid FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&institution); e != nil {
-		return checks, errors.Join(err, fmt.Errorf("reading the institution: %w", e))
+	institution, e := account.InstitutionByID(ctx, s.db, c.InstitutionID)
+	if e != nil {
+		return checks, errors.Join(err, e)
 	}
-	result, e := s.verifySignature(content, content.Size(), institution)
+	result, e := s.verifySignature(content, content.Size(), institution.UUID)
 	if result == NotRun && e != nil {
 		// The last result and its date stay.
 		return checks, errors.Join(err, e)

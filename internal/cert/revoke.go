@@ -6,32 +6,26 @@ import (
 
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 )
 
-// Revocation is why a certificate is taken back: the reason is shown to the
-// public, the note never.
+// Revocation is the reason of a revocation, which the public sees, and a note, which it
+// does not.
 type Revocation struct {
 	Reason, Note string
 	// Then may be nil.
 	Then Then
 }
 
-var (
-	reasonField = Field{Name: "reason", limit: maxDetails, required: true}
-	noteField   = Field{Name: "note", limit: maxDetails}
-)
-
-// Check trims the reason and the note and adds what is wrong with them.
-func (r *Revocation) Check(bad *fault.Fields) {
-	r.Reason = reasonField.read(bad, r.Reason)
-	r.Note = noteField.read(bad, r.Note)
+// Check trims the reason and the note and adds their problems.
+func (r *Revocation) Check(bad *Problems) {
+	r.Reason = FieldReason.read(bad, r.Reason)
+	r.Note = FieldNote.read(bad, r.Note)
 }
 
-// Revoke takes a certificate back, for good. Revoking again changes nothing
-// and is no error.
+// Revoke revokes a certificate for good. It returns Invalid with Problems for a bad
+// reason or note. A second revocation changes nothing and is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
-	var bad fault.Fields
+	var bad Problems
 	r.Check(&bad)
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
@@ -52,7 +46,7 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	return c, err
 }
 
-// RevokeTx takes a certificate back, whatever institution's it is. It returns
+// RevokeTx revokes a certificate of any institution. It returns
 // ErrMoved for one that is revoked already. The failure of a failed certificate is
 // removed, since it asks for a retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {

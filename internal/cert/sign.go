@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/pades"
 	"github.com/certvault/certvault/internal/seal"
@@ -62,16 +63,16 @@ func (s *Service) report(r io.ReaderAt, size int64, institution string) (*pades.
 // Signature verifies the stored verified PDF of a certificate and returns the report
 // on its signatures.
 func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Report, err error) {
-	var institution string
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&institution); err != nil {
-		return nil, fmt.Errorf("reading the institution: %w", err)
+	institution, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
+	if err != nil {
+		return nil, err
 	}
 	content, err := s.OpenVerified(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, content.Close()) }()
-	return s.report(content, content.Size(), institution)
+	return s.report(content, content.Size(), institution.UUID)
 }
 
 // stampRoots are the roots of this machine, which vouch for time-stamp authorities.

@@ -33,10 +33,10 @@ const (
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		uuids, err := db.Column[string](tx.QueryContext(ctx, `
-			SELECT c.uuid FROM certificates c LEFT JOIN river_job j ON j.id = c.job_id
+			SELECT c.uuid FROM certificates c
 			WHERE c.status = 'processing' AND c.updated_at < $1
 			  AND (c.job_id IS NOT NULL OR c.batch_id IS NULL)
-			  AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
+			  AND NOT `+job.Alive(`c.job_id`)+`
 			ORDER BY c.updated_at LIMIT $2`, db.Micros(s.now().Add(-lostAfter)), sweepBatch))
 		if err != nil {
 			return err

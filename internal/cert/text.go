@@ -1,13 +1,11 @@
 package cert
 
 import (
-	"fmt"
 	"strings"
 	"time"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/fault"
 )
 
 const (
@@ -16,90 +14,124 @@ const (
 	dateLayout = time.DateOnly
 )
 
-// Text is what is said of a certificate beside its file.
+// Text is the content of a certificate beside its file.
 type Text struct{ Title, FullName, Email, IssueDate, Details string }
 
-// Field is one of the texts of a certificate, under the name by which the
-// interface knows it.
-type Field struct {
-	Name string
-	// Of gives the field's place in a Text.
-	Of func(t *Text) *string
+// Field is an input of a certificate. Each surface has its own names for them.
+type Field string
 
+// The fields of a certificate and of its revocation.
+const (
+	FieldTitle     Field = "title"
+	FieldName      Field = "name"
+	FieldEmail     Field = "email"
+	FieldIssueDate Field = "issue_date"
+	FieldDetails   Field = "details"
+	FieldFile      Field = "file"
+	FieldReason    Field = "reason"
+	FieldNote      Field = "note"
+	FieldSelected  Field = "selected"
+)
+
+// Fields are the fields of a Text, in the order in which problems are listed.
+var Fields = [...]Field{FieldTitle, FieldName, FieldEmail, FieldIssueDate, FieldDetails}
+
+// rule is what the text of a field must obey.
+type rule struct {
 	limit    int
 	required bool
-	// rule looks at text that is not empty and gives what is wrong with it.
-	rule func(text string) string
+	// check reports how a text that is not empty breaks the rule, "" if it does not.
+	check func(text string) Code
 }
 
-// Fields are all texts of a certificate, in the order in which what is wrong
-// with them is told.
-var Fields = [...]Field{
-	{Name: "certificate_title", Of: func(t *Text) *string { return &t.Title }, limit: maxText, required: true},
-	{Name: "full_name", Of: func(t *Text) *string { return &t.FullName }, limit: maxText, required: true},
-	{Name: "applicant_email", Of: func(t *Text) *string { return &t.Email }, limit: maxText, required: true, rule: emailRule},
-	{Name: "issue_date", Of: func(t *Text) *string { return &t.IssueDate }, limit: maxText, rule: dateRule},
-	{Name: "details", Of: func(t *Text) *string { return &t.Details }, limit: maxDetails},
+var rules = map[Field]rule{
+	FieldTitle:     {limit: maxText, required: true},
+	FieldName:      {limit: maxText, required: true},
+	FieldEmail:     {limit: maxText, required: true, check: checkEmail},
+	FieldIssueDate: {limit: maxText, check: checkDate},
+	FieldDetails:   {limit: maxDetails},
+	FieldReason:    {limit: maxDetails, required: true},
+	FieldNote:      {limit: maxDetails},
 }
 
-// Check takes white space off both ends of a text and tells what is wrong with
-// what is left, "" where it can be kept. Lengths count code points.
-func (f *Field) Check(text string) (kept, problem string) {
-	kept = strings.TrimSpace(text)
+// Of returns the place of the field in a Text, nil if a Text does not have it.
+func (f Field) Of(t *Text) *string {
+	switch f {
+	case FieldTitle:
+		return &t.Title
+	case FieldName:
+		return &t.FullName
+	case FieldEmail:
+		return &t.Email
+	case FieldIssueDate:
+		return &t.IssueDate
+	case FieldDetails:
+		return &t.Details
+	default:
+		return nil
+	}
+}
+
+// Check returns a text without the white space at its ends, or a problem, which is nil
+// for a valid text. Lengths count code points.
+func (f Field) Check(text string) (valid string, problem *Problem) {
+	valid = strings.TrimSpace(text)
+	r := rules[f]
+	var code Code
 	switch {
-	case !account.CleanText(kept):
-		return "", "The " + f.label() + " field must be text in UTF-8 without NUL characters."
-	case kept == "" && f.required:
-		return "", "The " + f.label() + " field is required."
-	case utf8.RuneCountInString(kept) > f.limit:
+	case !account.CleanText(valid):
+		code = CodeNotText
+	case valid == "" && r.required:
+		code = CodeRequired
+	case utf8.RuneCountInString(valid) > r.limit:
 		return "", f.TooLong()
-	case kept != "" && f.rule != nil:
-		problem = f.rule(kept)
+	case valid != "" && r.check != nil:
+		code = r.check(valid)
 	}
-	return kept, problem
+	if code != "" {
+		return "", &Problem{Field: f, Code: code}
+	}
+	return valid, nil
 }
 
-// TooLong says that a text has more characters than the field takes.
-func (f *Field) TooLong() string {
-	return fmt.Sprintf("The %s field must not be greater than %d characters.", f.label(), f.limit)
+// TooLong returns the problem of a text that exceeds the limit of the field.
+func (f Field) TooLong() *Problem {
+	return &Problem{Field: f, Code: CodeTooLong, Limit: rules[f].limit}
 }
 
-func (f *Field) label() string { return strings.ReplaceAll(f.Name, "_", " ") }
-
-func emailRule(text string) string {
+func checkEmail(text string) Code {
 	if _, err := account.ParseEmail(text); err != nil {
-		return "The applicant email field must be a valid email address."
+		return CodeNotEmail
 	}
 	return ""
 }
 
-func dateRule(text string) string {
+func checkDate(text string) Code {
 	if at, err := time.Parse(dateLayout, text); err != nil || at.Year() < 1 {
-		return "The issue date field must be a date that exists, as YYYY-MM-DD."
+		return CodeNotDate
 	}
 	return ""
 }
 
-// Today is the date that a certificate without one is issued on.
+// Today returns the issue date of a certificate without one.
 func Today(now time.Time) string { return now.UTC().Format(dateLayout) }
 
-// read gives a text as it is kept and notes what is wrong with it.
-func (f *Field) read(bad *fault.Fields, text string) string {
-	kept, problem := f.Check(text)
-	if problem != "" {
-		bad.Add(f.Name, problem)
+// read returns a text as it is stored, and adds its problem.
+func (f Field) read(bad *Problems, text string) string {
+	valid, problem := f.Check(text)
+	if problem != nil {
+		*bad = append(*bad, *problem)
 	}
-	return kept
+	return valid
 }
 
-// check gives the texts as they are kept.
-func (t *Text) check(bad *fault.Fields, now time.Time) (kept Text) {
-	for i := range Fields {
-		f := &Fields[i]
-		*f.Of(&kept) = f.read(bad, *f.Of(t))
+// check returns the texts as they are stored, and adds their problems.
+func (t *Text) check(bad *Problems, now time.Time) (valid Text) {
+	for _, f := range Fields {
+		*f.Of(&valid) = f.read(bad, *f.Of(t))
 	}
-	if kept.IssueDate == "" {
-		kept.IssueDate = Today(now)
+	if valid.IssueDate == "" {
+		valid.IssueDate = Today(now)
 	}
-	return kept
+	return valid
 }

@@ -16,11 +16,10 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Upload is what a certificate is made from.
+// Upload is the input of a new certificate.
 type Upload struct {
 	Institution *account.Institution
 	Creator     Actor
@@ -30,20 +29,19 @@ type Upload struct {
 
 	Title, FullName, Email, IssueDate, Details string
 
-	// File is the received file, nil when none came; FileError is why one that
-	// came was refused.
-	File      *File
-	FileError string
-	// Wanted is where the stamp is wanted; nil leaves it to the institution's choice.
+	// File is the received file, nil if there is none; FileProblem is the problem of
+	// one that is not accepted.
+	File        *File
+	FileProblem *Problem
+	// Wanted is the place of the stamp, nil for the one that the institution chose.
 	Wanted *Wanted
 
 	// Then may be nil.
 	Then Then
 }
 
-// Then is what a caller does in the transaction of a deed, so that it stands if
-// and only if the deed does. It must be quick: on SQLite nobody else writes
-// meanwhile.
+// Then is work of a caller in the transaction of an operation: it is committed if and
+// only if the operation is. It must be quick, because SQLite has one writer at a time.
 type Then func(ctx context.Context, tx *db.Tx, c *Certificate) error
 
 func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
@@ -53,19 +51,9 @@ func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
-// DuplicateError is the cause of the refusal of a certificate that there is.
-type DuplicateError struct {
-	// UUID is the certificate that was first.
-	UUID string
-}
-
-// Error says which certificate was first.
-func (e *DuplicateError) Error() string { return "certificate " + e.UUID + " is the same" }
-
-// Upload makes a certificate in status processing, its event and its job. An
-// input that breaks a rule is Invalid with every field that does; so is a
-// duplicate, which the database alone decides, so that of many at once one
-// wins.
+// Upload creates a certificate in status processing, its event and its job. It returns
+// Invalid with all Problems for an input that breaks rules. A duplicate is such a problem
+// too; the database decides it, so that one of several concurrent uploads succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -89,9 +77,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	return c, nil
 }
 
-// CreateTx does for a certificate of a batch what Upload does, in a transaction
-// of the caller's, which can go on after a refusal. There is no job by it:
-// FeedTx gives the certificate one when its turn comes.
+// CreateTx is Upload for a certificate of a batch, in the caller's transaction, which
+// can continue after an error of kind Invalid. It creates no job: FeedTx does, when it is
+// the certificate's turn.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -104,7 +92,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certifica
 }
 
 func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
-	var bad fault.Fields
+	var bad Problems
 	now := s.now().UTC().Truncate(time.Microsecond)
 	c := &Certificate{
 		UUID: uuid.Must(uuid.NewV7()).String(), InstitutionID: u.Institution.ID, Source: Vault,
@@ -113,10 +101,10 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	kept := (&Text{Title: u.Title, FullName: u.FullName, Email: u.Email, IssueDate: u.IssueDate, Details: u.Details}).check(&bad, now)
 	c.Title, c.FullName, c.Email, c.IssueDate, c.Details = kept.Title, kept.FullName, kept.Email, kept.IssueDate, kept.Details
 	switch {
-	case u.FileError != "":
-		bad.Add("certificate_file", u.FileError)
+	case u.FileProblem != nil:
+		bad = append(bad, *u.FileProblem)
 	case u.File == nil:
-		bad.Add("certificate_file", "The certificate file field is required.")
+		bad = append(bad, Problem{Field: FieldFile, Code: CodeRequired})
 	default:
 		c.File, c.Notices = *u.File, u.File.Notices
 	}
@@ -136,8 +124,8 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	return c, email, err
 }
 
-// fileName takes the path off a file's name, as some browsers send it, and
-// what cannot be stored out of it.
+// fileName removes the path from a file's name, which some browsers send, and characters
+// that cannot be stored.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -146,14 +134,14 @@ func fileName(name string) string {
 		return r
 	}, strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""))
 	if runes := []rune(name); len(runes) > maxFileName {
-		// The extension decides the type, so it is the beginning that is cut.
+		// The extension decides the type, so the beginning is cut.
 		name = string(runes[len(runes)-maxFileName:])
 	}
 	return name
 }
 
-// insertTx stores a certificate, unless there is the same one. Of a certificate
-// that has a job the caller must then give up the transaction.
+// insertTx stores a certificate, or returns the problem of a duplicate. If the
+// certificate has a job, the caller must then roll back.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transitionOf(triggerUpload)
 	c.Status = row.To
@@ -173,8 +161,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 		}
 		jobID = c.jobID
 	}
-	// A conflict is no error of the statement, after which PostgreSQL would give
-	// up the transaction: it gives no row.
+	// A conflict returns no row. As an error of the statement it would abort the
+	// transaction on PostgreSQL.
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date, details,
 			search_text, source, trigger_context, event_context, status, batch_id, creator_type, creator_id, creator_name,
@@ -196,8 +184,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	return s.movedTx(ctx, tx, row, c)
 }
 
-// duplicateTx makes the refusal of a second certificate of the same kind, which
-// names the first.
+// duplicateTx returns the problem of a second certificate with the same address,
+// title and date, with the UUID of the first.
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `
@@ -205,9 +193,5 @@ func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.E
 		c.InstitutionID, email.Folded, c.Title, c.IssueDate).Scan(&existing); err != nil {
 		return fmt.Errorf("looking for the duplicate: %w", err)
 	}
-	const message = "A vault certificate with this email, title, and issue date already exists"
-	return &fault.Error{
-		Kind: fault.Invalid, Message: message, Err: &DuplicateError{UUID: existing},
-		Fields: []fault.Field{{Name: "applicant_email", Messages: []string{message}}, {Name: "existing_uuid", Messages: []string{existing}}},
-	}
+	return Problems{{Field: FieldEmail, Code: CodeDuplicate, Detail: existing}}.Err()
 }

@@ -16,15 +16,23 @@ import (
 
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
 
-// fieldsOf gives the first message of each field that an error names.
+// fieldsOf returns the code, or else the first message, of each field of an error.
 func fieldsOf(err error) map[string]string {
 	fields := map[string]string{}
+	for _, p := range ProblemsOf(err) {
+		fields[string(p.Field)] = string(p.Code)
+	}
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {
 		for _, f := range e.Fields {
 			fields[f.Name] = f.Messages[0]
 		}
 	}
 	return fields
+}
+
+// duplicateOf returns the problem of a duplicate of a certificate.
+func duplicateOf(c *Certificate) Problems {
+	return Problems{{Field: FieldEmail, Code: CodeDuplicate, Detail: c.UUID}}
 }
 
 func TestUploadValidation(t *testing.T) {
@@ -43,23 +51,23 @@ func TestUploadValidation(t *testing.T) {
 		fields string
 	}{
 		{"all in order", func(*Upload) {}, ""},
-		{"no title", func(u *Upload) { u.Title = "" }, "certificate_title"},
-		{"title of white space", func(u *Upload) { u.Title = "  \u00a0 " }, "certificate_title"},
+		{"no title", func(u *Upload) { u.Title = "" }, "title"},
+		{"title of white space", func(u *Upload) { u.Title = "  \u00a0 " }, "title"},
 		{"title of 255 code points of four bytes", func(u *Upload) { u.Title = repeat("🎓", 255) }, ""},
 		{"title of 255 and spaces", func(u *Upload) { u.Title = " " + repeat("x", 255) + " " }, ""},
-		{"title of 256", func(u *Upload) { u.Title = repeat("x", 256) }, "certificate_title"},
-		{"title not UTF-8", func(u *Upload) { u.Title = "a\xff" }, "certificate_title"},
-		{"title with NUL", func(u *Upload) { u.Title = "a\x00b" }, "certificate_title"},
-		{"no name", func(u *Upload) { u.FullName = "" }, "full_name"},
+		{"title of 256", func(u *Upload) { u.Title = repeat("x", 256) }, "title"},
+		{"title not UTF-8", func(u *Upload) { u.Title = "a\xff" }, "title"},
+		{"title with NUL", func(u *Upload) { u.Title = "a\x00b" }, "title"},
+		{"no name", func(u *Upload) { u.FullName = "" }, "name"},
 		{"name of 255", func(u *Upload) { u.FullName = repeat("名", 255) }, ""},
-		{"name of 256", func(u *Upload) { u.FullName = repeat("名", 256) }, "full_name"},
-		{"no e-mail", func(u *Upload) { u.Email = "" }, "applicant_email"},
+		{"name of 256", func(u *Upload) { u.FullName = repeat("名", 256) }, "name"},
+		{"no e-mail", func(u *Upload) { u.Email = "" }, "email"},
 		{"longest e-mail", func(u *Upload) { u.Email = longest }, ""},
-		{"longer e-mail", func(u *Upload) { u.Email = "a" + longest }, "applicant_email"},
-		{"e-mail without domain", func(u *Upload) { u.Email = "ada" }, "applicant_email"},
-		{"e-mail with a display name", func(u *Upload) { u.Email = "Ada <ada@example.org>" }, "applicant_email"},
-		{"two e-mails", func(u *Upload) { u.Email = "ada@example.org, bo@example.org" }, "applicant_email"},
-		{"e-mail with a line end", func(u *Upload) { u.Email = "ada@example.org\nBcc: x@y.org" }, "applicant_email"},
+		{"longer e-mail", func(u *Upload) { u.Email = "a" + longest }, "email"},
+		{"e-mail without domain", func(u *Upload) { u.Email = "ada" }, "email"},
+		{"e-mail with a display name", func(u *Upload) { u.Email = "Ada <ada@example.org>" }, "email"},
+		{"two e-mails", func(u *Upload) { u.Email = "ada@example.org, bo@example.org" }, "email"},
+		{"e-mail with a line end", func(u *Upload) { u.Email = "ada@example.org\nBcc: x@y.org" }, "email"},
 		{"date", func(u *Upload) { u.IssueDate = "2024-02-29" }, ""},
 		{"no date", func(u *Upload) { u.IssueDate = " " }, ""},
 		{"date that is none", func(u *Upload) { u.IssueDate = "2023-02-29" }, "issue_date"},
@@ -68,10 +76,12 @@ func TestUploadValidation(t *testing.T) {
 		{"American date", func(u *Upload) { u.IssueDate = "02/09/2024" }, "issue_date"},
 		{"details of 1,000", func(u *Upload) { u.Details = repeat("é", 1000) }, ""},
 		{"details of 1,001", func(u *Upload) { u.Details = repeat("é", 1001) }, "details"},
-		{"no file", func(u *Upload) { u.File = nil }, "certificate_file"},
-		{"a refused file", func(u *Upload) { u.File, u.FileError = nil, "The file is empty." }, "certificate_file"},
+		{"no file", func(u *Upload) { u.File = nil }, "file"},
+		{"a refused file", func(u *Upload) {
+			u.File, u.FileProblem = nil, &Problem{Field: FieldFile, Code: CodeRefusedFile, Detail: "The file is empty."}
+		}, "file"},
 		{"everything missing", func(u *Upload) { *u = Upload{Institution: u.Institution} },
-			"applicant_email certificate_file certificate_title full_name"},
+			"email file name title"},
 	} {
 		u := Upload{
 			Institution: v.inst, Creator: Actor{Type: "token", ID: 7, Name: "Registry"}, Context: SingleUpload, File: file,
@@ -145,12 +155,12 @@ func TestRacingDuplicates(t *testing.T) {
 				continue
 			}
 			e, ok := errors.AsType[*fault.Error](err)
-			if !ok || e.Kind != fault.Invalid || e.Message != "A vault certificate with this email, title, and issue date already exists" {
+			if !ok || e.Kind != fault.Invalid {
 				t.Errorf("racer %d: %v", i, err)
 				continue
 			}
-			if fields := fieldsOf(err); fields["existing_uuid"] != made[winner].UUID || fields["applicant_email"] != e.Message {
-				t.Errorf("racer %d: fields %v, want the uuid %s", i, fields, made[winner].UUID)
+			if got, want := ProblemsOf(err), duplicateOf(made[winner]); !slices.Equal(got, want) {
+				t.Errorf("racer %d: %v, want %v", i, got, want)
 			}
 		}
 		if rows, events, jobs := v.count(), len(v.events()), len(v.jobs()); rows != 1 || events != 1 || jobs != 1 {
@@ -191,7 +201,7 @@ func TestWhatIsADuplicate(t *testing.T) {
 			u.Email = "ada@bücher.example"
 			tc.change(&u)
 			_, err := v.Upload(t.Context(), u)
-			if got := fieldsOf(err)["existing_uuid"] == first.UUID; got != tc.duplicate || !tc.duplicate && err != nil {
+			if got := slices.Equal(ProblemsOf(err), duplicateOf(first)); got != tc.duplicate || !tc.duplicate && err != nil {
 				t.Errorf("%s: %v", tc.name, err)
 			}
 		}
@@ -199,7 +209,7 @@ func TestWhatIsADuplicate(t *testing.T) {
 			v.force(first, status)
 			u := v.input(v.inst)
 			u.Email = "ada@bücher.example"
-			if _, err := v.Upload(t.Context(), u); fieldsOf(err)["existing_uuid"] != first.UUID {
+			if _, err := v.Upload(t.Context(), u); !slices.Equal(ProblemsOf(err), duplicateOf(first)) {
 				t.Errorf("a certificate that is %s does not count: %v", status, err)
 			}
 		}

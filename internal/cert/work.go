@@ -13,6 +13,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
@@ -122,15 +123,15 @@ func failureOf(err error) Failure {
 
 // process seals and stores, reads the stored file back, and then approves.
 func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
-	var inst struct{ uuid, name string }
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&inst.uuid, &inst.name); err != nil {
-		return fmt.Errorf("reading the institution: %w", err)
+	inst, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
+	if err != nil {
+		return err
 	}
 	placement, err := s.placementOf(ctx, c)
 	if err != nil {
 		return err
 	}
-	signature, err := s.signature(ctx, inst.uuid)
+	signature, err := s.signature(ctx, inst.UUID)
 	if err != nil {
 		return err
 	}
@@ -143,7 +144,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	defer func() { err = errors.Join(err, o.Close()) }()
 	v, err := s.sealer.Seal(ctx, original(&c.File, o), seal.Stamp{
-		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.name, Placement: placement,
+		ReferenceID: c.ReferenceID, VerifyURL: s.verifyURL(c.ReferenceID), Institution: inst.Name, Placement: placement,
 		Signature: signature,
 	})
 	if err != nil {
@@ -151,7 +152,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	// Each attempt has a new name. Two attempts at once must not overwrite each
 	// other's file.
-	key := blobKey(inst.uuid, uuid.Must(uuid.NewV7()).String(), "verified")
+	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
 	if _, err := s.blobs.Put(ctx, key, v.Body); err != nil {
 		return fmt.Errorf("storing the verified PDF: %w", err)
 	}
@@ -160,7 +161,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err := s.reread(ctx, c, &verified); err != nil {
 		return errors.Join(err, discard())
 	}
-	signed, err := s.checkSigned(ctx, c, &verified, inst.uuid)
+	signed, err := s.checkSigned(ctx, c, &verified, inst.UUID)
 	if err != nil {
 		return errors.Join(err, discard())
 	}

@@ -154,7 +154,7 @@ func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
 		}
 	}
 	c := v.upload(titled("missing"))
-	if err := v.Discard(t.Context(), &c.File); err != nil {
+	if err := v.folder.Delete(t.Context(), c.File.Key); err != nil {
 		t.Fatal(err)
 	}
 	if err := v.work(t.Context(), c, 1); err != nil {

@@ -1,4 +1,4 @@
-// Package clocktest has the clock by which tests tell time. It is for tests only.
+// Package clocktest provides a clock for tests. It is for tests only.
 package clocktest
 
 import (
@@ -6,24 +6,31 @@ import (
 	"time"
 )
 
-// Clock stands still until it is told to go on.
+// Clock is a clock that moves only when Advance is called.
 type Clock struct {
 	mu sync.Mutex
 	at time.Time
 }
 
-// At gives a clock that shows a time. With a queue it must be the present, with
-// which the queue's own begins.
+// At returns a clock that shows a time. A test with a queue must start it at
+// the present time, because the queue starts with the system clock.
 func At(t time.Time) *Clock { return &Clock{at: t} }
 
-// Now is what the clock shows.
+// Now returns the time of the clock.
 func (c *Clock) Now() time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.at
 }
 
-// Advance has the clock go on.
+// Set makes the clock show t.
+func (c *Clock) Set(t time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = t
+}
+
+// Advance moves the clock forward by d.
 func (c *Clock) Advance(d time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

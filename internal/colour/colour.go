@@ -1,6 +1,6 @@
-// Package colour owns what an institution's own colour needs to be seen by
-// everybody: how it is written, how it contrasts (WCAG 2.2), and which colour text
-// has on it. It does not know where it is drawn.
+// Package colour owns the rules for an institution's colour: its notation, its
+// contrast (WCAG 2.2) and the colour of text on it. It does not know where
+// colours are used.
 package colour
 
 import (
@@ -12,24 +12,23 @@ import (
 	"strings"
 )
 
-// Colour is a colour of sRGB.
+// Colour is an sRGB colour.
 type Colour struct{ R, G, B uint8 }
 
 var (
-	// White is the paper of pages and mail by day.
+	// White is the background of pages and mail in the light scheme.
 	White = Colour{0xff, 0xff, 0xff}
-	// Black is text on colours that are too light for white.
+	// Black is the text colour on colours that are too light for white text.
 	Black = Colour{}
-	// Night is the lightest ground that pages and mail have in the dark: what can be
-	// told from it can be told from the others.
+	// Night is the lightest background of pages and mail in the dark scheme: a
+	// colour with enough contrast to it also has enough to the others.
 	Night = Colour{0x1b, 0x1f, 0x24}
 )
 
 const (
-	// Graphic is the contrast that a shape needs to what is around it (WCAG 2.2,
-	// 1.4.11).
+	// Graphic is the minimum contrast of a graphical object (WCAG 2.2, 1.4.11).
 	Graphic = 3.0
-	// Text is the contrast that text needs to its ground (WCAG 2.2, 1.4.3).
+	// Text is the minimum contrast of text (WCAG 2.2, 1.4.3).
 	Text = 4.5
 )
 
@@ -38,7 +37,7 @@ var (
 	errForm = errors.New("a colour is # and six digits of 0-9 and a-f")
 )
 
-// Parse reads "#rrggbb", in capitals too.
+// Parse parses "#rrggbb"; capital digits are allowed.
 func Parse(text string) (Colour, error) {
 	text = strings.ToLower(strings.TrimSpace(text))
 	if !form.MatchString(text) {
@@ -51,10 +50,10 @@ func Parse(text string) (Colour, error) {
 	return Colour{uint8(n >> 16), uint8(n >> 8 & 0xff), uint8(n & 0xff)}, nil
 }
 
-// String writes it as Parse reads it.
+// String returns the colour in the form that Parse reads.
 func (c Colour) String() string { return fmt.Sprintf("#%02x%02x%02x", c.R, c.G, c.B) }
 
-// luminance is the relative luminance of WCAG 2.2.
+// luminance returns the relative luminance (WCAG 2.2).
 func (c Colour) luminance() float64 {
 	linear := func(v uint8) float64 {
 		s := float64(v) / 255
@@ -66,35 +65,35 @@ func (c Colour) luminance() float64 {
 	return 0.2126*linear(c.R) + 0.7152*linear(c.G) + 0.0722*linear(c.B)
 }
 
-// Contrast is the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
+// Contrast returns the contrast ratio of two colours, from 1 to 21 (WCAG 2.2).
 func Contrast(a, b Colour) float64 {
 	x, y := a.luminance(), b.luminance()
 	return (max(x, y) + 0.05) / (min(x, y) + 0.05)
 }
 
-// Ratio writes a contrast as people read it. It is cut, not rounded, so that what
-// falls short never reads as enough.
+// Ratio formats a contrast. It truncates instead of rounding, so that a
+// contrast below a minimum never reads as the minimum.
 func Ratio(contrast float64) string {
 	return strconv.FormatFloat(math.Floor(contrast*10)/10, 'f', -1, 64) + ":1"
 }
 
-// OnIt is the colour of text on it: white where that can be read, else black. On
-// every colour one of them reaches Text.
-func (c Colour) OnIt() Colour {
+// TextColour returns the colour of text on c: white if its contrast reaches Text,
+// else black. For every colour one of the two does.
+func (c Colour) TextColour() Colour {
 	if Contrast(c, White) >= Text {
 		return White
 	}
 	return Black
 }
 
-// mix goes n of 255 steps from a colour to another.
+// mix moves n of 255 steps from c to another colour.
 func (c Colour) mix(to Colour, n int) Colour {
 	step := func(a, b uint8) uint8 { return uint8((int(a)*(255-n) + int(b)*n) / 255) }
 	return Colour{step(c.R, to.R), step(c.G, to.G), step(c.B, to.B)}
 }
 
-// toward gives the nearest shade on the way to another colour that has a contrast to
-// a ground.
+// toward returns the shade nearest to c, on the way to end, that has the
+// contrast to ground.
 func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 	for n := range 256 {
 		if shade := c.mix(end, n); Contrast(shade, ground) >= contrast {
@@ -104,16 +103,17 @@ func (c Colour) toward(end, ground Colour, contrast float64) Colour {
 	return end
 }
 
-// Darker gives the nearest shade that can be told from white paper: the colour
-// itself, or a darker one.
+// Darker returns the nearest shade that has the contrast Graphic to white: c
+// itself or a darker one.
 func (c Colour) Darker() Colour { return c.toward(Black, White, Graphic) }
 
-// Brand is a colour as it is drawn: as it is by day, and by night in a shade that
-// can be told from a dark ground, each with the colour of text on it.
+// Brand holds the colours to draw: Day is the colour itself, Night is a shade
+// with enough contrast to a dark background, and OnDay and OnNight are the
+// colours of text on them.
 type Brand struct{ Day, OnDay, Night, OnNight Colour }
 
-// Brand gives the colour as it is drawn.
+// Brand returns the colours to draw.
 func (c Colour) Brand() *Brand {
 	night := c.toward(White, Night, Graphic)
-	return &Brand{c, c.OnIt(), night, night.OnIt()}
+	return &Brand{c, c.TextColour(), night, night.TextColour()}
 }

@@ -16,7 +16,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// The figures are those of the standard's own examples and of others' tools.
+// The figures come from the examples in the standard and from other tools.
 func TestContrast(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ a, b, want string }{
@@ -31,15 +31,15 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// What holds for every colour: text on it can be read, what is offered in its place
-// can be told from the page, and so can what is drawn at night.
+// For every colour: text on it is readable, the suggested darker shade
+// contrasts with the page, and so does the shade for the dark scheme.
 func TestEveryColour(t *testing.T) {
 	t.Parallel()
 	for r := 0; r < 256; r += 5 {
 		for g := 0; g < 256; g += 5 {
 			for b := 0; b < 256; b += 5 {
 				c := Colour{uint8(r), uint8(g), uint8(b)}
-				if got := Contrast(c, c.OnIt()); got < Text {
+				if got := Contrast(c, c.TextColour()); got < Text {
 					t.Fatalf("text on %v has %v", c, got)
 				}
 				d := c.Darker()

@@ -1,6 +1,6 @@
-// Package config is what an operator can set: one struct with its defaults,
-// filled from flags, environment variables and a file. It checks that values
-// make sense and does nothing with them.
+// Package config owns the settings of an operator: one struct with defaults,
+// filled from flags, environment variables and a file. It only checks the
+// values; other packages use them.
 package config
 
 import (
@@ -13,34 +13,34 @@ import (
 	"time"
 )
 
-// Storage says where the vault keeps everything. Commands that work beside a
-// running server take it too.
+// Storage holds the settings of the data folder and the database. Commands that
+// run beside a server use it too.
 type Storage struct {
-	Data     string `default:"./certvault-data" help:"Embedded data folder: database, files, keys, outbox." placeholder:"DIR"`
+	Data     string `default:"./certvault-data" help:"Data folder: embedded database, files, keys, outbox." placeholder:"DIR"`
 	Database string `help:"PostgreSQL database, postgres://..., instead of the embedded one." placeholder:"URL"`
 
 	KeyPassphraseFile string `help:"File with the passphrase that protects the signing keys at rest." name:"key-passphrase-file" placeholder:"FILE" type:"path"`
 }
 
-// Serve is what the server takes.
+// Serve holds the settings of the server.
 type Serve struct {
 	Storage
 
-	Listen      string   `default:"localhost:8443" help:"Where to serve." placeholder:"HOST:PORT"`
-	BaseURL     string   `help:"The address that links and QR codes carry. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
-	TLSCert     string   `help:"Certificate chain to serve with, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
+	Listen      string   `default:"localhost:8443" help:"Address of the server." placeholder:"HOST:PORT"`
+	BaseURL     string   `help:"Base URL of links and QR codes. Default: https:// and --listen or --acme-domain." name:"base-url" placeholder:"URL"`
+	TLSCert     string   `help:"Certificate chain for TLS, PEM." name:"tls-cert" placeholder:"FILE" type:"path"`
 	TLSKey      string   `help:"Its private key, PEM." name:"tls-key" placeholder:"FILE" type:"path"`
-	ACMEDomain  string   `help:"Get a certificate for this name by ACME." name:"acme-domain" placeholder:"NAME"`
-	BehindProxy []string `help:"Serve plain HTTP to a proxy at these addresses, which ends TLS and says so in X-Forwarded-Proto." name:"behind-proxy" placeholder:"CIDR"`
-	SetupRemote bool     `help:"Let the set-up link be used from other machines." name:"setup-remote"`
+	ACMEDomain  string   `help:"Obtain a certificate for this name by ACME." name:"acme-domain" placeholder:"NAME"`
+	BehindProxy []string `help:"Serve plain HTTP to a proxy at these addresses that terminates TLS and sets X-Forwarded-Proto." name:"behind-proxy" placeholder:"CIDR"`
+	SetupRemote bool     `help:"Allow the set-up link to be used from other machines." name:"setup-remote"`
 
-	ProcessAttempts int `default:"8"    help:"Tries before a passing fault becomes a failed certificate." name:"process-attempts" placeholder:"N"`
-	RateLimit       int `default:"1000" help:"Requests a minute for each API token; 0 is no limit."       name:"rate-limit"       placeholder:"N"`
-	PublicRateLimit int `default:"120"  help:"Requests a minute for each address on public pages; 0 is no limit." name:"public-rate-limit" placeholder:"N"`
+	ProcessAttempts int `default:"8"    help:"Attempts before a certificate with a temporary failure is marked as failed." name:"process-attempts" placeholder:"N"`
+	RateLimit       int `default:"1000" help:"Requests per minute for each API token; 0 means no limit."       name:"rate-limit"       placeholder:"N"`
+	PublicRateLimit int `default:"120"  help:"Requests per minute to public pages for each address; 0 means no limit." name:"public-rate-limit" placeholder:"N"`
 
-	CORSOrigin []string `help:"Origins whose scripts may use the API with a token of theirs. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
+	CORSOrigin []string `help:"Origins whose scripts may use the API with their own token. Default: none." name:"cors-origin" placeholder:"ORIGIN"`
 
-	Metrics string `help:"Where to serve Prometheus metrics, off the public port." placeholder:"HOST:PORT"`
+	Metrics string `help:"Address for Prometheus metrics, separate from the public port." placeholder:"HOST:PORT"`
 
 	Mail
 	Webhooks
@@ -48,16 +48,16 @@ type Serve struct {
 	TSA string `help:"RFC 3161 time-stamp authority." name:"tsa" placeholder:"URL"`
 }
 
-// Webhooks says how deliveries go out.
+// Webhooks holds the settings of deliveries.
 type Webhooks struct {
 	WebhookAllow []string        `help:"Private addresses that webhooks may reach." name:"webhook-allow" placeholder:"CIDR"`
-	WebhookRetry []time.Duration `help:"Waits between the attempts of a delivery." name:"webhook-retry" placeholder:"LIST"`
+	WebhookRetry []time.Duration `help:"Delays between the attempts of a delivery." name:"webhook-retry" placeholder:"LIST"`
 }
 
-// Proxies gives the addresses of --behind-proxy.
+// Proxies returns the networks of --behind-proxy.
 func (c *Serve) Proxies() ([]netip.Prefix, error) { return prefixes("behind-proxy", c.BehindProxy) }
 
-// WebhookNetworks gives the networks of --webhook-allow.
+// WebhookNetworks returns the networks of --webhook-allow.
 func (c *Serve) WebhookNetworks() ([]netip.Prefix, error) {
 	return prefixes("webhook-allow", c.WebhookAllow)
 }
@@ -78,21 +78,21 @@ func prefixes(flag string, list []string) ([]netip.Prefix, error) {
 	return out, nil
 }
 
-// Finish fills in what follows from other values, and checks all of them. The
-// error is a sentence for the operator.
+// Finish derives settings from others and checks all of them. Its error is a
+// sentence for the operator.
 func (c *Serve) Finish() error {
 	_, port, err := net.SplitHostPort(c.Listen)
 	if err != nil {
 		return fmt.Errorf("--listen: %q is not HOST:PORT", c.Listen)
 	}
-	// Port 0 is known when it is bound.
+	// Port 0 is known only after the listener is bound.
 	if port != "0" || c.BaseURL != "" {
 		if err := c.FinishBaseURL(port); err != nil {
 			return err
 		}
 	}
 	if (c.TLSCert == "") != (c.TLSKey == "") {
-		return errors.New("--tls-cert and --tls-key go together")
+		return errors.New("--tls-cert and --tls-key must be set together")
 	}
 	ways := 0
 	for _, set := range []bool{c.TLSCert != "", c.ACMEDomain != "", len(c.BehindProxy) > 0} {
@@ -101,7 +101,7 @@ func (c *Serve) Finish() error {
 		}
 	}
 	if ways > 1 {
-		return errors.New("only one of --tls-cert, --acme-domain and --behind-proxy can be")
+		return errors.New("only one of --tls-cert, --acme-domain and --behind-proxy can be set")
 	}
 	if c.ProcessAttempts < 1 {
 		return errors.New("--process-attempts must be 1 or more")
@@ -118,13 +118,13 @@ func (c *Serve) Finish() error {
 	return c.checkOutgoing()
 }
 
-// checkOrigins brings origins into the form in which browsers send them (RFC 6454,
-// 6.2), since they are compared as text.
+// checkOrigins brings origins into the form in which browsers send them (RFC
+// 6454, 6.2), because they are compared as text.
 func (c *Serve) checkOrigins() error {
 	for i, origin := range c.CORSOrigin {
 		u, err := url.Parse(strings.ToLower(strings.TrimSuffix(origin, "/")))
 		if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Hostname() == "" || u.User != nil || u.Scheme+"://"+u.Host != u.String() {
-			return fmt.Errorf("--cors-origin: %q must be https:// and a host, and may have a port; there is no way to say all", origin)
+			return fmt.Errorf("--cors-origin: %q must be https:// and a host, optionally with a port; wildcards are not supported", origin)
 		}
 		if port := u.Port(); u.Scheme == "https" && port == "443" || u.Scheme == "http" && port == "80" {
 			u.Host = strings.TrimSuffix(u.Host, ":"+port)
@@ -134,9 +134,9 @@ func (c *Serve) checkOrigins() error {
 	return nil
 }
 
-// FinishBaseURL checks the base URL, and derives it where that can be done: it is
-// printed into certificates and must not be a guess. port is the one that is
-// served on, where --listen leaves it open.
+// FinishBaseURL checks the base URL, or derives it if that is unambiguous: it
+// is printed into certificates and must not be a guess. port is the actual port
+// if --listen has port 0.
 func (c *Serve) FinishBaseURL(port string) error {
 	switch {
 	case c.BaseURL != "":
@@ -145,7 +145,7 @@ func (c *Serve) FinishBaseURL(port string) error {
 		c.BaseURL = "https://" + c.ACMEDomain
 		return c.checkBaseURL()
 	case len(c.BehindProxy) > 0:
-		return errors.New("--behind-proxy needs --base-url: only the proxy knows under which address it serves")
+		return errors.New("--behind-proxy requires --base-url: only the proxy knows the public address")
 	}
 	host, _, err := net.SplitHostPort(c.Listen)
 	if err != nil {
@@ -164,10 +164,10 @@ func (c *Serve) FinishBaseURL(port string) error {
 func (c *Serve) checkBaseURL() error {
 	u, err := url.Parse(strings.TrimRight(c.BaseURL, "/"))
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || u.ForceQuery || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return fmt.Errorf("--base-url: %q must be https:// and a host, and may have a port", c.BaseURL)
+		return fmt.Errorf("--base-url: %q must be https:// and a host, optionally with a port", c.BaseURL)
 	}
 	if u.Path != "" {
-		return fmt.Errorf("--base-url: %q must not have a path: the vault has a host to itself", c.BaseURL)
+		return fmt.Errorf("--base-url: %q must not have a path: Certvault needs its own host name", c.BaseURL)
 	}
 	c.BaseURL = u.String()
 	return nil
@@ -179,7 +179,7 @@ func (c *Serve) checkOutgoing() error {
 	}
 	for _, wait := range c.WebhookRetry {
 		if wait <= 0 {
-			return errors.New("--webhook-retry: each wait must be more than 0")
+			return errors.New("--webhook-retry: each delay must be more than 0")
 		}
 	}
 	if err := c.checkMail(); err != nil {

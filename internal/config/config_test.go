@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// parse reads a command line as certvault does.
+// parse parses a command line as certvault does.
 func parse(t *testing.T, args ...string) (*config.Serve, error) {
 	t.Helper()
 	var c struct {
@@ -52,7 +52,7 @@ func TestBaseURLFollowsListen(t *testing.T) {
 	}
 }
 
-func TestNonsenseIsRefused(t *testing.T) {
+func TestInvalidSettingsAreRefused(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		args []string
@@ -86,7 +86,7 @@ func TestNonsenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestOriginsAreWrittenAsBrowsersDo(t *testing.T) {
+func TestOriginsAreNormalized(t *testing.T) {
 	t.Parallel()
 	c, err := parse(t, "--cors-origin", "HTTPS://App.Example.org:443/", "--cors-origin", "http://localhost:3000", "--cors-origin", "https://a.example:8443")
 	if err != nil {
@@ -105,7 +105,7 @@ func TestSecretOfMailServerIsNotRepeated(t *testing.T) {
 	}
 }
 
-func TestFlagBeatsEnvironmentBeatsFile(t *testing.T) {
+func TestFlagOverridesEnvironmentOverridesFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "certvault.toml")
 	if err := os.WriteFile(file, []byte("base-url = \"https://file.example.org\"\nrate_limit = 7\nprocess-attempts = 3\nbehind-proxy = [\"10.0.0.1\"]\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -11,8 +11,8 @@ import (
 	"github.com/alecthomas/kong"
 )
 
-// fileResolver gives flags their values from a TOML file, whose keys are the
-// flags' names.
+// fileResolver resolves flags from a TOML file, whose keys are the flags'
+// names.
 type fileResolver struct{ values map[string]any }
 
 // Load reads a configuration file for kong.
@@ -24,8 +24,8 @@ func Load(r io.Reader) (kong.Resolver, error) {
 	return fileResolver{values: values}, nil
 }
 
-// Validate refuses keys that no flag has: a misspelt setting must not be
-// silently left at its default.
+// Validate refuses keys that no flag has, so that a misspelt setting is not
+// silently ignored.
 func (f fileResolver) Validate(app *kong.Application) error {
 	known := map[string]bool{}
 	_ = kong.Visit(app, func(node kong.Visitable, next kong.Next) error {
@@ -47,12 +47,12 @@ func (f fileResolver) Validate(app *kong.Application) error {
 	return nil
 }
 
-// Resolve gives a flag's value, nil when the file has none. The environment wins
-// over the file; kong by itself would have it the other way round.
+// Resolve returns the value of a flag, or nil if the file has none. The
+// environment overrides the file; kong by default does the opposite.
 func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (any, error) {
 	for _, name := range flag.Envs {
 		if _, set := os.LookupEnv(name); set {
-			return nil, nil //nolint:nilnil // kong's way to say that there is no value
+			return nil, nil //nolint:nilnil // kong uses nil for no value
 		}
 	}
 	for key, value := range f.values {
@@ -60,8 +60,9 @@ func (f fileResolver) Resolve(_ *kong.Context, _ *kong.Path, flag *kong.Flag) (a
 			return value, nil
 		}
 	}
-	return nil, nil //nolint:nilnil // kong's way to say that there is no value
+	return nil, nil //nolint:nilnil // kong uses nil for no value
 }
 
-// flagName lets keys be written as in the environment, with underscores.
+// flagName converts a key to a flag name; it accepts the form of environment
+// variables, with underscores.
 func flagName(key string) string { return strings.ReplaceAll(strings.ToLower(key), "_", "-") }

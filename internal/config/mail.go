@@ -9,33 +9,33 @@ import (
 	"strconv"
 )
 
-// Mail says how mail leaves.
+// Mail holds the settings of outgoing mail.
 type Mail struct {
 	SMTP     string `help:"Mail server, smtp://user:password@host:port or smtps://...; without it mail goes to the outbox folder." name:"smtp" placeholder:"URL"`
-	MailFrom string `help:"Sender of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
+	MailFrom string `help:"Sender address of mail. Default: no-reply@ and the host of --base-url." name:"mail-from" placeholder:"ADDRESS"`
 
 	DKIMKey      string `help:"Private key that signs mail, PEM: RSA or Ed25519."                                       name:"dkim-key"      placeholder:"FILE" type:"path"`
-	DKIMSelector string `help:"Selector under which DNS has the public key."                                            name:"dkim-selector" placeholder:"NAME"`
-	DKIMDomain   string `help:"Domain that signs. Default: that of the sender."                                         name:"dkim-domain"   placeholder:"DOMAIN"`
-	BounceDomain string `help:"Domain to whose addresses bounce+...@ failed deliveries are reported."                   name:"bounce-domain" placeholder:"DOMAIN"`
-	BounceToken  string `help:"Secret with which such reports are handed to /hooks/bounce, 16 characters or more."      name:"bounce-token"  placeholder:"TEXT"`
+	DKIMSelector string `help:"DNS selector of the public key."                                                         name:"dkim-selector" placeholder:"NAME"`
+	DKIMDomain   string `help:"Signing domain. Default: the domain of the sender."                                      name:"dkim-domain"   placeholder:"DOMAIN"`
+	BounceDomain string `help:"Domain of the addresses bounce+...@ that receive reports of failed deliveries."          name:"bounce-domain" placeholder:"DOMAIN"`
+	BounceToken  string `help:"Secret for posting these reports to /hooks/bounce, at least 16 characters."              name:"bounce-token"  placeholder:"TEXT"`
 }
 
-// TLSMode is how the connection to a mail server is protected.
+// TLSMode is how the connection to a mail server is secured.
 type TLSMode int
 
 const (
 	// TLSOffered uses STARTTLS (RFC 3207) when the server offers it.
 	TLSOffered TLSMode = iota
-	// TLSRequired sends nothing without STARTTLS.
+	// TLSRequired does not send without STARTTLS.
 	TLSRequired
-	// TLSOff does not ask for it.
+	// TLSOff does not use STARTTLS.
 	TLSOff
-	// TLSFromTheStart is smtps (RFC 8314, 3.3).
+	// TLSFromTheStart is implicit TLS (RFC 8314, 3.3).
 	TLSFromTheStart
 )
 
-// MailServer is where mail is handed over.
+// MailServer is the address and the credentials of a mail server.
 type MailServer struct {
 	Host           string
 	Port           int
@@ -50,10 +50,10 @@ const (
 	portSubmissions = 465
 )
 
-// errSMTP does not repeat the text, which may hold a password.
-var errSMTP = errors.New("--smtp must be smtp://host:port or smtps://host:port, may have user:password@ and ?tls=required or ?tls=off")
+// errSMTP does not include the URL, because the URL may hold a password.
+var errSMTP = errors.New("--smtp must be smtp://host:port or smtps://host:port, optionally with user:password@ and ?tls=required or ?tls=off")
 
-// MailServer gives the server of --smtp.
+// MailServer returns the server of --smtp.
 func (m *Mail) MailServer() (MailServer, error) {
 	u, err := url.Parse(m.SMTP)
 	if err != nil || u.Hostname() == "" || u.Path != "" && u.Path != "/" {
@@ -62,7 +62,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 	s := MailServer{Host: u.Hostname(), Port: portRelay, User: u.User.Username()}
 	s.Password, _ = u.User.Password()
 	if s.User != "" {
-		// A password goes over TLS or not at all.
+		// A password is never sent without TLS.
 		s.Port, s.TLS = portSubmission, TLSRequired
 	}
 	for key := range u.Query() {
@@ -78,7 +78,7 @@ func (m *Mail) MailServer() (MailServer, error) {
 	case mode == "required":
 		s.TLS = TLSRequired
 	case mode == "off" && s.User != "":
-		return MailServer{}, errors.New("--smtp: a password is not sent without TLS, take off tls=off")
+		return MailServer{}, errors.New("--smtp: a password requires TLS: remove tls=off")
 	case mode == "off":
 		s.TLS = TLSOff
 	case mode != "":
@@ -92,22 +92,22 @@ func (m *Mail) MailServer() (MailServer, error) {
 	return s, nil
 }
 
-// minBounceToken is the least that the secret of reports may have.
+// minBounceToken is the minimum length of the secret for delivery reports.
 const minBounceToken = 16
 
-// checkDelivery looks at what goes with mail beyond a server.
+// checkDelivery checks the mail settings other than the server.
 func (m *Mail) checkDelivery() error {
 	if (m.DKIMKey == "") != (m.DKIMSelector == "") {
-		return errors.New("--dkim-key and --dkim-selector go together")
+		return errors.New("--dkim-key and --dkim-selector must be set together")
 	}
 	if m.DKIMDomain != "" && m.DKIMKey == "" {
-		return errors.New("--dkim-domain needs --dkim-key")
+		return errors.New("--dkim-domain requires --dkim-key")
 	}
 	if (m.BounceDomain == "") != (m.BounceToken == "") {
-		return errors.New("--bounce-domain and --bounce-token go together")
+		return errors.New("--bounce-domain and --bounce-token must be set together")
 	}
 	if m.BounceToken != "" && len(m.BounceToken) < minBounceToken {
-		return fmt.Errorf("--bounce-token must have %d characters or more", minBounceToken)
+		return fmt.Errorf("--bounce-token must have at least %d characters", minBounceToken)
 	}
 	if m.BounceDomain != "" {
 		if _, err := mail.ParseAddress("bounce@" + m.BounceDomain); err != nil {
@@ -133,7 +133,7 @@ func (c *Serve) checkMail() error {
 	return err
 }
 
-// MailSender gives the sender of mail, and the name of the host it comes from.
+// MailSender returns the sender address and the host name in it.
 func (c *Serve) MailSender() (from, host string, err error) {
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
@@ -145,7 +145,7 @@ func (c *Serve) MailSender() (from, host string, err error) {
 	}
 	if _, err := netip.ParseAddr(host); err == nil {
 		if c.SMTP != "" {
-			return "", "", errors.New("--mail-from is needed: the base URL has an address and no name to send from")
+			return "", "", errors.New("--mail-from is required: the base URL has an IP address, not a host name")
 		}
 		host = "localhost"
 	}

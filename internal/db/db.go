@@ -1,8 +1,8 @@
-// Package db opens the vault's database and runs transactions on it. The same
-// SQL text, with $1 placeholders and listed columns, runs on SQLite and on
-// PostgreSQL; what differs between the two (how a transaction begins, how a
-// unique violation is told) is kept here. It owns the schema and its
-// migrations, and no query of any domain.
+// Package db opens the database and runs transactions on it. The same SQL text,
+// with $1 placeholders and listed columns, runs on SQLite and on PostgreSQL;
+// the differences (how a transaction begins, how a unique violation is
+// reported) are handled here. The package owns the schema and its migrations,
+// and no query of a domain.
 package db
 
 import (
@@ -16,18 +16,18 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
-// Dialect is which of the two databases is behind a DB.
+// Dialect names the database of a DB.
 type Dialect string
 
 const (
 	// SQLite is the embedded default: one process per data folder.
 	SQLite Dialect = "sqlite"
-	// PostgreSQL is the choice when one machine is not enough.
+	// PostgreSQL is for installations with more than one server process.
 	PostgreSQL Dialect = "postgres"
 )
 
-// Queryer is what a read needs; a DB reads from its reader pool, a Tx from
-// inside itself.
+// Queryer is the interface for reads; a DB reads from its reader pool, a Tx
+// within the transaction.
 type Queryer interface {
 	QueryContext(ctx context.Context, query string, args ...any) (*sql.Rows, error)
 	QueryRowContext(ctx context.Context, query string, args ...any) *sql.Row
@@ -36,15 +36,15 @@ type Queryer interface {
 // DB is an open database.
 type DB struct {
 	Dialect Dialect
-	// write is the pool that transactions take their connection from. On SQLite
-	// it has one connection, so that writers queue in Go and not in
+	// write is the pool of connections for transactions. On SQLite it has one
+	// connection, so that writers wait in Go instead of failing with
 	// SQLITE_BUSY.
 	write *sql.DB
-	// read is the pool of everything outside a transaction.
+	// read is the pool for reads outside transactions.
 	read *sql.DB
-	// statements are those of read that are kept; nil on PostgreSQL.
+	// statements caches prepared statements of read; nil on PostgreSQL.
 	statements *statements
-	// pool is PostgreSQL's; the queue's driver wants it itself.
+	// pool is the PostgreSQL pool, which the queue's driver uses directly.
 	pool *pgxpool.Pool
 }
 
@@ -64,18 +64,18 @@ func (d *DB) QueryRowContext(ctx context.Context, query string, args ...any) *sq
 	return d.read.QueryRowContext(ctx, query, args...)
 }
 
-// Writer gives the pool that writes, for the queue's SQLite driver.
+// Writer returns the pool that writes, for the queue's SQLite driver.
 func (d *DB) Writer() *sql.DB { return d.write }
 
-// Pool gives PostgreSQL's connection pool, for the queue's driver; nil on
+// Pool returns PostgreSQL's connection pool, for the queue's driver; nil on
 // SQLite.
 func (d *DB) Pool() *pgxpool.Pool { return d.pool }
 
-// Ping tells whether the database answers.
+// Ping returns an error if the database does not answer.
 func (d *DB) Ping(ctx context.Context) error {
 	var one int
 	if err := d.read.QueryRowContext(ctx, "SELECT 1").Scan(&one); err != nil {
-		return fmt.Errorf("asking the database: %w", err)
+		return fmt.Errorf("pinging the database: %w", err)
 	}
 	return nil
 }
@@ -96,8 +96,8 @@ func (d *DB) Close() error {
 	return err
 }
 
-// Tx is a transaction, with the connection it runs on: the queue's PostgreSQL
-// driver enqueues on that same connection.
+// Tx is a transaction with its connection: the queue's PostgreSQL driver
+// enqueues on the same connection.
 type Tx struct {
 	*sql.Tx
 
@@ -106,30 +106,30 @@ type Tx struct {
 	after   []func()
 }
 
-// Dialect tells which database the transaction is on.
+// Dialect returns the dialect of the transaction's database.
 func (tx *Tx) Dialect() Dialect { return tx.dialect }
 
-// Raw calls f with the driver's own connection of the transaction.
+// Raw calls f with the driver's connection of the transaction.
 func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
 
-// AfterCommit has f called when the transaction was committed, and only then: for
-// telling others in this process of what they can see now.
+// AfterCommit calls f after the transaction is committed, for example to wake a
+// worker that then sees the change. It does not call f after a rollback.
 func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
-// Tx runs f in a transaction: committed when f returns nil, rolled back
-// otherwise. f must use the Tx alone: on SQLite the pool has one connection,
-// which the transaction holds, and a second request would wait for itself.
+// Tx runs f in a transaction. It commits if f returns nil and rolls back
+// otherwise. f must use only the Tx: on SQLite the pool has one connection,
+// which the transaction holds, and a second request would deadlock.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
-// TxVolatile is Tx for what nobody misses after a loss of power, since it says
-// only what a process is doing: it does not wait for the disk. A durable
-// transaction that is committed after it makes it durable too.
-func (d *DB) TxVolatile(ctx context.Context, f func(tx *Tx) error) error {
-	return d.run(ctx, volatile, f)
+// TxRelaxed is like Tx, but the commit does not wait for the disk. It is for
+// state that loses its meaning with the process, so that its loss in a power
+// failure is harmless. A later durable commit makes it durable too.
+func (d *DB) TxRelaxed(ctx context.Context, f func(tx *Tx) error) error {
+	return d.run(ctx, relaxed, f)
 }
 
-func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) error {
-	after, err := d.tx(ctx, lasts, f)
+func (d *DB) run(ctx context.Context, level durability, f func(tx *Tx) error) error {
+	after, err := d.tx(ctx, level, f)
 	if err != nil {
 		return err
 	}
@@ -139,46 +139,46 @@ func (d *DB) run(ctx context.Context, lasts durability, f func(tx *Tx) error) er
 	return nil
 }
 
-// durability is what a commit waits for.
+// durability says whether a commit waits for the disk.
 type durability bool
 
 const (
-	durable  durability = true
-	volatile durability = false
+	durable durability = true
+	relaxed durability = false
 )
 
-// hasten lets the next transaction of a connection of SQLite be volatile, and
-// gives what ends that.
-func hasten(ctx context.Context, conn *sql.Conn) (end func() error, err error) {
-	// With a write-ahead log NORMAL differs from FULL in that a commit does not
-	// wait (sqlite.org/pragma.html, synchronous).
+// relaxSync sets synchronous=NORMAL on a SQLite connection and returns a function
+// that restores FULL.
+func relaxSync(ctx context.Context, conn *sql.Conn) (restore func() error, err error) {
+	// In WAL mode NORMAL differs from FULL in that a commit does not wait for
+	// the disk (sqlite.org/pragma.html, synchronous).
 	if _, err := conn.ExecContext(ctx, `PRAGMA synchronous = NORMAL`); err != nil {
-		return nil, fmt.Errorf("preparing a volatile transaction: %w", err)
+		return nil, fmt.Errorf("setting synchronous=NORMAL: %w", err)
 	}
 	return func() error {
 		_, err := conn.ExecContext(context.WithoutCancel(ctx), `PRAGMA synchronous = FULL`)
 		if err == nil {
 			return nil
 		}
-		// No other transaction must have this connection.
+		// The setting is unknown: close the connection.
 		_ = conn.Raw(func(any) error { return driver.ErrBadConn })
-		return fmt.Errorf("ending a volatile transaction: %w", err)
+		return fmt.Errorf("restoring synchronous=FULL: %w", err)
 	}, nil
 }
 
-// tx runs a transaction and gives what is to be called after its commit.
-func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (after []func(), err error) {
+// tx runs a transaction and returns the functions to call after its commit.
+func (d *DB) tx(ctx context.Context, level durability, f func(tx *Tx) error) (after []func(), err error) {
 	conn, err := d.write.Conn(ctx)
 	if err != nil {
-		return nil, fmt.Errorf("taking a connection: %w", err)
+		return nil, fmt.Errorf("acquiring a connection: %w", err)
 	}
 	defer func() {
 		if e := conn.Close(); e != nil && err == nil {
-			err = fmt.Errorf("giving back a connection: %w", e)
+			err = fmt.Errorf("releasing a connection: %w", e)
 		}
 	}()
-	if lasts == volatile && d.Dialect == SQLite {
-		end, e := hasten(ctx, conn)
+	if level == relaxed && d.Dialect == SQLite {
+		end, e := relaxSync(ctx, conn)
 		if e != nil {
 			return nil, e
 		}
@@ -190,12 +190,12 @@ func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (af
 	}
 	ended := false
 	defer func() {
-		if !ended { // f panicked; to give the connection back would wait for ever
+		if !ended { // f panicked; without the rollback, Close would wait for ever
 			_ = sqlTx.Rollback()
 		}
 	}()
 	tx := &Tx{Tx: sqlTx, conn: conn, dialect: d.Dialect}
-	if lasts == volatile && d.Dialect == PostgreSQL {
+	if level == relaxed && d.Dialect == PostgreSQL {
 		_, err = tx.ExecContext(ctx, `SET LOCAL synchronous_commit = off`)
 	}
 	if err == nil {
@@ -214,14 +214,14 @@ func (d *DB) tx(ctx context.Context, lasts durability, f func(tx *Tx) error) (af
 	return tx.after, nil
 }
 
-// Micros gives a time as it is stored: integer microseconds since 1970, UTC.
+// Micros returns a time as it is stored: integer microseconds since 1970, UTC.
 // SQLite compares a time.Time as text and orders it wrongly across zones.
 func Micros(t time.Time) int64 { return t.UnixMicro() }
 
-// Time gives a stored time back, in UTC.
+// Time returns a stored time, in UTC.
 func Time(micros int64) time.Time { return time.UnixMicro(micros).UTC() }
 
-// OptionalTime gives a stored time that may be null.
+// OptionalTime returns a stored time, or nil for null.
 func OptionalTime(micros sql.NullInt64) *time.Time {
 	if !micros.Valid {
 		return nil

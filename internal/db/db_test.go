@@ -57,16 +57,16 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 	})
 }
 
-// A volatile transaction is one like others, and leaves the next one durable,
-// however it ended.
-func TestVolatileTransactionsAreAlone(t *testing.T) {
+// A volatile transaction works like any other and leaves the next one durable,
+// whether it commits or rolls back.
+func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		setting, fast, safe := `PRAGMA synchronous`, "1", "2"
 		if d.Dialect == db.PostgreSQL {
 			setting, fast = `SHOW synchronous_commit`, "off"
-			// That of tests may be off by itself.
+			// The test server may have the setting off.
 			if err := d.QueryRowContext(ctx, setting).Scan(&safe); err != nil {
 				t.Fatal(err)
 			}
@@ -83,10 +83,10 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 		boom := errors.New("boom")
 		canceled, cancel := context.WithCancel(ctx)
 		for name, volatile := range map[string]func() error{
-			"committed":   func() error { return d.TxVolatile(ctx, sees(fast, nil)) },
-			"rolled back": func() error { return d.TxVolatile(ctx, sees(fast, boom)) },
+			"committed":   func() error { return d.TxRelaxed(ctx, sees(fast, nil)) },
+			"rolled back": func() error { return d.TxRelaxed(ctx, sees(fast, boom)) },
 			"canceled": func() error {
-				return d.TxVolatile(canceled, func(*db.Tx) error {
+				return d.TxRelaxed(canceled, func(*db.Tx) error {
 					cancel()
 					return boom
 				})
@@ -97,7 +97,7 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 						err = boom
 					}
 				}()
-				return d.TxVolatile(ctx, func(*db.Tx) error { panic("a fault") })
+				return d.TxRelaxed(ctx, func(*db.Tx) error { panic("a fault") })
 			},
 		} {
 			if err := volatile(); (err == nil) != (name == "committed") {
@@ -109,7 +109,7 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 				}
 			}
 		}
-		if err := d.TxVolatile(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
+		if err := d.TxRelaxed(ctx, func(tx *db.Tx) error { return insertInstitution(ctx, tx, "a", "a") }); err != nil {
 			t.Fatal(err)
 		}
 		if n := countInstitutions(t, d); n != 1 {
@@ -118,8 +118,9 @@ func TestVolatileTransactionsAreAlone(t *testing.T) {
 	})
 }
 
-// What is told after the commit can be seen by whoever is told.
-func TestAfterCommitComesAfterTheCommitAlone(t *testing.T) {
+// The functions of AfterCommit run after the commit, when the change is
+// visible, and not after a rollback.
+func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -181,7 +182,8 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 			wg.Go(func() {
 				for range each {
 					if err := d.Tx(ctx, func(tx *db.Tx) error {
-						// FOR UPDATE is PostgreSQL's; one statement that reads and writes is both's.
+						// FOR UPDATE exists only in PostgreSQL; one statement
+						// that reads and writes works in both.
 						var n int64
 						return tx.QueryRowContext(ctx,
 							`UPDATE nodes SET heartbeat_at = heartbeat_at + 1 WHERE id = 'n' RETURNING heartbeat_at`).Scan(&n)
@@ -202,8 +204,8 @@ func TestRacingTransactionsAllSucceed(t *testing.T) {
 	})
 }
 
-// A panic in a transaction undoes it and goes on; the connection is free for the
-// next.
+// A panic in a transaction rolls it back and propagates; the connection is free
+// for the next transaction.
 func TestPanicEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -278,8 +280,8 @@ func TestPostgresWithoutLocaleIsRefused(t *testing.T) {
 	}
 }
 
-// An installation of the version before deliveries has its events and
-// deliveries afterwards, with what refers to them.
+// A migration from the version before deliveries keeps the events and
+// deliveries, and the rows that refer to them.
 func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// MigrateBelow brings the schema to the version before one, as the release
-// before left it.
+// MigrateBelow applies the migrations before a version, as the previous release
+// did.
 func (d *DB) MigrateBelow(ctx context.Context, version int) error {
 	all, err := d.migrations()
 	if err != nil {

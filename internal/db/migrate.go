@@ -18,15 +18,15 @@ import (
 	"github.com/riverqueue/river/rivermigrate"
 )
 
-// migrations holds one folder per dialect, with files NNNN_name.sql applied in
-// the order of their numbers. They only go forward, and the binary of the
-// release before must run on the schema after.
+// migrations holds one folder per dialect, with files NNNN_name.sql that are
+// applied in the order of their numbers. There are no down migrations, and the
+// binary of the previous release must work with the new schema.
 //
 //go:embed migrations
 var migrations embed.FS
 
-// migrateLock is the key of the advisory lock under which one of several
-// starting nodes migrates: "cvlt" in ASCII.
+// migrateLock is the key of the advisory lock that lets one of several starting
+// nodes migrate: "cvlt" in ASCII.
 const migrateLock = 0x63766c74
 
 type migration struct {
@@ -35,7 +35,7 @@ type migration struct {
 	sql     string
 }
 
-// Migrate brings the schema, and the queue's, to this binary's version.
+// Migrate brings the schema, and that of the queue, to this binary's version.
 func (d *DB) Migrate(ctx context.Context) (err error) {
 	if d.Dialect == PostgreSQL {
 		conn, err := d.pool.Acquire(ctx)
@@ -44,7 +44,7 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 		}
 		defer conn.Release()
 		if _, err := conn.Exec(ctx, "SELECT pg_advisory_lock($1)", migrateLock); err != nil {
-			return fmt.Errorf("migrating: taking the lock: %w", err)
+			return fmt.Errorf("migrating: acquiring the lock: %w", err)
 		}
 		defer func() {
 			_, e := conn.Exec(context.WithoutCancel(ctx), "SELECT pg_advisory_unlock($1)", migrateLock)
@@ -60,18 +60,17 @@ func (d *DB) Migrate(ctx context.Context) (err error) {
 	return d.migrateQueue(ctx)
 }
 
-// extensions are what the schema needs of PostgreSQL's own contributions: text
-// and the institution in one index of trigrams.
+// extensions are the PostgreSQL extensions that the schema needs: an index of
+// trigrams that includes the institution.
 var extensions = []string{"pg_trgm", "btree_gin"}
 
-// extend makes the extensions that are not there yet, which the database's
-// owner may do.
+// extend creates missing extensions; the owner of the database may do that.
 func extend(ctx context.Context, conn *pgxpool.Conn) error {
 	for _, name := range extensions {
 		if _, err := conn.Exec(ctx, "CREATE EXTENSION IF NOT EXISTS "+name); err != nil {
-			return fmt.Errorf("migrating: the database needs the PostgreSQL extension %[1]s, which could not be made here: "+
-				"see that the server has it (package postgresql-contrib), then let the database's owner or a superuser run "+
-				"CREATE EXTENSION %[1]s; in this database, and start again: %[2]w", name, err)
+			return fmt.Errorf("migrating: the database needs the PostgreSQL extension %[1]s, which could not be created: "+
+				"install it on the server (package postgresql-contrib), then run as the database's owner or a superuser "+
+				"CREATE EXTENSION %[1]s; in this database, and restart: %[2]w", name, err)
 		}
 	}
 	return nil
@@ -107,8 +106,8 @@ func (d *DB) migrateOwn(ctx context.Context) error {
 	})
 }
 
-// script runs several statements. pgx prepares by default, and only one
-// statement can be prepared; the simple protocol takes many.
+// script runs several statements. pgx prepares statements by default and can
+// prepare only one at a time; the simple protocol accepts several.
 func (tx *Tx) script(ctx context.Context, text string) error {
 	if tx.dialect == PostgreSQL {
 		_, err := tx.ExecContext(ctx, text, pgx.QueryExecModeSimpleProtocol)
@@ -129,7 +128,7 @@ func (d *DB) migrations() ([]migration, error) {
 		number, _, _ := strings.Cut(e.Name(), "_")
 		version, err := strconv.Atoi(number)
 		if err != nil {
-			return nil, fmt.Errorf("migration %s: its name has no number: %w", e.Name(), err)
+			return nil, fmt.Errorf("migration %s: no number in its name: %w", e.Name(), err)
 		}
 		text, err := fs.ReadFile(migrations, dir+"/"+e.Name())
 		if err != nil {
@@ -161,8 +160,8 @@ func (d *DB) migrateQueue(ctx context.Context) error {
 	return migrate(func() (*rivermigrate.MigrateResult, error) { return m.Migrate(ctx, rivermigrate.DirectionUp, nil) })
 }
 
-// SchemaVersion is the number of the last applied migration, and of the last
-// one that this binary knows.
+// SchemaVersion returns the number of the last applied migration, and that of
+// the last migration that this binary knows.
 func (d *DB) SchemaVersion(ctx context.Context) (applied, known int, err error) {
 	all, err := d.migrations()
 	if err != nil {

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// empty opens a database without a schema, of each kind.
+// empty runs a test on a database without a schema, of each dialect.
 func empty(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	for name, u := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
@@ -36,9 +36,9 @@ const insertCertificate = `
 	VALUES ($1, 1, $1, $1, 'Diploma', 'Zoë Obi', $1, $1, '2026-01-01', $2, 'vault', 'single_upload', 'single_upload', $3, 'token', 'Registry',
 		'a.pdf', 'application/pdf', 1, $4, $4, $1, 1000, 1000, $5)`
 
-// What lists count, sort and search by is there for records of before, and for
-// those that the binary of the release before goes on to write.
-func TestListsOfRecordsFromBefore(t *testing.T) {
+// The columns by which lists count, sort and search are filled for existing
+// records, and for records that the binary of the previous release writes.
+func TestMigrationFillsListColumns(t *testing.T) {
 	empty(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		if err := d.MigrateBelow(ctx, 6); err != nil {
@@ -83,7 +83,7 @@ func TestListsOfRecordsFromBefore(t *testing.T) {
 	})
 }
 
-func TestMigratingWithoutTheRightToExtend(t *testing.T) {
+func TestMigrateWithoutExtensionRights(t *testing.T) {
 	t.Parallel()
 	u, err := url.Parse(dbtest.PostgresURL(t))
 	if err != nil {
@@ -126,8 +126,8 @@ func TestMigratingWithoutTheRightToExtend(t *testing.T) {
 	}
 }
 
-// A statement whose time is over ends in the database too, and the connections
-// go on.
+// A statement whose context ends is cancelled in the database too, and the
+// connections remain usable.
 func TestStatementEndsWithItsContext(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -19,11 +19,11 @@ import (
 	sqlite3 "modernc.org/sqlite/lib"
 )
 
-// FileName is the name of the SQLite database within the data folder.
+// FileName is the name of the SQLite database in the data folder.
 const FileName = "certvault.db"
 
-// Open opens the database: PostgreSQL where url is given, else SQLite in the
-// data folder. It applies no migration.
+// Open opens the database: PostgreSQL if there is a URL, else SQLite in the
+// data folder. It applies no migrations.
 func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	if databaseURL == "" {
 		return openSQLite(ctx, filepath.Join(dataDir, FileName))
@@ -34,9 +34,10 @@ func Open(ctx context.Context, dataDir, databaseURL string) (*DB, error) {
 	return openPostgres(ctx, databaseURL)
 }
 
-// openSQLite sets what has to be set per connection in the DSN, since the pool
-// may open a new one at any time. synchronous=FULL: with NORMAL a commit that
-// was acknowledged can be lost when the power goes (sqlite.org/wal.html, 2.3).
+// openSQLite sets the per-connection options in the DSN, since the pool may
+// open a new connection at any time. synchronous=FULL: with NORMAL an
+// acknowledged commit can be lost in a power failure (sqlite.org/wal.html,
+// 2.3).
 func openSQLite(ctx context.Context, file string) (*DB, error) {
 	dsn := func(params ...string) string {
 		q := url.Values{}
@@ -50,7 +51,7 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 		return (&url.URL{Scheme: "file", Opaque: (&url.URL{Path: file}).EscapedPath(), RawQuery: q.Encode()}).String()
 	}
 	// BEGIN IMMEDIATE takes the write lock at once: a deferred transaction that
-	// reads and then writes fails when another wrote between.
+	// reads and then writes fails if another one wrote in between.
 	write, err := sql.Open("sqlite", dsn("_txlock=immediate"))
 	if err != nil {
 		return nil, fmt.Errorf("opening %s: %w", file, err)
@@ -64,24 +65,25 @@ func openSQLite(ctx context.Context, file string) (*DB, error) {
 	readers := max(4, runtime.NumCPU())
 	read.SetMaxOpenConns(readers)
 	read.SetMaxIdleConns(readers)
-	// The writer comes first: it makes the file and sets its journal mode.
+	// Ping the writer first: it creates the file and sets its journal mode.
 	if err := write.PingContext(ctx); err != nil {
 		return nil, errors.Join(fmt.Errorf("opening %s: %w", file, err), write.Close(), read.Close())
 	}
-	return &DB{Dialect: SQLite, write: write, read: read, statements: newStatements(read, keptStatements)}, nil
+	return &DB{Dialect: SQLite, write: write, read: read, statements: newStatements(read, maxPrepared)}, nil
 }
 
 func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	cfg, err := pgxpool.ParseConfig(databaseURL)
 	if err != nil {
 		// The parser's message repeats the URL with its password.
-		return nil, errors.New("the database URL cannot be read: see the PostgreSQL connection URI syntax")
+		return nil, errors.New("the database URL is invalid: see the PostgreSQL connection URI syntax")
 	}
-	// A generic plan of the search took 320 ms where a custom one took 1 ms.
+	// A generic plan for the search took 320 ms, a custom one 1 ms.
 	cfg.ConnConfig.RuntimeParams["plan_cache_mode"] = "force_custom_plan"
-	// Fewer rows than it compiles for are what lists read.
+	// Lists read too few rows for JIT compilation to pay off.
 	cfg.ConnConfig.RuntimeParams["jit"] = "off"
-	// A page of an index costs little more than the next page of a table.
+	// Most index pages are cached, so that a random page costs little more than
+	// a sequential one.
 	cfg.ConnConfig.RuntimeParams["random_page_cost"] = "1.1"
 	cfg.ConnConfig.RuntimeParams["timezone"] = "UTC"
 	cfg.ConnConfig.RuntimeParams["application_name"] = "certvault"
@@ -106,8 +108,9 @@ func openPostgres(ctx context.Context, databaseURL string) (*DB, error) {
 	return d, nil
 }
 
-// checkLocale refuses a database in which letters outside ASCII are no
-// letters: trigrams of such names are empty there, and nothing would be found.
+// checkLocale refuses a database whose locale does not classify non-ASCII
+// letters as letters: such names have no trigrams there, so that a search would
+// not find them.
 func (d *DB) checkLocale(ctx context.Context) error {
 	var encoding, ctype string
 	err := d.read.QueryRowContext(ctx,
@@ -117,14 +120,15 @@ func (d *DB) checkLocale(ctx context.Context) error {
 		return fmt.Errorf("reading the database's locale: %w", err)
 	}
 	if encoding != "UTF8" || ctype == "C" || ctype == "POSIX" {
-		return fmt.Errorf("the database has encoding %s and LC_CTYPE %s, in which names outside ASCII cannot be searched: "+
-			"make it with CREATE DATABASE certvault TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'", encoding, ctype)
+		return fmt.Errorf("the database has encoding %s and LC_CTYPE %s, with which non-ASCII names cannot be searched: "+
+			"create it with CREATE DATABASE certvault TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'", encoding, ctype)
 	}
 	return nil
 }
 
-// IsUnique tells whether err is the violation of a unique constraint, which a
-// domain reads as an answer: PostgreSQL's 23505 or SQLite's 2067 and 1555.
+// IsUnique reports whether err is a violation of a unique constraint:
+// PostgreSQL's 23505 or SQLite's 2067 and 1555. A domain handles it as a
+// result.
 func IsUnique(err error) bool {
 	if e, ok := errors.AsType[*pgconn.PgError](err); ok {
 		return e.Code == "23505"
@@ -135,8 +139,8 @@ func IsUnique(err error) bool {
 	return false
 }
 
-// UniqueOn tells whether err is a unique violation on a table's column: SQLite
-// names the columns, PostgreSQL the constraint, which the schema names
+// UniqueOn reports whether err is a unique violation on a column of a table:
+// SQLite names the columns, PostgreSQL the constraint, which the schema names
 // table_columns_key.
 func UniqueOn(err error, table, column string) bool {
 	if !IsUnique(err) {

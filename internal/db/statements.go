@@ -8,87 +8,88 @@ import (
 )
 
 const (
-	// keptStatements bounds how many statements are kept.
-	keptStatements = 128
-	// notedStatements bounds how many more are counted, and statementUses is how
-	// often one is asked for before it is kept.
-	notedStatements = 1024
-	statementUses   = 8
+	// maxPrepared is the maximum number of cached statements.
+	maxPrepared = 128
+	// maxCounted is the maximum number of other texts that are counted,
+	// and statementUses is the number of uses after which a statement is
+	// cached.
+	maxCounted    = 1024
+	usesToPrepare = 8
 )
 
-// statements keeps those statements of SQLite's reader pool prepared that are
-// asked for again and again: its driver parses a text anew each time, which is a
-// sixth of what a public page costs. PostgreSQL's driver keeps its own.
+// statements caches prepared statements of SQLite's reader pool that are used
+// often: the driver otherwise parses the text each time, which is a sixth of
+// the cost of a public page. PostgreSQL's driver has its own cache.
 //
-// What is kept is kept for good. What everything asks for comes often and comes
-// first; lists, which write their text by filter and order, may take what is left
-// of the places. To close a statement in order to make room would wait for
-// whatever runs on the connections that have it.
+// Statements are never evicted. Statements common to all requests come early
+// and often; lists, whose text depends on filter and order, use the remaining
+// places. Closing a statement to make room would wait for the queries that use
+// it.
 type statements struct {
 	pool  *sql.DB
 	bound int
 
-	mu   sync.RWMutex
-	kept map[string]*sql.Stmt
-	// noted counts how often other texts were asked for, and is forgotten when
-	// there are too many.
-	noted map[string]int
+	mu       sync.RWMutex
+	prepared map[string]*sql.Stmt
+	// uses counts the uses of other texts. It is cleared when it is full.
+	uses map[string]int
 }
 
 func newStatements(pool *sql.DB, bound int) *statements {
-	return &statements{pool: pool, bound: bound, kept: map[string]*sql.Stmt{}, noted: map[string]int{}}
+	return &statements{pool: pool, bound: bound, prepared: map[string]*sql.Stmt{}, uses: map[string]int{}}
 }
 
-// of gives the prepared statement of a text, nil where there is none.
-func (s *statements) of(ctx context.Context, text string) *sql.Stmt {
+// get returns the prepared statement of a text, or nil if there is none.
+func (s *statements) get(ctx context.Context, text string) *sql.Stmt {
 	s.mu.RLock()
-	stmt, kept := s.kept[text]
-	full := len(s.kept) >= s.bound
+	stmt, known := s.prepared[text]
+	full := len(s.prepared) >= s.bound
 	s.mu.RUnlock()
-	if kept || full || !s.often(text) {
+	if known || full || !s.countUse(text) {
 		return stmt
 	}
-	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it is kept until the database is closed
+	stmt, err := s.pool.PrepareContext(ctx, text) //nolint:sqlclosecheck // it stays open until the database is closed
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if err != nil {
-		// Whoever asks is told so when the text is asked.
-		delete(s.kept, text)
+		// The caller runs the query by its text and gets the error from that.
+		delete(s.prepared, text)
 		return nil
 	}
-	s.kept[text] = stmt
+	s.prepared[text] = stmt
 	return stmt
 }
 
-// often counts a use, and takes a place for a text that comes often: who does is
-// to prepare it, and meanwhile others ask by the text.
-func (s *statements) often(text string) bool {
+// countUse counts a use of a text. If the text is used often, it reserves a place
+// for it and returns true: the caller then prepares the statement, while others
+// run the query by its text.
+func (s *statements) countUse(text string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if _, kept := s.kept[text]; kept || len(s.kept) >= s.bound {
+	if _, known := s.prepared[text]; known || len(s.prepared) >= s.bound {
 		return false
 	}
-	s.noted[text]++
-	if s.noted[text] >= statementUses {
-		delete(s.noted, text)
-		s.kept[text] = nil
+	s.uses[text]++
+	if s.uses[text] >= usesToPrepare {
+		delete(s.uses, text)
+		s.prepared[text] = nil
 		return true
 	}
-	if len(s.noted) > notedStatements {
-		clear(s.noted)
+	if len(s.uses) > maxCounted {
+		clear(s.uses)
 	}
 	return false
 }
 
 func (s *statements) query(ctx context.Context, text string, args []any) (*sql.Rows, error) {
-	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it is kept
+	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
 		return stmt.QueryContext(ctx, args...)
 	}
 	return s.pool.QueryContext(ctx, text, args...)
 }
 
 func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql.Row {
-	if stmt := s.of(ctx, text); stmt != nil { //nolint:sqlclosecheck // it is kept
+	if stmt := s.get(ctx, text); stmt != nil { //nolint:sqlclosecheck // it stays in the cache
 		return stmt.QueryRowContext(ctx, args...)
 	}
 	return s.pool.QueryRowContext(ctx, text, args...)
@@ -97,11 +98,11 @@ func (s *statements) queryRow(ctx context.Context, text string, args []any) *sql
 func (s *statements) close() (err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for text, stmt := range s.kept {
+	for text, stmt := range s.prepared {
 		if stmt != nil {
 			err = errors.Join(err, stmt.Close())
 		}
-		delete(s.kept, text)
+		delete(s.prepared, text)
 	}
 	return err
 }

@@ -24,13 +24,13 @@ func openWithStatements(t *testing.T, bound int) *DB {
 	return d
 }
 
-// number asks for n, by a text of its own or by an argument.
+// number queries one integer.
 func number(ctx context.Context, d *DB, query string, args ...any) (n int, err error) {
 	err = d.QueryRowContext(ctx, query, args...).Scan(&n)
 	return n, err
 }
 
-// numbers is number for several rows.
+// numbers queries a column of integers.
 func numbers(ctx context.Context, d *DB, query string, args ...any) (list []int, err error) {
 	rows, err := d.QueryContext(ctx, query, args...)
 	if err != nil {
@@ -47,14 +47,14 @@ func numbers(ctx context.Context, d *DB, query string, args ...any) (list []int,
 	return list, rows.Err()
 }
 
-func TestStatementsOfManyAtOnce(t *testing.T) {
+func TestStatementsConcurrently(t *testing.T) {
 	t.Parallel()
 	d := openWithStatements(t, 5)
 	var all sync.WaitGroup
 	for worker := range 8 {
 		all.Go(func() {
 			for i := range 400 {
-				// Ten texts for five places.
+				// Ten texts share five places.
 				text, want := fmt.Sprintf(`SELECT $1 + %d`, i%10), worker*1000+i%10
 				if i%2 == 0 {
 					if n, err := number(t.Context(), d, text, worker*1000); err != nil || n != want {
@@ -69,7 +69,7 @@ func TestStatementsOfManyAtOnce(t *testing.T) {
 		})
 	}
 	all.Wait()
-	if n := len(d.statements.kept); n != 5 {
+	if n := len(d.statements.prepared); n != 5 {
 		t.Errorf("%d statements are kept", n)
 	}
 }
@@ -77,22 +77,22 @@ func TestStatementsOfManyAtOnce(t *testing.T) {
 func TestStatementsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := openWithStatements(t, 3)
-	for i := range notedStatements * 3 {
+	for i := range maxCounted * 3 {
 		if n, err := number(t.Context(), d, fmt.Sprintf(`SELECT %d`, i)); err != nil || n != i {
 			t.Fatalf("%d, %v", n, err)
 		}
 	}
-	if len(d.statements.kept) != 0 || len(d.statements.noted) > notedStatements {
-		t.Errorf("of texts that come once %d are kept, %d noted", len(d.statements.kept), len(d.statements.noted))
+	if len(d.statements.prepared) != 0 || len(d.statements.uses) > maxCounted {
+		t.Errorf("of texts that come once %d are kept, %d noted", len(d.statements.prepared), len(d.statements.uses))
 	}
-	for range 3 * statementUses {
+	for range 3 * usesToPrepare {
 		for i := range 6 {
 			if n, err := number(t.Context(), d, `SELECT $1 -- `+fmt.Sprint(i), i); err != nil || n != i {
 				t.Fatalf("%d, %v", n, err)
 			}
 		}
 	}
-	if n := len(d.statements.kept); n != 3 {
+	if n := len(d.statements.prepared); n != 3 {
 		t.Errorf("%d statements are kept", n)
 	}
 }
@@ -100,33 +100,33 @@ func TestStatementsAreBounded(t *testing.T) {
 func TestStatementsThatFail(t *testing.T) {
 	t.Parallel()
 	d := openWithStatements(t, 3)
-	for range 2 * statementUses {
+	for range 2 * usesToPrepare {
 		if _, err := number(t.Context(), d, `SELECT missing FROM nowhere`); err == nil {
 			t.Error("a wrong statement is answered")
 		}
 	}
-	if n := len(d.statements.kept); n != 0 {
+	if n := len(d.statements.prepared); n != 0 {
 		t.Errorf("%d statements are kept", n)
 	}
-	// A caller that is gone must not take the place for others.
-	gone, cancel := context.WithCancel(t.Context())
+	// A cancelled caller must not leave its reserved place taken.
+	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
-	for range 2 * statementUses {
-		if _, err := number(gone, d, `SELECT 7`); err == nil {
+	for range 2 * usesToPrepare {
+		if _, err := number(canceled, d, `SELECT 7`); err == nil {
 			t.Error("who is gone is answered")
 		}
 	}
-	for range 2 * statementUses {
+	for range 2 * usesToPrepare {
 		if n, err := number(t.Context(), d, `SELECT 7`); err != nil || n != 7 {
 			t.Errorf("%d, %v", n, err)
 		}
 	}
-	if n := len(d.statements.kept); n != 1 {
+	if n := len(d.statements.prepared); n != 1 {
 		t.Errorf("%d statements are kept", n)
 	}
 }
 
-// A kept statement knows what changed since it was prepared.
+// A cached statement follows changes of the schema since it was prepared.
 func TestStatementAfterTheSchemaChanged(t *testing.T) {
 	t.Parallel()
 	d := openWithStatements(t, 3)
@@ -152,7 +152,7 @@ func TestStatementAfterTheSchemaChanged(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		for range 2 * statementUses {
+		for range 2 * usesToPrepare {
 			n, err := number(t.Context(), d, `SELECT coalesce(max(n), 0) FROM note`)
 			if (err != nil) != (then == `DROP TABLE note`) || n != want {
 				t.Errorf("after %s: %d, %v, want %d", then, n, err, want)

@@ -1,7 +1,7 @@
-// Package fault is the one error type that crosses from an operation to a
-// surface. It says what kind of thing went wrong and carries a message that is
-// safe and useful to the person who caused it; the cause stays inside for the
-// log. It knows nothing of HTTP: the surfaces map kinds to status codes.
+// Package fault defines the one error type that operations return to surfaces.
+// An error has a kind and a message that is safe and useful for the caller; the
+// cause is kept for the log. The package does not know HTTP: the surfaces map
+// kinds to status codes.
 package fault
 
 import (
@@ -11,15 +11,16 @@ import (
 	"time"
 )
 
-// Kind says whose fault it is and what the caller can do about it.
+// Kind classifies an error: whose fault it is and what the caller can do about
+// it.
 type Kind int
 
 const (
-	// Internal is a fault of ours; its cause is logged and never shown.
+	// Internal is a failure of the server; its cause is logged and never shown.
 	Internal Kind = iota
-	// Invalid is input that breaks a rule; Fields name where.
+	// Invalid is input that breaks a rule; Fields names the fields.
 	Invalid
-	// BadRequest is an operation that the present state does not allow.
+	// BadRequest is an operation that the current state does not allow.
 	BadRequest
 	// Unauthorized is a missing, unknown or expired credential.
 	Unauthorized
@@ -29,42 +30,44 @@ const (
 	NotFound
 	// NotAllowed is a method that the resource does not have.
 	NotAllowed
-	// TimedOut is a body that did not come in time.
+	// TimedOut is a body that did not arrive in time.
 	TimedOut
-	// Conflict is a request that another one under way stands against.
+	// Conflict is a request that conflicts with another one in progress.
 	Conflict
 	// TooLarge is a body over the limit.
 	TooLarge
-	// Unsupported is a body of a type that the operation does not take.
+	// Unsupported is a body of a type that the operation does not accept.
 	Unsupported
-	// OutOfRange asks for a part of a file that the file does not have.
+	// OutOfRange is a request for a range that the file does not have.
 	OutOfRange
-	// Unmet asks for a file on a condition that does not hold.
+	// Unmet is a conditional request whose condition is false.
 	Unmet
 	// TooMany is a caller over its rate or quota.
 	TooMany
-	// Unavailable is a passing condition of ours; trying later helps.
+	// Unavailable is a temporary condition of the server; a later retry can
+	// succeed.
 	Unavailable
 )
 
-// Field is one input field and what is wrong with it, in the order found.
+// Field is one input field and its problems, in the order found.
 type Field struct {
 	Name     string
 	Messages []string
 }
 
-// Error is what an operation returns when it refuses or fails.
+// Error is the error that an operation returns.
 type Error struct {
 	Kind    Kind
 	Message string
 	Fields  []Field
-	// RetryAfter is a hint for Conflict, TooMany and Unavailable; zero gives none.
+	// RetryAfter is a hint for Conflict, TooMany and Unavailable; zero means no
+	// hint.
 	RetryAfter time.Duration
-	// Err is the cause, for the log alone.
+	// Err is the cause. It is only logged.
 	Err error
 }
 
-// Error gives the message and, behind it, the cause.
+// Error returns the message followed by the cause.
 func (e *Error) Error() string {
 	var b strings.Builder
 	b.WriteString(e.Message)
@@ -78,23 +81,24 @@ func (e *Error) Error() string {
 	return b.String()
 }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// New makes an error of a kind with a message for the caller.
+// New returns an error of a kind with a message for the caller.
 func New(kind Kind, message string) *Error { return &Error{Kind: kind, Message: message} }
 
-// Wrap makes an error of a kind that keeps its cause for the log.
+// Wrap returns an error of a kind that keeps its cause for the log.
 func Wrap(kind Kind, message string, err error) *Error {
 	return &Error{Kind: kind, Message: message, Err: err}
 }
 
-// OfField is an Invalid error about one field.
+// OfField returns an Invalid error about one field.
 func OfField(name, message string) *Error {
 	return &Error{Kind: Invalid, Fields: []Field{{Name: name, Messages: []string{message}}}}
 }
 
-// KindOf gives the kind of an error, Internal for one that is not ours.
+// KindOf returns the kind of an error. It is Internal if the error is not an
+// *Error.
 func KindOf(err error) Kind {
 	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Kind
@@ -102,14 +106,14 @@ func KindOf(err error) Kind {
 	return Internal
 }
 
-// Is tells whether an error is of a kind.
+// Is reports whether an error is of a kind.
 func Is(err error, kind Kind) bool { return err != nil && KindOf(err) == kind }
 
-// Fields collects what is wrong with an input before it is refused as a whole.
-// The zero value is ready to use.
+// Fields collects the problems of an input, so that one error reports all of
+// them. The zero value is ready to use.
 type Fields struct{ list []Field }
 
-// Add notes a message for a field.
+// Add adds a message for a field.
 func (f *Fields) Add(name, message string) {
 	for i := range f.list {
 		if f.list[i].Name == name {
@@ -120,10 +124,13 @@ func (f *Fields) Add(name, message string) {
 	f.list = append(f.list, Field{Name: name, Messages: []string{message}})
 }
 
-// Len is how many fields have a message.
+// List returns the fields that have messages.
+func (f *Fields) List() []Field { return f.list }
+
+// Len returns the number of fields that have a message.
 func (f *Fields) Len() int { return len(f.list) }
 
-// Err is an Invalid error with all that was added, nil if nothing was.
+// Err returns an Invalid error with all messages, or nil if there are none.
 func (f *Fields) Err() error {
 	if len(f.list) == 0 {
 		return nil

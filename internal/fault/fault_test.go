@@ -26,7 +26,7 @@ func TestKindSurvivesWrapping(t *testing.T) {
 	}
 }
 
-func TestFieldsKeepOrderAndGatherMessages(t *testing.T) {
+func TestFieldsKeepOrderAndMergeMessages(t *testing.T) {
 	t.Parallel()
 	var f fault.Fields
 	if f.Err() != nil {

@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// AskAddress mails a link to an address that the person of a session wants to
-// have; callers see to it that they were asked again who they are. An address that
-// somebody has gets no link, but its owner a letter; the answer is the same.
+// AskAddress mails a confirmation link to the new address of a signed-in person. Callers must have
+// asked for a recent sign-in. If the address belongs to another account, its owner gets a notice
+// instead of the link; the answer is the same.
 func (s *Service) AskAddress(ctx context.Context, session *Session, address string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -42,9 +42,9 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 	})
 }
 
-// ChangeAddress gives a person the address that a link was mailed to. The old one
-// is told, and links mailed to it end. Only who is signed in as that person can: a
-// link that went astray gives nobody an account.
+// ChangeAddress sets the address to which a link was mailed. It notifies the old address and ends
+// links mailed to it. Only a session of the same person can use the link, so that a misdirected
+// link does not open an account.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		proof, err := s.useTx(ctx, tx, ToChangeAddress, secret)
@@ -58,19 +58,12 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if err != nil {
 			return err
 		}
-		// Written so that an address which is taken is no failed statement, after which
-		// PostgreSQL would do nothing more in this transaction.
-		res, err := tx.ExecContext(ctx, `
-			UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
-			WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, old.ID, proof.Email, proof.EmailFolded)
-		if db.UniqueOn(err, "users", "email_folded") {
-			return ErrTaken
-		}
+		changed, err := account.SetEmailTx(ctx, tx, old.ID, account.Email{Text: proof.Email, Folded: proof.EmailFolded})
 		if err != nil {
 			return fmt.Errorf("changing an address: %w", err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(ErrTaken, err)
+		if !changed {
+			return ErrTaken
 		}
 		if err := s.proveTx(ctx, tx, old.ID); err != nil {
 			return err

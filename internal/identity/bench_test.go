@@ -9,10 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkUnknownAddress signs in with a wrong password to an address that has an
-// account, to one that has an account without a password, and to one that has
-// none, in turn, and gives how long the latter two take as a share of the first:
-// 1 tells nobody anything.
+// BenchmarkUnknownAddress signs in with a wrong password: to an address with an account, to one
+// whose account has no password, and to one without an account, in turn. It reports the durations
+// of the latter two as a share of the first: at 1 the duration reveals nothing.
 func BenchmarkUnknownAddress(b *testing.B) {
 	t := open(b, dbtest.Open(b, b.TempDir(), ""))
 	t.join(address)
@@ -23,7 +22,7 @@ func BenchmarkUnknownAddress(b *testing.B) {
 	times := make([][]float64, len(addresses))
 	for b.Loop() {
 		for i, email := range addresses {
-			// What was counted before is forgotten.
+			// This resets the counted tries.
 			t.Advance(25 * time.Hour)
 			begun := time.Now()
 			if _, err := t.SignIn(b.Context(), email, "wrong horse", home); !errors.Is(err, ErrWrong) {

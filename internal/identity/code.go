@@ -22,37 +22,37 @@ import (
 )
 
 const (
-	// codeStep, codeDigits and codeSkew are those that authenticator programs have
-	// (RFC 6238, 4 and 5.2): one step before and after is taken for slow hands.
+	// codeStep, codeDigits and codeSkew are the values of common authenticator programs (RFC 6238, 4
+	// and 5.2). One step before and after is accepted for delays.
 	codeStep   = 30 * time.Second
 	codeDigits = 6
 	codeSkew   = 1
-	// codeSecret is in bytes (RFC 4226, 4, R6).
+	// codeSecret is the size of the secret in bytes (RFC 4226, 4, R6).
 	codeSecret = 20
-	// recoveryCodes is how many there are, each of recoveryLength letters and digits:
-	// 80 random bits.
+	// recoveryCodes is the number of recovery codes. Each has recoveryLength letters and digits: 80
+	// random bits.
 	recoveryCodes  = 10
 	recoveryLength = 16
 	recoveryGroup  = 4
 )
 
-// hasAuthenticator tells whether a person is asked for a second factor.
+// hasAuthenticator reports whether a person must enter a second factor.
 func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, error) {
 	var n int
 	if err := q.QueryRowContext(ctx, `SELECT count(*) FROM authenticators WHERE user_id = $1 AND confirmed_at IS NOT NULL`, personID).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for a second factor: %w", err)
+		return false, fmt.Errorf("reading the second factor: %w", err)
 	}
 	return n > 0, nil
 }
 
-// Codes is how a person's second factor stands.
+// Codes is the state of a person's second factor.
 type Codes struct {
 	On bool
-	// Left is how many recovery codes are unused.
+	// Left is the number of unused recovery codes.
 	Left int
 }
 
-// Codes tells how the second factor of a person stands.
+// Codes returns the state of a person's second factor.
 func (s *Service) Codes(ctx context.Context, personID int64) (Codes, error) {
 	on, err := hasAuthenticator(ctx, s.DB, personID)
 	if err != nil {
@@ -65,7 +65,7 @@ func (s *Service) Codes(ctx context.Context, personID int64) (Codes, error) {
 	return c, nil
 }
 
-// Enrolment is what a program that makes one-time passwords is told.
+// Enrolment is the secret for an authenticator program.
 type Enrolment struct {
 	// Secret is in base32, for typing; URI is for a QR code.
 	Secret, URI string
@@ -74,14 +74,14 @@ type Enrolment struct {
 // sealFor binds an encrypted secret to its person.
 func sealFor(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
 
-// BeginCodes gives a person a secret for one-time passwords, which asks nobody for
-// a code until they have shown one. Until then it stays the same, so that who
-// begins again has what was scanned before.
+// BeginCodes creates a secret for one-time passwords. No code is required until the person has
+// confirmed one. Until then the secret stays the same, so that one that was already scanned works
+// after a new start.
 func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		raw := make([]byte, codeSecret)
 		if _, err := rand.Read(raw); err != nil {
-			return fmt.Errorf("making a secret: %w", err)
+			return fmt.Errorf("generating a secret: %w", err)
 		}
 		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealFor(p.ID))
 		if err != nil {
@@ -90,14 +90,14 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO authenticators (user_id, secret, last_step, created_at) VALUES ($1, $2, 0, $3) ON CONFLICT (user_id) DO NOTHING`,
 			p.ID, sealed, db.Micros(s.Now())); err != nil {
-			return fmt.Errorf("keeping a secret: %w", err)
+			return fmt.Errorf("storing a secret: %w", err)
 		}
 		return nil
 	})
 }
 
-// Enrolment gives what BeginCodes made, as long as no code was shown: a secret in
-// use is never shown again.
+// Enrolment returns the secret that BeginCodes created, until a code is confirmed: a secret in use
+// is never shown again.
 func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	secret, confirmed, err := s.authenticator(ctx, s.DB, p.ID)
 	if errors.Is(err, sql.ErrNoRows) || err == nil && confirmed {
@@ -111,7 +111,7 @@ func (s *Service) Enrolment(ctx context.Context, p Person) (Enrolment, error) {
 	return Enrolment{Secret: secret, URI: u.String()}, nil
 }
 
-// ErrNoEnrolment is a second factor that nobody began to set up, or that is on.
+// ErrNoEnrolment means that no second factor is being set up, or that it is already on.
 var ErrNoEnrolment = fault.New(fault.BadRequest, "There is no second factor being set up.")
 
 // authenticator reads a person's secret.
@@ -125,8 +125,8 @@ func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int6
 	return string(text), confirmed, err
 }
 
-// ConfirmCodes turns the second factor on for who shows a first code, and gives the
-// recovery codes, which are shown this once.
+// ConfirmCodes turns the second factor on after a correct first code. It returns the recovery
+// codes, which are shown only once.
 func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code string, from Origin) (recovery []string, err error) {
 	forgive, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
 	if err != nil {
@@ -196,16 +196,16 @@ func (s *Service) EndCodes(ctx context.Context, p Person) error {
 }
 
 func dropCodesTx(ctx context.Context, tx *db.Tx, personID int64) error {
-	for _, table := range []string{"authenticators", "recovery_codes"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE user_id = $1`, personID); err != nil {
+	for _, statement := range []string{`DELETE FROM authenticators WHERE user_id = $1`, `DELETE FROM recovery_codes WHERE user_id = $1`} {
+		if _, err := tx.ExecContext(ctx, statement, personID); err != nil {
 			return fmt.Errorf("turning the second factor off: %w", err)
 		}
 	}
 	return nil
 }
 
-// Code lets a session that waits for the second factor in: by a one-time password
-// or a recovery code. Its id is new.
+// Code admits a session that waits for the second factor, by a one-time password or a recovery
+// code. The session gets a new id.
 func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, error) {
 	pending, err := s.Pending(ctx, from)
 	if err != nil {
@@ -237,7 +237,7 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 	return e, nil
 }
 
-// codeTx tells whether a code is good, and uses it up.
+// codeTx reports whether a code is valid, and marks it as used.
 func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code string, recovery bool) (bool, error) {
 	code = strings.ToUpper(strings.Map(func(r rune) rune {
 		if r == '-' || r == ' ' || r == '\u00a0' {
@@ -253,16 +253,16 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 		if err != nil || step == 0 {
 			return false, err
 		}
-		// Of two that come with one code at once, one finds the step older.
+		// If two requests use one code at once, only one of them updates the step.
 		res, err = tx.ExecContext(ctx, `UPDATE authenticators SET last_step = $2 WHERE user_id = $1 AND last_step < $2`, personID, step)
 		if err != nil {
-			return false, fmt.Errorf("using a code up: %w", err)
+			return false, fmt.Errorf("using a code: %w", err)
 		}
 	case recovery && len(code) == recoveryLength:
 		res, err = tx.ExecContext(ctx, `UPDATE recovery_codes SET used_at = $3 WHERE user_id = $1 AND hash = $2 AND used_at IS NULL`,
 			personID, account.HashSecret(code), db.Micros(s.Now()))
 		if err != nil {
-			return false, fmt.Errorf("using a code up: %w", err)
+			return false, fmt.Errorf("using a code: %w", err)
 		}
 	default:
 		return false, nil
@@ -271,7 +271,7 @@ func (s *Service) codeTx(ctx context.Context, tx *db.Tx, personID int64, code st
 	return n == 1, err
 }
 
-// stepTx gives the time step of a code, 0 where it is of none.
+// stepTx returns the time step of a code, or 0 if the code is not valid.
 func (s *Service) stepTx(ctx context.Context, tx *db.Tx, personID int64, code string) (int64, error) {
 	secret, _, err := s.authenticator(ctx, tx, personID)
 	if errors.Is(err, sql.ErrNoRows) {

@@ -16,8 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// code gives what an authenticator program shows, made from the address that it
-// scanned alone.
+// code returns the code of an authenticator program, computed only from the URI that it scanned.
 func (b *bench) code(uri string) string {
 	b.t.Helper()
 	key, err := otp.NewKeyFromURL(uri)
@@ -95,7 +94,7 @@ func TestEnrolment(t *testing.T) {
 		}
 		var sealed []byte
 		if err := d.QueryRowContext(ctx, `SELECT secret FROM authenticators`).Scan(&sealed); err != nil || strings.Contains(string(sealed), begun.Secret) {
-			t.Errorf("the secret is kept as it is, %v", err)
+			t.Errorf("the secret is stored unencrypted, %v", err)
 		}
 		if b.signIn().Session.Pending {
 			t.Error("a second factor that is not confirmed is asked for")
@@ -108,7 +107,7 @@ func TestEnrolment(t *testing.T) {
 			t.Fatalf("%v, %v", recovery, err)
 		}
 		if b.count(`SELECT count(*) FROM recovery_codes WHERE hash = $1`, []byte(recovery[0])) != 0 {
-			t.Error("a recovery code is kept as it is")
+			t.Error("a recovery code is stored unhashed")
 		}
 		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
 			t.Fatal(err)
@@ -256,7 +255,7 @@ func TestOperatorSetsPassword(t *testing.T) {
 			t.Error("the second factor stayed")
 		}
 		if err := b.SetPassword(ctx, 999, password, true); !errors.Is(err, ErrNoPerson) {
-			t.Errorf("of nobody: %v", err)
+			t.Errorf("without a session: %v", err)
 		}
 	})
 }

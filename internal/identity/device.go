@@ -10,32 +10,32 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// DeviceLife is for how long a browser is known in which nobody signs in.
+// DeviceLife is the time without a sign-in after which a browser is no longer known.
 const DeviceLife = 365 * 24 * time.Hour
 
-// knows tells whether somebody signed in to an account in a browser before.
+// knows reports whether a person has signed in to the account in this browser before.
 func (s *Service) knows(ctx context.Context, folded, device string) (bool, error) {
 	var n int
 	err := s.DB.QueryRowContext(ctx, `
 		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,
 		account.HashSecret(device), folded, db.Micros(s.Now().Add(-DeviceLife))).Scan(&n)
 	if err != nil {
-		return false, fmt.Errorf("looking for a known browser: %w", err)
+		return false, fmt.Errorf("reading a known browser: %w", err)
 	}
 	return n > 0, nil
 }
 
-// meetTx remembers the browser in which a person signed in, and tells whether it
-// was unknown while others were known. A secret of ours alone is taken for one.
+// meetTx stores the browser in which a person signed in. It reports whether this browser was
+// unknown although others were known. Only a secret that the vault issued identifies a browser.
 func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, stranger bool, err error) {
 	now := db.Micros(s.Now())
 	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, account.HashSecret(device), p.ID, now)
 	if err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	if n > 0 {
 		return device, false, nil
@@ -43,19 +43,19 @@ func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string
 	var others, ours int
 	if err := tx.QueryRowContext(ctx, `SELECT (SELECT count(*) FROM devices WHERE user_id = $1), (SELECT count(*) FROM devices WHERE hash = $2)`,
 		p.ID, account.HashSecret(device)).Scan(&others, &ours); err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	if ours == 0 {
 		device = newSecret()
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO devices (hash, user_id, created_at, seen_at) VALUES ($1, $2, $3, $3)`, account.HashSecret(device), p.ID, now); err != nil {
-		return "", false, fmt.Errorf("remembering a browser: %w", err)
+		return "", false, fmt.Errorf("storing a browser: %w", err)
 	}
 	return device, others > 0, nil
 }
 
-// browsers and systems are looked for in this order: most call themselves by the
-// names of others too.
+// browsers and systems are searched in this order, because most browsers also include the names of
+// others.
 var (
 	browsers = [][2]string{
 		{"Edg", "Edge"}, {"OPR/", "Opera"}, {"SamsungBrowser", "Samsung Internet"}, {"Firefox/", "Firefox"}, {"FxiOS", "Firefox"},
@@ -64,8 +64,8 @@ var (
 	systems = [][2]string{{"iPhone", "iPhone"}, {"iPad", "iPad"}, {"Android", "Android"}, {"CrOS", "ChromeOS"}, {"Windows", "Windows"}, {"Mac OS X", "macOS"}, {"Linux", "Linux"}}
 )
 
-// DeviceName gives of a User-Agent header what a person can tell a browser by,
-// empty where it says nothing.
+// DeviceName returns a name for the browser from a User-Agent header, or "" if it is not
+// recognized.
 func DeviceName(userAgent string) string {
 	find := func(list [][2]string) string {
 		for _, e := range list {

@@ -5,20 +5,21 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
 const (
-	// SweepEvery is how often Sweep should run.
+	// SweepEvery is the interval at which Sweep should run.
 	SweepEvery = 10 * time.Minute
-	// keepProofs is for how long one-time secrets that ended stay.
+	// keepProofs is the time for which expired one-time secrets stay.
 	keepProofs = 24 * time.Hour
-	// keepThrottles is as long as any of them counts.
+	// keepThrottles is the longest time for which a rule counts tries.
 	keepThrottles = 24 * time.Hour
 )
 
-// Sweep forgets what has ended.
+// Sweep removes expired rows.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.Now()
 	for _, old := range []struct {
@@ -36,19 +37,19 @@ func (s *Service) Sweep(ctx context.Context) error {
 			_, err := tx.ExecContext(ctx, old.statement, db.Micros(old.before))
 			return err
 		}); err != nil {
-			return fmt.Errorf("forgetting what has ended: %w", err)
+			return fmt.Errorf("removing expired rows: %w", err)
 		}
 	}
 	return nil
 }
 
-// Delete deletes a person and all they sign in with. Members leave their
-// institutions first: an institution must not lose its last owner this way.
+// Delete deletes a person with all credentials. Members must leave their institutions first, so
+// that no institution loses its last owner this way.
 func (s *Service) Delete(ctx context.Context, personID int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return s.DeleteTx(ctx, tx, personID) })
 }
 
-// DeleteTx is Delete in a transaction of the caller's.
+// DeleteTx is Delete in the caller's transaction.
 func (s *Service) DeleteTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	p, err := s.Person(ctx, tx, personID)
 	if err != nil {
@@ -62,9 +63,5 @@ func (s *Service) DeleteTx(ctx context.Context, tx *db.Tx, personID int64) error
 			return err
 		}
 	}
-	// What they sign in with goes by ON DELETE CASCADE.
-	if _, err := tx.ExecContext(ctx, `DELETE FROM users WHERE id = $1`, p.ID); err != nil {
-		return fmt.Errorf("deleting a person: %w", err)
-	}
-	return nil
+	return account.DeleteUserTx(ctx, tx, p.ID)
 }

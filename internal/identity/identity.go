@@ -1,8 +1,7 @@
-// Package identity owns who somebody is: how a person proves an e-mail address,
-// signs in, shows again that it is they, and what they hold for that: password,
-// passkeys, one-time passwords, recovery codes, sessions. It is the same for
-// those who receive certificates and those who issue them; what a person may do is
-// decided elsewhere.
+// Package identity owns the authentication of people: how a person verifies an e-mail address,
+// signs in and confirms a sign-in again, and the credentials for it: password, passkeys, one-time
+// passwords, recovery codes, sessions. It is the same for recipients and issuers of certificates.
+// Other packages decide what a person may do.
 package identity
 
 import (
@@ -28,99 +27,99 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Person is somebody who may sign in.
+// Person is a person who can sign in.
 type Person struct {
 	ID   int64
 	UUID string
 	Name string
-	// Email is the address as it was given, EmailFolded the form in which two
-	// addresses are one.
+	// Email is the address as it was entered. EmailFolded is its normal form, which is unique.
 	Email, EmailFolded string
-	// Language is the tag of the language they chose, empty where they did not.
+	// Language is the tag of the chosen language, or "".
 	Language string
-	// Proved is set when the address was proved to be theirs.
+	// Proved reports whether the person has verified the address.
 	Proved bool
-	// Member is set of those who belong to an institution.
+	// Member reports whether the person belongs to an institution.
 	Member bool
-	// Operator is set of those who see the installation.
+	// Operator reports whether the person is an operator of the installation.
 	Operator bool
-	// HasPassword is set of those who can sign in by one.
+	// HasPassword reports whether the person can sign in with a password.
 	HasPassword bool
 	CreatedAt   time.Time
 }
 
-// Origin is where a request comes from.
+// Origin is the origin of a request.
 type Origin struct {
 	Address   netip.Addr
 	UserAgent string
-	// Session and Device are the secrets that the browser holds; both may be empty.
+	// Session and Device are the secrets of the browser; both may be empty.
 	Session, Device string
 }
 
-// Entry is what signing in gives.
+// Entry is the result of a sign-in.
 type Entry struct {
 	Session Session
-	// Secret is what the browser shows from now on to be known.
+	// Secret is the browser's new session secret.
 	Secret string
-	// Device is what it shows to be known as one in which somebody signed in.
+	// Device is the secret by which the browser is known at the next sign-in.
 	Device string
 }
 
-// What a person may be told; surfaces say it in their language.
+// Errors that a person may see; each surface words them in the person's language.
 var (
-	// ErrWrong is an address and a password that do not belong together.
+	// ErrWrong means that the address and the password do not match.
 	ErrWrong = fault.New(fault.Invalid, "The address or the password is not right.")
-	// ErrCode is a one-time password, or a recovery code, that is not good.
+	// ErrCode means that a one-time password or a recovery code is not valid.
 	ErrCode = fault.New(fault.Invalid, "The code is not right.")
-	// ErrPasskey is a passkey that is not good.
+	// ErrPasskey means that a passkey is not valid.
 	ErrPasskey = fault.New(fault.Invalid, "The passkey could not be used.")
-	// ErrLink is a mailed link that was used, has ended or never was.
+	// ErrLink means that a mailed link was used, has expired or never existed.
 	ErrLink = fault.New(fault.NotFound, "The link was used already, or is too old.")
-	// ErrNoSession is a request of nobody.
+	// ErrNoSession means that the request has no session.
 	ErrNoSession = fault.New(fault.Forbidden, "You are not signed in.")
-	// ErrTaken is an address that somebody else has.
+	// ErrTaken means that another account has the address.
 	ErrTaken = fault.New(fault.Conflict, "There is an account with this address already.")
-	// ErrNoPerson is a person that does not exist.
+	// ErrNoPerson means that the person does not exist.
 	ErrNoPerson = fault.New(fault.NotFound, "There is no such person.")
 )
 
-// Hook is called in the transaction in which something becomes of a person. When
-// it fails nothing of it becomes true.
+// Hook is called in the transaction that changes a person. If it fails, the transaction is rolled
+// back.
 type Hook func(ctx context.Context, tx *db.Tx, person Person) error
 
-// Config says what a service works with.
+// Config configures a Service.
 type Config struct {
 	DB   *db.DB
 	Ring *keyring.Ring
-	// Queue, Mailer and Languages may be nil where nobody is written to: the
-	// commands beside a server.
+	// Queue, Mailer and Languages may be nil if no mail is sent, as in the commands that run beside
+	// a server.
 	Queue     *job.Queue
 	Mailer    *mail.Mailer
 	Languages *locale.Catalog
-	// BaseURL is what links in mail begin with, and the origin of passkeys.
+	// BaseURL is the base of links in mail, and the origin of passkeys.
 	BaseURL string
-	// OnProved is called when an address becomes proved, OnDeleted before a person
-	// is deleted. Both may be nil.
+	// OnProved is called after an address was verified, OnDeleted before a person is deleted. Both
+	// may be nil.
 	OnProved, OnDeleted Hook
 	Now                 func() time.Time
 	Log                 *slog.Logger
 }
 
-// Service works on people.
+// Service manages people and their credentials.
 type Service struct {
 	Config
 
 	host string
-	// passkeys is nil where the origin's host is no name: browsers have none there.
+	// passkeys is nil if the host of the origin is an IP address, for which browsers have no
+	// passkeys.
 	passkeys *webauthn.WebAuthn
-	// nobody looks like a hash, and is of no password. It is checked where there
-	// is no other, so that an unknown address takes as long as a known one.
+	// nobody has the form of a hash, but no password matches it. It is checked if there is no other
+	// hash, so that an unknown address takes as long as a known one.
 	nobody string
-	// beside is what goes on behind an answer.
+	// beside counts work that continues after the answer.
 	beside sync.WaitGroup
 }
 
-// New makes a service and, with a queue, registers its worker.
+// New returns a Service and, if there is a queue, registers its worker.
 func New(c Config) (*Service, error) {
 	s := &Service{Config: c, nobody: account.NoPassword()}
 	u, err := url.Parse(c.BaseURL)
@@ -146,10 +145,10 @@ func New(c Config) (*Service, error) {
 	return s, nil
 }
 
-// Host is the name under which people know this vault.
+// Host returns the host name of this vault.
 func (s *Service) Host() string { return s.host }
 
-// newSecret gives 256 random bits as text.
+// newSecret returns 256 random bits as text.
 func newSecret() string { return account.NewSecret() + account.NewSecret() }
 
 const personColumns = `u.id, u.uuid, u.name, u.email, u.email_folded, u.language, u.confirmed_at IS NOT NULL,
@@ -173,29 +172,21 @@ func (s *Service) person(ctx context.Context, q db.Queryer, where string, arg an
 	return p, nil
 }
 
-// Person gives the person of an id.
+// Person returns the person with an id.
 func (s *Service) Person(ctx context.Context, q db.Queryer, id int64) (Person, error) {
 	return s.person(ctx, q, `u.id = $1`, id)
 }
 
-// ByEmail gives the person who has an address, in its folded form.
+// ByEmail returns the person with an address, in its folded form.
 func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Person, error) {
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }
 
-// proveTx notes that an address is its person's, and tells who has waited for it.
+// proveTx records that a person has verified the address, and calls the hook the first time.
 func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
-	var proved int64
-	err := tx.QueryRowContext(ctx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL RETURNING id`,
-		id, db.Micros(s.Now())).Scan(&proved)
-	if errors.Is(err, sql.ErrNoRows) {
-		return nil
-	}
-	if err != nil {
-		return fmt.Errorf("noting that an address is proved: %w", err)
-	}
-	if s.OnProved == nil {
-		return nil
+	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
+	if err != nil || !changed || s.OnProved == nil {
+		return err
 	}
 	p, err := s.Person(ctx, tx, id)
 	if err != nil {

@@ -59,8 +59,8 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		early := b.link(ToSignUp, address)
 		b.join(address)
-		// Another form of the address is the same one. The letter is in the language of
-		// the account, not in that of the visitor, and signs in.
+		// Another form of the address is the same account. The mail is in the language of the
+		// account, not of the visitor, and its link signs in.
 		if err := b.Ask(ctx, ToSignUp, "ADA@EXAMPLE.ORG", "en", "", home); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 		if _, err := b.SignInByLink(ctx, b.secretIn(list[0], ToSignIn), home); err != nil {
 			t.Error(err)
 		}
-		// Whoever waited with the first link is told, and changes nothing.
+		// The first link, used later, returns an error and changes nothing.
 		if _, err := b.SignUp(ctx, early, NewPerson{Name: "Eve", Password: "another horse"}, home); !errors.Is(err, ErrTaken) {
 			t.Errorf("an account for the second time: %v", err)
 		}
@@ -145,7 +145,7 @@ func TestSignInByPassword(t *testing.T) {
 			t.Errorf("the id from before signs in: %v", err)
 		}
 		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
-			t.Error("the id is not kept as its hash")
+			t.Error("the id is not stored as its hash")
 		}
 		planted := home
 		planted.Session = "a-session-id-that-somebody-planted"
@@ -233,8 +233,8 @@ func TestLinkIsGoodOnceAndForATime(t *testing.T) {
 	})
 }
 
-// What is done for an address must not depend on whether it has an account, until
-// nobody waits for it.
+// The work for a request must not depend on whether the address has an account, until after the
+// answer.
 func TestAskingIsTheSameForAll(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -246,7 +246,7 @@ func TestAskingIsTheSameForAll(t *testing.T) {
 					t.Fatal(err)
 				}
 				if b.mails() != nil {
-					t.Error("a mail was made while somebody waited")
+					t.Error("a mail was queued before the answer")
 				}
 			}
 		}
@@ -290,12 +290,12 @@ func TestReset(t *testing.T) {
 			t.Errorf("the new password: %v", err)
 		}
 		if list := b.mails(); len(list) == 0 || list[0].Subject != "Ihr Passwort wurde geändert" {
-			t.Errorf("told by %+v", list)
+			t.Errorf("mailed %+v", list)
 		}
 	})
 }
 
-// A request under way must not bring in again what a reset threw out.
+// A concurrent request must not restore a session that a reset ended.
 func TestResetBeatsWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -327,7 +327,7 @@ func TestResetBeatsWhatIsUnderWay(t *testing.T) {
 		if err := b.AddPasskey(ctx, e.Session.Person, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
 			t.Errorf("a passkey: %v", err)
 		}
-		// Signing in by the old password while it is changed lets nobody stay in.
+		// A sign-in with the old password during its change leaves no session.
 		hash, err := hashed()
 		if err != nil {
 			t.Fatal(err)
@@ -354,7 +354,7 @@ func TestResetBeatsWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-// A link goes to the mailbox that the folded form names, however it was typed.
+// A link is mailed to the mailbox of the folded form, however the address was entered.
 func TestLinksGoWhereTheFoldedFormSays(t *testing.T) {
 	t.Parallel()
 	for typed, want := range map[string]string{
@@ -420,7 +420,7 @@ func TestChangeOfAddress(t *testing.T) {
 		stranger := b.join("eve@example.org")
 		b.mails()
 		if err := b.ChangeAddress(ctx, &stranger.Session, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("by somebody else: %v", err)
+			t.Errorf("by another person: %v", err)
 		}
 		b.proved = nil
 		if err := b.ChangeAddress(ctx, &e.Session, secret); err != nil {
@@ -431,7 +431,7 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("now %+v, proved %+v, %v", p, b.proved, err)
 		}
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {
-			t.Errorf("told by %+v", list)
+			t.Errorf("mailed %+v", list)
 		}
 		if _, err := b.Reset(ctx, astray, "another horse"); !errors.Is(err, ErrLink) {
 			t.Errorf("a link to the old address: %v", err)
@@ -439,15 +439,15 @@ func TestChangeOfAddress(t *testing.T) {
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrLink) {
 			t.Errorf("twice: %v", err)
 		}
-		// What somebody has nobody else gets: neither when it is asked for, nor when it
-		// was taken meanwhile.
+		// An address of another account cannot be taken, neither at the request nor after it was
+		// taken in between.
 		if to, secret = ask("EVE@example.org"); to != "eve@example.org" || secret != "" {
 			t.Errorf("a taken address got a link, at %s", to)
 		}
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrTaken) {
-			t.Errorf("taken meanwhile: %v", err)
+			t.Errorf("taken in the meantime: %v", err)
 		}
 	})
 }

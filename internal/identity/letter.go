@@ -10,14 +10,13 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// paths are the pages that mailed links lead to.
+// paths are the pages to which mailed links lead.
 var paths = map[Purpose]string{
 	ToSignUp: "/sign-up/", ToSignIn: "/sign-in/link/", ToReset: "/reset/", ToChangeAddress: "/account/address/",
 }
 
-// writeTx queues a letter. Its words are the section of the catalog that is named
-// as it is: subject, text, and with a path the label of its button and for how long
-// the link is good.
+// writeTx queues a mail. Its texts are in the section of the catalog with this name: subject, text,
+// and with a path the label of the button and the lifetime of the link.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path string, args ...any) error {
 	if s.Mailer == nil {
 		return nil
@@ -30,7 +29,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	say := func(key string, args ...any) string {
 		text, err := l.Text(key, args...)
 		if err != nil && failed == nil {
-			failed = fmt.Errorf("writing a letter: %w", err)
+			failed = fmt.Errorf("queueing a mail: %w", err)
 		}
 		return text
 	}
@@ -59,7 +58,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	return err
 }
 
-// tellOfDeviceTx writes to a person whom a browser signed in that was unknown.
+// tellOfDeviceTx notifies a person of a sign-in in an unknown browser.
 func (s *Service) tellOfDeviceTx(ctx context.Context, tx *db.Tx, session *Session) error {
 	if s.Mailer == nil {
 		return nil
@@ -75,8 +74,8 @@ func (s *Service) tellOfDeviceTx(ctx context.Context, tx *db.Tx, session *Sessio
 	return s.writeTx(ctx, tx, session.Person, "letter_device", "", "device", device, "address", session.Address, "time", l.Time(session.CreatedAt))
 }
 
-// change is something about signing in that a person is told of when it becomes
-// different, and that the log has.
+// change is a change of a person's credentials. The person is notified, and the audit log records
+// it.
 type change string
 
 const (
@@ -88,7 +87,7 @@ const (
 	addressChanged  change = "letter_moved"
 )
 
-// tellTx writes to a person what was changed, and into the log.
+// tellTx notifies a person of a change and records it in the audit log.
 func (s *Service) tellTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
 	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
 		return err

@@ -25,7 +25,7 @@ const (
 	maxPasskeyName = 100
 )
 
-// Passkey is a credential of a person (WebAuthn).
+// Passkey is a WebAuthn credential of a person.
 type Passkey struct {
 	ID        int64
 	Name      string
@@ -33,15 +33,15 @@ type Passkey struct {
 	UsedAt    *time.Time
 }
 
-// holder is a person as the WebAuthn library sees them. Its handle is their UUID,
-// which says nothing of them.
+// holder implements the user of the WebAuthn library. Its handle is the person's UUID, which
+// contains no personal data.
 type holder struct {
 	Person
 
 	credentials []webauthn.Credential
 }
 
-// WebAuthnID is the user handle.
+// WebAuthnID returns the user handle.
 func (h *holder) WebAuthnID() []byte {
 	id, err := uuid.Parse(h.UUID)
 	if err != nil {
@@ -50,41 +50,41 @@ func (h *holder) WebAuthnID() []byte {
 	return id[:]
 }
 
-// WebAuthnName is what a person tells accounts apart by.
+// WebAuthnName returns the name that distinguishes a person's accounts.
 func (h *holder) WebAuthnName() string { return h.Email }
 
-// WebAuthnDisplayName is what a person is called.
+// WebAuthnDisplayName returns the person's name.
 func (h *holder) WebAuthnDisplayName() string { return h.Name }
 
-// WebAuthnCredentials are the passkeys of a person.
+// WebAuthnCredentials returns the person's passkeys.
 func (h *holder) WebAuthnCredentials() []webauthn.Credential { return h.credentials }
 
-// has tells whether the person has a passkey of this id.
+// has reports whether the person has a passkey with this id.
 func (h *holder) has(id []byte) bool {
 	return slices.ContainsFunc(h.credentials, func(c webauthn.Credential) bool { return bytes.Equal(c.ID, id) })
 }
 
-// HasPasskeys tells whether browsers have passkeys for this vault: it needs a name.
+// HasPasskeys reports whether browsers support passkeys for this vault, which needs a host name.
 func (s *Service) HasPasskeys() bool { return s.passkeys != nil }
 
-var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys need a vault that has a name, not an address of numbers.")
+var errNoPasskeys = fault.New(fault.BadRequest, "Passkeys need a vault with a host name, not an IP address.")
 
-// Ceremony is what a browser is given to ask an authenticator.
+// Ceremony is the input of a WebAuthn ceremony in the browser.
 type Ceremony struct {
-	// Options are those of navigator.credentials.get or create, as JSON.
+	// Options are the options of navigator.credentials.get or create, as JSON.
 	Options any
-	// Secret comes back with the answer; it is good once.
+	// Secret must be sent with the response; it is valid once.
 	Secret string
 }
 
-// BeginPasskey asks for any passkey of this vault: who it is tells the answer.
+// BeginPasskey asks for any passkey of this vault; the response identifies the person.
 func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 	if s.passkeys == nil {
 		return nil, errNoPasskeys
 	}
 	options, state, err := s.passkeys.BeginDiscoverableLogin(webauthn.WithUserVerification(protocol.VerificationRequired))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a passkey: %w", err)
+		return nil, fmt.Errorf("beginning a passkey sign-in: %w", err)
 	}
 	return s.begin(ctx, toUsePasskey, 0, options, state)
 }
@@ -92,7 +92,7 @@ func (s *Service) BeginPasskey(ctx context.Context) (*Ceremony, error) {
 func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, options any, state *webauthn.SessionData) (*Ceremony, error) {
 	data, err := json.Marshal(state)
 	if err != nil {
-		return nil, fmt.Errorf("asking for a passkey: %w", err)
+		return nil, fmt.Errorf("beginning a passkey sign-in: %w", err)
 	}
 	c := &Ceremony{Options: options}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -102,7 +102,7 @@ func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, opti
 	return c, err
 }
 
-// stateOf uses a ceremony's secret up and gives what was remembered.
+// stateOf uses the secret of a ceremony and returns the stored state.
 func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (state webauthn.SessionData, userID int64, err error) {
 	var p Proof
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -112,13 +112,13 @@ func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (
 		return state, 0, err
 	}
 	if err := json.Unmarshal([]byte(p.Data), &state); err != nil {
-		return state, 0, fmt.Errorf("reading what a passkey was asked: %w", err)
+		return state, 0, fmt.Errorf("reading the state of a passkey ceremony: %w", err)
 	}
 	return state, p.userID, nil
 }
 
-// SignInByPasskey begins a session for who has a passkey. It is two factors by
-// itself: the authenticator, and what it verified its user by.
+// SignInByPasskey starts a session for a valid passkey. A passkey counts as two factors: the
+// authenticator, and its verification of the user.
 func (s *Service) SignInByPasskey(ctx context.Context, secret string, response []byte, from Origin) (*Entry, error) {
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 	return e, err
 }
 
-// ConfirmByPasskey notes on a session that its person has a passkey of theirs.
+// ConfirmByPasskey records that the person of a session used one of their passkeys again.
 func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret string, response []byte) error {
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {
@@ -158,9 +158,9 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 	})
 }
 
-// checkPasskey checks an authenticator's answer (WebAuthn, 7.2). Of one that is
-// refused it gives whose it claims to be, when it names a passkey that they have: no
-// stranger knows its id.
+// checkPasskey verifies an authenticator's response (WebAuthn, 7.2). If the response is refused but
+// names an existing passkey of a person, checkPasskey also returns this person: passkey ids are not
+// public.
 func (s *Service) checkPasskey(ctx context.Context, secret string, response []byte) (*holder, *webauthn.Credential, error) {
 	if s.passkeys == nil {
 		return nil, nil, errNoPasskeys
@@ -189,12 +189,13 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 		return h, nil, refused(err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return h, nil, refused(errors.New("its count of signatures went back: it may have been copied"))
+		return h, nil, refused(errors.New("the signature count did not grow: the passkey may have been copied"))
 	}
 	return h, credential, nil
 }
 
-// refused keeps the reason for the log: of use to an attacker, not to a person.
+// refused keeps the reason for the log. The message has none, because the reason helps only an
+// attacker.
 func refused(err error) error {
 	return &fault.Error{Kind: ErrPasskey.Kind, Message: ErrPasskey.Message, Err: errors.Join(ErrPasskey, err)}
 }
@@ -224,20 +225,19 @@ func (s *Service) holder(ctx context.Context, where string, arg any) (*holder, e
 	return h, rows.Err()
 }
 
-// usedTx notes the use of a passkey. The count of signatures only grows, where an
-// authenticator has one (WebAuthn, 6.1.1): of two answers with one count the
-// second is refused.
+// usedTx records the use of a passkey. If an authenticator counts signatures, the count only grows
+// (WebAuthn, 6.1.1): of two responses with the same count the second is refused.
 func (s *Service) usedTx(ctx context.Context, tx *db.Tx, h *holder, c *webauthn.Credential) error {
 	text, err := json.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("noting the use of a passkey: %w", err)
+		return fmt.Errorf("recording the use of a passkey: %w", err)
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE passkeys SET credential = $3, sign_count = $4, used_at = $5
 		WHERE user_id = $1 AND credential_id = $2 AND (sign_count < $4 OR sign_count = 0 AND $4 = 0)`,
 		h.ID, c.ID, string(text), int64(c.Authenticator.SignCount), db.Micros(s.Now()))
 	if err != nil {
-		return fmt.Errorf("noting the use of a passkey: %w", err)
+		return fmt.Errorf("recording the use of a passkey: %w", err)
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
 		return errors.Join(ErrPasskey, err)
@@ -259,12 +259,12 @@ func (s *Service) BeginNewPasskey(ctx context.Context, p Person) (*Ceremony, err
 	}
 	options, state, err := s.passkeys.BeginRegistration(h, webauthn.WithExclusions(webauthn.Credentials(h.credentials).CredentialDescriptors()))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a new passkey: %w", err)
+		return nil, fmt.Errorf("beginning a passkey registration: %w", err)
 	}
 	return s.begin(ctx, toAddPasskey, p.ID, options, state)
 }
 
-// AddPasskey keeps a new passkey of a person (WebAuthn, 7.1).
+// AddPasskey stores a new passkey of a person (WebAuthn, 7.1).
 func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string, response []byte) error {
 	name = strings.Join(strings.Fields(name), " ")
 	if len([]rune(name)) > maxPasskeyName || !account.CleanText(name) {
@@ -294,7 +294,7 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 	}
 	text, err := json.Marshal(c)
 	if err != nil {
-		return fmt.Errorf("keeping a passkey: %w", err)
+		return fmt.Errorf("storing a passkey: %w", err)
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var id int64
@@ -306,13 +306,13 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 			return ErrPasskey
 		}
 		if err != nil {
-			return fmt.Errorf("keeping a passkey: %w", err)
+			return fmt.Errorf("storing a passkey: %w", err)
 		}
 		return s.tellTx(ctx, tx, p, passkeyAdded)
 	})
 }
 
-// Passkeys lists the passkeys of a person.
+// Passkeys returns the passkeys of a person.
 func (s *Service) Passkeys(ctx context.Context, personID int64) (list []Passkey, err error) {
 	rows, err := s.DB.QueryContext(ctx, `SELECT id, name, created_at, used_at FROM passkeys WHERE user_id = $1 ORDER BY id`, personID)
 	if err != nil {
@@ -332,7 +332,7 @@ func (s *Service) Passkeys(ctx context.Context, personID int64) (list []Passkey,
 	return list, rows.Err()
 }
 
-// RemovePasskey takes a passkey from a person. What is no more is no error.
+// RemovePasskey removes a passkey of a person. It is no error if the passkey does not exist.
 func (s *Service) RemovePasskey(ctx context.Context, p Person, id int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `DELETE FROM passkeys WHERE user_id = $1 AND id = $2`, p.ID, id)

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// token is an authenticator with one passkey, which does what WebAuthn, 6.3 says,
-// and what it should not where a test wants it.
+// token is an authenticator with one passkey that implements WebAuthn, 6.3, and deviates from it if
+// a test requires that.
 type token struct {
 	t      testing.TB
 	key    *ecdsa.PrivateKey
@@ -51,7 +51,7 @@ func newToken(t testing.TB, p Person) *token {
 
 func b64(b []byte) string { return base64.RawURLEncoding.EncodeToString(b) }
 
-// challenge reads it out of the options that a browser is given.
+// challenge returns the challenge from the options for a browser.
 func (k *token) challenge(c *Ceremony) string {
 	k.t.Helper()
 	text, err := json.Marshal(c.Options)
@@ -194,7 +194,7 @@ func TestPasskey(t *testing.T) {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
-		// Nobody removes what is another's.
+		// A person cannot remove another's passkey.
 		eve := b.join("eve@example.org").Session
 		if err := b.RemovePasskey(ctx, eve.Person, list[0].ID); err != nil {
 			t.Fatal(err)
@@ -227,7 +227,7 @@ func TestPasskey(t *testing.T) {
 	})
 }
 
-// Passkeys that are synchronized count nothing: all say 0.
+// Synchronized passkeys do not count: the count is always 0.
 func TestPasskeyWithoutCount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -253,7 +253,7 @@ func TestPasskeyIsAddedToItsOwner(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("for somebody else: %v", err)
+			t.Errorf("for another person: %v", err)
 		}
 		c, err = b.BeginNewPasskey(ctx, ada)
 		if err != nil {

@@ -3,16 +3,15 @@ package identity
 import (
 	"context"
 	"database/sql"
-	"fmt"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Reset sets a new password for who has a link mailed for that, which proves the
-// address. It ends all sessions and links: whoever else was in is out. It begins
-// none, so that a second factor is asked for as ever.
+// Reset sets a new password with a link mailed for this purpose, which verifies the address. It
+// ends all sessions and links of the person, and starts no session, so that a second factor is
+// still required.
 func (s *Service) Reset(ctx context.Context, secret, password string) (Person, error) {
 	if _, err := s.Look(ctx, ToReset, secret); err != nil {
 		return Person{}, err
@@ -35,8 +34,8 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 	return p, err
 }
 
-// ChangePassword sets a new password for who is signed in and was asked again who
-// they are, which callers see to. All other sessions end.
+// ChangePassword sets a new password for a signed-in person. Callers must have asked for a recent
+// sign-in. All other sessions end.
 func (s *Service) ChangePassword(ctx context.Context, session *Session, password string) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {
@@ -50,8 +49,8 @@ func (s *Service) ChangePassword(ctx context.Context, session *Session, password
 	})
 }
 
-// SetPassword is for the operator, who knows of a person by other ways than mail.
-// All sessions end. With dropCodes the second factor goes too.
+// SetPassword is for the operator, who has identified the person without mail. All sessions end.
+// With dropCodes the second factor is removed too.
 func (s *Service) SetPassword(ctx context.Context, personID int64, password string, dropCodes bool) error {
 	hash, err := s.newHash(ctx, password)
 	if err != nil {
@@ -71,7 +70,7 @@ func (s *Service) SetPassword(ctx context.Context, personID int64, password stri
 	})
 }
 
-// newHash hashes a password that somebody chose, if it may be taken.
+// newHash hashes a new password if it satisfies the rules.
 func (s *Service) newHash(ctx context.Context, password string) (sql.NullString, error) {
 	if err := account.CheckPassword(password); err != nil {
 		return sql.NullString{}, fault.OfField("password", err.Error())
@@ -79,11 +78,11 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 	return s.hash(ctx, password)
 }
 
-// setPasswordTx keeps a password's hash, ends what the old one may have opened,
-// and tells its person.
+// setPasswordTx stores a password's hash, ends the other sessions and all mailed links, and
+// notifies the person.
 func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
-	if _, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = $2 WHERE id = $1`, p.ID, hash); err != nil {
-		return fmt.Errorf("keeping a password's hash: %w", err)
+	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
+		return err
 	}
 	if err := voidTx(ctx, tx, p.ID); err != nil {
 		return err

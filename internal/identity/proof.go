@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Purpose is what a one-time secret is good for.
+// Purpose is the purpose of a one-time secret.
 type Purpose string
 
 // Purposes of mailed links.
@@ -22,30 +22,30 @@ const (
 	ToChangeAddress Purpose = "address"
 )
 
-// Purposes of challenges that a passkey answers.
+// Purposes of challenges for passkeys.
 const (
 	toUsePasskey Purpose = "passkey"
 	toAddPasskey Purpose = "new_passkey"
 )
 
-// lives is how long a one-time secret is good.
+// lives is the lifetime of one-time secrets.
 var lives = map[Purpose]time.Duration{
 	ToSignUp: 24 * time.Hour, ToSignIn: 15 * time.Minute, ToReset: time.Hour, ToChangeAddress: 24 * time.Hour,
 	toUsePasskey: 5 * time.Minute, toAddPasskey: 5 * time.Minute,
 }
 
-// Proof is what a one-time secret stands for.
+// Proof is the data of a one-time secret.
 type Proof struct {
 	Purpose Purpose
-	// userID is 0 where there is no person yet.
+	// userID is 0 if there is no person yet.
 	userID int64
-	// Email is the address that the link was mailed to.
+	// Email is the address to which the link was mailed.
 	Email, EmailFolded string
-	// Data is what was to be remembered until then.
+	// Data is data for the page behind the link.
 	Data string
 }
 
-// newProofTx makes a one-time secret.
+// newProofTx creates a one-time secret.
 func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret string, err error) {
 	secret = newSecret()
 	now := s.Now()
@@ -54,20 +54,20 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 		account.HashSecret(secret), string(p.Purpose), sql.NullInt64{Int64: p.userID, Valid: p.userID != 0}, p.Email, p.EmailFolded, p.Data,
 		db.Micros(now), db.Micros(now.Add(lives[p.Purpose])))
 	if err != nil {
-		return "", fmt.Errorf("making a one-time secret: %w", err)
+		return "", fmt.Errorf("creating a one-time secret: %w", err)
 	}
 	return secret, nil
 }
 
-// Look tells what a link is for, and uses it not: pages do that when they are
-// opened, also by programs that follow every link in a mail.
+// Look returns the data of a link without using it up, because programs that follow every link in a
+// mail open pages too.
 func (s *Service) Look(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
 		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,
 		account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
 }
 
-// useTx uses a one-time secret up. Of two that come with it at once, one gets it.
+// useTx uses a one-time secret up. Of two concurrent uses one succeeds.
 func (s *Service) useTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, tx.QueryRowContext(ctx, `
 		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3
@@ -88,9 +88,8 @@ func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {
 	return p, nil
 }
 
-// useOwnTx uses a link up that was mailed to a person, and gives who it is. One
-// that went to an address they have no more is not good: whoever has that mailbox
-// now is somebody else.
+// useOwnTx uses up a link that was mailed to a person, and returns the person. A link that was
+// mailed to a former address is not valid, because the mailbox may have another owner now.
 func (s *Service) useOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, error) {
 	proof, err := s.useTx(ctx, tx, purpose, secret)
 	if err != nil {

@@ -2,36 +2,35 @@ package identity
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordTx writes into the log how people sign in who issue certificates or see the
-// installation: in the log of each institution they belong to, else in the
-// installation's. Of others nothing is written: the log cannot forget, and they may
-// ask to be forgotten.
+// recordTx records sign-ins of members and operators in the audit log: of each institution that
+// they belong to, or else of the installation. For other people it writes nothing, because they may
+// ask for deletion and the log is append-only.
 func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, what string) error {
 	if !p.Member && !p.Operator {
 		return nil
 	}
-	institutions, err := institutionsTx(ctx, tx, p.ID)
+	institutions, err := account.InstitutionsOf(ctx, tx, p.ID)
 	if err != nil {
 		return err
 	}
 	if len(institutions) == 0 {
 		institutions = []int64{0}
 	}
-	// Who signs in is nobody until then; the request's address and id stay.
+	// At a sign-in the request has no user yet. The entry keeps its address and id.
 	actor := audit.By(ctx)
 	if actor.Type != audit.Command {
 		actor.Type, actor.ID, actor.Name = audit.User, p.UUID, p.Name
 	}
 	if action == audit.SignInFailed {
-		// Who it was is not known, or they would not have failed.
+		// A failed sign-in does not identify its actor.
 		actor.ID, actor.Name = "", ""
 	}
 	ctx = audit.With(ctx, actor)
@@ -45,11 +44,11 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	return nil
 }
 
-// refusedTime bounds the writing of a sign-in that failed.
+// refusedTime is the time limit for recording a failed sign-in.
 const refusedTime = 10 * time.Second
 
-// refused writes that somebody failed to sign in as a person, 0 for nobody. It is
-// done behind the answer: how long that takes must not tell whose address it is.
+// refused records a failed sign-in as a person; 0 means none. It runs after the answer, so that the
+// answer's duration does not reveal whether the address has an account.
 func (s *Service) refused(ctx context.Context, personID int64, by string) {
 	if personID == 0 {
 		return
@@ -64,18 +63,10 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 			}
 			return recordTx(ctx, tx, p, audit.SignInFailed, by)
 		}); err != nil {
-			s.Log.ErrorContext(ctx, "a sign-in that failed could not be recorded", slog.Any("error", err))
+			s.Log.ErrorContext(ctx, "a failed sign-in could not be recorded", slog.Any("error", err))
 		}
 	})
 }
 
-// Wait waits for what goes on behind answers, before the database is closed.
+// Wait waits for the work that continues after answers. Call it before closing the database.
 func (s *Service) Wait() { s.beside.Wait() }
-
-func institutionsTx(ctx context.Context, tx *db.Tx, personID int64) ([]int64, error) {
-	list, err := db.Column[int64](tx.QueryContext(ctx, `SELECT institution_id FROM members WHERE user_id = $1 ORDER BY institution_id`, personID))
-	if err != nil {
-		return nil, fmt.Errorf("reading a person's institutions: %w", err)
-	}
-	return list, nil
-}

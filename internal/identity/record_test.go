@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Who tries a member's password in vain is in the log of the institution, from
-// where and under no name. Of others nothing is written.
+// Failed tries of a member's password are in the log of the institution, with the address of the
+// request and without a name. For other people nothing is recorded.
 func TestFailedSignInsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -30,7 +30,7 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		ctx := audit.With(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
 		for _, email := range []string{address, "holder@example.org", "nobody@example.org"} {
 			if _, err := b.SignIn(ctx, email, "wrong", home); err == nil {
-				t.Fatal("a wrong password is taken")
+				t.Fatal("a wrong password is accepted")
 			}
 		}
 		if _, err := b.SignIn(ctx, address, password, home); err != nil {
@@ -64,9 +64,8 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 	})
 }
 
-// A passkey that is refused is in the log of its member's institution too, once for
-// each answer, when the answer names a passkey that they have; what a stranger makes
-// up is not.
+// A refused passkey is in the log of its member's institution too, once for each response, if the
+// response names one of the member's passkeys. An invented passkey id is not recorded.
 func TestFailedPasskeysAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -86,7 +85,7 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 			spoil(&spoilt)
 			c := b.ceremony()
 			if _, err := b.SignInByPasskey(ctx, c.Secret, spoilt.get(c), home); err == nil {
-				t.Fatal("a spoilt answer is taken")
+				t.Fatal("a damaged answer is accepted")
 			}
 		}
 		try(func(k *token) { k.key = second.key })

@@ -15,13 +15,12 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// requestAttempts is how often a link is tried to be written.
+// requestAttempts is the maximum number of attempts of the job.
 const requestAttempts = 8
 
-// Ask has a link mailed to an address. Whether it has an account is looked up
-// later, by a worker: what is done here, and so the answer and the time it takes,
-// is the same for all addresses. next is where the link leads at last; it may be
-// empty.
+// Ask requests a mailed link for an address. A worker looks up later whether the address has an
+// account, so that the answer and its duration are the same for all addresses. next is the final
+// target of the link; it may be empty.
 func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, next string, from Origin) error {
 	email, err := account.ParseEmail(address)
 	if err != nil {
@@ -37,16 +36,16 @@ func (s *Service) Ask(ctx context.Context, purpose Purpose, address, language, n
 	})
 }
 
-// mailbox is where a link goes that proves an address: exactly where the folded
-// form says. Composed and decomposed letters, and the many ways to write one domain,
-// are one to us; a mail server could take them for two, and the wrong one would prove
-// the address.
+// mailbox returns the address to which a link that verifies an address is mailed, which is exactly
+// the folded form. Composed and decomposed letters, and different forms of one domain, are equal
+// for the vault. A mail server could treat them as different, and a wrong mailbox would verify the
+// address.
 func mailbox(e account.Email) string {
 	local := e.Text[:strings.LastIndexByte(e.Text, '@')]
 	return norm.NFC.String(local) + e.Folded[strings.LastIndexByte(e.Folded, '@'):]
 }
 
-// requestArgs is the job that answers who asked for a link.
+// requestArgs is the job that answers a request for a link.
 type requestArgs struct {
 	Purpose  Purpose `json:"purpose"`
 	Email    string  `json:"email"`
@@ -54,7 +53,7 @@ type requestArgs struct {
 	Next     string  `json:"next"`
 }
 
-// Kind names the job.
+// Kind returns the name of the job.
 func (requestArgs) Kind() string { return "identity_link" }
 
 type worker struct {
@@ -63,8 +62,8 @@ type worker struct {
 	service *Service
 }
 
-// Work writes the letter with the link, or none. A crash between its commit and
-// the job's end makes a second letter, whose link is as good.
+// Work sends the mail with the link, or none. A crash between its commit and the end of the job
+// causes a second mail, whose link is valid too.
 func (w *worker) Work(ctx context.Context, j *river.Job[requestArgs]) error {
 	return w.service.answer(ctx, j.Args)
 }
@@ -100,7 +99,7 @@ func (s *Service) answer(ctx context.Context, a requestArgs) error {
 		}
 		path, ok := paths[proof.Purpose]
 		if !ok {
-			return fmt.Errorf("there is no link of purpose %s", proof.Purpose)
+			return fmt.Errorf("no link has the purpose %s", proof.Purpose)
 		}
 		return s.writeTx(ctx, tx, p, letter, path+secret)
 	})

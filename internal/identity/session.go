@@ -14,31 +14,30 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// SessionLife is the longest that any session lasts.
+// SessionLife is the longest lifetime of a session.
 const SessionLife = 90 * 24 * time.Hour
 
-// How long sessions last. Those of people who issue certificates, or see the
-// installation, end sooner.
+// Lifetimes of sessions. Those of members and operators are shorter.
 const (
 	idleLife           = 14 * 24 * time.Hour
 	absoluteLife       = SessionLife
 	idleLifeMember     = 12 * time.Hour
 	absoluteLifeMember = 7 * 24 * time.Hour
-	// pendingLife is how long a second factor is waited for.
+	// pendingLife is the maximum wait for a second factor.
 	pendingLife = 10 * time.Minute
-	// recent is for how long nobody is asked again who they are.
+	// recent is the time after a sign-in in which no confirmation is needed.
 	recent = 10 * time.Minute
-	// filledIn is for how long a form may be sent whose page asked.
+	// filledIn is the longer time for submitting a form whose page asked for a recent sign-in.
 	filledIn = 30 * time.Minute
-	// seenEvery is how often it is written that a session is in use.
+	// seenEvery is the interval at which the use of a session is stored.
 	seenEvery    = time.Minute
 	maxUserAgent = 300
 )
 
-// Method is how somebody showed who they are.
+// Method is the method of a sign-in.
 type Method string
 
-// Ways to sign in.
+// Methods of signing in.
 const (
 	ByPassword Method = "password"
 	ByLink     Method = "link"
@@ -47,26 +46,26 @@ const (
 	ByInvitation Method = "invitation"
 )
 
-// Session is a browser in which somebody is signed in.
+// Session is the session of a person in one browser.
 type Session struct {
 	ID     int64
 	Person Person
 	Method Method
 	// Pending sessions wait for the second factor.
 	Pending bool
-	// Address and UserAgent are those of the last request that was noted.
+	// Address and UserAgent are those of the last stored request.
 	Address, UserAgent                 string
 	CreatedAt, LastSeenAt, ConfirmedAt time.Time
 }
 
-// Recent tells whether its person showed a short time ago who they are.
+// Recent reports whether the person signed in or confirmed it a short time ago.
 func (s *Session) Recent(now time.Time) bool { return now.Sub(s.ConfirmedAt) < recent }
 
-// FilledIn tells whether a form may still be sent whose page was opened when
-// that was recent: to fill it in takes time, and what was typed is not to be lost.
+// FilledIn reports whether a form may still be submitted if its page was opened while Recent was
+// true, so that typed input is not lost.
 func (s *Session) FilledIn(now time.Time) bool { return now.Sub(s.ConfirmedAt) < filledIn }
 
-// EndsAt is when the session ends if it is not used again.
+// EndsAt returns the time at which the session expires if it is not used again.
 func (s *Session) EndsAt() time.Time {
 	idle, absolute := idleLife, absoluteLife
 	if s.Person.Member || s.Person.Operator {
@@ -82,7 +81,7 @@ func (s *Session) EndsAt() time.Time {
 	return end
 }
 
-// Device is what its person can tell the browser by.
+// Device returns a name for the browser.
 func (s *Session) Device() string { return DeviceName(s.UserAgent) }
 
 const sessionColumns = `s.id, s.method, s.pending, s.address, s.user_agent, s.created_at, s.seen_at, s.confirmed_at, ` + personColumns
@@ -101,7 +100,7 @@ func scanSession(row interface{ Scan(dest ...any) error }) (*Session, error) {
 	return &s, nil
 }
 
-// Session gives the session of a request, or ErrNoSession.
+// Session returns the session of a request, or ErrNoSession.
 func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 	session, err := s.anySession(ctx, from)
 	if err != nil {
@@ -119,13 +118,13 @@ func (s *Service) Session(ctx context.Context, from Origin) (*Session, error) {
 			session.ID, db.Micros(now), from.Address.String(), userAgent(from))
 		return err
 	}); err != nil {
-		// The next request notes it.
-		s.Log.WarnContext(ctx, "it could not be noted that a session is in use", slog.Any("error", err))
+		// The next request stores it.
+		s.Log.WarnContext(ctx, "the use of a session could not be stored", slog.Any("error", err))
 	}
 	return session, nil
 }
 
-// Pending gives the session of a request that waits for its second factor.
+// Pending returns the session of a request if it waits for its second factor.
 func (s *Service) Pending(ctx context.Context, from Origin) (*Session, error) {
 	session, err := s.anySession(ctx, from)
 	if err == nil && !session.Pending {
@@ -149,8 +148,7 @@ func (s *Service) anySession(ctx context.Context, from Origin) (*Session, error)
 	return session, nil
 }
 
-// Sessions lists the sessions of a person that have not ended, the one used last
-// first.
+// Sessions returns the active sessions of a person, the most recently used first.
 func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session, err error) {
 	rows, err := s.DB.QueryContext(ctx,
 		`SELECT `+sessionColumns+` FROM sessions s JOIN users u ON u.id = s.user_id WHERE s.user_id = $1 ORDER BY s.seen_at DESC, s.id DESC LIMIT 200`, personID)
@@ -170,8 +168,8 @@ func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session
 	return list, rows.Err()
 }
 
-// enterTx begins a session. Its id is new, and the one that the browser had
-// before ends: nobody who knew that one is signed in by it.
+// enterTx starts a session. Its id is new, and the browser's previous session ends, which prevents
+// session fixation.
 func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
 	now := db.Time(db.Micros(s.Now()))
 	if err := endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session)); err != nil {
@@ -186,7 +184,7 @@ func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Metho
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $7, $7, $8) RETURNING id`,
 		account.HashSecret(e.Secret), p.ID, pending, string(method), e.Session.Address, e.Session.UserAgent, db.Micros(now),
 		db.Micros(now.Add(absoluteLife))).Scan(&e.Session.ID); err != nil {
-		return nil, fmt.Errorf("beginning a session: %w", err)
+		return nil, fmt.Errorf("starting a session: %w", err)
 	}
 	if pending {
 		return e, nil
@@ -205,8 +203,8 @@ func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Metho
 	return e, nil
 }
 
-// EnterTx signs somebody in whom another surface knows by a link of its own, such
-// as an invitation. A second factor is asked for where there is one.
+// EnterTx starts a session for a person whom another surface has identified by its own link, such
+// as an invitation. If the person has a second factor, the session waits for it.
 func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from Origin) (*Entry, error) {
 	p, err := s.Person(ctx, tx, personID)
 	if err != nil {
@@ -215,8 +213,8 @@ func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from O
 	return s.firstTx(ctx, tx, p, ByInvitation, from)
 }
 
-// firstTx begins a session after the first factor, which waits for the second one
-// where its person has set one up.
+// firstTx starts a session after the first factor. If the person has a second factor, the session
+// waits for it.
 func (s *Service) firstTx(ctx context.Context, tx *db.Tx, p Person, method Method, from Origin) (*Entry, error) {
 	second, err := hasAuthenticator(ctx, tx, p.ID)
 	if err != nil {
@@ -240,7 +238,7 @@ func endTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	return nil
 }
 
-// SignOut ends the session of a request, whatever it is.
+// SignOut ends the session of a request, in any state.
 func (s *Service) SignOut(ctx context.Context, from Origin) error {
 	if from.Session == "" {
 		return nil
@@ -262,13 +260,13 @@ func (s *Service) EndSession(ctx context.Context, personID, sessionID int64) err
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id = $2`, personID, sessionID) })
 }
 
-// EndOthers ends all sessions of a person but one; 0 spares none.
+// EndOthers ends all sessions of a person except one; with 0 it ends all.
 func (s *Service) EndOthers(ctx context.Context, personID, spared int64) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, spared) })
 }
 
-// aliveTx tells in the transaction of a deed that its session has not ended
-// meanwhile: what a reset throws out must not come in by a request under way.
+// aliveTx checks in the caller's transaction that the session still exists, so that a concurrent
+// request cannot undo what a reset of the password ended.
 func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
 	if err != nil {
@@ -280,10 +278,10 @@ func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	return nil
 }
 
-// confirmTx notes that the person of a session showed again who they are.
+// confirmTx records that the person of a session signed in again.
 func (s *Service) confirmTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE sessions SET confirmed_at = $2 WHERE id = $1`, sessionID, db.Micros(s.Now())); err != nil {
-		return fmt.Errorf("noting that somebody showed who they are: %w", err)
+		return fmt.Errorf("recording the confirmation of a session: %w", err)
 	}
 	return nil
 }

@@ -44,7 +44,7 @@ func TestSessionEnds(t *testing.T) {
 		if alive(e) {
 			t.Error("it has no absolute end")
 		}
-		// Who issues certificates has shorter ones.
+		// Sessions of members are shorter.
 		b.institution("owner@example.org")
 		if e, err = b.SignIn(ctx, "owner@example.org", password, home); err != nil {
 			t.Fatal(err)
@@ -131,12 +131,12 @@ func TestSessionsListAndEnd(t *testing.T) {
 		if err != nil || len(list) != 3 || list[0].ID != three.Session.ID || list[0].Device() != "Firefox · Linux" {
 			t.Fatalf("%+v, %v", list, err)
 		}
-		// Nobody ends what is another's.
+		// A person cannot end another's session.
 		if err := b.EndSession(ctx, eve.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, one.with(home)); err != nil {
-			t.Errorf("ended by somebody else: %v", err)
+			t.Errorf("ended by another person: %v", err)
 		}
 		if err := b.EndSession(ctx, one.Session.Person.ID, one.Session.ID); err != nil {
 			t.Fatal(err)
@@ -199,7 +199,7 @@ func TestUnknownBrowserIsTold(t *testing.T) {
 			t.Fatal(err)
 		}
 		if list := b.mails(); list != nil {
-			t.Fatalf("a known browser was told of: %+v", list)
+			t.Fatalf("a known browser caused a mail: %+v", list)
 		}
 		other := from("203.0.113.9")
 		other.UserAgent = "<b>\r\nBcc: x@example.org"
@@ -210,7 +210,7 @@ func TestUnknownBrowserIsTold(t *testing.T) {
 		}
 		list := b.mails()
 		if len(list) != 1 || list[0].Subject != "Neue Anmeldung bei Ihrem Konto" {
-			t.Errorf("told by %+v", list)
+			t.Errorf("mailed %+v", list)
 		}
 	})
 }

@@ -12,11 +12,11 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// hashTime is how long somebody waits for their turn to have a password hashed.
+// hashTime is the maximum wait for a free slot to hash a password.
 const hashTime = 10 * time.Second
 
-// verify tells whether a password is that of a hash. Where there is no hash it
-// takes as long, and is not.
+// verify reports whether a password matches a hash. If there is no hash, it takes as long and
+// returns false.
 func (s *Service) verify(ctx context.Context, password, hash string) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
@@ -31,8 +31,7 @@ func (s *Service) verify(ctx context.Context, password, hash string) (bool, erro
 	return ok && hash != "", err
 }
 
-// fold gives the form of an address in which it is looked up; what is none is
-// nobody's.
+// fold returns the form in which an address is looked up, or "" if it is not an address.
 func fold(email string) string {
 	e, err := account.ParseEmail(email)
 	if err != nil {
@@ -41,8 +40,8 @@ func fold(email string) string {
 	return e.Folded
 }
 
-// SignIn begins a session for who knows the password of an address. Of an unknown
-// address and of a wrong password it says the same, after the same work.
+// SignIn starts a session for a valid address and password. For an unknown address and for a wrong
+// password it returns the same error, after the same work.
 func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (*Entry, error) {
 	folded := fold(email)
 	forgive, err := s.try(ctx, tryPassword, folded, from)
@@ -53,7 +52,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	var hash sql.NullString
 	err = s.DB.QueryRowContext(ctx, `SELECT id, password_hash FROM users WHERE email_folded = $1`, folded).Scan(&id, &hash)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return nil, fmt.Errorf("looking for an account: %w", err)
+		return nil, fmt.Errorf("reading an account: %w", err)
 	}
 	ok, err := s.verify(ctx, password, hash.String)
 	if err != nil {
@@ -65,14 +64,13 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}
 	var e *Entry
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		// The password may have been changed while it was hashed here: what it opens must
-		// not outlive it. Written, not read, so that one of the two waits for the other.
-		res, err := tx.ExecContext(ctx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash.String)
+		// The password may have been changed during the hashing; the session must not survive that.
+		same, err := account.LockPasswordTx(ctx, tx, id, hash.String)
 		if err != nil {
-			return fmt.Errorf("looking for an account: %w", err)
+			return fmt.Errorf("reading an account: %w", err)
 		}
-		if n, err := res.RowsAffected(); err != nil || n == 0 {
-			return errors.Join(ErrWrong, err)
+		if !same {
+			return ErrWrong
 		}
 		p, err := s.Person(ctx, tx, id)
 		if err != nil {
@@ -87,8 +85,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	return e, nil
 }
 
-// SignInByLink begins a session for who has a mailed link, which proves the
-// address.
+// SignInByLink starts a session with a mailed link, which verifies the address.
 func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
 	var e *Entry
 	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -108,7 +105,7 @@ func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) 
 	return e, err
 }
 
-// Confirm notes on a session that its person showed the password again.
+// Confirm records that the person of a session entered the password again.
 func (s *Service) Confirm(ctx context.Context, session *Session, password string, from Origin) error {
 	forgive, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
 	if err != nil {
@@ -132,11 +129,11 @@ func (s *Service) Confirm(ctx context.Context, session *Session, password string
 	return nil
 }
 
-// passwordOf gives the hash of a person's password, empty where there is none.
+// passwordOf returns the hash of a person's password, or "" if there is none.
 func (s *Service) passwordOf(ctx context.Context, id int64) (string, error) {
 	var hash sql.NullString
 	if err := s.DB.QueryRowContext(ctx, `SELECT password_hash FROM users WHERE id = $1`, id).Scan(&hash); err != nil {
-		return "", fmt.Errorf("reading a password's hash: %w", err)
+		return "", fmt.Errorf("reading a password hash: %w", err)
 	}
 	return hash.String, nil
 }

@@ -8,8 +8,6 @@ import (
 	"strings"
 	"unicode"
 
-	"github.com/google/uuid"
-
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
@@ -17,15 +15,15 @@ import (
 
 const maxName = 255
 
-// NewPerson is what somebody says of themselves.
+// NewPerson is the input of a sign-up.
 type NewPerson struct {
 	Name string
-	// Password may be empty: its person signs in by passkeys and mailed links.
+	// Password may be empty: such a person signs in by passkeys and mailed links.
 	Password string
 	Language string
 }
 
-// check puts the fields in their form and tells what is wrong with them.
+// check normalizes and validates the fields.
 func (n *NewPerson) check() error {
 	var bad fault.Fields
 	if err := checkName(&n.Name); err != nil {
@@ -39,9 +37,8 @@ func (n *NewPerson) check() error {
 	return bad.Err()
 }
 
-// checkName takes names in any script. Controls and marks that turn the direction
-// of text are none: a name is shown amid words of ours, and goes into headers of
-// mail.
+// checkName accepts names in any script. It refuses control characters and marks that change the
+// direction of text, because a name is shown within other texts and in mail headers.
 func checkName(name *string) error {
 	*name = strings.Join(strings.Fields(*name), " ")
 	n := len([]rune(*name))
@@ -53,13 +50,13 @@ func checkName(name *string) error {
 	return nil
 }
 
-// SignUp makes an account for who has the link that was mailed to its address, and
-// begins a session. ErrTaken says that somebody made one meanwhile.
+// SignUp creates an account with the link mailed to its address, and starts a session. It returns
+// ErrTaken if the account exists by now.
 func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from Origin) (*Entry, error) {
 	if err := n.check(); err != nil {
 		return nil, err
 	}
-	// A link that is no good is told before anything is hashed.
+	// An invalid link is refused before the hashing.
 	if _, err := s.Look(ctx, ToSignUp, secret); err != nil {
 		return nil, err
 	}
@@ -90,23 +87,17 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 	return e, err
 }
 
-// insertTx makes a person; ErrTaken says that the address has one.
+// insertTx creates a person, or returns ErrTaken if the address has an account.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash sql.NullString) (id int64, err error) {
-	err = tx.QueryRowContext(ctx, `
-		INSERT INTO users (uuid, email, email_folded, name, password_hash, language, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
-		ON CONFLICT (email_folded) DO NOTHING RETURNING id`,
-		uuid.Must(uuid.NewV7()).String(), email.Text, email.Folded, n.Name, hash, s.language(n.Language), db.Micros(s.Now())).Scan(&id)
-	if errors.Is(err, sql.ErrNoRows) {
-		return 0, ErrTaken
+	id, created, err := account.InsertUserTx(ctx, tx, account.NewUser{Email: email, Name: n.Name, Language: s.language(n.Language), Hash: hash}, s.Now())
+	if err == nil && !created {
+		err = ErrTaken
 	}
-	if err != nil {
-		return 0, fmt.Errorf("making an account: %w", err)
-	}
-	return id, nil
+	return id, err
 }
 
-// CreateTx makes a person whose address another surface saw proved, by a link that
-// it mailed, and calls the hook for that. ErrTaken says that the address has one.
+// CreateTx creates a person whose address another surface has verified by a mailed link, and calls
+// the hook for that. It returns ErrTaken if the address has an account.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, n NewPerson, hash string) (Person, error) {
 	if err := n.check(); err != nil {
 		return Person{}, err
@@ -121,13 +112,12 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	return s.Person(ctx, tx, id)
 }
 
-// ProveTx notes that a person's address is theirs, which another surface saw by a
-// link that it mailed to it.
+// ProveTx records that another surface has verified a person's address by a mailed link.
 func (s *Service) ProveTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	return s.proveTx(ctx, tx, personID)
 }
 
-// hash hashes a password; none has no hash.
+// hash hashes a password; for an empty one it returns null.
 func (s *Service) hash(ctx context.Context, password string) (sql.NullString, error) {
 	if password == "" {
 		return sql.NullString{}, nil
@@ -141,7 +131,7 @@ func (s *Service) hash(ctx context.Context, password string) (sql.NullString, er
 	return sql.NullString{String: hash, Valid: err == nil}, err
 }
 
-// language gives a tag that we have, else none.
+// language returns a supported language tag, or "".
 func (s *Service) language(tag string) string {
 	if s.Languages == nil {
 		return ""
@@ -152,24 +142,15 @@ func (s *Service) language(tag string) string {
 	return tag
 }
 
-// SetLanguage changes the language in which a person is written to.
+// SetLanguage changes the language of mail to a person.
 func (s *Service) SetLanguage(ctx context.Context, personID int64, tag string) error {
-	return s.set(ctx, `language`, personID, s.language(tag))
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return account.SetUserLanguageTx(ctx, tx, personID, s.language(tag)) })
 }
 
-// SetName changes what a person is called.
+// SetName changes a person's name.
 func (s *Service) SetName(ctx context.Context, personID int64, name string) error {
 	if err := checkName(&name); err != nil {
 		return fault.OfField("name", err.Error())
 	}
-	return s.set(ctx, `name`, personID, name)
-}
-
-func (s *Service) set(ctx context.Context, column string, personID int64, value string) error {
-	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if _, err := tx.ExecContext(ctx, `UPDATE users SET `+column+` = $2 WHERE id = $1`, personID, value); err != nil {
-			return fmt.Errorf("changing a person's %s: %w", column, err)
-		}
-		return nil
-	})
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return account.SetUserNameTx(ctx, tx, personID, name) })
 }

@@ -14,9 +14,9 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// rule is how tries slow down: the first ones are free, the next has to wait for
-// base, and each further one twice as long, at most for most. What was not tried
-// for the time forget is forgotten.
+// rule limits the rate of tries: the first free ones need no wait, the next must wait for base, and
+// each further one twice as long, up to most. A count that has not grown for the time forget is
+// reset.
 type rule struct {
 	free               int
 	base, most, forget time.Duration
@@ -29,15 +29,14 @@ func (r rule) wait(tries int) time.Duration {
 	return min(r.most, r.base<<min(tries-r.free-1, 20))
 }
 
-// rules are those of one kind of try: on one account from one network, from one
-// network on whatever account, and on one account from wherever.
+// rules are the limits of one kind of try: on one account from one network, on all accounts from
+// one network, and on one account from all networks.
 //
-// The last two are shared with strangers. So that none of them can lock somebody
-// out, a browser in which that person signed in before is not counted under them;
-// and passkeys ask for no password.
+// Other people's tries count under the last two. To prevent a lockout by others, a browser in which
+// the person has signed in before does not count under them, and passkeys need no password.
 type rules struct{ here, network, account rule }
 
-// kind is what is tried.
+// kind is the kind of a try.
 type kind string
 
 const (
@@ -53,7 +52,7 @@ var throttles = map[kind]rules{
 		network: rule{free: 100, base: time.Second, most: 30 * time.Second, forget: time.Hour},
 		account: rule{free: 50, base: time.Second, most: 5 * time.Minute, forget: 24 * time.Hour},
 	},
-	// Whoever is asked for a code has shown a password or a mailed link.
+	// A code is asked for only after a correct password or a mailed link.
 	tryCode: {
 		here:    rule{free: 5, base: 30 * time.Second, most: time.Hour, forget: 24 * time.Hour},
 		network: rule{free: 100, base: time.Second, most: 30 * time.Second, forget: time.Hour},
@@ -64,7 +63,7 @@ var throttles = map[kind]rules{
 		network: rule{free: 100, base: time.Second, most: 30 * time.Second, forget: time.Hour},
 		account: rule{free: 20, base: time.Second, most: 15 * time.Minute, forget: 24 * time.Hour},
 	},
-	// A mail is never forgiven: each counts.
+	// Each mail counts, because a success does not reset these counts.
 	tryMail: {
 		here:    rule{free: 4, base: 2 * time.Minute, most: time.Hour, forget: 24 * time.Hour},
 		network: rule{free: 200, base: time.Second, most: time.Minute, forget: time.Hour},
@@ -84,9 +83,8 @@ func countedOf(k kind, r rule, parts ...string) counted {
 	return counted{key: h.Sum(nil), rule: r}
 }
 
-// try counts a try before it is made, so that of many at once none slips
-// through, and refuses it when it comes too early. It gives what undoes the
-// counting when the try was a good one.
+// try counts a try before it is made, so that concurrent tries cannot bypass the limit, and refuses
+// it if it comes too early. It returns a function that takes the count back after a success.
 func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (forgive func(context.Context), err error) {
 	known, err := s.knows(ctx, account, from.Device)
 	if err != nil {
@@ -99,8 +97,7 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 		own, shared = countedOf(k, r.here, "device", account, from.Device), nil
 	}
 	all := append([]counted{own}, shared...)
-	// In one order for everybody: two that count the same keys must not wait for
-	// each other.
+	// A fixed order prevents deadlocks between tries that count the same keys.
 	slices.SortFunc(all, func(a, b counted) int { return bytes.Compare(a.key, b.key) })
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var longest time.Duration
@@ -112,8 +109,7 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 			longest = max(longest, wait)
 		}
 		if longest > 0 {
-			// What is refused is rolled back and does not count: it would be waited for
-			// without end.
+			// A refused try is rolled back and does not count; otherwise the wait would never end.
 			return &fault.Error{Kind: fault.TooMany, Message: "That was tried too often. Please wait a moment.", RetryAfter: longest}
 		}
 		return nil
@@ -122,13 +118,13 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 	}
 	return func(ctx context.Context) {
 		if err := s.forgive(ctx, all, own); err != nil {
-			// It only makes the next try wait longer than it should.
-			s.Log.WarnContext(ctx, "a good try still counts", slog.Any("error", err))
+			// The only effect is a longer wait before the next try.
+			s.Log.WarnContext(ctx, "a successful try could not be subtracted from its counts", slog.Any("error", err))
 		}
 	}, nil
 }
 
-// forgive takes a good try back: what was tried here before is forgotten.
+// forgive takes a successful try back and resets the count of this network.
 func (s *Service) forgive(ctx context.Context, all []counted, own counted) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		for _, c := range all {
@@ -144,12 +140,12 @@ func (s *Service) forgive(ctx context.Context, all []counted, own counted) error
 	})
 }
 
-// countTx counts a try, and gives for how long it comes too early.
+// countTx counts a try and returns the remaining wait, if it comes too early.
 func (s *Service) countTx(ctx context.Context, tx *db.Tx, c counted) (time.Duration, error) {
 	now := s.Now()
 	var tries int
 	var until int64
-	// One statement reads and writes: it locks the row, on PostgreSQL too.
+	// One statement reads and writes, which locks the row on PostgreSQL too.
 	err := tx.QueryRowContext(ctx, `
 		INSERT INTO throttles (key, tries, until, tried_at) VALUES ($1, 1, 0, $2)
 		ON CONFLICT (key) DO UPDATE SET tries = CASE WHEN throttles.tried_at < $3 THEN 1 ELSE throttles.tries + 1 END, tried_at = excluded.tried_at

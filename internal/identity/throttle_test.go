@@ -13,8 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// tryOften tries until it is refused, and gives after how many tries that was and
-// how long to wait.
+// tryOften tries until it is refused, and returns the number of tries and the wait.
 func (b *bench) tryOften(o Origin) (tries int, wait time.Duration) {
 	b.t.Helper()
 	for tries = range 1000 {
@@ -39,14 +38,14 @@ func TestGuessingSlowsDown(t *testing.T) {
 		if tries, wait := b.tryOften(home); tries != 5 || wait != time.Second {
 			t.Errorf("refused after %d for %s", tries, wait)
 		}
-		// Each wait is twice as long, and being refused does not lengthen it.
+		// Each wait is twice as long, and a refusal does not lengthen it.
 		for want := 2 * time.Second; want <= 16*time.Second; want *= 2 {
 			b.Advance(want / 2)
 			if tries, wait := b.tryOften(home); tries != 1 || wait != want {
 				t.Errorf("then refused after %d for %s, want %s", tries, wait, want)
 			}
 		}
-		// A guesser gets about a hundred tries a day.
+		// An attacker gets about a hundred tries a day.
 		tries := 0
 		for end := b.Now().Add(24 * time.Hour); b.Now().Before(end); tries++ {
 			n, wait := b.tryOften(home)
@@ -70,7 +69,7 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
-		// Guessers from so many networks that the account itself slows down.
+		// Tries come from so many networks that the limit of the account applies.
 		var err error
 		for i := range 200 {
 			if _, err = b.try(ctx, tryPassword, "ada@example.org", from(fmt.Sprintf("198.51.%d.7", i))); fault.Is(err, fault.TooMany) {
@@ -89,7 +88,7 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 		if _, err := b.SignInByLink(ctx, b.link(ToSignIn, address), from("203.0.113.9")); err != nil {
 			t.Errorf("by link: %v", err)
 		}
-		// A known browser has its own bound, and is known for its own account alone.
+		// A known browser has its own limit, and is known for its own account only.
 		if tries, _ := b.tryOften(e.with(home)); tries != 5 {
 			t.Errorf("a known browser is refused after %d", tries)
 		}
@@ -106,7 +105,7 @@ func TestOneNetworkSpraysNoAccounts(t *testing.T) {
 		refused := 0
 		for i := range 150 {
 			o := from("192.0.2.1")
-			// All of one /64 is one customer.
+			// All addresses of a /64 count as one network.
 			o.Address = netip.MustParseAddr(fmt.Sprintf("2001:db8::%x", i+1))
 			if _, err := b.try(ctx, tryPassword, fmt.Sprintf("p%d@example.org", i), o); fault.Is(err, fault.TooMany) {
 				refused++

@@ -2,6 +2,7 @@ package intake
 
 import (
 	"archive/zip"
+	"compress/flate"
 	"context"
 	"database/sql"
 	"errors"
@@ -25,17 +26,17 @@ import (
 const (
 	// MaxArchive is the largest archive in bytes: 2 GB.
 	MaxArchive = 2 << 30
-	// maxUnpacked bounds what all files of an archive say they unpack to.
+	// maxUnpacked bounds the bytes that all files of an archive declare to unpack to.
 	maxUnpacked = 20 << 30
-	// maxRatio is how much smaller than itself a file may be packed, from smallFile
-	// on. PDFs and pictures are packed themselves and hardly get smaller.
+	// maxRatio bounds the compression ratio of a file larger than smallFile. PDFs
+	// and pictures are compressed themselves and hardly get smaller.
 	maxRatio  = 100
 	smallFile = 1 << 20
-	// maxNotices bounds what is said of one archive.
+	// maxNotices bounds the notices of one archive.
 	maxNotices = 50
 )
 
-// archiveStatus is how far an archive is.
+// archiveStatus is the state of an archive.
 type archiveStatus string
 
 const (
@@ -43,14 +44,14 @@ const (
 	unpacked  archiveStatus = "unpacked"
 )
 
-// Archive is a ZIP of files on its way into a draft.
+// Archive is a ZIP of files for a draft.
 type Archive struct {
 	ID   int64
 	Name string
-	// Entries are what it has, and Place is how many of them were looked at.
+	// Entries is the number of its entries, Place how many of them were processed.
 	Entries, Place int
 	Done           bool
-	// Notices are what was passed over, and why.
+	// Notices name the entries that were skipped, and why.
 	Notices []string
 
 	key     string
@@ -70,50 +71,36 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 	return a, readInto(notices, &a.Notices)
 }
 
-// AddArchive takes a ZIP into the store and has it unpacked into a draft. What is
-// wrong with it as a whole is told at once.
-func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (_ *Archive, err error) {
+// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It
+// returns fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is
+// returned as it is.
+func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
 	if err := s.batches.Room(ctx, inst.ID); err != nil {
 		return nil, err
 	}
 	a := &Archive{Name: listName(name), key: cert.ArchiveKey(inst.UUID), Notices: []string{}}
-	body := &reader{r: r}
-	_, err = s.blobs.Put(ctx, a.key, &limited{r: body, left: MaxArchive})
-	switch {
-	case errors.Is(err, errTooLarge):
-		return nil, fault.OfField("files", fmt.Sprintf("The ZIP is larger than %d GB. Make several of it.", MaxArchive>>30))
-	case errors.Is(err, blob.ErrFull):
-		return nil, &fault.Error{Kind: fault.Unavailable, Message: "The vault has no room for more files at the moment.", RetryAfter: time.Minute, Err: err}
-	case err != nil && body.err != nil:
-		return nil, &SourceError{Err: body.err}
-	case err != nil:
-		return nil, fmt.Errorf("receiving an archive: %w", err)
-	}
-	defer func() {
-		if err != nil && fault.KindOf(err) != fault.Internal {
-			err = errors.Join(err, s.blobs.Delete(context.WithoutCancel(ctx), a.key))
-		}
-	}()
-	if a.Entries, err = s.checkArchive(ctx, a.key); err != nil {
-		return nil, err
-	}
-	err = s.change(ctx, d, "adding an archive", func(tx *db.Tx) error {
-		if err := tx.QueryRowContext(ctx, `
-			INSERT INTO intake_archives (draft_id, name, blob_key, status, entries) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
-			d.ID, a.Name, a.key, string(unpacking), a.Entries).Scan(&a.ID); err != nil {
-			return err
-		}
-		return s.enqueueTx(ctx, tx, unpackArgs{Archive: a.ID})
+	err := blob.Receive(ctx, s.blobs, a.key, &limited{r: r, left: MaxArchive}, func(int64) (err error) {
+		a.Entries, err = s.checkArchive(ctx, a.key)
+		return err
+	}, func() error {
+		return s.change(ctx, d, "adding an archive", func(tx *db.Tx) error {
+			if err := tx.QueryRowContext(ctx, `
+				INSERT INTO intake_archives (draft_id, name, blob_key, status, entries) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+				d.ID, a.Name, a.key, string(unpacking), a.Entries).Scan(&a.ID); err != nil {
+				return err
+			}
+			return s.enqueueTx(ctx, tx, unpackArgs{Archive: a.ID})
+		})
 	})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("receiving an archive: %w", err)
 	}
 	return a, nil
 }
 
-var errTooLarge = errors.New("the archive is too large")
+var errTooLarge = fault.OfField("files", fmt.Sprintf("The ZIP is larger than %d GB. Make several of it.", MaxArchive>>30))
 
-// limited fails, where io.LimitReader would end, when there is more.
+// limited is like io.LimitReader, but returns errTooLarge instead of io.EOF.
 type limited struct {
 	r    io.Reader
 	left int64
@@ -128,8 +115,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// checkArchive looks at what an archive says of itself and gives how many entries
-// it has.
+// checkArchive checks the directory of an archive and returns the number of its
+// entries.
 func (s *Service) checkArchive(ctx context.Context, key string) (entries int, err error) {
 	o, err := s.blobs.Open(ctx, key)
 	if err != nil {
@@ -152,7 +139,7 @@ func (s *Service) checkArchive(ctx context.Context, key string) (entries int, er
 	return len(archive.File), nil
 }
 
-// Archives gives the archives of a draft.
+// Archives returns the archives of a draft.
 func (s *Service) Archives(ctx context.Context, d *Draft) (list []*Archive, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+archiveColumns+` FROM intake_archives WHERE draft_id = $1 ORDER BY id`, d.ID)
 	if err != nil {
@@ -169,7 +156,7 @@ type unpackArgs struct {
 	Archive int64 `json:"archive"`
 }
 
-// Kind names the job.
+// Kind implements river.JobArgs.
 func (unpackArgs) Kind() string { return "intake_unpack" }
 
 type unpackWorker struct {
@@ -178,8 +165,8 @@ type unpackWorker struct {
 	service *Service
 }
 
-// Work unpacks for a while, from where the last one stopped: each entry is kept in
-// one transaction with the place behind it.
+// Work unpacks for a while, from where the last job stopped: each entry is stored in
+// one transaction with the place of the next.
 func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
 	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
 	switch {
@@ -193,8 +180,7 @@ func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error
 	return nil
 }
 
-// unpack takes files out of an archive until all are looked at, or the time is
-// over.
+// unpack unpacks an archive to its end, or until atMost has passed.
 func (s *Service) unpack(ctx context.Context, id int64, atMost time.Duration) (done bool, err error) {
 	a, err := scanArchive(s.db.QueryRowContext(ctx, `SELECT `+archiveColumns+` FROM intake_archives WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -244,21 +230,17 @@ func (s *Service) finish(ctx context.Context, a *Archive) error {
 	return nil
 }
 
-// draftOf gives a draft and its institution to a job.
+// draftOf returns a draft and its institution, for a job.
 func (s *Service) draftOf(ctx context.Context, id int64) (*Draft, *account.Institution, error) {
 	d, err := scanDraft(s.db.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM intake_drafts WHERE id = $1`, id))
 	if err != nil {
 		return nil, nil, fmt.Errorf("reading a bulk upload: %w", err)
 	}
-	inst := &account.Institution{ID: d.InstitutionID}
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid, slug, name, prefix FROM institutions WHERE id = $1`, inst.ID).
-		Scan(&inst.UUID, &inst.Slug, &inst.Name, &inst.Prefix); err != nil {
-		return nil, nil, fmt.Errorf("reading an institution: %w", err)
-	}
-	return d, inst, nil
+	inst, err := account.InstitutionByID(ctx, s.db, d.InstitutionID)
+	return d, inst, err
 }
 
-// unpacker takes the entries of one archive.
+// unpacker unpacks one archive.
 type unpacker struct {
 	service *Service
 	archive *Archive
@@ -266,8 +248,8 @@ type unpacker struct {
 	inst    *account.Institution
 }
 
-// entry takes the next entry. What is wrong with it is noted, and the next one
-// follows; an error is a fault of ours.
+// entry unpacks the next entry. If something is wrong with the entry, that is
+// recorded; an error is a fault of the vault.
 func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	name, isFile := entryName(f)
 	if !isFile {
@@ -308,7 +290,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	err = u.service.receive(ctx, u.inst, u.draft, shown, content, func(ctx context.Context, tx *db.Tx, got *File) error {
 		return u.keepTx(ctx, tx, got, "")
 	})
-	if _, ok := errors.AsType[*SourceError](err); ok {
+	if isDamage(err) {
 		return u.refuse(ctx, shown, damagedEntry)
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok {
@@ -327,18 +309,25 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 
 const damagedEntry = "The file is damaged in the ZIP. Make the ZIP anew."
 
-// refuse keeps the name of a file that was not taken, and why.
+// isDamage reports whether an error is due to the content of an archive. Any other
+// error of reading one is a fault of the store.
+func isDamage(err error) bool {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, zip.ErrChecksum) || errors.Is(err, zip.ErrFormat) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// refuse records that a file was refused, and why.
 func (u *unpacker) refuse(ctx context.Context, name, why string) error {
 	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, &File{Path: name, Problem: why}, "") })
 }
 
-// skip goes past an entry, and says why unless it goes without saying.
+// skip skips an entry, with a notice unless why is "".
 func (u *unpacker) skip(ctx context.Context, why string) error {
 	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, nil, why) })
 }
 
-// keepTx keeps a file, if there is one, and the place behind its entry. Of two
-// that are at the same place, one keeps it.
+// keepTx stores a file, unless it is nil, and the place of the next entry. If
+// another job has processed the entry, it returns errElsewhere.
 func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
 	a := u.archive
 	notices := a.Notices
@@ -372,7 +361,7 @@ func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string
 
 var errElsewhere = errors.New("the archive is being unpacked elsewhere")
 
-// isRubbish tells what programs put into archives beside the files.
+// isRubbish reports whether a file is one that programs add to archives.
 func isRubbish(name string) bool {
 	base := path.Base(name)
 	return strings.HasPrefix(name, "__MACOSX/") || strings.HasPrefix(base, "._") ||

@@ -36,7 +36,7 @@ func (k *desk) add(d *Draft, raw []byte) *Archive {
 	return list[len(list)-1]
 }
 
-// TestArchivesOfAllKinds unpacks what programs and enemies put into archives.
+// TestArchivesOfAllKinds unpacks archives of common programs and hostile ones.
 func TestArchivesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	older, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")
@@ -105,7 +105,7 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("taken besides: %v", got)
 		}
-		// The archive itself is not kept.
+		// The archive itself is removed.
 		if err := k.folder.Walk(t.Context(), archiveLeft(t)); err != nil {
 			t.Error(err)
 		}
@@ -141,7 +141,7 @@ func TestArchivesThatAreRefused(t *testing.T) {
 	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(whole), broken{})); err == nil {
 		t.Error("an archive whose sender went away was taken")
 	}
-	// One whose content is damaged tells which file.
+	// The error for a damaged entry names the file.
 	damaged := bytes.Clone(packed(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: samplePDF(), isStored: true}))
 	damaged[60] ^= 0xFF
 	k.add(draft, damaged)
@@ -154,8 +154,8 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestUnpackingGoesOnWhereItStopped ends the work after each file, as a process
-// that dies would, and lets others do the same work beside it.
+// TestUnpackingGoesOnWhereItStopped interrupts the job after each file, as a crash would, and runs
+// concurrent workers.
 func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

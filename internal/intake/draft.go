@@ -17,46 +17,44 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Status is how far a draft is.
+// Status is the state of a draft.
 type Status string
 
 const (
-	// Open drafts are being prepared.
+	// Open drafts are in preparation.
 	Open Status = "open"
-	// Submitting ones go to batches; nothing of them changes any more.
+	// Submitting drafts are being handed to batches and no longer change.
 	Submitting Status = "submitting"
-	// Submitted ones have.
+	// Submitted drafts have been handed to batches.
 	Submitted Status = "submitted"
 )
 
-// Draft is a bulk upload that somebody prepares.
+// Draft is a bulk upload in preparation.
 type Draft struct {
 	ID            int64
 	UUID          string
 	InstitutionID int64
 	Creator       cert.Actor
 	Status        Status
-	// ListName is the name of the file that the list came in, "" as long as there is
-	// none; Header are its columns and Notices what its reading found worth saying.
+	// ListName is the file name of the list, "" if there is none. Header contains its columns,
+	// Notices the remarks of its reading.
 	ListName string
 	Header   []string
 	Notices  []string
 	Mapping  Mapping
-	// Mapped says that somebody looked at what the columns mean.
+	// Mapped reports whether a person confirmed the meanings of the columns.
 	Mapped bool
-	// Wanted is where the stamps of its rows are wanted, nil to leave it to the
-	// institution's choice.
+	// Wanted is the placement of its rows; nil stands for the institution's default.
 	Wanted *cert.Wanted
-	// Total is how many rows the list has.
+	// Total is the number of rows of the list.
 	Total int
-	// Done says of a draft in a list that all rows that were submitted are at their
-	// end.
+	// Done reports, for a draft in a list, whether all submitted rows are finished.
 	Done        bool
 	CreatedAt   time.Time
 	ExpiresAt   time.Time
 	SubmittedAt *time.Time
 
-	// actor is who submitted it, and from where.
+	// actor is the person who submitted it, with the remote address.
 	actor audit.Actor
 }
 
@@ -77,7 +75,7 @@ func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
 	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor), readPlace(wanted, &d.Wanted))
 }
 
-// Create begins a draft of a person.
+// Create creates a draft of a person.
 func (s *Service) Create(ctx context.Context, inst *account.Institution, creator cert.Actor) (*Draft, error) {
 	var d *Draft
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -107,8 +105,8 @@ func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 		uuid.Must(uuid.NewV7()).String(), institutionID, creator.ID, creator.Name, string(Open), db.Micros(now), db.Micros(now.Add(Life))))
 }
 
-// ByUUID gives a draft of an institution to one of its members: one that is open
-// to the one who makes it alone, one that was submitted to all.
+// ByUUID returns a draft of an institution for one of its members. An open draft is visible only to
+// its creator, a submitted one to all members.
 func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id string) (*Draft, error) {
 	d, err := scanDraft(s.db.QueryRowContext(ctx, `
 		SELECT `+draftColumns+` FROM intake_drafts
@@ -123,10 +121,10 @@ func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id st
 	return d, nil
 }
 
-// maxListed is how many drafts are listed.
+// maxListed is the number of drafts in a list.
 const maxListed = 100
 
-// List gives the newest drafts of an institution that one of its members may see.
+// List returns the newest drafts of an institution that a member may see.
 func (s *Service) List(ctx context.Context, institutionID, userID int64) (list []*Draft, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+draftColumns+` FROM intake_drafts
@@ -144,8 +142,8 @@ func (s *Service) List(ctx context.Context, institutionID, userID int64) (list [
 	return list, nil
 }
 
-// changeTx holds a draft that is open until the transaction ends, so that what is
-// submitted is what was looked at.
+// changeTx locks an open draft until the transaction ends, so that the submitted state is the
+// reviewed one.
 func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `
@@ -157,7 +155,7 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// change runs f in a transaction that holds the draft.
+// change runs f in a transaction that locks the draft.
 func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.changeTx(ctx, tx, d); err != nil {
@@ -171,16 +169,16 @@ func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *
 	return nil
 }
 
-// Discard ends a draft that was not submitted, with its files.
+// Discard deletes a draft that was not submitted, with its files.
 func (s *Service) Discard(ctx context.Context, d *Draft) error {
 	return s.change(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
 }
 
-// removeTx forgets a draft. The files of one that was not submitted go with the
-// sweep of staged files; what batches refer to, those keep.
+// removeTx deletes a draft. The sweep of staged files removes the files of a draft that was not
+// submitted. Batches keep the files that they refer to.
 func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	if d.Status == Open {
-		// What is submitted again has the files of what was submitted before.
+		// A draft made from rejected rows shares files with its predecessor.
 		staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT f.staged_uuid FROM intake_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
 			AND NOT EXISTS (SELECT 1 FROM intake_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID))
 		if err != nil {
@@ -190,17 +188,18 @@ func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 			return err
 		}
 	}
-	for _, table := range []string{"intake_rows", "intake_files", "intake_archives", "intake_batches"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE draft_id = $1`, d.ID); err != nil {
+	for _, statement := range []string{
+		`DELETE FROM intake_rows WHERE draft_id = $1`, `DELETE FROM intake_files WHERE draft_id = $1`, `DELETE FROM intake_archives WHERE draft_id = $1`,
+		`DELETE FROM intake_batches WHERE draft_id = $1`, `DELETE FROM intake_drafts WHERE id = $1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, d.ID); err != nil {
 			return err
 		}
 	}
-	_, err := tx.ExecContext(ctx, `DELETE FROM intake_drafts WHERE id = $1`, d.ID)
-	return err
+	return nil
 }
 
-// Sweep forgets drafts whose time is over, and gives work that lost its job
-// another.
+// Sweep deletes expired drafts and recovers lost jobs.
 func (s *Service) Sweep(ctx context.Context) error {
 	for {
 		rows, err := s.db.QueryContext(ctx, `SELECT `+draftColumns+` FROM intake_drafts WHERE expires_at <= $1 AND status <> $2 ORDER BY expires_at LIMIT 1`,
@@ -227,7 +226,7 @@ func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
 	return db.Collect(rows, func(rows *sql.Rows) (*Draft, error) { return scanDraft(rows) })
 }
 
-// RefersTo tells whether a draft has an archive, for the sweep of files.
+// RefersTo reports whether a draft refers to an archive, for the sweep of files.
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM intake_archives WHERE blob_key = $1 AND status = $2`, key, string(unpacking)).Scan(&n); err != nil {

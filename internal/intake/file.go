@@ -21,11 +21,11 @@ import (
 // File is a file of a draft.
 type File struct {
 	ID int64
-	// Path is its name, with the folders that it lay in.
+	// Path is its name, with its folders.
 	Path string
 	Size int64
-	// StagedUUID refers to it; it is "" for a file that was refused, of which Problem
-	// says why.
+	// StagedUUID is that of its staged file. It is "" if the file was refused; then
+	// Problem says why.
 	StagedUUID string
 	Problem    string
 	Notices    []seal.Notice
@@ -34,10 +34,9 @@ type File struct {
 // maxPath bounds a path in code points.
 const maxPath = 500
 
-// AddFile takes a file into a draft, in the place of one with the same path; without
-// a folder, in that of the only one with its name in any. A file
-// that can never be made a certificate is kept as its name and what is wrong with
-// it.
+// AddFile adds a file to a draft. It replaces the file with the same path; a file
+// without a folder replaces the only one of its name in any folder. A file that
+// can never become a certificate is stored as its name and its problem.
 func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*File, error) {
 	name, problem := cleanPath(name)
 	if problem != "" {
@@ -60,8 +59,8 @@ func (s *Service) AddFile(ctx context.Context, inst *account.Institution, d *Dra
 	return f, nil
 }
 
-// replaceTx gives a file that comes without a folder the path of the one that it is
-// meant to replace: the only one of its name, which a ZIP had in a folder.
+// replaceTx sets the path of a file that has no folder to that of the file that it
+// replaces: the only one of its name, which a ZIP had in a folder.
 func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) error {
 	if strings.Contains(f.Path, "/") {
 		return nil
@@ -75,8 +74,8 @@ func (s *Service) replaceTx(ctx context.Context, tx *db.Tx, d *Draft, f *File) e
 	return err
 }
 
-// cleanPath gives the path of a file with slashes between folders, and without
-// what cannot be shown. A path that leads anywhere else is a problem.
+// cleanPath returns the path of a file with slashes between folders and without
+// control characters. A path out of the folder is a problem.
 func cleanPath(name string) (clean, problem string) {
 	name = strings.ReplaceAll(strings.ToValidUTF8(name, "\uFFFD"), `\`, "/")
 	name = strings.Map(func(r rune) rune {
@@ -96,66 +95,31 @@ func cleanPath(name string) (clean, problem string) {
 	return clean, ""
 }
 
-// receive checks and stages a file as the interface does, and calls then in the
-// transaction in which it is kept, or in which it is noted that it was refused.
+// receive checks and stages a file, and calls record in the transaction that stages
+// it. If the file is refused, record gets it with its Problem, in a transaction of
+// its own. An error of r is returned as it is.
 func (s *Service) receive(
-	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, then func(ctx context.Context, tx *db.Tx, f *File) error,
+	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
 	if err := s.batches.Room(ctx, inst.ID); err != nil {
 		return err
 	}
-	body := &reader{r: r}
-	received, err := s.certs.Receive(ctx, inst.UUID, name, body)
-	f := &File{Path: name, Size: body.n}
-	if refusal, ok := errors.AsType[*cert.FieldError](err); ok {
-		f.Problem = refusal.Message
-		return s.db.Tx(ctx, func(tx *db.Tx) error { return then(ctx, tx, f) })
-	}
-	if err != nil {
-		if body.err != nil {
-			return &SourceError{Err: body.err}
-		}
+	incoming := cert.NewIncoming(name, r)
+	err := s.certs.Receive(ctx, inst.UUID, incoming, func(received *cert.File) error {
+		_, err := s.batches.StageUntil(ctx, inst, received, d.ExpiresAt.Add(fileGrace), func(ctx context.Context, tx *db.Tx, staged *batch.StagedFile) error {
+			return record(ctx, tx, &File{Path: name, Size: received.Size, Notices: received.Notices, StagedUUID: staged.UUID})
+		})
 		return err
-	}
-	f.Size, f.Notices = received.Size, received.Notices
-	_, err = s.batches.StageUntil(ctx, inst, received, d.ExpiresAt.Add(fileGrace), func(ctx context.Context, tx *db.Tx, staged *batch.StagedFile) error {
-		f.StagedUUID = staged.UUID
-		return then(ctx, tx, f)
 	})
-	if err != nil && fault.KindOf(err) != fault.Internal {
-		// After a fault of ours the commit may have been made all the same.
-		return errors.Join(err, s.certs.Discard(ctx, received))
+	if problem := cert.RefusedFile(err); problem != nil {
+		return s.db.Tx(ctx, func(tx *db.Tx) error {
+			return record(ctx, tx, &File{Path: name, Size: incoming.Size(), Problem: problem.Detail})
+		})
 	}
 	return err
 }
 
-// SourceError is a file that could not be read to its end where it comes from.
-type SourceError struct{ Err error }
-
-// Error gives the cause.
-func (e *SourceError) Error() string { return "reading a file: " + e.Err.Error() }
-
-// Unwrap gives the cause.
-func (e *SourceError) Unwrap() error { return e.Err }
-
-// reader counts what it reads and keeps the error of its source.
-type reader struct {
-	r   io.Reader
-	n   int64
-	err error
-}
-
-// Read implements io.Reader.
-func (r *reader) Read(p []byte) (int, error) {
-	n, err := r.r.Read(p)
-	r.n += int64(n)
-	if err != nil && !errors.Is(err, io.EOF) {
-		r.err = err
-	}
-	return n, err
-}
-
-// putFileTx keeps a file, in the place of one with the same path.
+// putFileTx stores a file and replaces one with the same path.
 func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID int64, f *File) error {
 	if err := s.dropFileTx(ctx, tx, d, f.Path); err != nil {
 		return err
@@ -183,7 +147,7 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 		d.ID, archive, f.Path, f.Size, staged, f.Problem, notices).Scan(&f.ID)
 }
 
-// dropFileTx takes a file out of a draft, if it is there.
+// dropFileTx removes a file from a draft, if it is there.
 func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
 	var staged sql.NullString
 	err := tx.QueryRowContext(ctx, `DELETE FROM intake_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)
@@ -200,7 +164,7 @@ func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name stri
 	return s.batches.EndTx(ctx, tx, d.InstitutionID, []string{staged.String}, s.now())
 }
 
-// RemoveFile takes a file out of a draft.
+// RemoveFile removes a file from a draft. An unknown file is fault.NotFound.
 func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
 	return s.change(ctx, d, "removing a file", func(tx *db.Tx) error {
 		var name string
@@ -215,7 +179,7 @@ func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
 	})
 }
 
-// files gives all files of a draft.
+// files returns all files of a draft.
 func (s *Service) files(ctx context.Context, q db.Queryer, d *Draft) (list []*File, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, path, size, coalesce(staged_uuid, ''), problem, notices FROM intake_files WHERE draft_id = $1 ORDER BY path`, d.ID)

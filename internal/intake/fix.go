@@ -20,17 +20,22 @@ import (
 
 var errNoRow = fault.New(fault.NotFound, "No such row.")
 
-// maxFix bounds a text in the place of the list's in code points, well above the
-// longest that is valid, so that one that is too long is told as such.
+// maxFix bounds a correction in code points. It is far above the longest valid text, so that
+// validation reports a text that is too long.
 const maxFix = 4096
 
-// Fix puts texts in the place of those that the list has in a row, by field. A
-// text that is the list's own again is not kept. The row is not skipped any more.
+// Fix replaces texts of a row, by field. A text that equals the list's own is not stored. The row
+// is no longer skipped.
 func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
-	var bad fault.Fields
+	var bad Problems
 	for column, text := range texts {
-		if !slices.Contains(Fields, column) || utf8.RuneCountInString(text) > maxFix || !account.CleanText(text) {
-			bad.Add(string(column), "This is no text that can be kept.")
+		switch field := fieldOf[column]; {
+		case !slices.Contains(Fields, column):
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
+		case !account.CleanText(text):
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeNotText})
+		case utf8.RuneCountInString(text) > maxFix:
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
 		}
 	}
 	if err := bad.Err(); err != nil {
@@ -67,7 +72,7 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 	})
 }
 
-// Skip leaves a row out of what is submitted, or takes it in again.
+// Skip excludes a row from the submission, or includes it again.
 func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) error {
 	return s.change(ctx, d, "skipping a row", func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE intake_rows SET skipped = $1 WHERE draft_id = $2 AND number = $3`, skipped, d.ID, number)
@@ -81,8 +86,8 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 	})
 }
 
-// SkipAll leaves out all rows that have problems, or that would double another, and
-// tells how many.
+// SkipAll excludes all rows with problems, or all duplicates of other rows, and returns their
+// number.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
 	var numbers []int
 	err = s.change(ctx, d, "skipping rows", func(tx *db.Tx) error {
@@ -114,9 +119,9 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// WriteErrors writes the rows with problems as CSV: the columns of the list, and
-// what is wrong with each. Mended and uploaded again, it is a list.
-func (v *Review) WriteErrors(out io.Writer) error {
+// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of each
+// row in the words of say. The corrected file can be uploaded as a list.
+func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
 		return err
@@ -124,7 +129,7 @@ func (v *Review) WriteErrors(out io.Writer) error {
 	for _, row := range v.Of(ShowProblems) {
 		var wrong []string
 		for _, p := range row.Problems {
-			wrong = append(wrong, p.Message)
+			wrong = append(wrong, say(row, p))
 		}
 		cells := make([]string, len(v.Header))
 		copy(cells, row.Cells)
@@ -139,25 +144,24 @@ func (v *Review) WriteErrors(out io.Writer) error {
 type Duplicate struct {
 	*Row
 
-	// ExistingUUID is the certificate that there is already.
+	// ExistingUUID is the existing certificate.
 	ExistingUUID string
 }
 
-// DryRun is what would come of a draft if it were submitted now.
+// DryRun is what the submission of a draft would create now.
 type DryRun struct {
 	*Review
 
-	// Made is how many certificates there would be, in Batches batches.
+	// Made is the number of certificates, Batches the number of batches.
 	Made, Batches int
-	// Existing are rows of which there is a certificate, Twins those that double
-	// another row.
+	// Existing are rows whose certificate exists already. Twins are duplicates of another row.
 	Existing []Duplicate
 	Twins    []*Row
-	// Misspelt are rows whose e-mail address seems to have a misspelt domain.
+	// Misspelt are rows whose e-mail address probably has a misspelt domain.
 	Misspelt []*Row
 }
 
-// DryRun finds out what would come of a draft.
+// DryRun computes what the submission of a draft would create.
 func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	review, err := s.Review(ctx, d)
 	if err != nil {
@@ -188,8 +192,7 @@ func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
 	return run, nil
 }
 
-// SkipExisting leaves out all rows of which there is a certificate, and tells how
-// many.
+// SkipExisting excludes all rows whose certificate exists already, and returns their number.
 func (s *Service) SkipExisting(ctx context.Context, d *Draft) (int, error) {
 	run, err := s.DryRun(ctx, d)
 	if err != nil {

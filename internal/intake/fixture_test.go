@@ -22,6 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
@@ -229,4 +230,4 @@ func entry(name string, content []byte) zipFile {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }

@@ -1,9 +1,8 @@
-// Package intake owns bulk uploads as people prepare them: a list and its files,
-// what the list's columns mean, which file belongs to which row, what is wrong
-// with each, and how the whole goes to batches and what came of it. It is kept in
-// the database from the first file on, so that neither a reload nor a restart
-// loses anything. The rules of a certificate are package cert's, those of a batch
-// package batch's.
+// Package intake owns bulk uploads in the form in which people prepare them: a list and its files,
+// the meanings of the list's columns, the assignment of files to rows, the problems of each row,
+// the submission to batches, and the results. All of it is stored in the database from the first
+// file on, so that neither a reload nor a restart loses anything. Package cert owns the rules for
+// certificates, package batch those for batches.
 package intake
 
 import (
@@ -24,30 +23,29 @@ import (
 )
 
 const (
-	// Queue holds the unpacking of archives and the submitting of drafts.
+	// Queue is the queue of jobs that unpack archives and submit drafts.
 	Queue = "intake"
 	// Life is how long a draft lasts.
 	Life = 7 * 24 * time.Hour
-	// KeptFor is how long a submitted one is kept with its list, for its results.
+	// KeptFor is how long a submitted draft is kept with its list, for its results.
 	KeptFor = 30 * 24 * time.Hour
-	// fileGrace is how much longer than its draft a file can be referred to, so that
-	// what is submitted at the last moment finds its files.
+	// fileGrace is how much longer than its draft a file is valid, so that a submission at the last
+	// moment finds its files.
 	fileGrace = 24 * time.Hour
-	// SweepEvery is how often drafts whose time is over are looked for, and work that
-	// lost its job.
+	// SweepEvery is the interval between sweeps for expired drafts and lost jobs.
 	SweepEvery = time.Minute
-	// MaxFiles is how many files a draft can have.
+	// MaxFiles is the largest number of files of a draft.
 	MaxFiles = 20_000
-	// maxDrafts is how many open drafts one person can have in an institution.
+	// maxDrafts is the largest number of open drafts per person and institution.
 	maxDrafts = 20
-	// rowsAtOnce bounds one statement with many rows.
+	// rowsAtOnce bounds the rows of one statement.
 	rowsAtOnce = 500
-	// workTime is how long a job works before it goes to the end of the queue, which
-	// lets a process that wants to stop do so.
+	// workTime is how long a job works before it returns to the end of the queue, which lets a
+	// process stop in between.
 	workTime = 15 * time.Second
 )
 
-// Config is what a Service is made from.
+// Config contains the dependencies of a Service.
 type Config struct {
 	DB      *db.DB
 	Certs   *cert.Service
@@ -60,7 +58,7 @@ type Config struct {
 	Log     *slog.Logger
 }
 
-// Service works on drafts.
+// Service operates on drafts.
 type Service struct {
 	db      *db.DB
 	certs   *cert.Service
@@ -71,14 +69,14 @@ type Service struct {
 	queue   *job.Queue
 	now     func() time.Time
 	log     *slog.Logger
-	// partSize is how many rows make a batch; tests set it low.
+	// partSize is the number of rows per batch; tests set a small one.
 	partSize int
-	// lists and reviews bound what reading of lists and looking through drafts hold
-	// in memory at once.
+	// lists and reviews are semaphores that bound the memory of concurrent list reading and
+	// reviews.
 	lists, reviews chan struct{}
 }
 
-// New makes a service and registers its workers with the queue.
+// New returns a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, search: c.Search, tasks: c.Tasks, batches: c.Batches, blobs: c.Blobs, queue: c.Queue, now: c.Now, log: c.Log,
@@ -89,7 +87,7 @@ func New(c Config) *Service {
 	return s
 }
 
-// take takes one of few places and gives the function that frees it.
+// take acquires a semaphore slot and returns its release function.
 func take(ctx context.Context, places chan struct{}) (func(), error) {
 	select {
 	case places <- struct{}{}:
@@ -101,7 +99,7 @@ func take(ctx context.Context, places chan struct{}) (func(), error) {
 
 var errNotFound = fault.New(fault.NotFound, "No such bulk upload. Those that are not submitted end after seven days.")
 
-// written gives a value as it is kept in a column of JSON.
+// written encodes a value for a JSON column.
 func written(value any) (string, error) {
 	b, err := json.Marshal(value)
 	if err != nil {
@@ -110,7 +108,7 @@ func written(value any) (string, error) {
 	return string(b), nil
 }
 
-// readInto is the reverse of written.
+// readInto is the inverse of written.
 func readInto(text string, value any) error {
 	if err := json.Unmarshal([]byte(text), value); err != nil {
 		return fmt.Errorf("reading a column: %w", err)

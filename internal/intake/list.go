@@ -19,17 +19,17 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// Mapping says what the columns of a list mean.
+// Mapping assigns meanings to the columns of a list.
 type Mapping struct {
-	// Columns gives the place of each meaning that has a column, from 0.
+	// Columns maps a meaning to the index of its column, from 0.
 	Columns map[sheet.Column]int `json:"columns,omitempty"`
-	// Defaults are what a row has that says nothing itself.
+	// Defaults are the values of rows without a value of their own.
 	Defaults map[sheet.Column]string `json:"defaults,omitempty"`
-	// Dates is the order of day and month, Unknown to find it out by the list.
+	// Dates is the order of day and month; Unknown infers it from the list.
 	Dates sheet.Order `json:"dates,omitempty"`
 }
 
-// column gives the place of a meaning, -1 where it has none.
+// column returns the index of the column with a meaning, -1 if there is none.
 func (m *Mapping) column(c sheet.Column) int {
 	if at, ok := m.Columns[c]; ok {
 		return at
@@ -37,7 +37,7 @@ func (m *Mapping) column(c sheet.Column) int {
 	return -1
 }
 
-// remembered is a mapping that does not know in which order the columns stand.
+// remembered is a mapping that is independent of the order of the columns.
 type remembered struct {
 	Columns  map[sheet.Column]string `json:"columns"`
 	Defaults map[sheet.Column]string `json:"defaults"`
@@ -46,12 +46,12 @@ type remembered struct {
 
 const (
 	maxListName = 255
-	// maxDefault bounds a default in code points, as the longest field is.
+	// maxDefault bounds a default in code points, like the longest field.
 	maxDefault = 1000
 )
 
-// TakeList reads a list into a draft, in the place of one that it has. What its
-// columns mean is what they meant the last time, or is guessed.
+// TakeList reads a list into a draft and replaces an earlier list. The meanings of its columns are
+// those of the last list with the same columns, or are guessed.
 func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := take(ctx, s.lists)
 	if err != nil {
@@ -99,7 +99,7 @@ func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Read
 	})
 }
 
-// listName takes the path off the name of a list, and what cannot be stored.
+// listName removes the path and unstorable characters from the name of a list.
 func listName(name string) string {
 	name = name[strings.LastIndexAny(name, `/\`)+1:]
 	if name = strings.TrimSpace(name); !account.CleanText(name) || name == "" {
@@ -120,7 +120,7 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 		}
 		query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
 		for c, cell := range row.Cells {
-			// The databases keep no NUL, and no text of ours has one.
+			// Neither database stores NUL, and none of our texts contains it.
 			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
 		}
 		cells, err := written(row.Cells)
@@ -133,8 +133,8 @@ func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Ro
 	return err
 }
 
-// SetMapping says what the columns mean, and remembers it for the next list with
-// the same ones.
+// SetMapping sets the meanings of the columns, and remembers them for the next list with the same
+// columns.
 func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 	if err := m.check(len(d.Header)); err != nil {
 		return err
@@ -164,63 +164,65 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 }
 
 func (m *Mapping) check(width int) error {
-	var bad fault.Fields
+	var bad Problems
 	for _, column := range slices.Sorted(maps.Keys(m.Columns)) {
 		if at := m.Columns[column]; !slices.Contains(sheet.Columns, column) || at < 0 || at >= width {
-			bad.Add(string(column), "Choose one of the list's columns.")
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
 		}
 	}
 	missing := func(column sheet.Column) bool { return m.column(column) < 0 }
 	if missing(sheet.Title) && strings.TrimSpace(m.Defaults[sheet.Title]) == "" {
-		bad.Add(string(sheet.Title), "Choose the column with the certificate's title, or write the title that all of them have.")
+		bad.add(sheet.Title, cert.Problem{Code: cert.CodeRequired})
 	}
 	if missing(sheet.Name) && (missing(sheet.GivenName) || missing(sheet.FamilyName)) {
-		bad.Add(string(sheet.Name), "Choose the column with the full name, or the two with its parts.")
+		bad.add(sheet.Name, cert.Problem{Code: cert.CodeRequired})
 	}
-	if missing(sheet.Email) {
-		bad.Add(string(sheet.Email), "Choose the column with the e-mail address.")
-	}
-	if missing(sheet.File) {
-		bad.Add(string(sheet.File), "Choose the column with the name of the file.")
+	for _, column := range []sheet.Column{sheet.Email, sheet.File} {
+		if missing(column) {
+			bad.add(column, cert.Problem{Code: cert.CodeRequired})
+		}
 	}
 	for _, column := range slices.Sorted(maps.Keys(m.Defaults)) {
 		value := strings.TrimSpace(m.Defaults[column])
 		m.Defaults[column] = value
 		if !slices.Contains([]sheet.Column{sheet.Title, sheet.IssueDate, sheet.Details}, column) || utf8.RuneCountInString(value) > maxDefault || !account.CleanText(value) {
-			bad.Add(string(column), "This cannot be the same for all rows.")
+			bad.add(column, cert.Problem{Code: CodeNoDefault})
 			continue
 		}
-		if problem := checkDefault(column, value, m.Dates); problem != "" {
-			bad.Add(string(column), problem)
+		if problem := checkDefault(column, value, m.Dates); problem != nil {
+			bad.add(column, *problem)
 		}
 		if value == "" {
 			delete(m.Defaults, column)
 		}
 	}
 	if m.Dates != sheet.Unknown && !slices.Contains(sheet.Orders, m.Dates) {
-		bad.Add("dates", "Choose how dates are written.")
+		bad.add("", cert.Problem{Code: CodeNoOrder})
 	}
 	return bad.Err()
 }
 
-func checkDefault(column sheet.Column, value string, order sheet.Order) string {
+// checkDefault checks a text that all rows have, nil for a valid one.
+func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
 	if value == "" {
-		return ""
+		return nil
 	}
+	f := fieldOf[column]
 	if column == sheet.IssueDate {
 		date, ambiguous := sheet.Date(value, order)
 		switch {
 		case ambiguous:
-			return fmt.Sprintf("“%s” can be a day of one month or of another. Say below how dates are written, or write this one as YYYY-MM-DD.", value)
+			return &cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value}
 		case date == "":
-			return noDate(value)
+			return &cert.Problem{Field: f, Code: cert.CodeNotDate}
 		}
-		return ""
+		return nil
 	}
-	return cert.Fields[fieldOf[column]].Say(value)
+	_, problem := f.Check(value)
+	return problem
 }
 
-// headersKey is the same for lists with the same columns in whatever order.
+// headersKey is equal for lists with the same columns in any order.
 func headersKey(header []string) []byte {
 	folded := make([]string, len(header))
 	for i, name := range header {
@@ -231,8 +233,7 @@ func headersKey(header []string) []byte {
 	return sum[:]
 }
 
-// recall gives the mapping that lists with these columns had the last time, or a
-// guess.
+// recall returns the mapping of the last list with these columns, or a guess.
 func (s *Service) recall(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
 	guess := Mapping{Columns: sheet.Guess(header), Defaults: map[sheet.Column]string{}}
 	var text string

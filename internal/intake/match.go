@@ -1,20 +1,22 @@
 package intake
 
 import (
-	"fmt"
 	"path"
 	"strings"
 
 	"golang.org/x/text/cases"
 	"golang.org/x/text/unicode/norm"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/sheet"
 )
 
-// shelf finds the files that rows name. People and programs disagree about case,
-// about how letters with accents are composed, about folders and about the
-// extension; what is still one file after all that is the one that is meant.
+// shelf finds the files that rows name. People and programs differ in case, in the composition of
+// letters with accents, in folders and in extensions. A name matches if it identifies a single file
+// after these differences are removed.
 type shelf struct {
-	// byPath, byName and byStem give the files of a path, of a name without folders,
-	// and of a name without its extension.
+	// byPath, byName and byStem map a path, a name without folders, and a name without its
+	// extension to files.
 	byPath, byName, byStem map[string][]*File
 	folder                 cases.Caser
 }
@@ -32,13 +34,12 @@ func newShelf(files []*File) *shelf {
 	return s
 }
 
-// fold gives a name in the form in which it is compared.
+// fold returns a name in the form that is used for comparison.
 func (s *shelf) fold(name string) string {
 	return strings.Join(strings.Fields(s.folder.String(norm.NFC.String(name))), " ")
 }
 
-// extension gives the end of a name that says what kind of file it is, "" where it
-// says nothing.
+// extension returns the known file extension of a name, "" if there is none.
 func extension(name string) string {
 	switch end := path.Ext(name); end {
 	case ".pdf", ".jpg", ".jpeg", ".png":
@@ -47,10 +48,16 @@ func extension(name string) string {
 	return ""
 }
 
-// find gives the file that a name means, or what is wrong with the name.
-func (s *shelf) find(name string) (*File, string) {
+// fileProblem returns a problem of the name of a row's file.
+func fileProblem(p cert.Problem, paths ...string) *Problem {
+	p.Field = cert.FieldFile
+	return &Problem{Column: sheet.File, Paths: paths, Problem: p}
+}
+
+// find returns the file that a name identifies, or the problem of the name.
+func (s *shelf) find(name string) (*File, *Problem) {
 	if name == "" {
-		return nil, "The row names no file."
+		return nil, fileProblem(cert.Problem{Code: cert.CodeRequired})
 	}
 	wanted := strings.TrimPrefix(path.Clean("/"+s.fold(strings.ReplaceAll(name, `\`, "/"))), "/")
 	base := path.Base(wanted)
@@ -58,17 +65,17 @@ func (s *shelf) find(name string) (*File, string) {
 		s.byPath[wanted], s.ending(s.byName[base], wanted), s.byName[base], s.byStem[base], s.byStem[strings.TrimSuffix(base, extension(base))],
 	} {
 		if len(found) == 1 {
-			return found[0], ""
+			return found[0], nil
 		}
 		if len(found) > 1 {
-			return nil, fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", len(found), name, found[0].Path, found[1].Path)
+			return nil, fileProblem(cert.Problem{Code: CodeManyFiles, Limit: len(found), Detail: name}, found[0].Path, found[1].Path)
 		}
 	}
-	return nil, fmt.Sprintf("No file with the name “%s” was uploaded.", name)
+	return nil, fileProblem(cert.Problem{Code: CodeNoFile, Detail: name})
 }
 
-// ending gives those of the files whose path ends in another, or is the end of it:
-// a list and an archive seldom begin at the same folder.
+// ending returns the files whose path ends with the given path, or the reverse: a list and an
+// archive seldom begin at the same folder.
 func (s *shelf) ending(files []*File, wanted string) (list []*File) {
 	if !strings.Contains(wanted, "/") {
 		return nil

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// flagUTF8 says that the name is in UTF-8 (APPNOTE.TXT, 4.4.4).
+	// flagUTF8 marks a name as UTF-8 (APPNOTE.TXT, 4.4.4).
 	flagUTF8 = 0x800
-	// unicodePath is the extra field that holds a name in UTF-8 (APPNOTE.TXT, 4.6.9).
+	// unicodePath is the extra field that contains a name in UTF-8 (APPNOTE.TXT, 4.6.9).
 	unicodePath = 0x7075
-	// unicodePathHead is its version and the checksum of the other name.
+	// unicodePathHead is the length of its version and the checksum of the other name.
 	unicodePathHead = 5
 )
 
-// entryName gives the name of an archive's entry, and whether it is a file that
-// somebody put there. A name that nobody declared UTF-8 is it all the same where
-// it can be (macOS writes so); else it is in the code page that the format names,
-// which Windows wrote (APPNOTE.TXT, appendix D).
+// entryName returns the name of an archive's entry, and whether it is a regular file that a person
+// added. A name without the UTF-8 flag is read as UTF-8 if it is valid (macOS writes such names),
+// otherwise in the code page that the format defines, which Windows writes (APPNOTE.TXT, appendix
+// D).
 func entryName(f *zip.File) (name string, isFile bool) {
 	switch name = f.Name; {
 	case f.Flags&flagUTF8 != 0 && utf8.ValidString(name):
@@ -39,8 +39,8 @@ func entryName(f *zip.File) (name string, isFile bool) {
 	return name, !isRubbish(strings.ReplaceAll(name, `\`, "/"))
 }
 
-// extraName gives the name in the extra field, "" where there is none, or where it
-// is that of another name.
+// extraName returns the name in the extra field, "" if there is none or if it belongs to another
+// name.
 func extraName(f *zip.File) string {
 	for extra := f.Extra; len(extra) >= 4; {
 		tag, size := binary.LittleEndian.Uint16(extra), int(binary.LittleEndian.Uint16(extra[2:]))

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// WantedOf is where the stamp of a row is wanted: as it says itself, or else as all
-// rows do; nil leaves it to the institution's choice.
+// WantedOf returns the placement of a row: its own, or that of all rows; nil stands for the
+// institution's default.
 func (d *Draft) WantedOf(r *Row) *cert.Wanted {
 	if r.Wanted != nil {
 		return r.Wanted
@@ -20,8 +20,8 @@ func (d *Draft) WantedOf(r *Row) *cert.Wanted {
 	return d.Wanted
 }
 
-// PlaceAll says where the stamps of all rows are wanted that do not say it
-// themselves; nil leaves it to the institution's choice.
+// PlaceAll sets the placement of all rows without one of their own; nil stands for the
+// institution's default.
 func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.Wanted) error {
 	kept, err := keptPlace(w)
 	if err != nil {
@@ -33,7 +33,7 @@ func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.Wanted) error 
 	})
 }
 
-// Place says where the stamp of a row is wanted; nil has it where all are.
+// Place sets the placement of a row; nil stands for that of all rows.
 func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wanted) error {
 	kept, err := keptPlace(w)
 	if err != nil {
@@ -51,7 +51,7 @@ func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wante
 	})
 }
 
-// keptPlace gives a place as it is kept, nil for none.
+// keptPlace encodes a placement for the database, nil if there is none.
 func keptPlace(w *cert.Wanted) (any, error) {
 	if w == nil {
 		return nil, nil //nolint:nilnil // no place is a choice, and NULL in the database
@@ -62,7 +62,7 @@ func keptPlace(w *cert.Wanted) (any, error) {
 	return written(w)
 }
 
-// readPlace is the reverse of keptPlace.
+// readPlace is the inverse of keptPlace.
 func readPlace(kept sql.NullString, w **cert.Wanted) error {
 	if !kept.Valid {
 		return nil
@@ -71,7 +71,7 @@ func readPlace(kept sql.NullString, w **cert.Wanted) error {
 	return readInto(kept.String, *w)
 }
 
-// File gives a file of a draft.
+// File returns a file of a draft.
 func (s *Service) File(ctx context.Context, d *Draft, id int64) (*File, error) {
 	f := &File{ID: id}
 	err := s.db.QueryRowContext(ctx, `SELECT path, size, coalesce(staged_uuid, ''), problem FROM intake_files WHERE id = $1 AND draft_id = $2`, id, d.ID).

@@ -12,8 +12,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// What was chosen for all rows, and for one, comes to the certificates through their
-// batches, and to what is begun again with the rest.
+// The placement of all rows, and that of one row, reach the certificates through their batches, and
+// are copied to a draft of the rejected rows.
 func TestPlacesComeToCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -60,7 +60,7 @@ func TestPlacesComeToCertificates(t *testing.T) {
 	})
 }
 
-// The bytes of a file that was removed go, as soon as nothing else has them.
+// The bytes of a removed file are deleted as soon as nothing else refers to them.
 func TestRemovedFileIsForgotten(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

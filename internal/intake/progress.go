@@ -9,38 +9,39 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/task"
 )
 
-// Progress is how far a draft is that was submitted. It is counted, of batches and
-// certificates, each time it is asked for.
+// Progress is the progress of a submitted draft. It is counted from batches and certificates on
+// each request.
 type Progress struct {
 	Batches []*batch.Batch
-	// Total rows were submitted; the others are what became of them. Waiting are in
-	// no batch yet, Refused in one that was not accepted.
+	// Total is the number of submitted rows; the others are their states. Waiting rows are in no
+	// batch yet, Refused ones in a batch that was not accepted.
 	Total, Waiting, Processing, Approved, Failed, Rejected, Revoked, Refused int
 	// Skipped rows of the list were not submitted.
 	Skipped int
-	// Problems are why batches were not accepted.
-	Problems []string
-	// PerMinute is how many are approved in a minute of late, 0 when that is not
-	// known; Remaining is how long the rest takes at that pace.
+	// Refusals are the reasons why batches were not accepted.
+	Refusals []Refusal
+	// PerMinute is the recent number of approvals per minute, 0 if unknown. Remaining is the
+	// estimated remaining time.
 	PerMinute int
 	Remaining time.Duration
 }
 
-// paceTime is the time over which the pace is measured.
+// paceTime is the period over which the pace is measured.
 const paceTime = time.Minute
 
-// Done are the rows that are at their end.
+// Done returns the number of finished rows.
 func (p *Progress) Done() int { return p.Total - p.Waiting - p.Processing }
 
-// Finished says that all are.
+// Finished reports whether all rows are finished.
 func (p *Progress) Finished() bool { return p.Waiting+p.Processing == 0 }
 
-// Percent is the part that is done.
+// Percent returns the share of finished rows.
 func (p *Progress) Percent() int {
 	if p.Total == 0 {
 		return 100
@@ -48,26 +49,43 @@ func (p *Progress) Percent() int {
 	return 100 * p.Done() / p.Total
 }
 
-// part is a batch of a draft, or why there is none.
-type part struct{ batchUUID, problem string }
+// Refusal is the reason why a batch was not accepted.
+type Refusal struct {
+	// Problem is nil for a batch that was refused before problems had codes, which has
+	// Words.
+	Problem *cert.Problem
+	Words   string
+}
+
+// part is a batch of a draft, or the reason why there is none.
+type part struct {
+	batchUUID string
+	refusal   Refusal
+}
 
 func (s *Service) parts(ctx context.Context, d *Draft) (list []part, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT coalesce(batch_uuid, ''), problem FROM intake_batches WHERE draft_id = $1 ORDER BY part`, d.ID)
+	rows, err := s.db.QueryContext(ctx, `SELECT coalesce(batch_uuid, ''), problem, coalesce(reason, '') FROM intake_batches WHERE draft_id = $1 ORDER BY part`, d.ID)
 	if err != nil {
 		return nil, fmt.Errorf("reading the parts of a bulk upload: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var p part
-		if err := rows.Scan(&p.batchUUID, &p.problem); err != nil {
+		var reason string
+		if err := rows.Scan(&p.batchUUID, &p.refusal.Words, &reason); err != nil {
 			return nil, fmt.Errorf("reading the parts of a bulk upload: %w", err)
+		}
+		if reason != "" {
+			if err := readInto(reason, &p.refusal.Problem); err != nil {
+				return nil, err
+			}
 		}
 		list = append(list, p)
 	}
 	return list, rows.Err()
 }
 
-// Progress tells how far a draft is.
+// Progress returns the progress of a draft.
 func (s *Service) Progress(ctx context.Context, d *Draft) (*Progress, error) {
 	p := &Progress{}
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM intake_rows WHERE draft_id = $1 AND NOT skipped`, d.ID).Scan(&p.Total); err != nil {
@@ -85,7 +103,7 @@ func (s *Service) Progress(ctx context.Context, d *Draft) (*Progress, error) {
 		left -= size
 		if part.batchUUID == "" {
 			p.Refused += size
-			p.Problems = append(p.Problems, part.problem)
+			p.Refusals = append(p.Refusals, part.refusal)
 			continue
 		}
 		uuids = append(uuids, part.batchUUID)
@@ -105,7 +123,7 @@ func (s *Service) Progress(ctx context.Context, d *Draft) (*Progress, error) {
 	return p, s.pace(ctx, d, p)
 }
 
-// pace measures how fast it goes over the last minute, or since it began.
+// pace measures the speed of the last minute, or since the start.
 func (s *Service) pace(ctx context.Context, d *Draft, p *Progress) error {
 	if p.Finished() || d.SubmittedAt == nil {
 		return nil
@@ -160,7 +178,7 @@ func (s *Service) settle(ctx context.Context, institutionID int64, list []*Draft
 	return nil
 }
 
-// ByBatch gives the draft that a batch came of, for its page.
+// ByBatch returns the draft of a batch, for the batch's page.
 func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID string) (*Draft, error) {
 	d, err := scanDraft(s.db.QueryRowContext(ctx, `
 		SELECT `+draftColumns+` FROM intake_drafts WHERE institution_id = $1
@@ -174,8 +192,8 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 	return d, nil
 }
 
-// RetryFailed has the certificates of a draft that failed processed again, and no
-// other. It returns the tasks that do so.
+// RetryFailed retries the failed certificates of a draft, and no others. It returns the
+// tasks.
 func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
 	parts, err := s.parts(ctx, d)
 	if err != nil {

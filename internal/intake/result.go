@@ -6,7 +6,6 @@ import (
 	"io"
 	"slices"
 	"strconv"
-	"strings"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -15,34 +14,36 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// Result is what came of a row.
+// Result is the result of a row.
 type Result struct {
 	*Row
 
 	// Status is skipped, waiting, refused or that of the batch's entry.
 	Status            string
 	UUID, ReferenceID string
-	// Issued is what the certificate says, with what was corrected since.
+	// Issued is the text of the certificate, including later corrections.
 	Issued cert.Text
-	// Error says why there is none, and of a skipped row why that may have been.
+	// Reasons are the reasons why there is no certificate, and the problems of a skipped row. Error
+	// is the reason in words, for a certificate that failed and for a row that was rejected before
+	// problems had codes.
+	Reasons      Problems
 	Error        string
 	ExistingUUID string
-	// Again says that the row can become a certificate when it is corrected.
+	// Again reports whether the row can become a certificate after a correction.
 	Again bool
 }
 
-// Made says that the row became a certificate, be it one that was revoked since.
+// Made reports whether the row became a certificate, even if that was revoked since.
 func (r *Result) Made() bool { return r.UUID != "" && r.Status != string(cert.Failed) }
 
-// The statuses of rows that are in no batch.
+// Statuses of rows that are in no batch.
 const (
 	StatusSkipped = "skipped"
 	StatusWaiting = "waiting"
 	StatusRefused = "refused"
 )
 
-// Results gives what came of each row of a draft that was submitted, in the order
-// of the list.
+// Results returns the result of each row of a submitted draft, in the order of the list.
 func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 	review, err := s.Review(ctx, d)
 	if err != nil {
@@ -68,7 +69,8 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 			continue
 		}
 		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
-			results[i].Status, results[i].Error, results[i].Again = StatusRefused, parts[n].problem, true
+			results[i].Status, results[i].Again = StatusRefused, true
+			results[i].refuse(parts[n].refusal.Problem, parts[n].refusal.Words)
 		}
 		at++
 	}
@@ -86,7 +88,8 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		}
 		for _, e := range entries {
 			if r := byNumber[e.Index]; r != nil {
-				r.Status, r.UUID, r.ReferenceID, r.Error, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.Error, e.ExistingUUID
+				r.Status, r.UUID, r.ReferenceID, r.ExistingUUID = e.Status, e.UUID, e.ReferenceID, e.ExistingUUID
+				r.refuse(e.Problem, e.Error)
 				r.Issued, r.Again = e.Text, e.UUID == "" && e.Status == "rejected"
 			}
 		}
@@ -94,14 +97,21 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 	return results, nil
 }
 
-// reasons knows why rows may have been skipped.
+// refuse sets the reason why there is no certificate: a problem, or words.
+func (r *Result) refuse(p *cert.Problem, words string) {
+	if r.Error = words; p != nil {
+		r.Reasons = Problems{{Problem: *p}}
+	}
+}
+
+// reasons contains what is needed to explain skipped rows.
 type reasons struct {
 	today    string
 	first    map[search.Key]int
 	existing map[search.Key]string
 }
 
-// reasons looks for what speaks against the skipped rows of a review.
+// reasons collects the problems of the skipped rows of a review.
 func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	r := &reasons{today: cert.Today(s.now()), first: map[search.Key]int{}}
 	if v.SubmittedAt != nil {
@@ -123,39 +133,37 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	return r, err
 }
 
-// give says why a row was skipped. One with a problem can be corrected and submitted
-// after all; one that is in order was left out because somebody wanted it so.
+// give sets the reason why a row was skipped. A row with a problem can be corrected and submitted
+// later. A row without a problem was skipped on request.
 func (r *reasons) give(row *Result) {
 	if len(row.Problems) > 0 {
-		messages := make([]string, len(row.Problems))
-		for i, p := range row.Problems {
-			messages[i] = p.Message
-		}
-		row.Error, row.Again = strings.Join(messages, " "), true
+		row.Reasons, row.Again = row.Problems, true
 		return
 	}
 	row.ExistingUUID = r.existing[row.key(r.today)]
 	switch n := r.first[row.key(r.today)]; {
 	case n != 0:
-		row.Error = fmt.Sprintf("It is the same certificate as row %d.", n)
+		row.Reasons.add("", cert.Problem{Code: CodeSameRow, Limit: n})
 	case row.ExistingUUID != "":
-		row.Error = "There is this certificate already."
+		row.Reasons.add("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
 	default:
-		row.Error = "It was in order, and left out by hand."
+		row.Reasons.add("", cert.Problem{Code: CodeLeftOut})
 	}
 }
 
-// Left gives the results of rows that became no certificate.
+// Left returns the results of rows that became no certificate.
 func Left(results []*Result) []*Result {
 	return slices.DeleteFunc(slices.Clone(results), (*Result).Made)
 }
 
-// issuedColumns are what certificates say.
+// issuedColumns are the columns with the text of certificates.
 var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
 
-// WriteResults writes what came of each row as CSV: the columns of the list as it
-// was uploaded, then the result, and what was issued.
-func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(referenceID string) string, out io.Writer) error {
+// WriteResults writes the result of each row as CSV: the columns of the list as uploaded, then the
+// result with its reason in the words of say, and the text of the certificate.
+func (s *Service) WriteResults(
+	ctx context.Context, d *Draft, verifyURL func(referenceID string) string, say func(*Result) string, out io.Writer,
+) error {
 	results, err := s.Results(ctx, d)
 	if err != nil {
 		return err
@@ -180,7 +188,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(ref
 				issued[len(issued)-1] = r.File.Path
 			}
 		}
-		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, r.Error, r.ExistingUUID}
+		result := []string{strconv.Itoa(r.Number), r.Status, r.ReferenceID, address, r.UUID, say(r), r.ExistingUUID}
 		if err := w.Write(slices.Concat(cells, result, issued)...); err != nil {
 			return err
 		}
@@ -188,8 +196,8 @@ func (s *Service) WriteResults(ctx context.Context, d *Draft, verifyURL func(ref
 	return w.Flush()
 }
 
-// Again begins a draft with the rows that were rejected, or skipped for a problem,
-// and with their files.
+// Again creates a draft with the rows that were rejected, or skipped for a problem, and with their
+// files.
 func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Draft, error) {
 	if d.Status != Submitted {
 		return nil, fault.New(fault.BadRequest, "This bulk upload is not done yet.")
@@ -225,8 +233,8 @@ func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Dra
 	return s.ByUUID(ctx, d.InstitutionID, creator.ID, again.UUID)
 }
 
-// copyTx gives one draft the list, some rows and some files of another, and keeps
-// the files for as long as it lasts.
+// copyTx copies the list, some rows and some files of one draft to another, and extends the
+// validity of the files.
 func (s *Service) copyTx(ctx context.Context, tx *db.Tx, from, to *Draft, numbers []int, files []int64) error {
 	if _, err := tx.ExecContext(ctx, `
 		UPDATE intake_drafts SET list_name = o.list_name, header = o.header, mapping = o.mapping, mapped = true, wanted = o.wanted, total = $1

@@ -15,89 +15,81 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// fieldOf gives the place of the certificate's text that a column fills.
-var fieldOf = map[sheet.Column]int{sheet.Title: 0, sheet.Name: 1, sheet.Email: 2, sheet.IssueDate: 3, sheet.Details: 4}
+// fieldOf maps a column to the field of the certificate that it fills.
+var fieldOf = map[sheet.Column]cert.Field{
+	sheet.Title: cert.FieldTitle, sheet.Name: cert.FieldName, sheet.Email: cert.FieldEmail, sheet.IssueDate: cert.FieldIssueDate,
+	sheet.Details: cert.FieldDetails, sheet.File: cert.FieldFile,
+}
 
-// Fields are the columns that a row is made of in the end, in the order in which
-// they are shown: the name in one.
+// Fields are the columns that form a row, in display order, with the name in one column.
 var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
 
-// Review is a draft looked through: what each row would become, and what is wrong.
-// It is worked out anew each time from what was uploaded and decided, so nothing
-// can leave it out of date.
+// Review is a checked draft: what each row would become, and its problems. It is computed anew each
+// time from the upload and the decisions, so it is never out of date.
 type Review struct {
 	*Draft
 
 	Rows  []*Row
 	Files []*File
-	// Order is how dates are read; it was found out when the mapping does not say.
+	// Order is the order of day and month in dates, inferred if the mapping does not set it.
 	Order sheet.Order
-	// Valid, Invalid and Skipped rows are all there are.
+	// Valid, Invalid and Skipped count the rows. Every row is one of these.
 	Valid, Invalid, Skipped int
-	// Unused are the files that no row means, Missing the rows whose file is not
-	// there, Refused the files that can never be made a certificate.
+	// Unused are the files that no row names, Missing the rows without their file, Refused the
+	// files that can never be certificates.
 	Unused, Refused []*File
 	Missing         []*Row
 	// Shared are the files that several rows would use, in the order of the list.
 	Shared []*Shared
 }
 
-// Shared is a file that several rows would use, and which: one of them may be about
-// to get what is another person's.
+// Shared is a file that several rows would use, and those rows: one of them may receive another
+// person's certificate by mistake.
 type Shared struct {
 	*File
 
 	Rows []*Row
 }
 
-// First gives the first of its rows, at most n, and More how many there are beside.
+// First returns the first n of its rows. More returns the number of the others.
 func (f *Shared) First(n int) []*Row { return f.Rows[:min(n, len(f.Rows))] }
 
-// More is for the end of a list of the first.
+// More returns the number of rows after the first n.
 func (f *Shared) More(n int) int { return max(0, len(f.Rows)-n) }
 
 // Row is one row of a list and what it would become.
 type Row struct {
-	// Number counts as a spreadsheet does.
+	// Number is the row number in the spreadsheet.
 	Number int
 	Cells  []string
-	// Fixed are the texts that were put in the place of the list's.
+	// Fixed are the texts that replace those of the list.
 	Fixed   map[sheet.Column]string
 	Skipped bool
-	// Wanted is where its stamp is wanted, nil to have it where all are.
+	// Wanted is its placement; nil stands for that of all rows.
 	Wanted *cert.Wanted
 
 	Text     cert.Text
 	FileName string
 	File     *File
-	Problems []Problem
-	// Twin is the number of the row before it that would become the same certificate,
-	// 0 for none; the first becomes one.
+	Problems Problems
+	// Twin is the number of the first row that would become the same certificate, 0 if there is
+	// none.
 	Twin int
-	// Shared is the file with all rows that would use it, nil where this one does
-	// alone.
+	// Shared is the file with all rows that would use it, nil if only this row does.
 	Shared *Shared
-	// Meant is the domain that the e-mail address seems to have been meant with, ""
-	// where nothing speaks against the one that it has.
+	// Meant is the probable correct domain of the e-mail address, "" if the domain is plausible.
 	Meant string
 
 	email account.Email
 }
 
-// Doubtful says that a row is in order by every rule and may be wrong all the same,
-// which a person has to look at.
+// Doubtful reports whether a row that is valid may still be wrong, so that a person must check it.
 func (r *Row) Doubtful() bool {
 	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.Meant != "")
 }
 
-// Problem is what is wrong with a field of a row.
-type Problem struct {
-	Column  sheet.Column
-	Message string
-}
-
-// Sharers gives the other rows that would use the same file, at most n, and
-// MoreSharers how many there are beside.
+// Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
+// of the others.
 func (r *Row) Sharers(n int) (list []*Row) {
 	if r.Shared == nil {
 		return nil
@@ -110,7 +102,7 @@ func (r *Row) Sharers(n int) (list []*Row) {
 	return list
 }
 
-// MoreSharers is for the end of a list of sharers.
+// MoreSharers returns the number of sharers after the first n.
 func (r *Row) MoreSharers(n int) int {
 	if r.Shared == nil {
 		return 0
@@ -118,28 +110,18 @@ func (r *Row) MoreSharers(n int) int {
 	return r.Shared.More(n + 1)
 }
 
-// Value gives a field's text as it is shown and can be changed.
+// Value returns the text of a field, as shown in its form.
 func (r *Row) Value(column sheet.Column) string {
 	if column == sheet.File {
 		return r.FileName
 	}
-	if at, ok := fieldOf[column]; ok {
-		return *cert.Fields[at].Of(&r.Text)
+	if text := fieldOf[column].Of(&r.Text); text != nil {
+		return *text
 	}
 	return ""
 }
 
-// ProblemOf gives what is wrong with a field, "" for nothing.
-func (r *Row) ProblemOf(column sheet.Column) string {
-	for _, p := range r.Problems {
-		if p.Column == column {
-			return p.Message
-		}
-	}
-	return ""
-}
-
-// Review looks through a draft.
+// Review checks a draft.
 func (s *Service) Review(ctx context.Context, d *Draft) (*Review, error) {
 	free, err := take(ctx, s.reviews)
 	if err != nil {
@@ -165,7 +147,7 @@ func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, 
 	return v, nil
 }
 
-// dates gives what the list has in its column of dates.
+// dates returns the values of the date column.
 func (v *Review) dates(yield func(string) bool) {
 	at := v.Mapping.column(sheet.IssueDate)
 	for _, row := range v.Rows {
@@ -189,15 +171,17 @@ func (v *Review) look(today string) {
 	first := map[search.Key]int{}
 	for _, row := range v.Rows {
 		row.read(&v.Mapping, v.Order)
-		var problem string
+		var problem *Problem
 		if row.File, problem = shelf.find(row.FileName); row.File != nil {
 			named[row.File] = true
-			problem = row.File.Problem
+			if reason := row.File.Problem; reason != "" {
+				problem = fileProblem(cert.Problem{Code: cert.CodeRefusedFile, Detail: reason})
+			}
 		} else if !row.Skipped {
 			v.Missing = append(v.Missing, row)
 		}
-		if problem != "" {
-			row.Problems = append(row.Problems, Problem{sheet.File, problem})
+		if problem != nil {
+			row.Problems = append(row.Problems, *problem)
 		}
 		switch {
 		case row.Skipped:
@@ -230,7 +214,7 @@ func (v *Review) look(today string) {
 	}
 }
 
-// share notes which files several rows would use.
+// share finds files that several rows would use.
 func (v *Review) share(uses map[*File]*Shared) {
 	for _, row := range v.Rows {
 		used := uses[row.File]
@@ -244,7 +228,7 @@ func (v *Review) share(uses map[*File]*Shared) {
 	}
 }
 
-// key is the same for rows that would become the same certificate.
+// key is equal for rows that would become the same certificate.
 func (r *Row) key(today string) search.Key {
 	k := search.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
 	if k.IssueDate == "" {
@@ -253,7 +237,7 @@ func (r *Row) key(today string) search.Key {
 	return k
 }
 
-// read finds out what a row says, by the rules of the interface.
+// read parses a row by the rules of the interface.
 func (r *Row) read(m *Mapping, order sheet.Order) {
 	text := func(column sheet.Column) string {
 		if fixed, ok := r.Fixed[column]; ok {
@@ -266,41 +250,34 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	}
 	r.FileName = strings.TrimSpace(text(sheet.File))
 	for _, column := range Fields {
-		at, ok := fieldOf[column]
-		if !ok {
+		if column == sheet.File {
 			continue
 		}
 		value := text(column)
 		if _, fixed := r.Fixed[column]; column == sheet.Name && value == "" && !fixed {
 			value = strings.TrimSpace(r.cell(m.column(sheet.GivenName)) + " " + r.cell(m.column(sheet.FamilyName)))
 		}
-		f := &cert.Fields[at]
+		f := fieldOf[column]
 		if column == sheet.IssueDate && value != "" {
 			date, ambiguous := sheet.Date(value, order)
 			if ambiguous {
 				*f.Of(&r.Text) = value
-				r.Problems = append(r.Problems, Problem{column, fmt.Sprintf(
-					"“%s” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD.", value)})
+				r.Problems.add(column, cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value})
 				continue
 			}
 			if date != "" {
 				value = date
 			}
 		}
-		kept, problem := f.Check(value)
-		switch {
-		case problem != "" && column == sheet.IssueDate:
-			problem = noDate(value)
-		case problem != "":
-			problem = f.Say(value)
-		case strings.ContainsRune(kept, '\uFFFD'):
-			problem = "The " + f.Noun() + " has a character that was lost when the list was saved."
+		valid, problem := f.Check(value)
+		if problem == nil && strings.ContainsRune(valid, '\uFFFD') {
+			problem = &cert.Problem{Field: f, Code: CodeLostCharacter}
 		}
-		if problem != "" {
-			kept = value
-			r.Problems = append(r.Problems, Problem{column, problem})
+		if problem != nil {
+			valid = value
+			r.Problems.add(column, *problem)
 		}
-		*f.Of(&r.Text) = kept
+		*f.Of(&r.Text) = valid
 	}
 	if email, err := account.ParseEmail(r.Text.Email); err == nil {
 		r.email = email
@@ -308,16 +285,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 	}
 }
 
-// noDate says what is wrong with a date, of the kinds that lists have.
-func noDate(text string) string {
-	numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
-	if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
-		return "The day " + text + " does not exist."
-	}
-	return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
-}
-
-// rows gives all rows of a draft as they are kept.
+// rows returns all rows of a draft as stored.
 func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted FROM intake_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
 	if err != nil {
@@ -348,10 +316,10 @@ func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row
 	return list, rows.Err()
 }
 
-// Show is which rows of a review are asked for.
+// Show selects rows of a review.
 type Show string
 
-// The rows that can be asked for.
+// The values of Show.
 const (
 	ShowAll       Show = ""
 	ShowProblems  Show = "problems"
@@ -361,7 +329,7 @@ const (
 	ShowDoubtful  Show = "doubtful"
 )
 
-// Of gives the rows that are asked for.
+// Of returns the selected rows.
 func (v *Review) Of(show Show) []*Row {
 	return slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool {
 		switch show {
@@ -383,7 +351,7 @@ func (v *Review) Of(show Show) []*Row {
 	})
 }
 
-// Row gives a row by its number.
+// Row returns the row with a number.
 func (v *Review) Row(number int) (*Row, error) {
 	at, ok := slices.BinarySearchFunc(v.Rows, number, func(r *Row, n int) int { return r.Number - n })
 	if !ok {

@@ -8,20 +8,21 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// TestRowsAreJudgedByTheRulesOfTheInterface holds rows with a fault each against
-// what is said of them, mends them, and finds nothing left.
+// TestRowsAreJudgedByTheRulesOfTheInterface checks the problems of rows with one fault each,
+// corrects them, and expects no further problem.
 func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
 		draft := k.list(k.create(), "Title,First name,Surname,E-Mail,File,Date\n"+
-			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, in order
+			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, valid
 			",Bea,Best,bea@example.org,bea.pdf,30/06/2026\n"+ // 3
 			"BSc,Cy,Cox,nobody,cy.pdf,30/06/2026\n"+ // 4
 			"BSc,Di,Dow,di@example.org,missing.pdf,30/06/2026\n"+ // 5
@@ -45,14 +46,19 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 		for number, want := range map[int]struct {
 			column sheet.Column
-			says   string
+			code   cert.Code
+			detail string
 		}{
-			3: {sheet.Title, "The title is missing"}, 4: {sheet.Email, "has no @"}, 5: {sheet.File, "No file with the name"}, 6: {sheet.IssueDate, "31/02/2026 does not exist"},
-			7: {sheet.File, "PDF"}, 9: {sheet.Name, "lost"},
+			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, CodeNoFile, "missing.pdf"},
+			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, CodeLostCharacter, ""},
 		} {
 			row, err := v.Row(number)
 			k.ok(err)
-			if len(row.Problems) != 1 || !strings.Contains(row.ProblemOf(want.column), want.says) {
+			if len(row.Problems) != 1 {
+				t.Errorf("row %d: %v", number, row.Problems)
+				continue
+			}
+			if p := row.Problems[0]; p.Column != want.column || p.Code != want.code || !strings.Contains(p.Detail, want.detail) {
 				t.Errorf("row %d: %v", number, row.Problems)
 			}
 		}
@@ -61,9 +67,9 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(v.WriteErrors(&b))
+		k.ok(v.WriteErrors(&b, codeOf))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
-		if err != nil || len(list) != 7 || list[1][6] != "3" || !strings.Contains(list[1][7], "missing") {
+		if err != nil || len(list) != 7 || list[1][6] != "3" || list[1][7] != "title: required" {
 			t.Errorf("errors.csv: %q, %v", list, err)
 		}
 
@@ -81,7 +87,7 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
 			t.Errorf("mended: %d invalid, %d valid, %d skipped, %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
 		}
-		// What is put back is the list's own again.
+		// Restoring the list's text removes the correction.
 		k.ok(k.Fix(t.Context(), k.again(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
 		if n := one[int](k, `SELECT count(*) FROM intake_rows WHERE number = 4 AND fixed IS NULL`); n != 1 {
 			t.Error("a correction that says what the list says is kept")
@@ -96,8 +102,8 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 	})
 }
 
-// TestWhatIsRightByTheRulesMayBeWrong finds rows that would give a certificate to
-// somebody else: by a file that is another row's, and by a misspelt domain.
+// TestWhatIsRightByTheRulesMayBeWrong finds rows that would assign a certificate to the wrong
+// person: a file of another row, or a misspelt domain.
 func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -126,7 +132,7 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
 			t.Errorf("row 4 shares with %v", others)
 		}
-		// A row that is left out takes nobody's file; it names it all the same.
+		// A skipped row uses no file, although it names one.
 		k.ok(k.Skip(t.Context(), k.again(draft), 4, true))
 		k.ok(k.Skip(t.Context(), k.again(draft), 5, true))
 		k.ok(k.Fix(t.Context(), k.again(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
@@ -142,14 +148,14 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDatesAreAskedFor leaves to a person what no rule can tell.
+// TestAmbiguousDatesAreAskedFor checks that a person decides the order of ambiguous dates.
 func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
-	if got := v.Rows[0].ProblemOf(sheet.IssueDate); !strings.Contains(got, "how dates are written") {
+	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != CodeAmbiguousDate {
 		t.Fatalf("%q", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
@@ -193,7 +199,7 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
 			t.Errorf("%+v, %+v", v.Mapping, v.Rows[0])
 		}
-		// Another institution remembers nothing of it.
+		// Another institution remembers no mapping.
 		stranger, err := k.recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
 		if err != nil || len(stranger.Columns) != 0 {
 			t.Errorf("%v, %v", stranger, err)
@@ -225,21 +231,23 @@ func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
 		"c.pdf":                           "c.jpg",
 		"d.png":                           "d.png",
 		"1001":                            "1001.pdf",
-		"a.pdf":                           "!2 files",
-		"a":                               "!2 files",
-		"d":                               "!2 files",
-		"2024/x.pdf":                      "!No file",
-		"":                                "!names no file",
-		"../../etc/passwd":                "!No file",
-		strings.Repeat("../", 100) + "d":  "!2 files",
-		"Zoë Müller.pdf.pdf":              "!No file",
+		"a.pdf":                           "!many_files (limit 2)",
+		"a":                               "!many_files (limit 2)",
+		"d":                               "!many_files (limit 2)",
+		"2024/x.pdf":                      "!no_file: ",
+		"":                                "!required",
+		"../../etc/passwd":                "!no_file: ",
+		strings.Repeat("../", 100) + "d":  "!many_files (limit 2)",
+		"Zoë Müller.pdf.pdf":              "!no_file: ",
 		"2025/../2026/a.pdf":              "2026/a.pdf",
 		"/home/registrar/out/2025/a.pdf ": "2025/a.pdf",
 	} {
 		file, problem := s.find(strings.TrimSpace(name))
-		got := "!" + problem
+		var got string
 		if file != nil {
 			got = file.Path
+		} else {
+			got = "!" + strings.TrimPrefix(problem.Problem.Error(), "file: ")
 		}
 		if isRefused := strings.HasPrefix(want, "!") && file == nil && strings.Contains(got, want[1:]); got != want && !isRefused {
 			t.Errorf("%q: %s, want %s", name, got, want)
@@ -247,7 +255,7 @@ func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
 	}
 }
 
-// TestDraftsAreTheirMakersAlone keeps drafts from other people and institutions.
+// TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
 func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -290,8 +298,8 @@ func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	})
 }
 
-// TestDraftEndsWithItsFiles lets seven days go by: until then no sweep takes a
-// file, and after that all are gone.
+// TestDraftEndsWithItsFiles lets seven days pass: until then no sweep removes a file, and after
+// that all are gone.
 func TestDraftEndsWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -349,7 +357,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		if len(v.Files) != 1 || v.Files[0].Problem != "" {
 			t.Fatalf("%+v", v.Files)
 		}
-		// A file without a folder is the only one of its name in any.
+		// A file without a folder matches the only file with its name in any folder.
 		for _, name := range []string{"Bachelor/Ö b.pdf", "Bachelor/c.pdf", "Master/c.pdf", "Bachelor/xÖ b.pdf"} {
 			_, err := k.AddFile(t.Context(), k.inst, draft, name, strings.NewReader("no PDF"))
 			k.ok(err)

@@ -26,9 +26,8 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit hands a draft over to batches. Nothing of it changes after that. A second
-// time is no error and does nothing. then, which may be nil, is done in the
-// transaction of the first.
+// Submit hands a draft to batches. The draft no longer changes after that. A second call returns
+// nil and has no effect. then, which may be nil, runs in the transaction of the first call.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -63,7 +62,7 @@ func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Co
 	return nil
 }
 
-// submittedTx is no error for a draft that somebody submitted before.
+// submittedTx returns nil if the draft was submitted before.
 func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var status Status
 	err := tx.QueryRowContext(ctx, `SELECT status FROM intake_drafts WHERE id = $1`, d.ID).Scan(&status)
@@ -73,14 +72,14 @@ func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// readyTx says what a draft lacks.
+// readyTx returns what a draft lacks.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var busy bool
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM intake_archives WHERE draft_id = $1 AND status = $2)`, d.ID, string(unpacking)).
 		Scan(&busy); err != nil {
 		return err
 	}
-	// The draft as it is now, not as the caller read it.
+	// Read the current state of the draft, not the caller's copy.
 	now, err := scanDraft(tx.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM intake_drafts WHERE id = $1`, d.ID))
 	if err != nil {
 		return err
@@ -106,12 +105,12 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return nil
 }
 
-// submitArgs is the job that makes batches of a draft.
+// submitArgs is the job that creates the batches of a draft.
 type submitArgs struct {
 	Draft int64 `json:"draft"`
 }
 
-// Kind names the job.
+// Kind returns the kind of the job.
 func (submitArgs) Kind() string { return "intake_submit" }
 
 type submitWorker struct {
@@ -120,9 +119,8 @@ type submitWorker struct {
 	service *Service
 }
 
-// Work makes the batches that are not there yet. Each is one transaction with the
-// note that it was made, so that whoever goes on after a crash, or works beside
-// another, makes none twice.
+// Work creates the missing batches. Each is created in one transaction with its record in the
+// draft, so that neither a restart nor a concurrent worker creates one twice.
 func (w *submitWorker) Work(ctx context.Context, j *river.Job[submitArgs]) error {
 	err := w.service.submit(ctx, j.Args.Draft)
 	if ctx.Err() != nil {
@@ -139,7 +137,7 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	if err != nil || d.Status != Submitting {
 		return err
 	}
-	// The batches are their deed who submitted the draft.
+	// The actor of the batches is the person who submitted the draft.
 	ctx = audit.With(ctx, d.actor)
 	review, err := s.Review(ctx, d)
 	if err != nil {
@@ -161,7 +159,7 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 	return nil
 }
 
-// part makes one batch, unless it is there.
+// part creates one batch if it does not exist.
 func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	var there bool
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM intake_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&there); err != nil || there {
@@ -181,59 +179,66 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	_, err := s.batches.Submit(ctx, batch.Submission{
 		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
 		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
-			return keepPartTx(ctx, tx, d.ID, part, b.UUID, "")
+			return keepPartTx(ctx, tx, d.ID, part, b.UUID, nil)
 		},
 	})
 	refusal, ok := errors.AsType[*fault.Error](err)
 	if !ok || refusal.Kind != fault.Invalid {
 		return err
 	}
-	// What was right when it was submitted is not any more: a file is gone, or a rule
-	// was made stricter. Its rows can be submitted again.
-	problem := refusal.Message
-	if len(refusal.Fields) > 0 {
-		problem = refusal.Fields[0].Messages[0]
+	// The batch was valid at the submission and no longer is: a file is gone, or a rule became
+	// stricter. Its rows can be submitted again.
+	problems, ok := errors.AsType[batch.Problems](refusal)
+	if !ok {
+		return err
 	}
-	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.String("problem", problem))
-	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", problem) })
+	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
 }
 
-// fill gives a batch's draft a row. The entry has the row's number.
+// fill adds a row to a batch's draft. The entry's index is the row's number.
 func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
 	if err := entries.Place(row.Number, wanted); err != nil {
 		return err
 	}
 	for _, column := range Fields {
-		field, value := batch.FileField, ""
-		if at, ok := fieldOf[column]; ok {
-			field, value = cert.Fields[at].Name, row.Value(column)
-		} else if row.File != nil {
-			value = row.File.StagedUUID
+		value := row.Value(column)
+		if column == sheet.File {
+			value = ""
+			if row.File != nil {
+				value = row.File.StagedUUID
+			}
 		}
 		if column != sheet.File && value == "" {
 			continue
 		}
-		if err := entries.Set(row.Number, field, value); err != nil {
+		if err := entries.Set(row.Number, fieldOf[column], value); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID, problem string) error {
-	var made any
+func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID string, problem *cert.Problem) error {
+	var made, reason any
 	if batchUUID != "" {
 		made = batchUUID
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO intake_batches (draft_id, part, batch_uuid, problem) VALUES ($1, $2, $3, $4)`, draftID, part, made, problem)
+	if problem != nil {
+		text, err := written(problem)
+		if err != nil {
+			return err
+		}
+		reason = text
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO intake_batches (draft_id, part, batch_uuid, reason) VALUES ($1, $2, $3, $4)`, draftID, part, made, reason)
 	return err
 }
 
-// reviveAfter is for how long work without a job is left alone: its job may be
-// about to come.
+// reviveAfter is the minimum age of work without a job: its job may be about to be inserted.
 const reviveAfter = time.Minute
 
-// revive gives work that lost its job another: the rows are the truth.
+// revive adds a job for work that lost its job. The rows are authoritative.
 func (s *Service) revive(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {
@@ -251,10 +256,10 @@ func (s *Service) revive(ctx context.Context) error {
 				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
 			},
 		} {
-			// Work of one kind is little and each job looks whether it is done, so that one
-			// job that lives is taken for all: the rest comes with the next sweep.
-			var alive bool
-			if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, work.kind).Scan(&alive); err != nil {
+			// One live job of a kind counts for all work of that kind: there is little of it, each
+			// job finds its work by itself, and the next sweep adds a job for the rest.
+			alive, err := job.AliveTx(ctx, tx, work.kind)
+			if err != nil {
 				return err
 			}
 			if alive {

@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
@@ -26,9 +27,9 @@ func archiveLeft(t *testing.T) func(blob.Info) error {
 	}
 }
 
-// TestFromListToResults takes a list all the way: with duplicates of what there is
-// and of each other, one that fails and is retried, and rejected rows that are
-// corrected and submitted again.
+// TestFromListToResults covers all steps of a list: duplicates of existing certificates and within
+// the list, a certificate that fails and is retried, and rejected rows that are corrected and
+// submitted again.
 func TestFromListToResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -52,7 +53,7 @@ func TestFromListToResults(t *testing.T) {
 			len(run.Shared) != 1 || run.Shared[0].Path != "1.pdf" || len(run.Shared[0].Rows) != 2 {
 			t.Fatalf("%d made in %d batches, existing %v, twins %v, shared %v", run.Made, run.Batches, run.Existing, run.Twins, run.Shared)
 		}
-		// Twice clicked is once submitted, also from two windows.
+		// A double click submits once, also from two windows.
 		stale := k.again(draft)
 		k.ok(k.Submit(t.Context(), k.again(draft), nil))
 		k.ok(k.Submit(t.Context(), stale, nil))
@@ -66,7 +67,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(k.WriteResults(t.Context(), k.again(draft), verifyURL, &b))
+		k.ok(k.WriteResults(t.Context(), k.again(draft), verifyURL, codesOf, &b))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 10 {
 			t.Fatalf("%q, %v", list, err)
@@ -79,13 +80,14 @@ func TestFromListToResults(t *testing.T) {
 		if list[1][11] == "" || list[2][8] != verifyURL(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
 			t.Errorf("results.csv: %q", list)
 		}
-		// What was issued stands beside what the list said, and the reason beside what was not.
+		// The results contain the list's text, the issued text, and the reason for rows without a
+		// certificate.
 		if got := list[2]; got[1] != "Person 1" || !slices.Equal(got[12:], []string{"BSc Physics", "Persona Una", "person.1@example.org", "2026-06-30", "", "1.pdf"}) ||
-			strings.Join(list[1][12:], "") != "" || !strings.Contains(list[9][10], "none.pdf") {
+			strings.Join(list[1][12:], "") != "" || list[9][10] != "file: no_file: none.pdf" {
 			t.Errorf("what was issued: %q", list)
 		}
 
-		// Retrying takes what failed and nothing else.
+		// A retry covers failed certificates only.
 		k.sealer.refuse.Delete("2.pdf")
 		if _, err := k.RetryFailed(t.Context(), k.inst, k.again(draft), nil); err != nil {
 			t.Fatal(err)
@@ -101,7 +103,7 @@ func TestFromListToResults(t *testing.T) {
 			t.Errorf("%d were retried", n)
 		}
 
-		// What was rejected is corrected, and has its file still.
+		// A rejected row can be corrected, and still has its file.
 		again, err := k.Again(t.Context(), k.again(draft), k.person)
 		k.ok(err)
 		v := k.review(again)
@@ -122,8 +124,8 @@ func TestFromListToResults(t *testing.T) {
 	})
 }
 
-// Rows that somebody skipped tell why, and of those only the ones with a problem are
-// taken up again, with the files that they mean.
+// The results explain skipped rows. Only those with a problem are copied to the next draft, with
+// their files.
 func TestSkippedRowsTellWhy(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -158,9 +160,12 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 		if len(left) != 4 {
 			t.Fatalf("%d rows became no certificate", len(left))
 		}
-		for i, want := range []string{"already", "by hand", "the same certificate as row 3", bad.Problem} {
-			if got := left[i]; got.Status != StatusSkipped || !strings.Contains(got.Error, want) || got.Again != (i == 3) {
-				t.Errorf("row %d: %s, %q, again %t; want %q", got.Number, got.Status, got.Error, got.Again, want)
+		for i, want := range []cert.Problem{
+			{Code: cert.CodeDuplicate, Detail: left[0].ExistingUUID}, {Code: CodeLeftOut}, {Code: CodeSameRow, Limit: 3},
+			{Field: cert.FieldFile, Code: cert.CodeRefusedFile, Detail: bad.Problem},
+		} {
+			if got := left[i]; got.Status != StatusSkipped || len(got.Reasons) != 1 || got.Reasons[0].Problem != want || got.Again != (i == 3) {
+				t.Errorf("row %d: %s, %v, again %t; want %v", got.Number, got.Status, got.Reasons, got.Again, want)
 			}
 		}
 		if left[0].ExistingUUID == "" {
@@ -177,8 +182,8 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 	})
 }
 
-// TestSubmittingGoesOnAfterADeath makes the batches of a draft by jobs that die
-// between them, and beside each other: each row becomes one certificate.
+// TestSubmittingGoesOnAfterADeath runs jobs that stop between batches, and concurrent ones: each
+// row becomes one certificate.
 func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -189,12 +194,12 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 			k.file(draft, fmt.Sprintf("%d.pdf", i))
 		}
 		k.ok(k.Submit(t.Context(), draft, nil))
-		// A process that died after the second part has left this.
+		// The state after a crash during the second part.
 		review := k.review(draft)
 		for part := range 2 {
 			k.ok(k.part(t.Context(), k.inst, k.again(draft), part+1, 3, review.Rows[4*part:4*part+4]))
 		}
-		// Its job is gone with it, and a sweep gives another.
+		// The job is lost with the process, and a sweep adds another.
 		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE kind = 'intake_submit'`)
 			return err
@@ -212,7 +217,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 			go func() { ended <- k.submit(t.Context(), draft.ID) }()
 		}
 		for range 3 {
-			<-ended // of those that meet at one part, one makes it
+			<-ended // only one concurrent worker creates a part
 		}
 		p := k.finish(draft)
 		if p.Total != 10 || p.Approved != 10 || len(p.Batches) != 3 {
@@ -227,7 +232,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	})
 }
 
-// TestPartThatIsRefusedCanBeSubmittedAgain takes files away after the submission.
+// TestPartThatIsRefusedCanBeSubmittedAgain removes files after the submission.
 func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -245,7 +250,8 @@ func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := k.finish(draft)
-		if p.Refused != 2 || p.Approved != 1 || len(p.Problems) != 1 || !strings.Contains(p.Problems[0], "file") {
+		if p.Refused != 2 || p.Approved != 1 || len(p.Refusals) != 1 || p.Refusals[0].Problem == nil ||
+			*p.Refusals[0].Problem != (cert.Problem{Field: cert.FieldFile, Code: batch.CodeUnknownFile}) {
 			t.Fatalf("%+v", p)
 		}
 		again, err := k.Again(t.Context(), k.again(draft), k.person)
@@ -288,7 +294,7 @@ func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
 	}
 }
 
-// TestTenThousandRows takes the largest list that there can be.
+// TestTenThousandRows submits a list of the largest size.
 func TestTenThousandRows(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
@@ -304,7 +310,7 @@ func TestTenThousandRows(t *testing.T) {
 	if v := k.review(draft); v.Invalid != sheet.MaxRows {
 		t.Fatalf("%d rows without a file", v.Invalid)
 	}
-	// All of them mean one file: the column of titles names it.
+	// All rows use one file: the column of titles names it.
 	k.file(draft, "BSc Physics.pdf")
 	began := time.Now()
 	v := k.review(draft)

@@ -10,15 +10,15 @@ import (
 	"github.com/jackc/pgx/v5/stdlib"
 )
 
-// errOwned answers attempts to end a transaction that database/sql owns.
+// errOwned is returned by attempts to end a transaction that database/sql owns.
 var errOwned = errors.New("the transaction belongs to database/sql")
 
-// errLargeObjects answers a use that River has not.
+// errLargeObjects is returned for large objects, which River does not use.
 var errLargeObjects = errors.New("large objects are not available in the queue's transaction")
 
-// bridge shows River the connection of a database/sql transaction as the
-// pgx.Tx that its driver takes, so that a job is enqueued in the transaction of
-// the state change. It does not end the transaction.
+// bridge presents the connection of a database/sql transaction to River as the pgx.Tx that its
+// driver takes, so that a job is enqueued in the transaction of the state change. It does not end
+// the transaction.
 type bridge struct{ conn *pgx.Conn }
 
 var _ pgx.Tx = bridge{}
@@ -50,7 +50,7 @@ func (b bridge) SendBatch(ctx context.Context, batch *pgx.Batch) pgx.BatchResult
 	return b.conn.SendBatch(ctx, batch)
 }
 
-// LargeObjects cannot be given without a real pgx.Tx; River does not ask.
+// LargeObjects panics: it would need a real pgx.Tx, and River does not call it.
 func (b bridge) LargeObjects() pgx.LargeObjects {
 	panic(errLargeObjects) //nolint:forbidigo // the interface leaves no error to return
 }
@@ -71,7 +71,7 @@ func (b bridge) QueryRow(ctx context.Context, query string, args ...any) pgx.Row
 	return b.conn.QueryRow(ctx, query, args...)
 }
 
-// savepoint is a transaction within the transaction.
+// savepoint is a nested transaction.
 type savepoint struct{ bridge }
 
 func (s savepoint) Commit(ctx context.Context) error {

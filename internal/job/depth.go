@@ -8,15 +8,15 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Depth is how many jobs a queue has.
+// Depth has the numbers of jobs of a queue.
 type Depth struct {
 	Queue string
-	// Waiting jobs can begin, Running ones did, Retrying ones failed and wait for
-	// their next attempt, Discarded ones were given up.
+	// Waiting jobs can start, Running jobs have started, Retrying jobs failed and wait for their
+	// next attempt, and Discarded jobs had their last attempt.
 	Waiting, Running, Retrying, Discarded int
 }
 
-// Depths counts the jobs of each queue that has any, by name.
+// Depths counts the jobs of each queue that has any, sorted by name.
 func Depths(ctx context.Context, q db.Queryer) (list []Depth, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT queue, count(*) FILTER (WHERE state IN ('available', 'pending', 'scheduled')), count(*) FILTER (WHERE state = 'running'),

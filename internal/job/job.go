@@ -1,9 +1,10 @@
-// Package job is the queue: work that belongs to one certificate or one mail,
-// enqueued in the transaction that makes it necessary and worked by this or
-// another process. It wraps River on both databases and knows no kind of work.
+// Package job is the queue. A job is work on one certificate or one mail. It is enqueued in the
+// transaction that makes it necessary, and worked by this or another process. The package wraps
+// River on both databases, owns the tables of River and the list of nodes, and does not know the
+// kinds of work.
 //
-// The queue is a means, not the truth: the truth is in the domains' own rows.
-// Workers are idempotent, and what lost its job is enqueued again by a sweep.
+// The queue is not the source of truth: the domains' own rows are. Workers are idempotent, and a
+// sweep enqueues work that has lost its job.
 package job
 
 import (
@@ -25,33 +26,32 @@ import (
 )
 
 const (
-	// fetchCooldown lifts throughput from about 1,000 to 7,000 jobs a second.
+	// fetchCooldown increases the throughput from about 1,000 to 7,000 jobs a second.
 	fetchCooldown = 2 * time.Millisecond
-	// pollInterval bounds how late a job starts when no notification comes.
+	// pollInterval bounds the delay of a job if no notification arrives.
 	pollInterval = 200 * time.Millisecond
-	// sqlitePollInterval is shorter since SQLite has no notifications; a poll
-	// that finds nothing is one read of an index.
+	// sqlitePollInterval is shorter because SQLite has no notifications. A poll that finds nothing
+	// is one read of an index.
 	sqlitePollInterval = 50 * time.Millisecond
-	// keepCompleted is how long completed jobs stay for someone to look at.
+	// keepCompleted is the time for which completed jobs stay visible.
 	keepCompleted = time.Hour
-	// stuckAfter is when River takes a job for dead. Ours that died with a
-	// process are rescued much earlier, by Rescue.
+	// stuckAfter is the time after which River considers a job dead. Rescue finds jobs whose
+	// process died much earlier.
 	stuckAfter = time.Hour
 )
 
-// Config says what a process works.
+// Config configures the queue of a process.
 type Config struct {
-	// NodeID tells this process from the others on the same database.
+	// NodeID identifies this process among those on the same database.
 	NodeID string
-	// Queues gives the number of workers of each queue; none means this
-	// process only enqueues.
+	// Queues has the number of workers of each queue. If it is empty, this process only enqueues.
 	Queues map[string]int
-	// Patient are those of the queues whose jobs need not start at once. On
-	// SQLite, where each queue costs the asking, they are asked less often.
+	// Patient are the queues whose jobs need not start at once. On SQLite, where polling a queue
+	// has a cost, they are polled less often.
 	Patient []string
-	// MaxAttempts is how often a job is tried.
+	// MaxAttempts is the number of attempts of a job.
 	MaxAttempts int
-	// Timeout ends one attempt.
+	// Timeout bounds one attempt.
 	Timeout time.Duration
 	Logger  *slog.Logger
 }
@@ -62,7 +62,7 @@ type Queue struct {
 	nodeID  string
 	workers *river.Workers
 	client  client
-	// nodes is how many nodes lived at the last heartbeat.
+	// nodes is the number of nodes alive at the last heartbeat.
 	nodes atomic.Int64
 }
 
@@ -74,7 +74,7 @@ type client interface {
 	insertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error)
 }
 
-// New makes a queue; register workers with Add, then Start it.
+// New returns a queue. Register workers with Add, then call Start.
 func New(d *db.DB, cfg Config) (*Queue, error) {
 	workers := river.NewWorkers()
 	rc := &river.Config{
@@ -87,7 +87,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		MaxAttempts:                 cfg.MaxAttempts,
 		RescueStuckJobsAfter:        max(stuckAfter, cfg.Timeout+time.Minute),
 		RetryPolicy:                 retryPolicy{},
-		// A process may enqueue what only another one works.
+		// A process may enqueue jobs that only another process works.
 		SkipUnknownJobCheck: true,
 		Workers:             workers,
 	}
@@ -122,14 +122,14 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 	return q, nil
 }
 
-// DefaultWorkers is how many jobs are worked at once when nobody says.
+// DefaultWorkers is the number of workers if it is not configured.
 func DefaultWorkers() int { return max(2, runtime.NumCPU()) }
 
 // Add registers the worker of one kind of job.
 func Add[T river.JobArgs](q *Queue, worker river.Worker[T]) { river.AddWorker(q.workers, worker) }
 
-// InsertTx enqueues a job in a transaction: rolled back, it leaves nothing.
-// It gives the job's id.
+// InsertTx enqueues a job in a transaction and returns its id. If the transaction is rolled back,
+// there is no job.
 func (q *Queue) InsertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opts *river.InsertOpts) (int64, error) {
 	id, err := q.client.insertTx(ctx, tx, args, opts)
 	if err != nil {
@@ -138,18 +138,17 @@ func (q *Queue) InsertTx(ctx context.Context, tx *db.Tx, args river.JobArgs, opt
 	return id, nil
 }
 
-// Start begins to work jobs, until Stop.
+// Start starts to work jobs, until Stop.
 func (q *Queue) Start(ctx context.Context) error {
-	// The context given to River ends its work at once when cancelled; stopping
-	// is Stop's.
+	// If the context of River is cancelled, its work ends at once. Ending it is the task of Stop.
 	if err := q.client.Start(context.WithoutCancel(ctx)); err != nil {
 		return fmt.Errorf("starting the queue: %w", err)
 	}
 	return nil
 }
 
-// Stop takes no new job and waits for those under way; when ctx ends they are
-// cancelled, and go back to the queue.
+// Stop starts no further job and waits for the running ones. If ctx ends, it cancels them, and they
+// return to the queue.
 func (q *Queue) Stop(ctx context.Context) error {
 	err := q.client.Stop(ctx)
 	if err != nil && ctx.Err() != nil {
@@ -191,17 +190,17 @@ func (c postgresClient) insertTx(ctx context.Context, tx *db.Tx, args river.JobA
 	return id, err
 }
 
-// waits are the pauses after the first, second, ... failed attempt; the last
-// one repeats. Their sum over eight attempts is about an hour: an authority or
-// a disk that is down over lunch costs no certificate.
+// waits are the pauses after the first, second, ... failed attempt; the last one repeats. Eight
+// attempts take about an hour, so that an authority or a disk may fail for that long without a
+// failed certificate.
 var waits = [...]time.Duration{
 	2 * time.Second, 10 * time.Second, 30 * time.Second, 2 * time.Minute, 6 * time.Minute, 15 * time.Minute, 30 * time.Minute,
 }
 
 type retryPolicy struct{}
 
-// NextRetry spreads the waits by a tenth, so that many that failed together do
-// not come back together.
+// NextRetry varies the waits by a tenth, so that jobs that failed together are not retried
+// together.
 func (retryPolicy) NextRetry(row *rivertype.JobRow) time.Time {
 	wait := waits[min(max(row.Attempt-1, 0), len(waits)-1)]
 	jitter := time.Duration(rand.Int64N(int64(wait / 10))) //nolint:gosec // spreading load, not guarding a secret

@@ -82,7 +82,7 @@ func TestJobIsOneWithItsTransaction(t *testing.T) {
 			t.Fatal(err)
 		}
 		var alive int
-		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job WHERE id = $1 AND state IN `+job.Alive, id).Scan(&alive); err != nil || alive != 0 {
+		if err := d.QueryRowContext(ctx, `SELECT count(*) FROM river_job j WHERE j.id = $1 AND `+job.Alive(`j.id`), id).Scan(&alive); err != nil || alive != 0 {
 			t.Errorf("a completed job is told alive: %d, %v", alive, err)
 		}
 		var n int
@@ -92,8 +92,8 @@ func TestJobIsOneWithItsTransaction(t *testing.T) {
 	})
 }
 
-// A job whose process died is worked again with no attempt counted; one of a
-// node that lives is left alone.
+// A job whose process died is worked again, without counting the attempt. Jobs of living nodes are
+// not taken.
 func TestRescueTakesOnlyTheDead(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -133,7 +133,7 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 			t.Fatalf("rescued %+v", rescued)
 		}
 		if d.Dialect == db.SQLite {
-			// It has the data folder, so that nobody else can be alive.
+			// The process has the data folder, so no other can be alive.
 			var n int
 			if err := d.QueryRowContext(ctx, `SELECT count(*) FROM nodes WHERE id = 'dies'`).Scan(&n); err != nil || n != 0 {
 				t.Fatalf("the dead node is taken for alive: %d, %v", n, err)
@@ -149,10 +149,9 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 		if got := <-attempts; got != 1 {
 			t.Fatalf("attempt %d, want 1: the death was counted", got)
 		}
-		// The one that was taken for dead comes back when the job is done: its word
-		// counts no more. (At the same moment as the other's, on PostgreSQL, River
-		// 0.47 may take the row for a fault of its own and end the process, whose jobs
-		// then go on elsewhere.)
+		// The node that was considered dead ends the job late: its result is ignored. (If both end
+		// it at the same moment, River 0.47 on PostgreSQL may take the row for a bug of its own and
+		// end the process, whose jobs then run elsewhere.)
 		if err := second.Stop(ctx); err != nil {
 			t.Fatal(err)
 		}
@@ -163,8 +162,8 @@ func TestRescueTakesOnlyTheDead(t *testing.T) {
 	})
 }
 
-// A node that was taken for dead, and lives, ends its job at the moment at which
-// another makes it available: nobody panics, and the job is worked once more.
+// A living node that was considered dead ends its job at the moment at which another makes it
+// available: there is no panic, and the job is worked once more.
 func TestRescueWhileTheJobEnds(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, "", dbtest.PostgresURL(t))
@@ -205,7 +204,7 @@ func TestRescueWhileTheJobEnds(t *testing.T) {
 	}
 }
 
-// await waits until a query counts something.
+// await waits until a query returns a count above zero.
 func await(ctx context.Context, d *db.DB, query string) error {
 	ctx, cancel := context.WithTimeout(ctx, time.Minute)
 	defer cancel()

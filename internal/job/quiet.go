@@ -11,16 +11,14 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// quietSQLite is River's SQLite driver without two things that cost an idle
-// vault more than all its other work.
+// quietSQLite is River's SQLite driver without two things that take more of an idle vault's time
+// than all its other work.
 //
-// Its stand-in for notifications writes a row for each job and polls for it on
-// the one connection that writes: polling for the jobs themselves is no later
-// and costs nothing.
+// The driver imitates notifications: it writes a row for each job and polls for it on the only
+// connection that writes. Polling for the jobs is as fast and needs no rows.
 //
-// A fetch is an UPDATE whose text SQLite reads anew each time, and nearly every
-// one finds nothing. So a statement that is kept asks first whether there is
-// anything to fetch.
+// A fetch is an UPDATE that SQLite parses each time, and nearly every fetch finds nothing. A
+// prepared statement checks first whether there is a job.
 type quietSQLite struct {
 	*riversqlite.Driver
 
@@ -56,8 +54,8 @@ func (e quietExecutor) JobGetAvailable(ctx context.Context, params *riverdriver.
 	return e.Executor.JobGetAvailable(ctx, params)
 }
 
-// waiting tells whether a queue has jobs to fetch. It asks on the connection
-// that fetches, so that lists which keep all others busy do not hold up jobs.
+// waiting reports whether a queue has jobs to fetch. It uses the connection of the fetch, so that
+// lists on all other connections do not delay jobs.
 type waiting struct {
 	pool *sql.DB
 
@@ -65,8 +63,7 @@ type waiting struct {
 	stmt *sql.Stmt // prepared when it is first needed, closed with the database
 }
 
-// in is true also where the time of all jobs is still to come: that is the
-// fetch's to judge.
+// in may report true for jobs scheduled later; the fetch filters them.
 func (w *waiting) in(ctx context.Context, queue string) (some bool, err error) {
 	stmt, err := w.prepared(ctx) //nolint:sqlclosecheck // it is kept
 	if err == nil {

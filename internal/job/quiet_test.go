@@ -23,8 +23,8 @@ func (f *fetches) JobGetAvailable(context.Context, *riverdriver.JobGetAvailableP
 	return nil, nil
 }
 
-// A queue without jobs is not fetched from, and one that has some is, whoever
-// put them there: the command line has a connection of its own.
+// A queue without jobs is not fetched from. One with jobs is, even if another connection inserted
+// them, such as that of the command line.
 func TestIdleQueueIsOnlyLookedAt(t *testing.T) {
 	t.Parallel()
 	ctx, folder := t.Context(), t.TempDir()

@@ -11,14 +11,14 @@ import (
 )
 
 const (
-	// Beat is how often a node says that it lives.
+	// Beat is the interval of heartbeats.
 	Beat = 3 * time.Second
-	// DeadAfter is how long a node may be silent before its jobs are taken for
-	// dead: with the beat, a job goes on well within 30 s.
+	// DeadAfter is the time without a heartbeat after which a node is considered dead. With Beat it
+	// lets a job continue well within 30 s.
 	DeadAfter = 4 * Beat
 )
 
-// Rescued is a job that died with its process.
+// Rescued is a job whose process died.
 type Rescued struct {
 	ID   int64
 	Kind string
@@ -26,8 +26,8 @@ type Rescued struct {
 	Args []byte
 }
 
-// Heartbeat says that this node lives, forgets nodes long gone, and counts those
-// that live.
+// Heartbeat records that this node is alive, removes nodes that have been silent for long, and
+// counts those alive.
 func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	var alive int64
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
@@ -48,10 +48,10 @@ func (q *Queue) Heartbeat(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// Nodes is how many nodes lived at the last heartbeat, this one among them.
+// Nodes is the number of nodes alive at the last heartbeat, including this one.
 func (q *Queue) Nodes() int { return max(1, int(q.nodes.Load())) }
 
-// Leave says that this node has ended in good order.
+// Leave removes this node at a regular end.
 func (q *Queue) Leave(ctx context.Context) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id = $1`, q.nodeID)
@@ -63,11 +63,10 @@ func (q *Queue) Leave(ctx context.Context) error {
 	return nil
 }
 
-// Rescue makes jobs available that died with their process, with no attempt
-// counted, and tells each to f in the same transaction. On SQLite one process
-// has the data folder, so that at its start, before the queue runs, every
-// running job is dead; calling it later would be wrong there. On PostgreSQL the
-// dead are those of nodes whose heartbeat has stopped.
+// Rescue makes jobs available whose process died, without counting the attempt, and calls f for
+// each in the same transaction. On SQLite only one process uses the data folder: Rescue must be
+// called at its start, before the queue runs, when every running job is dead. On PostgreSQL it
+// takes the jobs of nodes whose heartbeat has stopped.
 func (q *Queue) Rescue(ctx context.Context, now time.Time, f func(context.Context, *db.Tx, Rescued) error) error {
 	err := q.db.Tx(ctx, func(tx *db.Tx) error {
 		dead, err := q.takeDead(ctx, tx, now)
@@ -92,19 +91,19 @@ func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescu
 	var rows *sql.Rows
 	var err error
 	if q.db.Dialect == db.SQLite {
-		// A leader that died holds its office until it runs out, and without one
-		// no retry is scheduled.
+		// A leader that died stays elected until its term expires, and without a leader no retry is
+		// scheduled.
 		if _, err := tx.ExecContext(ctx, `DELETE FROM river_leader`); err != nil {
 			return nil, err
 		}
 		if _, err := tx.ExecContext(ctx, `DELETE FROM nodes WHERE id <> $1`, q.nodeID); err != nil {
 			return nil, err
 		}
-		// River keeps JSON in SQLite's binary form.
+		// River stores JSON in SQLite's binary form.
 		rows, err = tx.QueryContext(ctx, available+` RETURNING id, kind, json(args)`)
 	} else {
 		rows, err = tx.QueryContext(ctx, available+`
-			AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = attempted_by[array_length(attempted_by, 1)] AND heartbeat_at >= $1)
+			AND NOT `+NodeAlive(`attempted_by[array_length(attempted_by, 1)]`, `$1`)+`
 			RETURNING id, kind, args`, db.Micros(now.Add(-DeadAfter)))
 	}
 	if err != nil {
@@ -120,7 +119,3 @@ func (q *Queue) takeDead(ctx context.Context, tx *db.Tx, now time.Time) ([]Rescu
 	}
 	return dead, errors.Join(rows.Err(), rows.Close())
 }
-
-// Alive lists, as SQL, the states of a job that still has its turn to come or is
-// being worked.
-const Alive = `('available', 'pending', 'retryable', 'running', 'scheduled')`

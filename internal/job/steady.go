@@ -9,13 +9,12 @@ import (
 	"github.com/riverqueue/river/rivertype"
 )
 
-// steadyPostgres is River's PostgreSQL driver for nodes that may be taken for
-// dead while they live. The statement that ends a job answers with the job as it
-// was when the statement began, where another transaction changed it meanwhile:
-// still running. River takes that for a fault of its own and panics. It happens
-// when a job is rescued, or ended by the node that was given it, at the very
-// moment at which the first one ends it. Such a job is not ours any more: it is
-// answered as one that is gone, of which River makes nothing.
+// steadyPostgres is River's PostgreSQL driver for nodes that may be considered dead while they are
+// alive. If another transaction changes a job while the statement that ends it runs, the statement
+// returns the job as it was before: still running. River treats that as a bug of its own and
+// panics. It happens if a job is rescued, or ended by its new node, at the moment at which the
+// first node ends it. The job then belongs to the other node, so the driver leaves it out of the
+// result, and River ignores it.
 type steadyPostgres struct{ *riverpgxv5.Driver }
 
 // GetExecutor implements [riverdriver.Driver].

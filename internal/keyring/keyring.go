@@ -1,6 +1,6 @@
-// Package keyring holds the installation's master key and derives from it a
-// key for each use: signing capability URLs, encrypting secrets at rest. It
-// does not hold signing keys of institutions.
+// Package keyring holds the installation's master key and derives a key from it
+// for each use, such as signing capability URLs and encrypting stored secrets.
+// It does not hold signing keys of institutions.
 package keyring
 
 import (
@@ -22,7 +22,7 @@ import (
 // keySize is the length of the master key and of every derived key in bytes.
 const keySize = 32
 
-// Use names what a derived key is for; two uses never share a key.
+// Use names the purpose of a derived key; two uses never share a key.
 type Use string
 
 const (
@@ -30,25 +30,25 @@ const (
 	CapabilityURL Use = "capability url"
 	// WebhookSecret encrypts the signing secrets of webhook endpoints.
 	WebhookSecret Use = "webhook secret"
-	// ListCursor signs where a list goes on.
+	// ListCursor signs the cursors of lists.
 	ListCursor Use = "list cursor"
 	// WebhookHeaders encrypts the headers that an institution adds to deliveries.
 	WebhookHeaders Use = "webhook headers"
-	// MailMessage encrypts messages that wait to be sent.
+	// MailMessage encrypts queued messages.
 	MailMessage Use = "mail message"
 	// BounceAddress signs the addresses to which failed deliveries are reported.
 	BounceAddress Use = "bounce address"
 	// CodeSecret encrypts the secrets of one-time passwords.
 	CodeSecret Use = "one-time password secret"
-	// Check tells one master key from another.
+	// Check identifies a master key without revealing it.
 	Check Use = "check"
 )
 
-// Ring derives keys.
+// Ring derives keys from the master key.
 type Ring struct{ master []byte }
 
-// Open reads the master key from dir/master.key, making it at the first start.
-// The file holds 64 hexadecimal digits and is readable by its owner alone.
+// Open reads the master key from dir/master.key and creates it at the first
+// start. The file holds 64 hexadecimal digits and only its owner can read it.
 func Open(dir string) (*Ring, error) {
 	file := filepath.Join(dir, "master.key")
 	text, err := os.ReadFile(file)
@@ -63,20 +63,20 @@ func Open(dir string) (*Ring, error) {
 	}
 	master, err := hex.DecodeString(strings.TrimSpace(string(text)))
 	if err != nil || len(master) != keySize {
-		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: put the file back from a backup", file, 2*keySize)
+		return nil, fmt.Errorf("the master key %s must be %d hexadecimal digits: restore the file from a backup", file, 2*keySize)
 	}
 	return &Ring{master: master}, nil
 }
 
-// create writes the key to a file of another name and links it into place, so
-// that of two processes that start at once both read the one that won.
+// create writes the key to a temporary file and links it to its final name, so
+// that two processes that start at once both read the same key.
 func create(dir, file string) (err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the folder of keys: %w", err)
+		return fmt.Errorf("creating the key folder: %w", err)
 	}
 	master := make([]byte, keySize)
 	if _, err := rand.Read(master); err != nil {
-		return fmt.Errorf("making the master key: %w", err)
+		return fmt.Errorf("generating the master key: %w", err)
 	}
 	tmp, err := os.CreateTemp(dir, ".master-*")
 	if err != nil {
@@ -93,7 +93,7 @@ func create(dir, file string) (err error) {
 	return nil
 }
 
-// key derives the key of a use (RFC 5869).
+// key derives the key for a use (RFC 5869).
 func (r *Ring) key(use Use) ([]byte, error) {
 	k, err := hkdf.Key(sha256.New, r.master, nil, "certvault "+string(use), keySize)
 	if err != nil {
@@ -102,7 +102,7 @@ func (r *Ring) key(use Use) ([]byte, error) {
 	return k, nil
 }
 
-// MAC is the HMAC-SHA256 of data under a use's key.
+// MAC returns the HMAC-SHA256 of data under the key of a use.
 func (r *Ring) MAC(use Use, data []byte) ([]byte, error) {
 	k, err := r.key(use)
 	if err != nil {
@@ -129,17 +129,17 @@ func (r *Ring) aead(use Use) (cipher.AEAD, error) {
 	return aead, nil
 }
 
-// Seal encrypts a secret; context is bound to it and must be given again to
-// open it, so that one record's secret cannot be moved to another.
+// Seal encrypts a secret. The context is authenticated with it and must be the
+// same in Open, so that the secret of one record cannot be moved to another.
 func (r *Ring) Seal(use Use, secret, context []byte) ([]byte, error) {
 	aead, err := r.aead(use)
 	if err != nil {
 		return nil, err
 	}
-	return aead.Seal(nil, nil, secret, context), nil //nolint:gosec // the cipher makes the nonce itself, at random
+	return aead.Seal(nil, nil, secret, context), nil //nolint:gosec // the cipher generates a random nonce itself
 }
 
-// Open decrypts what Seal made.
+// Open decrypts the output of Seal.
 func (r *Ring) Open(use Use, sealed, context []byte) ([]byte, error) {
 	aead, err := r.aead(use)
 	if err != nil {
@@ -147,7 +147,7 @@ func (r *Ring) Open(use Use, sealed, context []byte) ([]byte, error) {
 	}
 	secret, err := aead.Open(nil, nil, sealed, context)
 	if err != nil {
-		return nil, fmt.Errorf("decrypting a secret: is this the master key it was made with? %w", err)
+		return nil, fmt.Errorf("decrypting a secret, possibly with another master key: %w", err)
 	}
 	return secret, nil
 }

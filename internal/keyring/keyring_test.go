@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-func TestTwoThatStartAtOnceShareOneKey(t *testing.T) {
+func TestConcurrentOpenSharesOneKey(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "keys")
 	macs := make([][]byte, 8)
@@ -43,7 +43,7 @@ func TestTwoThatStartAtOnceShareOneKey(t *testing.T) {
 	}
 }
 
-func TestSealedSecretOpensOnlyWhereItBelongs(t *testing.T) {
+func TestSealedSecretIsBoundToUseAndContext(t *testing.T) {
 	t.Parallel()
 	r, err := keyring.Open(t.TempDir())
 	if err != nil {

@@ -17,53 +17,54 @@ import (
 )
 
 const (
-	// KeyLife is for how long the answer to a request is kept under its key.
+	// KeyLife is how long an answer is stored under its key.
 	KeyLife = 24 * time.Hour
-	// MaxAnswer is the longest answer that is kept, in bytes.
+	// MaxAnswer is the maximum size of a stored answer in bytes.
 	MaxAnswer = 1 << 20
-	// claimLife bounds for how long a request that is never settled holds its key,
-	// longer than any request is let run.
+	// claimLife is how long a request that never completes holds its key. It is
+	// longer than the time limit of any request.
 	claimLife = 20 * time.Minute
-	// inFlightRetry is when a request may be tried again that another one with the
-	// same key stands against.
+	// inFlightRetry is the Retry-After of a request whose key another request
+	// holds.
 	inFlightRetry = 2 * time.Second
-	// SweepEvery is how often keys that are over are looked for.
+	// SweepEvery is the interval of sweeps that remove expired keys.
 	SweepEvery = time.Minute
-	// sweepBatch bounds the work of one transaction of a sweep.
+	// sweepBatch limits the work of one transaction of a sweep.
 	sweepBatch = 500
-	// maxOwed bounds how many claims wait to be given back; the rest run out.
-	maxOwed = 10_000
+	// maxPendingReleases limits how many claims wait for their release; others expire.
+	maxPendingReleases = 10_000
 )
 
 var errInFlight = &fault.Error{
 	Kind: fault.Conflict, Message: "A request with this Idempotency-Key is still being worked on.", RetryAfter: inFlightRetry,
 }
 
-// Keys keeps the answers to requests that carry an idempotency key.
+// Keys stores the answers to requests that have an idempotency key.
 type Keys struct {
 	db   *db.DB
 	node string
 	now  func() time.Time
 
 	mu sync.Mutex
-	// owed are claims that could not be given back, for the next sweep.
-	owed []*Claim
+	// pendingReleases are claims whose release failed; the next sweep releases them.
+	pendingReleases []*Claim
 }
 
-// NewKeys makes a store of keys; node is the name under which this process says
-// that it lives.
+// NewKeys returns a store of keys. node is the name under which this process
+// sends heartbeats.
 func NewKeys(d *db.DB, node string, now func() time.Time) *Keys {
 	return &Keys{db: d, node: node, now: now}
 }
 
-// Scope is within what a key means one request.
+// Scope is the scope of a key: the same key in another scope is another
+// request.
 type Scope struct {
 	InstitutionID, TokenID int64
 	Method, Path, Key      string
 }
 
-// digest names a scope. Each part comes behind its length, so that no two scopes
-// run together.
+// digest returns the hash of a scope. The length of each part precedes it, so
+// that different scopes never have the same input.
 func (s *Scope) digest() []byte {
 	h := sha256.New()
 	var n [8]byte
@@ -80,7 +81,7 @@ func (s *Scope) digest() []byte {
 	return h.Sum(nil)
 }
 
-// Kept is what a request was answered, and to what content.
+// Kept is the stored answer to a request and the fingerprint of its content.
 type Kept struct {
 	// Fingerprint is the digest of the request's content.
 	Fingerprint [sha256.Size]byte
@@ -88,22 +89,22 @@ type Kept struct {
 	Body        []byte
 }
 
-// Claim is a request's hold on its key while it is under way.
+// Claim is the right of a request in progress to its key.
 type Claim struct {
 	keys        *Keys
 	id          []byte
 	institution int64
-	// secret tells this claim from a later one on the same key: who lost the key
-	// must not settle it.
+	// secret distinguishes this claim from a later one on the same key: a
+	// request that lost its key must not complete it.
 	secret []byte
 }
 
-// Begin gives the answer that is kept under a key, or claims the key for a request
-// that is to be done; one of the two is nil. While another request holds the key,
-// on whatever node that lives, it is a Conflict.
+// Begin returns the answer that is stored under a key, or claims the key for a
+// new request; one of the two results is nil. It returns a Conflict while
+// another request holds the key, on whatever node.
 func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *Kept, error) {
 	id := scope.digest()
-	kept, err := k.kept(ctx, id, scope.InstitutionID)
+	kept, err := k.stored(ctx, id, scope.InstitutionID)
 	if err != nil || kept != nil {
 		return nil, kept, err
 	}
@@ -115,15 +116,15 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *Kept, error) {
 	if claimed {
 		return c, nil, nil
 	}
-	// The one who holds the key may have settled it in between.
-	if kept, err = k.kept(ctx, id, scope.InstitutionID); err != nil || kept != nil {
+	// The holder of the key may have completed it in between.
+	if kept, err = k.stored(ctx, id, scope.InstitutionID); err != nil || kept != nil {
 		return nil, kept, err
 	}
 	return nil, nil, errInFlight
 }
 
-// kept gives the answer under a key, nil when there is none.
-func (k *Keys) kept(ctx context.Context, id []byte, institutionID int64) (*Kept, error) {
+// stored returns the answer under a key, or nil if there is none.
+func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*Kept, error) {
 	var a Kept
 	var fingerprint []byte
 	err := k.db.QueryRowContext(ctx, `
@@ -131,29 +132,29 @@ func (k *Keys) kept(ctx context.Context, id []byte, institutionID int64) (*Kept,
 		WHERE id = $1 AND institution_id = $2 AND status IS NOT NULL AND expires_at > $3`,
 		id, institutionID, db.Micros(k.now())).Scan(&fingerprint, &a.Status, &a.Body)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, nil //nolint:nilnil // no answer yet is not an error
+		return nil, nil //nolint:nilnil // the absence of an answer is not an error
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for the answer under a key: %w", err)
+		return nil, fmt.Errorf("reading the answer to an idempotency key: %w", err)
 	}
 	copy(a.Fingerprint[:], fingerprint)
 	return &a, nil
 }
 
-// claim takes a key that is free: nobody's yet, or over, or held by a node that
-// died. A process does not take its own claims for dead.
+// claim claims a free key: unclaimed, expired, or held by a node that died. A
+// process never takes over its own claims.
 func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	now := k.now()
-	// Volatile: who claims is gone with the power, or finds, when it is to keep its
-	// answer, that its claim is.
-	err = k.db.TxVolatile(ctx, func(tx *db.Tx) error {
+	// The transaction need not survive a power failure: the request dies with
+	// its claim, or KeepTx finds that the claim is lost.
+	err = k.db.TxRelaxed(ctx, func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `
 			INSERT INTO idempotency_keys (id, institution_id, node_id, claim, expires_at) VALUES ($1, $2, $3, $4, $5)
 			ON CONFLICT (id) DO UPDATE SET
 				node_id = excluded.node_id, claim = excluded.claim, expires_at = excluded.expires_at, fingerprint = NULL, status = NULL, body = NULL
 			WHERE idempotency_keys.expires_at <= $6
 			   OR idempotency_keys.status IS NULL AND idempotency_keys.node_id <> excluded.node_id
-			      AND NOT EXISTS (SELECT 1 FROM nodes WHERE nodes.id = idempotency_keys.node_id AND nodes.heartbeat_at >= $7)`,
+			      AND NOT `+job.NodeAlive(`idempotency_keys.node_id`, `$7`),
 			c.id, c.institution, k.node, c.secret, db.Micros(now.Add(claimLife)), db.Micros(now), db.Micros(now.Add(-job.DeadAfter)))
 		if err != nil {
 			return err
@@ -168,23 +169,23 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	return claimed, nil
 }
 
-// KeepTx keeps the answer in the transaction of what the request does: either both
-// stand or neither. Whose claim was lost to another is a Conflict, and must do
-// nothing.
+// KeepTx stores the answer in the transaction of the request: either both
+// commit or neither. It returns a Conflict if the claim was lost to another
+// request; the caller must then roll back.
 func (c *Claim) KeepTx(ctx context.Context, tx *db.Tx, a *Kept) error {
 	if len(a.Body) > MaxAnswer {
-		return fmt.Errorf("keeping an answer: its %d bytes are more than can be kept", len(a.Body))
+		return fmt.Errorf("storing an answer: %d bytes exceed the limit", len(a.Body))
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE idempotency_keys SET fingerprint = $1, status = $2, body = $3, expires_at = $4
 		WHERE id = $5 AND institution_id = $6 AND claim = $7 AND status IS NULL`,
 		a.Fingerprint[:], a.Status, a.Body, db.Micros(c.keys.now().Add(KeyLife)), c.id, c.institution, c.secret)
 	if err != nil {
-		return fmt.Errorf("keeping an answer: %w", err)
+		return fmt.Errorf("storing an answer: %w", err)
 	}
 	n, err := res.RowsAffected()
 	if err != nil {
-		return fmt.Errorf("keeping an answer: %w", err)
+		return fmt.Errorf("storing an answer: %w", err)
 	}
 	if n == 0 {
 		return errInFlight
@@ -192,14 +193,14 @@ func (c *Claim) KeepTx(ctx context.Context, tx *db.Tx, a *Kept) error {
 	return nil
 }
 
-// Keep keeps an answer to a request that did nothing.
+// Keep stores the answer to a request that changed nothing.
 func (c *Claim) Keep(ctx context.Context, a *Kept) error {
 	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.KeepTx(ctx, tx, a) })
 }
 
-// Release gives a key back whose request came to nothing. One under which an
-// answer is kept is left alone: of a commit whose answer was lost, that decides.
-// What fails is tried again by the next sweep.
+// Release releases the key of a request that failed. It does not delete a
+// stored answer: if the answer to a commit was lost, the stored answer decides.
+// If Release fails, the next sweep repeats it.
 func (c *Claim) Release(ctx context.Context) error {
 	err := c.keys.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `DELETE FROM idempotency_keys WHERE id = $1 AND institution_id = $2 AND claim = $3 AND status IS NULL`,
@@ -211,26 +212,26 @@ func (c *Claim) Release(ctx context.Context) error {
 	}
 	c.keys.mu.Lock()
 	defer c.keys.mu.Unlock()
-	if len(c.keys.owed) < maxOwed {
-		c.keys.owed = append(c.keys.owed, c)
+	if len(c.keys.pendingReleases) < maxPendingReleases {
+		c.keys.pendingReleases = append(c.keys.pendingReleases, c)
 	}
-	return fmt.Errorf("giving back an idempotency key: %w", err)
+	return fmt.Errorf("releasing an idempotency key: %w", err)
 }
 
-// Sweep forgets keys that are over, and gives back those that are owed.
+// Sweep removes expired keys and releases the pending claims.
 func (k *Keys) Sweep(ctx context.Context) error {
 	k.mu.Lock()
-	owed := k.owed
-	k.owed = nil
+	owed := k.pendingReleases
+	k.pendingReleases = nil
 	k.mu.Unlock()
 	var errs []error
 	for _, c := range owed {
 		errs = append(errs, c.Release(ctx))
 	}
-	return errors.Join(append(errs, k.forget(ctx))...)
+	return errors.Join(append(errs, k.deleteExpired(ctx))...)
 }
 
-func (k *Keys) forget(ctx context.Context) error {
+func (k *Keys) deleteExpired(ctx context.Context) error {
 	for {
 		var n int64
 		err := k.db.Tx(ctx, func(tx *db.Tx) error {

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// clock is a time that a test moves.
+// clock is a clock that a test sets.
 type clock struct{ at atomic.Int64 }
 
 func newClock() *clock {
@@ -44,7 +44,7 @@ func answer(content, body string) *limit.Kept {
 	return &limit.Kept{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
 }
 
-// begin claims a key that must be free.
+// begin claims a key and fails the test if the key is not free.
 func begin(t *testing.T, k *limit.Keys, s limit.Scope) *limit.Claim {
 	t.Helper()
 	c, kept, err := k.Begin(t.Context(), s)
@@ -71,7 +71,7 @@ func rows(t *testing.T, d *db.DB) (n int) {
 	return n
 }
 
-func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
+func TestFirstAnswerIsStoredForADay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -82,7 +82,7 @@ func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.KeepTx(t.Context(), tx, answer("content", "first")) }); err != nil {
 			t.Fatal(err)
 		}
-		if err := c.Release(t.Context()); err != nil { // as after a commit whose answer was lost
+		if err := c.Release(t.Context()); err != nil { // as after a commit whose result was lost
 			t.Fatal(err)
 		}
 		at.advance(limit.KeyLife - time.Second)
@@ -101,8 +101,9 @@ func TestKeyKeepsTheFirstAnswerForADay(t *testing.T) {
 	})
 }
 
-// What is within a scope is another key's business; parts do not run together.
-func TestKeysOfOtherScopesAreOthers(t *testing.T) {
+// The same key in another scope is independent; parts of a scope do not run
+// together.
+func TestScopesAreIndependent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)
@@ -139,14 +140,15 @@ func TestReleasedKeyIsFree(t *testing.T) {
 	})
 }
 
-// A deed whose claim was lost is undone with it.
-func TestLostClaimUndoesTheDeed(t *testing.T) {
+// A transaction whose claim was lost is rolled back.
+func TestLostClaimRollsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"}
 		slow := begin(t, limit.NewKeys(d, "slow", at.now), s)
-		// The node was silent for too long, and another took the key.
+		// The node sent no heartbeat for too long, and another one claimed the
+		// key.
 		other := begin(t, limit.NewKeys(d, "other", at.now), s)
 		err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			if _, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('deed', 0, 0)`); err != nil {
@@ -167,7 +169,7 @@ func TestLostClaimUndoesTheDeed(t *testing.T) {
 	})
 }
 
-func TestClaimLastsAsLongAsItsNode(t *testing.T) {
+func TestClaimExpiresWithItsNode(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -190,13 +192,13 @@ func TestClaimLastsAsLongAsItsNode(t *testing.T) {
 		inFlight(t, other, s)
 		beat()
 		at.advance(job.DeadAfter + time.Second)
-		inFlight(t, mine, s) // whoever asks for its own lives
+		inFlight(t, mine, s) // a process that claims keys is alive
 		begin(t, other, s)
 	})
 }
 
-// A claim that is never settled does not hold its key for good.
-func TestForgottenClaimRunsOut(t *testing.T) {
+// A claim that is never completed expires.
+func TestUnsettledClaimExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -208,7 +210,7 @@ func TestForgottenClaimRunsOut(t *testing.T) {
 	})
 }
 
-func TestOneOfManyGetsTheKey(t *testing.T) {
+func TestConcurrentRequestsGetOneClaim(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -236,7 +238,7 @@ func TestOneOfManyGetsTheKey(t *testing.T) {
 	})
 }
 
-func TestSweepForgetsWhatIsOver(t *testing.T) {
+func TestSweepDeletesExpiredKeys(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		at := newClock()
@@ -260,8 +262,8 @@ func TestSweepForgetsWhatIsOver(t *testing.T) {
 	})
 }
 
-// A key that could not be given back is given back by the sweep.
-func TestSweepGivesBackWhatIsOwed(t *testing.T) {
+// A sweep releases a key whose release failed.
+func TestSweepReleasesPendingClaims(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := limit.NewKeys(d, "node", newClock().now)

@@ -1,9 +1,9 @@
-// Package limit says whether a request may be done: it counts requests, and it
-// remembers those that must not be done twice.
+// Package limit decides whether a request may run: it counts requests, and it
+// stores the answers to requests that must not run twice.
 //
-// Counting is in memory, of this process alone and of the present minute: it costs
-// no durable write, and a restart forgives. Idempotency keys are in the database,
-// since a promise that a crash breaks is none.
+// Requests are counted in memory, per process and for the current minute: a
+// count costs no durable write, and a restart resets it. Idempotency keys are
+// in the database, because they must survive a crash.
 package limit
 
 import (
@@ -13,12 +13,12 @@ import (
 )
 
 const (
-	// Window is the time over which requests are counted.
+	// Window is the period over which requests are counted.
 	Window = time.Minute
-	// maxKeys bounds the memory that callers with many addresses can take; past
-	// it new keys share one counter until the window ends.
+	// maxKeys limits the memory that callers with many addresses can use; above
+	// it, new keys share one counter until the window ends.
 	maxKeys = 200_000
-	// ipv6Network is what one customer usually has of IPv6.
+	// ipv6Network is the prefix length that one customer usually has in IPv6.
 	ipv6Network = 64
 )
 
@@ -32,22 +32,22 @@ type Counter struct {
 	count map[string]int
 }
 
-// NewCounter makes a counter of at most max requests a window and key; 0 does
-// not limit.
+// NewCounter returns a counter of at most limit requests per window and key; 0
+// means no limit.
 func NewCounter(limit int, now func() time.Time) *Counter {
 	return &Counter{max: limit, now: now, count: map[string]int{}}
 }
 
-// Answer is what a caller may still do.
+// Answer is the state of a key after a request.
 type Answer struct {
-	// Limit is 0 where there is none.
+	// Limit is 0 if there is no limit.
 	Limit, Remaining int
 	Allowed          bool
-	// RetryAfter is when the window ends.
+	// RetryAfter is the time until the window ends.
 	RetryAfter time.Duration
 }
 
-// Take counts one request of a key.
+// Take counts one request for a key.
 func (c *Counter) Take(key string) Answer {
 	if c.max == 0 {
 		return Answer{Allowed: true}
@@ -67,8 +67,8 @@ func (c *Counter) Take(key string) Answer {
 	return Answer{Limit: c.max, Remaining: max(0, c.max-n), Allowed: n <= c.max, RetryAfter: c.end.Sub(now)}
 }
 
-// AddressKey is the key of a client's address: IPv6 by its /64, since one
-// customer has that many addresses to change between.
+// AddressKey returns the key of a client's address. It is the /64 for IPv6,
+// since one customer can change between that many addresses.
 func AddressKey(a netip.Addr) string {
 	a = a.Unmap().WithZone("")
 	if a.Is6() {

@@ -1,7 +1,6 @@
-// Package locale owns the languages in which the vault speaks to people: which
-// there are, which of them a visitor reads, what each message is in them, and
-// how they write dates. It knows no page and no mail; those name the messages
-// they want.
+// Package locale owns the languages of pages and mails: the list of languages,
+// the choice for a visitor, the messages and the format of dates. It does not
+// know pages or mails; they name the messages that they need.
 package locale
 
 import (
@@ -25,44 +24,44 @@ import (
 //go:embed catalog
 var catalogs embed.FS
 
-// tags are the languages, the first of which is taken for a visitor who reads
-// none of them.
+// tags are the languages. The first is the default for a visitor who reads none
+// of them.
 var tags = []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}
 
-// Speaks tells whether there is a language of a tag.
+// Speaks reports whether there is a language with the tag.
 func Speaks(tag string) bool { return slices.Contains(tags, tag) }
 
-// monthsOfYear is how many names of months a catalog has.
+// monthsOfYear is the number of month names in a catalog.
 const monthsOfYear = 12
 
-// Catalog is all languages.
+// Catalog holds all languages.
 type Catalog struct {
 	languages []*Language
 	matcher   language.Matcher
 }
 
-// Language is one of them.
+// Language is one language of a catalog.
 type Language struct {
-	// Tag is its BCP 47 tag, Name what it calls itself.
+	// Tag is its BCP 47 tag. Name is its name in the language itself.
 	Tag, Name string
 	// Direction is "ltr" or "rtl".
 	Direction string
 
 	date, time string
-	// first is how the first day of a month is written.
-	first    string
+	// firstDay is the format of the first day of a month.
+	firstDay string
 	months   []string
 	messages map[string]message
 }
 
-// message is a text, and the placeholders in it.
+// message is a text and its placeholders.
 type message struct {
 	text  string
 	words []string
 }
 
-// Load reads the catalogs. One that lacks a message of another, or has other
-// placeholders in it, is an error.
+// Load reads the catalogs. It returns an error if a language lacks a message of
+// another one or has other placeholders in it.
 func Load() (*Catalog, error) {
 	c := &Catalog{}
 	known := make([]language.Tag, len(tags))
@@ -72,7 +71,7 @@ func Load() (*Catalog, error) {
 			return nil, fmt.Errorf("reading the catalog of %s: %w", tag, err)
 		}
 		if i > 0 {
-			if err := l.agrees(c.languages[0]); err != nil {
+			if err := l.compare(c.languages[0]); err != nil {
 				return nil, err
 			}
 		}
@@ -83,11 +82,11 @@ func Load() (*Catalog, error) {
 	return c, nil
 }
 
-// read reads the files of a language: language.toml says how it is written, each
-// of the others has the messages of one surface.
+// read reads the files of a language: language.toml describes its dates and
+// direction, and each other file has the messages of one surface.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
-	var says struct {
+	var file struct {
 		Name      string   `toml:"name"`
 		Direction string   `toml:"direction"`
 		Date      string   `toml:"date"`
@@ -95,16 +94,16 @@ func read(tag string) (*Language, error) {
 		First     string   `toml:"first"`
 		Months    []string `toml:"months"`
 	}
-	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &says); err != nil {
+	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &file); err != nil {
 		return nil, err
 	}
 	l := &Language{
-		Tag: tag, Name: says.Name, Direction: says.Direction, date: says.Date, time: says.Time, first: cmp.Or(says.First, "1"), months: says.Months,
+		Tag: tag, Name: file.Name, Direction: file.Direction, date: file.Date, time: file.Time, firstDay: cmp.Or(file.First, "1"), months: file.Months,
 		messages: map[string]message{},
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||
-		!sameWords(l.date, "{day}{month}{year}") || !sameWords(l.time, "{clock}{date}") {
-		return nil, errors.New("it does not say how the language is written")
+		!samePlaceholders(l.date, "{day}{month}{year}") || !samePlaceholders(l.time, "{clock}{date}") {
+		return nil, errors.New("language.toml is incomplete or invalid")
 	}
 	files, err := fs.Glob(catalogs, folder+"/*.toml")
 	if err != nil {
@@ -122,17 +121,18 @@ func read(tag string) (*Language, error) {
 			for key, text := range messages {
 				key = section + "." + key
 				if _, twice := l.messages[key]; twice || strings.TrimSpace(text) == "" {
-					return nil, fmt.Errorf("%s has %s empty or for the second time", file, key)
+					return nil, fmt.Errorf("%s: %s is empty or a duplicate", file, key)
 				}
-				l.messages[key] = message{text, words(text)}
+				l.messages[key] = message{text, placeholders(text)}
 			}
 		}
 	}
 	return l, nil
 }
 
-// agrees tells in what a catalog differs from the first.
-func (l *Language) agrees(first *Language) error {
+// compare returns an error if the messages of a language differ from those of
+// the first language in keys or placeholders.
+func (l *Language) compare(first *Language) error {
 	var errs []error
 	for _, key := range first.Keys() {
 		m, ok := l.messages[key]
@@ -140,19 +140,19 @@ func (l *Language) agrees(first *Language) error {
 		case !ok:
 			errs = append(errs, fmt.Errorf("the catalog of %s lacks %s", l.Tag, key))
 		case !slices.Equal(m.words, first.messages[key].words):
-			errs = append(errs, fmt.Errorf("the catalog of %s has other placeholders in %s than that of %s", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s: the placeholders of %s differ from those in %s", l.Tag, key, first.Tag))
 		}
 	}
 	for _, key := range l.Keys() {
 		if _, ok := first.messages[key]; !ok {
-			errs = append(errs, fmt.Errorf("the catalog of %s has %s, that of %s does not", l.Tag, key, first.Tag))
+			errs = append(errs, fmt.Errorf("the catalog of %s has %s, which is missing in %s", l.Tag, key, first.Tag))
 		}
 	}
 	return errors.Join(errs...)
 }
 
-// words lists the placeholders of a text, sorted.
-func words(text string) (list []string) {
+// placeholders returns the sorted placeholders of a text.
+func placeholders(text string) (list []string) {
 	for rest := text; ; {
 		_, after, found := strings.Cut(rest, "{")
 		if !found {
@@ -165,12 +165,12 @@ func words(text string) (list []string) {
 	}
 }
 
-func sameWords(a, b string) bool { return slices.Equal(words(a), words(b)) }
+func samePlaceholders(a, b string) bool { return slices.Equal(placeholders(a), placeholders(b)) }
 
-// Languages lists all languages.
+// Languages returns all languages.
 func (c *Catalog) Languages() []*Language { return slices.Clone(c.languages) }
 
-// Get gives the language of a tag.
+// Get returns the language with the tag.
 func (c *Catalog) Get(tag string) (*Language, bool) {
 	i := slices.IndexFunc(c.languages, func(l *Language) bool { return l.Tag == tag })
 	if i < 0 {
@@ -179,11 +179,11 @@ func (c *Catalog) Get(tag string) (*Language, bool) {
 	return c.languages[i], true
 }
 
-// maxAccept bounds how much of an Accept-Language header is read.
+// maxAccept limits how much of an Accept-Language header is read, in bytes.
 const maxAccept = 500
 
-// Match gives the language that fits an Accept-Language header best (RFC 9110,
-// 12.5.4).
+// Match returns the language that fits an Accept-Language header best (RFC
+// 9110, 12.5.4).
 func (c *Catalog) Match(accept string) *Language {
 	wanted, _, err := language.ParseAcceptLanguage(accept[:min(len(accept), maxAccept)])
 	if err != nil || len(wanted) == 0 {
@@ -193,20 +193,21 @@ func (c *Catalog) Match(accept string) *Language {
 	return c.languages[i]
 }
 
-// Keys lists the messages, sorted.
+// Keys returns the sorted keys of the messages.
 func (l *Language) Keys() []string { return slices.Sorted(maps.Keys(l.messages)) }
 
-// Has tells whether there is a message.
+// Has reports whether there is a message with the key.
 func (l *Language) Has(key string) bool { return l.messages[key].text != "" }
 
-// Text gives a message. args are the names of its placeholders, each followed by
-// its value.
+// Text returns a message. args are the names of its placeholders, each followed
+// by its value.
 func (l *Language) Text(key string, args ...any) (string, error) {
 	return l.fill(key, args, func(v any) string { return fmt.Sprint(v) })
 }
 
-// HTML gives a message as markup. Values are escaped and kept from turning the
-// direction of the text around them; template.HTML is taken as it is.
+// HTML returns a message as markup. Values are escaped and isolated, so that
+// they do not change the direction of the surrounding text; a template.HTML
+// value is used unchanged.
 func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 	text, err := l.fill(key, args, func(v any) string {
 		if markup, ok := v.(template.HTML); ok {
@@ -214,16 +215,16 @@ func (l *Language) HTML(key string, args ...any) (template.HTML, error) {
 		}
 		return "<bdi>" + template.HTMLEscapeString(fmt.Sprint(v)) + "</bdi>"
 	})
-	return template.HTML(text), err //nolint:gosec // messages are ours and their values escaped
+	return template.HTML(text), err //nolint:gosec // messages are embedded and values are escaped
 }
 
 func (l *Language) fill(key string, args []any, show func(any) string) (string, error) {
 	m, ok := l.messages[key]
 	if !ok {
-		return "", fmt.Errorf("there is no message %s", key)
+		return "", fmt.Errorf("unknown message %s", key)
 	}
 	if len(args)%2 != 0 || len(args)/2 != len(m.words) {
-		return "", fmt.Errorf("the message %s takes %v", key, m.words)
+		return "", fmt.Errorf("the message %s needs the values %v", key, m.words)
 	}
 	if len(args) == 0 {
 		return m.text, nil
@@ -232,15 +233,15 @@ func (l *Language) fill(key string, args []any, show func(any) string) (string, 
 	for i := 0; i < len(args); i += 2 {
 		word := fmt.Sprint(args[i])
 		if !slices.Contains(m.words, word) {
-			return "", fmt.Errorf("the message %s has no %s", key, word)
+			return "", fmt.Errorf("the message %s has no placeholder %s", key, word)
 		}
 		values[word] = show(args[i+1])
 	}
 	return expand(m.text, func(word string) string { return values[word] }), nil
 }
 
-// expand writes values in place of the placeholders of a text, each once: what
-// looks like one in a value is left.
+// expand replaces the placeholders of a text by their values in one pass: a
+// placeholder within a value is not replaced.
 func expand(text string, value func(word string) string) string {
 	var b strings.Builder
 	for {
@@ -255,11 +256,11 @@ func expand(text string, value func(word string) string) string {
 	}
 }
 
-// Date writes a day.
+// Date formats a day.
 func (l *Language) Date(t time.Time) string {
 	day := strconv.Itoa(t.Day())
 	if t.Day() == 1 {
-		day = l.first
+		day = l.firstDay
 	}
 	return expand(l.date, func(word string) string {
 		switch word {
@@ -273,7 +274,7 @@ func (l *Language) Date(t time.Time) string {
 	})
 }
 
-// Time writes a moment, in UTC.
+// Time formats a time in UTC.
 func (l *Language) Time(t time.Time) string {
 	t = t.UTC()
 	return expand(l.time, func(word string) string {

@@ -19,8 +19,8 @@ func load(t *testing.T) *locale.Catalog {
 	return c
 }
 
-// Every language says everything, with the same placeholders; Load refuses one
-// that does not.
+// Every language has every message with the same placeholders; Load refuses a
+// catalog that does not.
 func TestCatalogsAgree(t *testing.T) {
 	t.Parallel()
 	var tags []string
@@ -33,7 +33,7 @@ func TestCatalogsAgree(t *testing.T) {
 		if (l.Direction == "rtl") != (l.Tag == "ar") {
 			t.Errorf("%s is written %s", l.Tag, l.Direction)
 		}
-		// A sentence that was left in English is one that was forgotten.
+		// A message that equals the English one was probably not translated.
 		for _, key := range first.Keys() {
 			mine, _ := l.Text(key)
 			theirs, _ := first.Text(key)
@@ -86,7 +86,7 @@ func TestMessages(t *testing.T) {
 	if got, err := en.Text("revoked.text", "institution", "A & B"); err != nil || got != "A & B has taken this certificate back. It is no longer valid." {
 		t.Errorf("%q, %v", got, err)
 	}
-	// A value is filled in as it is, and not searched for placeholders.
+	// A value is inserted unchanged; placeholders in it are not replaced.
 	if got, err := en.Text("signatures.range", "from", "{end}", "end", "x"); err != nil || got != "{end} to x" {
 		t.Errorf("%q, %v", got, err)
 	}

@@ -22,26 +22,25 @@ import (
 )
 
 const (
-	// bouncePrefix begins the addresses to which failed deliveries are reported.
+	// bouncePrefix is the prefix of addresses for reports of failed deliveries.
 	bouncePrefix = "bounce+"
-	// bounceMAC is how many bytes of the MAC they carry: with the rest in
-	// hexadecimal, the 64 characters that the part before the @ may have (RFC 5321,
-	// 4.5.3.1.1).
+	// bounceMAC is the number of bytes of the MAC in these addresses. With the rest, in hexadecimal,
+	// they fill the 64 characters of a local part (RFC 5321, 4.5.3.1.1).
 	bounceMAC = 12
-	// maxParts bounds the parts of a report.
+	// maxParts is the maximum number of parts of a report.
 	maxParts = 10
 )
 
-// Report says that a message was not delivered, or is late.
+// Report reports that a message was not delivered, or is delayed.
 type Report struct {
-	// Recipient is the address that the report came to, which names the message.
+	// Recipient is the address to which the report was sent; it identifies the message.
 	Recipient string
 	// Status is an enhanced status code (RFC 3463).
 	Status string
 }
 
-// returnPath gives the address to which the failed delivery of a message is
-// reported: it names the message, and nobody can make one up (VERP).
+// returnPath returns the address for reports of a message's failed delivery. It identifies the
+// message, and its MAC prevents forgery (VERP).
 func (m *Mailer) returnPath(id string) (string, error) {
 	if m.bounces == "" {
 		return "", nil
@@ -61,10 +60,10 @@ func (m *Mailer) bounceMAC(id string) (string, error) {
 	return hex.EncodeToString(mac[:bounceMAC]), nil
 }
 
-// errNoBounce does not tell what of the address is wrong.
+// errNoBounce does not say which part of the address is wrong.
 var errNoBounce = fault.OfField("recipient", "No message of ours has its failures reported to this address.")
 
-// bounced gives the message that an address of ours names.
+// bounced returns the id of the message that an address identifies.
 func (m *Mailer) bounced(address string) (id string, err error) {
 	local, domain, _ := strings.Cut(address, "@")
 	local, ok := strings.CutPrefix(strings.ToLower(local), bouncePrefix)
@@ -86,9 +85,8 @@ func (m *Mailer) bounced(address string) (id string, err error) {
 // statusCode is an enhanced status code: class, subject and detail (RFC 3463, 2).
 var statusCode = regexp.MustCompile(`^[245]\.\d{1,3}\.\d{1,3}$`)
 
-// Bounced takes a report of a message's delivery. Only a permanent failure, of
-// class 5, says something that is not known: what is late comes or is reported
-// again. A second report changes nothing.
+// Bounced processes a report of a message's delivery. Only a permanent failure, of class 5, changes
+// the message: a delayed message is delivered or reported again. A second report changes nothing.
 func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 	r.Status = strings.TrimSpace(r.Status)
 	if !statusCode.MatchString(r.Status) {
@@ -103,14 +101,14 @@ func (m *Mailer) Bounced(ctx context.Context, r Report) error {
 		return m.endTx(ctx, tx, e, Sent)
 	})
 	if err != nil {
-		return fmt.Errorf("taking a report of delivery: %w", err)
+		return fmt.Errorf("processing a delivery report: %w", err)
 	}
 	return nil
 }
 
 var errNoReport = fault.New(fault.Invalid, "The message is no report of delivery (RFC 3464).")
 
-// ParseReport reads a report of delivery as mail servers send it (RFC 3464).
+// ParseReport parses a delivery status notification as mail servers send it (RFC 3464).
 func ParseReport(message []byte) (Report, error) {
 	msg, err := mail.ReadMessage(bytes.NewReader(message))
 	if err != nil {
@@ -144,7 +142,7 @@ func ParseReport(message []byte) (Report, error) {
 	return r, nil
 }
 
-// reported finds the address of ours that a report came to.
+// reported returns the bounce address to which a report was sent.
 func reported(h mail.Header) string {
 	for _, name := range []string{"Delivered-To", "X-Original-To", "Envelope-To", "To"} {
 		for _, value := range h[textproto.CanonicalMIMEHeaderKey(name)] {
@@ -156,14 +154,14 @@ func reported(h mail.Header) string {
 	return ""
 }
 
-// deliveryStatus reads the groups of fields of a report: those of the message,
-// then those of each recipient, of which ours have one.
+// deliveryStatus reads the groups of fields of a report: those of the message, then those of each
+// recipient. Messages of the vault have one recipient.
 func deliveryStatus(r *bufio.Reader) (status string) {
 	fields := textproto.NewReader(r)
 	for range maxParts {
 		group, err := fields.ReadMIMEHeader()
 		if s := group.Get("Status"); s != "" {
-			// What stands behind the code is a comment.
+			// The text after the code is a comment.
 			code, _, _ := strings.Cut(s, " ")
 			return code
 		}

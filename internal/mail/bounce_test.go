@@ -58,7 +58,7 @@ func TestBounce(t *testing.T) {
 			}
 		}
 		if len(ended) != 3 || ended[2].UUID != other || ended[2].Status != Failed || !strings.Contains(ended[2].Reason, "5.1.1") {
-			t.Errorf("told %+v", ended)
+			t.Errorf("end of the message: %+v", ended)
 		}
 	})
 }
@@ -82,13 +82,13 @@ func TestMessagesAreKeptEncryptedAndNotForLong(t *testing.T) {
 			return text
 		}
 		if kept := text(); strings.Contains(kept, "SECRET") || strings.Contains(kept, "example.org") || kept == "" {
-			t.Errorf("kept as %q", kept)
+			t.Errorf("stored as %q", kept)
 		}
 		if err := b.work(id, 1); err != nil || b.fake.last.Text != "https://vault.example/c/SECRET" {
 			t.Fatalf("sent %q, %v", b.fake.last.Text, err)
 		}
 		if text() != "" {
-			t.Error("it is kept after it was sent")
+			t.Error("the text is still stored after the message was sent")
 		}
 	})
 }
@@ -103,7 +103,7 @@ func TestCancelledMessageDoesNotLeave(t *testing.T) {
 		}
 		for id, want := range map[string]bool{id: true, gone: false} {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-				ok, err := b.CancelTx(t.Context(), tx, id)
+				ok, err := CancelTx(t.Context(), tx, id, b.now())
 				if ok != want {
 					t.Errorf("cancelled: %v", ok)
 				}
@@ -118,7 +118,7 @@ func TestCancelledMessageDoesNotLeave(t *testing.T) {
 	})
 }
 
-// reportOf is a report as Postfix writes it.
+// reportOf is a delivery status notification as Postfix writes it.
 const reportOf = `Return-Path: <>
 Delivered-To: %[1]s
 From: MAILER-DAEMON@mx.example (Mail Delivery System)

@@ -17,11 +17,11 @@ type Signer struct {
 	key              crypto.Signer
 }
 
-// minRSA is how many bits an RSA key must have (RFC 8301, 3.2).
+// minRSA is the minimum size of an RSA key in bits (RFC 8301, 3.2).
 const minRSA = 1024
 
-// NewSigner reads a private key in PEM, RSA or Ed25519 (RFC 8463). The public one
-// is in DNS, at selector._domainkey.domain.
+// NewSigner reads a private key in PEM, RSA or Ed25519 (RFC 8463). The public key is in DNS at
+// selector._domainkey.domain.
 func NewSigner(domain, selector, file string) (*Signer, error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -37,17 +37,16 @@ func NewSigner(domain, selector, file string) (*Signer, error) {
 	return &Signer{domain: domain, selector: selector, key: key}, nil
 }
 
-// covered are the headers that a signature covers. Those that a reader sees are
-// named twice, so that none can be added (RFC 6376, 8.15). Those to unsubscribe by
-// are among them, since a receiver takes them for ours only then (RFC 8058, 4).
+// covered are the headers that a signature covers. Headers that readers see are listed twice, so
+// that no second one can be added (RFC 6376, 8.15). The headers for unsubscribing are included,
+// because receivers accept them only if they are signed (RFC 8058, 4).
 var covered = []string{
 	"From", "From", "To", "To", "Subject", "Subject", "Reply-To", "Reply-To", "Date", "Message-ID", "MIME-Version", "Content-Type", "Auto-Submitted",
 	"List-Unsubscribe", "List-Unsubscribe-Post",
 }
 
-// sign adds a signature to a message that is complete; a nil signer leaves it. What
-// is signed is what will be written: a message that was written once has the same
-// boundaries from then on.
+// sign adds a signature to a complete message; a nil signer does nothing. Writing the message for
+// the signature fixes its boundaries, so that the signed bytes are the ones sent later.
 func (s *Signer) sign(m *gomail.Msg) error {
 	if s == nil {
 		return nil
@@ -60,7 +59,7 @@ func (s *Signer) sign(m *gomail.Msg) error {
 		return fmt.Errorf("signing a message: %w", err)
 	}
 	_, err = m.WriteTo(d)
-	// It is closed whatever happened, so that its other half ends too.
+	// Close is called even after an error, so that the goroutine of the other half ends.
 	if e := d.Close(); err == nil {
 		err = e
 	}

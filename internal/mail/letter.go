@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// Letter is the plain form that all our mail has: a heading, paragraphs, a list,
-// at most one button with its link in full, and a line about why it came. It
-// becomes text and HTML. It has no image and asks no other host for anything.
+// Letter is the common form of all mails: a heading, paragraphs, a list, at most one button with
+// its full link, and a line that explains why the receiver gets it. It is rendered as text and
+// HTML, without images and requests to other hosts.
 type Letter struct {
 	// Language is a BCP 47 tag; empty is English.
 	Language string
@@ -21,41 +21,41 @@ type Letter struct {
 	Direction  string
 	Heading    string
 	Paragraphs []string
-	// List comes behind the first paragraph.
+	// List follows the first paragraph.
 	List   []string
 	Button *Button
-	// After comes behind the button, Why says why the receiver has it.
+	// After follows the button. Why explains why the receiver gets the mail.
 	After, Why string
-	// Unsubscribe is a link for those who want no more of it.
+	// Unsubscribe is a link that ends mails of this kind.
 	Unsubscribe *Button
-	// Words are those of the one in whose name it is written; nil is none.
+	// Words are the texts of the institution in whose name the mail is sent, or nil.
 	Words *Words
-	// Brand is the colour of who writes, at the head and on the button; nil is ours.
+	// Brand is the sender's colour for the head and the button; nil means the vault's.
 	Brand *colour.Brand
 }
 
-// Own is the colour of the button where nobody's own is given.
+// Own returns the colour of the button if there is no Brand.
 func (Letter) Own() *colour.Brand { return own }
 
 var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
-// Words are plain text that somebody else wrote: its direction is its own, and
-// lines end where they ended them. Links in it stand as they are.
+// Words are plain text of an institution. The text has its own direction, and line ends are kept.
+// Links in it are not changed.
 type Words struct {
 	// Language is a BCP 47 tag.
 	Language string
-	// Paragraph comes behind the first paragraph and the list, Closing at the end.
+	// Paragraph follows the first paragraph and the list. Closing is at the end.
 	Paragraph, Closing string
 }
 
-// Lines gives a text's lines.
+// Lines returns the lines of a text.
 func (*Words) Lines(text string) []string { return strings.Split(text, "\n") }
 
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
-// Mail programs that know of the dark draw everything in the colours of the night
-// there; the others draw all of it as by day.
+// Mail programs that support dark mode use the dark colours there; the others always use the light
+// ones.
 var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .Own}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
@@ -87,7 +87,7 @@ background:{{$brand.Day}};color:{{$brand.OnDay}};text-decoration:none;font-weigh
 </html>
 `))
 
-// Message gives the letter as a message.
+// Message returns the letter as a message.
 func (l Letter) Message(to Address, subject string) (Message, error) {
 	l.Language, l.Direction = cmp.Or(l.Language, "en"), cmp.Or(l.Direction, "ltr")
 	var html strings.Builder
@@ -128,10 +128,9 @@ const (
 	popIsolate         = "\u2069"
 )
 
-// Quote makes one line of what others wrote, at most limit characters of it,
-// and keeps it from turning the direction of the text around it (UAX 9, 2.4): what
-// turns direction by itself is taken out, and what may run against direction, "ltr"
-// or "rtl", stands isolated.
+// Quote returns untrusted text as one line of at most limit characters that cannot change the
+// direction of the text around it (UAX 9, 2.4): it removes characters that control the direction,
+// and isolates text that may run against direction, which is "ltr" or "rtl".
 func Quote(s string, limit int, direction string) string {
 	s = strings.Map(func(r rune) rune {
 		if strings.ContainsRune("\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069", r) {

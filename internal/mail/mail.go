@@ -1,6 +1,6 @@
-// Package mail owns messages on their way out: their form, a queue that keeps
-// them until they are gone, and the two ways by which they leave, SMTP and the
-// outbox folder. It does not know why a message is sent, nor to whom it should be.
+// Package mail owns outgoing messages: their form, the queue that stores them until they are sent,
+// and the two ways to send them, SMTP and the outbox folder. It does not decide why a message is
+// sent, or to whom.
 package mail
 
 import (
@@ -23,8 +23,7 @@ type Address struct {
 	Email string `json:"email"`
 }
 
-// ParseAddress reads "name@example.org" or "Name <name@example.org>" (RFC 5322,
-// 3.4).
+// ParseAddress parses "name@example.org" or "Name <name@example.org>" (RFC 5322, 3.4).
 func ParseAddress(text string) (Address, error) {
 	a, err := mail.ParseAddress(text)
 	if err != nil {
@@ -33,7 +32,7 @@ func ParseAddress(text string) (Address, error) {
 	return Address{Name: a.Name, Email: a.Address}, nil
 }
 
-// Message is what one person is sent.
+// Message is a message to one person.
 type Message struct {
 	To      Address `json:"to"`
 	Subject string  `json:"subject"`
@@ -43,46 +42,45 @@ type Message struct {
 	// Unsubscribe is a link that ends mail of this kind with one click (RFC 8058);
 	// it may be empty.
 	Unsubscribe string `json:"unsubscribe,omitempty"`
-	// Sender is shown as the sender's name, in place of the vault's own; ReplyTo is
-	// the address that answers go to. Either may be empty.
+	// Sender is shown as the sender's name instead of the vault's name. ReplyTo is the address for
+	// replies. Either may be empty.
 	Sender  string `json:"sender,omitempty"`
 	ReplyTo string `json:"reply_to,omitempty"`
 }
 
-// Fits tells whether the message stays below 30 KB on the wire, beyond which some
-// mailboxes cut: its text in the shorter of both encodings, with the ends of their
-// lines, and its headers in encoded words (RFC 2047), of which a byte takes up to
-// four.
+// Fits reports whether the message is smaller than 30 KB on the wire, beyond which some mailboxes
+// truncate it. It counts the text in the shorter of both encodings with its line ends, and the
+// headers in encoded words (RFC 2047), which need up to four bytes for one.
 func (m *Message) Fits() bool {
-	const others = 2 << 10 // all other headers, and what separates the parts
+	const others = 2 << 10 // all other headers, and the separators of the parts
 	return (len(m.Text)+len(m.HTML))*11/8+4*(len(m.Subject)+len(m.To.Name)+len(m.Sender))+others <= 30<<10
 }
 
 const (
-	// maxMessage bounds text and HTML together, so that the message on the wire
-	// stays below 30 KB: what is longer, some mailboxes cut.
+	// maxMessage is the maximum size of text and HTML together. It keeps the message below 30 KB on
+	// the wire, beyond which some mailboxes truncate it.
 	maxMessage = 21 << 10
-	// dense is the part of a text, one in so many bytes, from which on base64 is
-	// shorter than quoted-printable: each byte beyond ASCII is three there, and
-	// four for three here.
+	// dense is the ratio of bytes to non-ASCII bytes below which base64 is shorter than
+	// quoted-printable: quoted-printable needs three bytes for a non-ASCII byte, base64 four for
+	// three.
 	dense = 6
 )
 
-// check refuses what cannot be sent.
+// check refuses a message that cannot be sent.
 func (m *Message) check() error {
 	if _, err := mail.ParseAddress(m.To.Email); err != nil {
-		return errors.New("a message has no address that can be written to")
+		return errors.New("the message has no valid address")
 	}
 	if m.Subject == "" || m.Text == "" {
-		return errors.New("a message has no subject or no text")
+		return errors.New("the message needs a subject and a text")
 	}
 	if len(m.Text)+len(m.HTML) > maxMessage {
-		return fmt.Errorf("a message has over %d bytes", maxMessage)
+		return fmt.Errorf("the message has more than %d bytes", maxMessage)
 	}
 	return nil
 }
 
-// Envelope is a message with what the queue knows of it.
+// Envelope is a message with its data in the queue.
 type Envelope struct {
 	Message
 
@@ -90,27 +88,27 @@ type Envelope struct {
 	ID        string
 	From      Address
 	CreatedAt time.Time
-	// Return is where reports of failed delivery go (RFC 5321, 4.4); empty is From.
+	// Return is the address for reports of failed delivery (RFC 5321, 4.4); empty means From.
 	Return string
 }
 
-// Sender hands a message over. SMTP and Outbox do.
+// Sender sends a message. SMTP and Outbox implement it.
 type Sender interface {
 	Send(ctx context.Context, e *Envelope) error
 }
 
-// RefusedError is a message that its receiver will never take: sending it again is
-// of no use.
+// RefusedError means that the receiver refuses the message permanently, so that another attempt is
+// useless.
 type RefusedError struct{ Err error }
 
-// Error tells why.
+// Error returns the reason.
 func (e *RefusedError) Error() string { return "the message was refused: " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *RefusedError) Unwrap() error { return e.Err }
 
-// build writes the message as RFC 5322 has it. Date and Message-ID are those of
-// its making, so that a second copy of it is known as one.
+// build returns the message in the form of RFC 5322. Date and Message-ID come from its creation, so
+// that a second copy is recognized as a duplicate.
 func (e *Envelope) build() (*gomail.Msg, error) {
 	to, err := toASCII(e.To.Email)
 	if err != nil {
@@ -136,7 +134,7 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 	m.Subject(oneLine(e.Subject))
 	m.SetDateWithValue(e.CreatedAt.UTC())
 	m.SetMessageIDWithValue(e.ID + "@" + e.From.Email[strings.LastIndexByte(e.From.Email, '@')+1:])
-	// RFC 3834, 5: no vacation notice is to be sent in answer.
+	// RFC 3834, 5: prevents automatic replies.
 	m.SetGenHeader("Auto-Submitted", "auto-generated")
 	if e.Unsubscribe != "" {
 		if err := m.SetListUnsubscribeOneClick(e.Unsubscribe); err != nil {
@@ -150,13 +148,13 @@ func (e *Envelope) build() (*gomail.Msg, error) {
 	return m, nil
 }
 
-// toASCII gives an address with its domain as mail servers know it (RFC 5891); the
-// part before it stays, and may need a server that takes it (RFC 6531).
+// toASCII returns an address with its domain in ASCII form (RFC 5891). The local part is unchanged,
+// and may need a server with SMTPUTF8 (RFC 6531).
 func toASCII(address string) (string, error) {
 	at := strings.LastIndexByte(address, '@')
 	domain, err := idna.Lookup.ToASCII(address[at+1:])
 	if err != nil {
-		return "", errors.New("the domain of the address is none")
+		return "", errors.New("the domain of the address is not valid")
 	}
 	return address[:at+1] + domain, nil
 }
@@ -171,9 +169,8 @@ func beyondASCII(s string) (n int) {
 	return n
 }
 
-// oneLine makes one line of what goes into a header. What looks encoded already is
-// taken apart: readers would decode it, and with it whatever somebody put there
-// (RFC 2047, 2).
+// oneLine returns a header value on one line. It breaks up sequences that look like encoded words,
+// because readers would decode them, and an attacker could hide text in them (RFC 2047, 2).
 func oneLine(s string) string {
 	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "=?", "= ?")
 }

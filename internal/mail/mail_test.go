@@ -27,13 +27,13 @@ func envelope(t *testing.T) *Envelope {
 	return &Envelope{Message: m, ID: "0197c2a0-0000-7000-8000-000000000001", From: Address{"Certvault", "no-reply@vault.example"}, CreatedAt: made}
 }
 
-// read is a message as its receiver's program shows it.
+// read is a message as a mail program shows it.
 type read struct {
 	header *mail.Header
 	parts  map[string]string
 }
 
-// readMessage reads a message by another parser than that of what wrote it.
+// readMessage parses a message with another library than the one that wrote it.
 func readMessage(t *testing.T, text string) read {
 	t.Helper()
 	r, err := mail.CreateReader(strings.NewReader(text))
@@ -65,7 +65,7 @@ func readMessage(t *testing.T, text string) read {
 	}
 }
 
-// judgeMessage holds a message against the usual envelope.
+// judgeMessage checks the headers that every message must have.
 func judgeMessage(t *testing.T, text string) {
 	t.Helper()
 	m := readMessage(t, text)
@@ -109,7 +109,7 @@ func TestOutboxKeepsWhatAnyProgramReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // the second is a repeat after a crash
+	for range 2 { // the second send is a repetition after a crash
 		if err := o.Send(t.Context(), envelope(t)); err != nil {
 			t.Fatal(err)
 		}
@@ -136,7 +136,7 @@ func TestSenderRefusesNonsense(t *testing.T) {
 		"too long": {To: Address{Email: "a@example.org"}, Subject: "s", Text: strings.Repeat("x", maxMessage+1)},
 	} {
 		if err := m.check(); err == nil {
-			t.Errorf("%s: taken", name)
+			t.Errorf("%s: accepted", name)
 		}
 	}
 }

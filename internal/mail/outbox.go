@@ -8,20 +8,20 @@ import (
 	"path/filepath"
 )
 
-// Outbox keeps messages as files, one for each, which any mail program opens: for
-// a vault without a mail server.
+// Outbox stores each message as a file that mail programs can open, for a vault without a mail
+// server.
 type Outbox struct{ dir string }
 
-// NewOutbox makes the folder where it is missing.
+// NewOutbox creates the folder if it does not exist.
 func NewOutbox(dir string) (*Outbox, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("making the outbox: %w", err)
+		return nil, fmt.Errorf("creating the outbox: %w", err)
 	}
 	return &Outbox{dir: dir}, nil
 }
 
-// Send writes the message. Its name is the same at each attempt, so that one
-// which is repeated leaves one file; the names are in the order of time.
+// Send writes the message. The file name is the same at each attempt, so that a repeated message
+// leaves one file. The names sort by time.
 func (o *Outbox) Send(_ context.Context, e *Envelope) error {
 	m, err := e.build()
 	if err != nil {

@@ -22,63 +22,63 @@ import (
 const (
 	// QueueName is the queue of messages.
 	QueueName = "mail"
-	// SweepEvery is how often Sweep should run.
+	// SweepEvery is the interval at which Sweep should run.
 	SweepEvery = 30 * time.Second
-	// maxAttempts is about a day: what the waits of the queue add up to.
+	// maxAttempts corresponds to about a day: the sum of the queue's waits.
 	maxAttempts = 56
-	// lostAfter is for how long a message is left alone after its last change.
+	// lostAfter is the time after a message's last change before it gets a new job.
 	lostAfter = 30 * time.Second
-	// keep is for how long one that is gone, or was given up, can be looked up.
+	// keep is the time for which a sent or failed message can be looked up.
 	keep       = 30 * 24 * time.Hour
 	sweepBatch = 500
 )
 
-// Status is where a message stands.
+// Status is the state of a message.
 type Status string
 
 const (
 	// Queued messages wait to be sent.
 	Queued Status = "queued"
-	// Sent messages were handed over.
+	// Sent messages were accepted by the mail server or the outbox.
 	Sent Status = "sent"
-	// Failed messages were refused, could not be sent for about a day, or were
-	// reported as not delivered.
+	// Failed messages were refused, could not be sent for about a day, or were reported as not
+	// delivered.
 	Failed Status = "failed"
-	// Cancelled messages were taken back before they left.
+	// Cancelled messages were withdrawn before they were sent.
 	Cancelled Status = "cancelled"
 )
 
-// Config says what a mailer works with.
+// Config configures a Mailer.
 type Config struct {
 	DB     *db.DB
 	Queue  *job.Queue
 	Sender Sender
 	// From is the sender of all messages.
 	From Address
-	// Ring encrypts messages as long as they are kept: they hold links that are
-	// secrets. Nil keeps them readable.
+	// Ring encrypts stored messages, because they contain secret links. If nil, they are stored as
+	// plain text.
 	Ring *keyring.Ring
-	// Bounces is the domain to whose addresses failed deliveries are reported; empty
-	// has them reported to From.
+	// Bounces is the domain of the addresses for reports of failed deliveries; if empty, reports go
+	// to From.
 	Bounces string
-	// Ended is told, in its transaction, of a message that left or will not. It may be
-	// nil.
+	// Ended is called in the transaction in which a message is sent, fails or is cancelled. It may
+	// be nil.
 	Ended func(ctx context.Context, tx *db.Tx, e End) error
 	Now   func() time.Time
 	Log   *slog.Logger
 }
 
-// End is what became of a message.
+// End is the final state of a message.
 type End struct {
 	// UUID is the message's.
 	UUID   string
 	Status Status
-	// Reason is why it failed, a sentence without any address.
+	// Reason is the reason of a failure: a sentence without addresses.
 	Reason string
 }
 
-// Mailer keeps messages until they are gone. The rows are the truth and the
-// queue a means: what lost its job gets another.
+// Mailer stores messages until they are sent. The rows are authoritative, the queue is derived: a
+// message that lost its job gets a new one.
 type Mailer struct {
 	db      *db.DB
 	queue   *job.Queue
@@ -91,7 +91,7 @@ type Mailer struct {
 	log     *slog.Logger
 }
 
-// New makes a mailer and registers its worker with the queue.
+// New returns a Mailer and registers its worker with the queue.
 func New(c Config) *Mailer {
 	m := &Mailer{
 		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Ring, bounces: c.Bounces, ended: c.Ended, now: c.Now, log: c.Log,
@@ -105,13 +105,13 @@ type jobArgs struct {
 	UUID string `json:"uuid"`
 }
 
-// Kind names the job.
+// Kind returns the name of the job.
 func (jobArgs) Kind() string { return "mail" }
 
 var jobOptions = &river.InsertOpts{Queue: QueueName, MaxAttempts: maxAttempts}
 
-// EnqueueTx keeps a message for sending, in the transaction of what it tells of:
-// rolled back, nothing is sent. It gives the message's UUID.
+// EnqueueTx stores a message for sending in the caller's transaction: after a rollback nothing is
+// sent. It returns the message's UUID.
 func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string, error) {
 	if err := msg.check(); err != nil {
 		return "", fmt.Errorf("queueing a message: %w", err)
@@ -133,10 +133,10 @@ func (m *Mailer) EnqueueTx(ctx context.Context, tx *db.Tx, msg Message) (string,
 	return id, nil
 }
 
-// sealed begins a message that is encrypted; none that is not begins so.
+// sealed is the prefix of an encrypted message; no unencrypted message has it.
 const sealed = "sealed:"
 
-// close gives a message the form in which it is kept.
+// close returns the stored form of a message.
 func (m *Mailer) close(id string, msg Message) (string, error) {
 	text, err := json.Marshal(msg)
 	if err != nil || m.ring == nil {
@@ -146,7 +146,7 @@ func (m *Mailer) close(id string, msg Message) (string, error) {
 	return sealed + base64.StdEncoding.EncodeToString(box), err
 }
 
-// open reads what close made.
+// open decodes the result of close.
 func (m *Mailer) open(id, kept string) (msg Message, err error) {
 	text := []byte(kept)
 	if box, ok := strings.CutPrefix(kept, sealed); ok {
@@ -161,12 +161,11 @@ func (m *Mailer) open(id, kept string) (msg Message, err error) {
 	return msg, err
 }
 
-// CancelTx takes a message back that has not left, in a transaction of the
-// caller's, and tells whether it could. One that is being handed over at this
-// moment may arrive all the same.
-func (m *Mailer) CancelTx(ctx context.Context, tx *db.Tx, id string) (bool, error) {
+// CancelTx cancels a message that is not sent yet, in the caller's transaction, and reports whether
+// it could. A message that is being sent at this moment may still arrive.
+func CancelTx(ctx context.Context, tx *db.Tx, id string, now time.Time) (bool, error) {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, message = '', updated_at = $3 WHERE uuid = $1 AND status = 'queued'`,
-		id, string(Cancelled), db.Micros(m.now()))
+		id, string(Cancelled), db.Micros(now))
 	if err != nil {
 		return false, fmt.Errorf("cancelling a message: %w", err)
 	}
@@ -180,8 +179,8 @@ type worker struct {
 	mailer *Mailer
 }
 
-// Work sends a message. It may run more than once for one message: whoever finds
-// it sent leaves it, and a copy that a crash makes has the same Message-ID.
+// Work sends a message. It may run more than once for one message: it skips a message that is
+// already sent, and a copy after a crash has the same Message-ID.
 func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	m := w.mailer
 	e, err := m.queued(ctx, j.Args.UUID)
@@ -196,16 +195,16 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	case err == nil:
 		return m.end(ctx, e.ID, Sent, "")
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// This process is stopping: the next one goes on, no attempt counted.
+		// This process is stopping. The next one continues, and no attempt is counted.
 		return river.JobSnooze(0)
 	}
 	log := m.log.With(slog.String("message", e.ID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	refused, ok := errors.AsType[*RefusedError](err)
 	if !ok && j.Attempt < j.MaxAttempts {
-		log.WarnContext(ctx, "a message could not be sent and will be tried again")
+		log.WarnContext(ctx, "a message could not be sent and will be retried")
 		return err
 	}
-	log.ErrorContext(ctx, "a message could not be sent and is given up")
+	log.ErrorContext(ctx, "a message could not be sent and will not be retried")
 	reason := "The mail server could not be reached for a day."
 	if ok {
 		reason = refused.Error()
@@ -213,7 +212,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[jobArgs]) error {
 	return m.end(ctx, e.ID, Failed, reason)
 }
 
-// errNotQueued is a message that was sent, or given up, meanwhile.
+// errNotQueued means that the message was sent, failed or was cancelled.
 var errNotQueued = errors.New("the message is not queued any more")
 
 // queued reads a message that is to be sent.
@@ -238,20 +237,19 @@ func (m *Mailer) queued(ctx context.Context, id string) (*Envelope, error) {
 	return e, nil
 }
 
-// end notes what became of a message, whatever happens to the worker meanwhile. Its
-// text is kept no longer.
+// end stores the final state of a message, even if the worker's context ends. The text is removed.
 func (m *Mailer) end(ctx context.Context, id string, status Status, reason string) error {
 	ctx = context.WithoutCancel(ctx)
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
 		return m.endTx(ctx, tx, End{UUID: id, Status: status, Reason: reason}, Queued)
 	})
 	if err != nil {
-		return fmt.Errorf("noting what became of a message: %w", err)
+		return fmt.Errorf("recording the end of a message: %w", err)
 	}
 	return nil
 }
 
-// endTx ends a message that is in a status, if it is.
+// endTx ends a message if it has the status from.
 func (m *Mailer) endTx(ctx context.Context, tx *db.Tx, e End, from Status) error {
 	r, err := tx.ExecContext(ctx, `UPDATE mails SET status = $2, error = $3, message = '', updated_at = $4 WHERE uuid = $1 AND status = $5`,
 		e.UUID, string(e.Status), e.Reason, db.Micros(m.now()), string(from))
@@ -264,7 +262,7 @@ func (m *Mailer) endTx(ctx context.Context, tx *db.Tx, e End, from Status) error
 	return m.ended(ctx, tx, e)
 }
 
-// Sweep gives messages that lost their job a new one, and forgets old ones.
+// Sweep creates jobs for messages that lost theirs, and removes old messages.
 func (m *Mailer) Sweep(ctx context.Context) error {
 	err := m.db.Tx(ctx, func(tx *db.Tx) error {
 		lost, err := lostTx(ctx, tx, db.Micros(m.now().Add(-lostAfter)))
@@ -279,7 +277,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			if _, err := tx.ExecContext(ctx, `UPDATE mails SET job_id = $2, updated_at = $3 WHERE uuid = $1`, id, jobID, db.Micros(m.now())); err != nil {
 				return err
 			}
-			m.log.WarnContext(ctx, "a message had lost its job and got a new one", slog.String("message", id))
+			m.log.WarnContext(ctx, "a message without a job got a new one", slog.String("message", id))
 		}
 		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-keep)))
 		return err
@@ -292,7 +290,6 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 
 func lostTx(ctx context.Context, tx *db.Tx, before int64) ([]string, error) {
 	return db.Column[string](tx.QueryContext(ctx, `
-		SELECT m.uuid FROM mails m LEFT JOIN river_job j ON j.id = m.job_id
-		WHERE m.status = 'queued' AND m.updated_at < $1 AND (j.id IS NULL OR j.state NOT IN `+job.Alive+`)
+		SELECT m.uuid FROM mails m WHERE m.status = 'queued' AND m.updated_at < $1 AND NOT `+job.Alive(`m.job_id`)+`
 		ORDER BY m.updated_at LIMIT $2`, before, sweepBatch))
 }

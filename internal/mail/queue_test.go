@@ -17,7 +17,7 @@ import (
 
 type ctxType = context.Context
 
-// fake is a Sender whose answers the test gives.
+// fake is a Sender whose answers the test decides.
 type fake struct {
 	sent []string
 	last *Envelope
@@ -67,7 +67,7 @@ func (b *bench) enqueue(end error) (id string) {
 	return id
 }
 
-// work does what the queue would do for a message.
+// work runs the job of a message, as the queue does.
 func (b *bench) work(id string, attempt int) error {
 	b.t.Helper()
 	return (&worker{mailer: b.Mailer}).Work(b.t.Context(), &river.Job[jobArgs]{JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: maxAttempts}, Args: jobArgs{UUID: id}})
@@ -125,7 +125,7 @@ func TestFaultsOfSending(t *testing.T) {
 		if err := b.work(id, 2); err != nil || b.status(id) != Sent {
 			t.Errorf("after it passed: %v, %s", err, b.status(id))
 		}
-		// The queue may work a job twice.
+		// The queue may run a job twice.
 		if err := b.work(id, 3); err != nil || len(b.fake.sent) != 2 {
 			t.Errorf("sent %d times, %v", len(b.fake.sent), err)
 		}
@@ -154,7 +154,7 @@ func TestSweepBringsBackAndForgets(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Sweep(t.Context()); err != nil || b.count("river_job") != 1 {
-			t.Fatalf("a message just written was taken for lost: %v", err)
+			t.Fatalf("a new message was treated as lost: %v", err)
 		}
 		b.at = b.at.Add(time.Minute)
 		for range 2 {
@@ -167,7 +167,7 @@ func TestSweepBringsBackAndForgets(t *testing.T) {
 		}
 		b.at = b.at.Add(keep + time.Minute)
 		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 1 || b.status(kept) != Queued {
-			t.Errorf("after a month %d messages are kept, %v", b.count("mails"), err)
+			t.Errorf("after a month %d messages are stored, %v", b.count("mails"), err)
 		}
 	})
 }

@@ -20,19 +20,19 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// server is a mail server whose behaviour a test says.
+// server is a mail server whose behaviour the test decides.
 type server struct {
 	config.MailServer
 
-	// TLS on offer or from the start, and sign-in on offer.
+	// offers means STARTTLS, fromTheStart implicit TLS, and signIn AUTH.
 	offers, fromTheStart, signIn bool
-	// user and password are what it lets in; both empty let in anybody.
+	// user and password are the accepted credentials; if both are empty, all are accepted.
 	user, password string
-	// utf8 says that it takes addresses beyond ASCII.
+	// utf8 reports whether the server supports SMTPUTF8.
 	utf8 bool
-	// mail, rcpt and data are its answers, called for each message; nil takes all.
+	// mail, rcpt and data return the replies, and are called for each message; nil accepts all.
 	mail, rcpt, data func(nth int) error
-	// drop has the connection cut in the middle of the n-th message.
+	// drop reports whether to cut the connection in the middle of the n-th message.
 	drop func(nth int) bool
 
 	roots *x509.CertPool
@@ -40,12 +40,12 @@ type server struct {
 	mu       sync.Mutex
 	messages []delivered
 	tries    int
-	// greeted, secure and signedIn are of the last connection.
+	// greeted, secure and signedIn describe the last connection.
 	greeted          string
 	secure, signedIn bool
 }
 
-// delivered is a message as it came, with its envelope.
+// delivered is a received message with its envelope.
 type delivered struct{ from, to, text string }
 
 func (s *server) start(t *testing.T) *server {
@@ -92,7 +92,7 @@ func (s *server) start(t *testing.T) *server {
 	return s
 }
 
-// NewSession begins a connection.
+// NewSession starts a connection.
 func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -105,7 +105,7 @@ func (s *server) NewSession(c *smtp.Conn) (smtp.Session, error) {
 	return x, nil
 }
 
-// last tells how the last connection was.
+// last describes the last connection.
 func (s *server) last() (greeted string, secure, signedIn bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +169,7 @@ func (x *session) Data(r io.Reader) error {
 func (x *session) Reset()        {}
 func (x *session) Logout() error { return nil }
 
-// signInSession offers AUTH beside.
+// signInSession also supports AUTH.
 type signInSession struct{ *session }
 
 func (x *signInSession) AuthMechanisms() []string { return []string{sasl.Plain} }
@@ -187,12 +187,12 @@ func (x *signInSession) Auth(string) (sasl.Server, error) {
 	}), nil
 }
 
-// refuse is a reply of a mail server.
+// refuse returns a reply of a mail server.
 func refuse(code int, text string) func(int) error {
 	return func(int) error { return &smtp.SMTPError{Code: code, Message: text} }
 }
 
-// once gives a reply to the first message and takes the others.
+// once applies a reply to the first message and accepts the others.
 func once(f func(int) error) func(int) error {
 	return func(nth int) error {
 		if nth > 1 {

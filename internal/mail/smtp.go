@@ -16,10 +16,10 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// sendTime bounds the handing over of one message.
+// sendTime is the time limit for sending one message.
 const sendTime = 45 * time.Second
 
-// SMTP hands messages to a mail server (RFC 5321, RFC 6409).
+// SMTP sends messages to a mail server (RFC 5321, RFC 6409).
 type SMTP struct {
 	server config.MailServer
 	signer *Signer
@@ -28,16 +28,15 @@ type SMTP struct {
 	time   time.Duration
 }
 
-// NewSMTP makes a sender; helo is the name by which it introduces itself. signer
-// may be nil.
+// NewSMTP returns a sender; helo is the name in its greeting. signer may be nil.
 func NewSMTP(server config.MailServer, helo string, signer *Signer) *SMTP {
 	return &SMTP{server: server, helo: helo, signer: signer, time: sendTime}
 }
 
-// errNoUTF8 is an address that the mail server cannot be told (RFC 6531, 3.1).
+// errNoUTF8 means that the mail server does not support the address (RFC 6531, 3.1).
 var errNoUTF8 = errors.New("the mail server does not take addresses with letters beyond ASCII (SMTPUTF8)")
 
-// Send hands the message over on a connection of its own.
+// Send sends the message on its own connection.
 func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	m, err := e.build()
 	if err != nil {
@@ -56,20 +55,20 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	if err != nil {
 		return judge(err)
 	}
-	// Whatever is left when the time is over, or the caller gone, ends with the
-	// connection.
+	// Closing the connection ends the remaining commands at the time limit or when the caller's
+	// context ends.
 	defer func() { _ = conn.Text.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.Text.Close() })()
 	beyond := beyondASCII(e.To.Email[:strings.LastIndexByte(e.To.Email, '@')]) > 0
 	if takes, _ := conn.Extension("SMTPUTF8"); beyond && !takes {
 		return &RefusedError{Err: errNoUTF8}
 	}
-	// Asked for without need, it would keep the message from servers without it.
+	// If requested without need, SMTPUTF8 would exclude servers that do not support it.
 	conn.SkipSMTPUTF8(!beyond)
 	if err := c.SendWithSMTPClient(conn, m); err != nil && !m.IsDelivered() {
 		return judge(err)
 	}
-	// It was taken, whatever the server makes of the farewell.
+	// The server has accepted the message, even if QUIT fails.
 	_ = conn.Quit()
 	return nil
 }
@@ -95,12 +94,12 @@ func (s *SMTP) client() (*gomail.Client, error) {
 	return gomail.NewClient(s.server.Host, options...)
 }
 
-// judge tells what the server will never take (RFC 5321, 4.2.1: replies of 5xx
-// to the sender, the receiver or the message) from what may work later. A refused
-// sign-in is the operator's to mend, and the message waits for that. The words of
-// the server stay out of it: they repeat addresses.
+// judge returns the error as a RefusedError if the server refuses the message permanently (RFC
+// 5321, 4.2.1: a 5xx reply to the sender, the recipient or the message). Other errors are
+// temporary. A refused sign-in is one of them, because the operator can correct it and the message
+// waits for that. The server's text is left out, because it repeats addresses.
 func judge(err error) error {
-	const doing = "handing a message to the mail server"
+	const doing = "sending a message to the mail server"
 	if e, ok := errors.AsType[*gomail.SendError](err); ok {
 		switch e.Reason {
 		case gomail.ErrSMTPMailFrom, gomail.ErrSMTPRcptTo, gomail.ErrSMTPData, gomail.ErrSMTPDataClose:

@@ -20,14 +20,14 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// How handing a message over ends.
+// Results of sending a message.
 const (
 	sent = iota
 	later
 	never
 )
 
-// ending tells how it ended by the error.
+// ending returns the result for an error.
 func ending(err error) int {
 	if _, refused := errors.AsType[*RefusedError](err); refused {
 		return never
@@ -84,7 +84,7 @@ func TestSMTP(t *testing.T) {
 			greeted, secure, signedIn := s.last()
 			if tc.ends != sent {
 				if len(s.got()) != 0 || signedIn {
-					t.Errorf("something was handed over all the same")
+					t.Errorf("the message was still sent")
 				}
 				return
 			}
@@ -124,8 +124,8 @@ func TestPassingFaultThenTaken(t *testing.T) {
 	}
 }
 
-// A server that answers nothing holds a message up for so long and no longer, and
-// a caller that goes is not held up at all.
+// A server that does not answer delays a message only until the time limit, and the end of the
+// caller's context ends it at once.
 func TestSlowServer(t *testing.T) {
 	t.Parallel()
 	for name, end := range map[string]func(s *SMTP, cancel context.CancelFunc, asked <-chan struct{}){
@@ -175,7 +175,7 @@ func TestAddressesBeyondASCII(t *testing.T) {
 			got := s.got()
 			if tc.ends != sent {
 				if len(got) != 0 {
-					t.Error("it was handed over")
+					t.Error("the message was sent")
 				}
 				return
 			}

@@ -2,8 +2,8 @@ package mail
 
 import "strings"
 
-// meanings say what a permanent status is about (RFC 3463, 3; RFC 7372;
-// RFC 7505, 4.2), by the code and, behind it, by its subject alone.
+// meanings explains permanent status codes (RFC 3463, 3; RFC 7372; RFC 7505, 4.2): first by the
+// whole code, then by its class and subject.
 var meanings = map[string]string{
 	"5.1.1": "there is no such mailbox", "5.1.2": "there is no such domain, or it takes no mail", "5.1.3": "the address is not one of its kind",
 	"5.1.6": "the mailbox has moved", "5.1.10": "the domain takes no mail", "5.1": "the address is wrong",
@@ -13,8 +13,7 @@ var meanings = map[string]string{
 	"5.7.26": "the sender's domain did not pass SPF or DKIM", "5.7": "the rules of the mail server forbid it",
 }
 
-// meaning says what an enhanced status code means to who reads it, followed by
-// the codes.
+// meaning returns an explanation of an enhanced status code, followed by the codes.
 func meaning(status string, codes ...string) string {
 	subject := status
 	if parts := strings.SplitN(status, ".", 3); len(parts) == 3 {

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// Try hands a message over at once and tells how that went, for who wants to know
-// whether mail leaves at all. It is not kept, and not tried again.
+// Try sends a message at once and returns the result, as a test of the mail settings. The message
+// is neither stored nor retried.
 func (m *Mailer) Try(ctx context.Context, msg Message) error {
 	if err := msg.check(); err != nil {
 		return fmt.Errorf("trying to send a message: %w", err)
@@ -17,11 +17,10 @@ func (m *Mailer) Try(ctx context.Context, msg Message) error {
 	return m.sender.Send(ctx, &Envelope{Message: msg, ID: uuid.Must(uuid.NewV7()).String(), From: m.from, CreatedAt: m.now()})
 }
 
-// Count says how many messages stand where.
+// Count is the number of messages by status.
 type Count struct{ Queued, Sent, Failed int }
 
-// Count counts the messages that are kept: those that wait, and those that left
-// or were given up in the last 30 days.
+// Count counts the stored messages: those that wait, and those sent or failed in the last 30 days.
 func (m *Mailer) Count(ctx context.Context) (c Count, err error) {
 	rows, err := m.db.QueryContext(ctx, `SELECT status, count(*) FROM mails GROUP BY status`)
 	if err != nil {
@@ -41,7 +40,7 @@ func (m *Mailer) Count(ctx context.Context) (c Count, err error) {
 			c.Sent = n
 		case Failed:
 			c.Failed = n
-		case Cancelled: // nobody waits for those
+		case Cancelled: // not reported
 		}
 	}
 	return c, rows.Err()

@@ -7,35 +7,35 @@ import (
 	"crypto/ed25519"
 	"crypto/elliptic"
 	"crypto/rsa"
-	_ "crypto/sha256" // crypto.SHA256
-	_ "crypto/sha512" // crypto.SHA384 and crypto.SHA512
+	_ "crypto/sha256" // registers crypto.SHA256
+	_ "crypto/sha512" // registers crypto.SHA384 and crypto.SHA512
 	"encoding/asn1"
 	"errors"
 	"fmt"
 )
 
-// Errors of keys and algorithms.
+// Errors about keys and algorithms.
 var (
-	// ErrKey tells that a key cannot sign: its algorithm is not supported, or it
-	// is not the one of the certificate.
+	// ErrKey reports a key that cannot sign: its algorithm is not supported, or
+	// it does not belong to the certificate.
 	ErrKey = errors.New("the key cannot be used to sign")
 
-	// errUnsupported tells that a signature is made in a way that is not judged
-	// here, such as with SHA-1, or lacks what it takes to judge it.
-	errUnsupported = errors.New("it cannot be judged here")
-	// errMismatch tells that a signature was not made by the key over the data.
-	errMismatch = errors.New("the signature does not fit")
+	// errUnsupported reports a signature that this package cannot check: it
+	// uses an unsupported algorithm, such as SHA-1, or lacks required data.
+	errUnsupported = errors.New("not supported")
+	// errMismatch reports that the key did not sign the data.
+	errMismatch = errors.New("the signature does not match")
 )
 
 // algorithmIdentifier is an AlgorithmIdentifier (RFC 5280, 4.1.1.2).
 type algorithmIdentifier struct {
 	id     asn1.ObjectIdentifier
-	params []byte // the whole element; nil when absent
-	raw    []byte // the contents of the SEQUENCE
+	params []byte // the whole element; nil if absent
+	raw    []byte // the content of the SEQUENCE
 }
 
-// algorithm takes off an AlgorithmIdentifier of the tag, a SEQUENCE if it is not
-// tagged otherwise.
+// algorithm reads an AlgorithmIdentifier with the tag, which is a SEQUENCE
+// unless it is implicitly tagged.
 func (d *der) algorithm(tag byte) (a algorithmIdentifier, err error) {
 	body, err := d.next(tag)
 	if err != nil {
@@ -53,8 +53,8 @@ func (d *der) algorithm(tag byte) (a algorithmIdentifier, err error) {
 	return a, body.end()
 }
 
-// plain tells that there are no parameters: none, or NULL.
-func (a algorithmIdentifier) plain() bool {
+// noParameters reports whether the parameters are absent or NULL.
+func (a algorithmIdentifier) noParameters() bool {
 	return a.params == nil || bytes.Equal(a.params, []byte{tagNull, 0})
 }
 
@@ -66,7 +66,7 @@ func derAlgorithm(id asn1.ObjectIdentifier, params ...byte) []byte {
 // digest returns the hash of a digest algorithm.
 func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	switch {
-	case !a.plain():
+	case !a.noParameters():
 	case oidSHA256.Equal(a.id):
 		return crypto.SHA256, nil
 	case oidSHA384.Equal(a.id):
@@ -74,20 +74,20 @@ func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	case oidSHA512.Equal(a.id):
 		return crypto.SHA512, nil
 	case oidSHA1.Equal(a.id):
-		return 0, fmt.Errorf("%w: SHA-1 proves nothing any more", errUnsupported)
+		return 0, fmt.Errorf("%w: SHA-1 is not secure", errUnsupported)
 	}
 	return 0, fmt.Errorf("%w: digest %v", errUnsupported, a.id)
 }
 
-// scheme is how a key of ours signs.
+// scheme is the signature algorithm of a key.
 type scheme struct {
-	identifier []byte // of the signature algorithm
-	size       int    // the longest signature in bytes
+	identifier []byte // AlgorithmIdentifier of the signature algorithm
+	size       int    // maximum length of a signature in bytes
 }
 
-// schemeOf returns how a key with this public key signs with SHA-256. The digest
-// of the document is SHA-256 whatever the key, since the state after the
-// original was saved with that.
+// schemeOf returns the scheme for signatures with SHA-256 by a key with this
+// public key. The digest of the document is SHA-256 for every key, because that
+// is the hash state saved at upload.
 func schemeOf(public crypto.PublicKey) (scheme, error) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
@@ -105,16 +105,16 @@ func schemeOf(public crypto.PublicKey) (scheme, error) {
 	return scheme{}, fmt.Errorf("%w: a %T", ErrKey, public)
 }
 
-// checkSignature checks a signature over the message, the DER of the signed
-// attributes. hash is that of the SignerInfo's digestAlgorithm, which the signature
-// algorithm has to agree with.
+// checkSignature checks a signature over the message, the DER encoding of the
+// signed attributes. hash is the digestAlgorithm of the SignerInfo, which the
+// signature algorithm must match.
 func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.Hash, message, signature []byte) error {
 	if oidEd25519.Equal(a.id) {
 		key, ok := public.(ed25519.PublicKey)
 		if !ok || a.params != nil || hash != crypto.SHA512 { // RFC 8419, 3.1
 			return errMismatch
 		}
-		return fits(ed25519.Verify(key, message, signature))
+		return mismatchUnless(ed25519.Verify(key, message, signature))
 	}
 	h := hash.New()
 	h.Write(message)
@@ -128,15 +128,15 @@ func checkSignature(public crypto.PublicKey, a algorithmIdentifier, hash crypto.
 	}
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
-		return fits(a.isECDSA() && ecdsa.VerifyASN1(key, digest, signature))
+		return mismatchUnless(a.isECDSA() && ecdsa.VerifyASN1(key, digest, signature))
 	case *rsa.PublicKey:
 		if a.isECDSA() {
 			return errMismatch
 		}
 		if pss != nil {
-			return fits(rsa.VerifyPSS(key, hash, digest, signature, pss) == nil)
+			return mismatchUnless(rsa.VerifyPSS(key, hash, digest, signature, pss) == nil)
 		}
-		return fits(rsa.VerifyPKCS1v15(key, hash, digest, signature) == nil)
+		return mismatchUnless(rsa.VerifyPKCS1v15(key, hash, digest, signature) == nil)
 	}
 	return fmt.Errorf("%w: a %T", errUnsupported, public)
 }
@@ -145,20 +145,20 @@ func (a algorithmIdentifier) isECDSA() bool {
 	return oidECDSASHA256.Equal(a.id) || oidECDSASHA384.Equal(a.id) || oidECDSASHA512.Equal(a.id)
 }
 
-func fits(ok bool) error {
+func mismatchUnless(ok bool) error {
 	if !ok {
 		return errMismatch
 	}
 	return nil
 }
 
-// signatureHash returns the hash that a signature algorithm names, hash itself
-// where it names none, and the options of PSS.
+// signatureHash returns the hash of a signature algorithm, or the parameter
+// hash if the algorithm names none, and the options of PSS.
 func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.PSSOptions, error) {
 	if oidRSAPSS.Equal(a.id) {
 		return pssParams(a.params)
 	}
-	if !a.plain() {
+	if !a.noParameters() {
 		return 0, nil, fmt.Errorf("%w: parameters of %v", errUnsupported, a.id)
 	}
 	for _, known := range []struct {
@@ -181,7 +181,7 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 }
 
 // pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). Its defaults are SHA-1,
-// so hash and mask generation have to be there.
+// so that the hash and the mask generation function are required.
 func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 	fail := func(err error) (crypto.Hash, *rsa.PSSOptions, error) {
 		return 0, nil, fmt.Errorf("%w: PSS parameters: %w", errUnsupported, err)
@@ -224,11 +224,11 @@ func pssParams(params []byte) (crypto.Hash, *rsa.PSSOptions, error) {
 			return fail(err)
 		}
 	}
-	// A trailer field (3) could only say the default, which DER leaves out.
+	// A trailer field (3) could only have the default value, which DER omits.
 	if err := body.end(); err != nil {
 		return fail(err)
 	}
-	if salt == 0 { // rsa takes 0 for "any"
+	if salt == 0 { // salt length 0 means auto in crypto/rsa
 		return fail(fmt.Errorf("%w: no salt", errDER))
 	}
 	return hash, &rsa.PSSOptions{SaltLength: salt, Hash: hash}, nil

@@ -13,7 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// gap returns where the last byte range of a file leaves one, its angle brackets included.
+// gap returns the gap in the last byte range of a file, including the angle
+// brackets.
 func gap(t *testing.T, file []byte) (from, to int64) {
 	t.Helper()
 	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
@@ -24,8 +25,8 @@ func gap(t *testing.T, file []byte) (from, to int64) {
 	return f.ranges[1], f.ranges[2]
 }
 
-// never fails the test where the file is valid.
-func never(t *testing.T, what string, file []byte, o Options) *Report {
+// requireNotValid fails the test if the file is valid.
+func requireNotValid(t *testing.T, what string, file []byte, o Options) *Report {
 	t.Helper()
 	report := verify(t, file, o)
 	if report.Verdict == Valid {
@@ -34,8 +35,8 @@ func never(t *testing.T, what string, file []byte, o Options) *Report {
 	return report
 }
 
-// Universal signature forgery: what a careless reader has nothing to check is no signature.
-// The gap is all that can be changed without touching what is signed.
+// Universal signature forgery: an empty or malformed value is not a signature.
+// Only the gap can be changed without changing signed bytes.
 func TestForgedContents(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -80,13 +81,13 @@ func TestForgedContents(t *testing.T) {
 		if len(value) != room {
 			t.Fatalf("%s: %d bytes instead of %d", name, len(value), room)
 		}
-		never(t, name, slices.Concat(file[:from], []byte(value), file[to:]), c.options())
+		requireNotValid(t, name, slices.Concat(file[:from], []byte(value), file[to:]), c.options())
 	}
 }
 
-// Signature wrapping: what is signed stays, moved apart, and a second byte range tells
-// where it is.
-func TestWrapped(t *testing.T) {
+// Signature wrapping: the signed bytes stay but are moved apart, and a second
+// byte range refers to the new positions.
+func TestSignatureWrapping(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
@@ -112,13 +113,13 @@ func TestWrapped(t *testing.T) {
 	} {
 		ranges := func(n int) string { return fmt.Sprintf("/ByteRange[0 %d %06d %06d]", from, from+int64(n), rest) }
 		n := len(wrap(ranges(0)))
-		never(t, name, slices.Concat(file[:from], []byte(wrap(ranges(n))), file[to:]), c.options())
+		requireNotValid(t, name, slices.Concat(file[:from], []byte(wrap(ranges(n))), file[to:]), c.options())
 	}
 }
 
-// Incremental saving: what is appended need not look like a revision for viewers to
-// show it.
-func TestAppendedPieces(t *testing.T) {
+// Incremental saving attack: appended bytes need not be a complete revision for
+// viewers to show them.
+func TestIncrementalSavingAttack(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
@@ -151,7 +152,7 @@ func TestAppendedPieces(t *testing.T) {
 		"with a copy of the signature": object + "97 0 obj\n" + string(signature) + "endobj\n" + table + trailer +
 			ending,
 	} {
-		report := never(t, name, append(bytes.Clone(file), added...), c.options())
+		report := requireNotValid(t, name, append(bytes.Clone(file), added...), c.options())
 		if report.Verdict != Invalid {
 			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
 		}
@@ -167,11 +168,12 @@ func lastStartXref(t *testing.T, file []byte) string {
 	return string(found[len(found)-1][1])
 }
 
-// hiding is a file that holds, unused, another first page and a catalog with another
-// page tree, which has the signature field of the given number in its form.
-func hiding(t *testing.T, field int) []byte {
+// fileWithHiddenPage returns a file with unused objects: another first page, and a catalog
+// with another page tree, whose form has the signature field of the given
+// number.
+func fileWithHiddenPage(t *testing.T, field int) []byte {
 	t.Helper()
-	// A usage rights entry keeps signatures from certifying.
+	// A usage rights entry prevents certification.
 	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
 	var good *pdf.Dict
 	file = append(file, updated(t, file, func(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
@@ -187,18 +189,18 @@ func hiding(t *testing.T, field int) []byte {
 	})...)
 }
 
-// Shadow attacks: an object that the signed file hid is brought out by a cross-reference
-// alone. The file is invalid; and where somebody trusted signs on top, it is told that
-// pages were changed, though no page was written.
-func TestHiddenObjectsBroughtOut(t *testing.T) {
+// Shadow attacks: a cross-reference section alone activates an object that is
+// hidden in the signed file. The file is invalid; if a trusted signer signs it
+// again, the report lists changed pages, although no page object was written.
+func TestShadowAttack(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
-	trial := sign(t, hiding(t, 10), first.signer())
+	trial := sign(t, fileWithHiddenPage(t, 10), first.signer())
 	opened, err := pdf.Open(bytes.NewReader(trial), int64(len(trial)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	before := sign(t, hiding(t, opened.Inspect().Signatures[0].Field.Number), first.signer())
+	before := sign(t, fileWithHiddenPage(t, opened.Inspect().Signatures[0].Field.Number), first.signer())
 	doc, err := pdf.Open(bytes.NewReader(before), int64(len(before)))
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,9 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// BenchmarkSign measures a stamp as an incremental update without and with a signature,
-// on a small file and on one of 20 MB: the difference is what signing costs.
+// BenchmarkSign measures a stamp as an incremental update without and with a
+// signature, on a small file and on one of 20 MB: the difference is the cost of
+// signing.
 func BenchmarkSign(b *testing.B) {
 	c := newChain(b, shape{name: "x"})
 	for name, size := range map[string]int{"small": 0, "20MB": 20 << 20} {
@@ -36,7 +37,7 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// update stamps a file, and signs it unless s is nil.
+// update stamps a file, and signs it if s is not nil.
 func update(b *testing.B, file, state []byte, s *Signer) []byte {
 	b.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -68,7 +69,7 @@ func update(b *testing.B, file, state []byte, s *Signer) []byte {
 	return tail
 }
 
-// grow returns an update that makes a file larger.
+// grow returns an update that enlarges a file.
 func grow(b *testing.B, file []byte, by int) []byte {
 	b.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -84,8 +85,8 @@ func grow(b *testing.B, file []byte, by int) []byte {
 	return tail
 }
 
-// BenchmarkVerify measures the verdict on a signed file, beside its floor: the hash of
-// the file alone.
+// BenchmarkVerify measures Verify on a signed file, and its lower bound:
+// hashing the file.
 func BenchmarkVerify(b *testing.B) {
 	c := newChain(b, shape{name: "x"})
 	for name, size := range map[string]int{"small": 0, "20MB": 20 << 20} {

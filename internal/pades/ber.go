@@ -2,12 +2,12 @@ package pades
 
 import "fmt"
 
-// maxBER bounds how deeply elements stand within each other.
+// maxBER is the maximum nesting depth of elements.
 const maxBER = 32
 
-// fromBER rewrites an element in the basic encoding (ITU-T X.690, 8), which many signers
-// write where the distinguished one is asked for, with lengths that are known and as
-// short as they can be, and strings in one piece. It returns what follows too.
+// fromBER converts an element from BER (ITU-T X.690, 8), which many signers
+// write although DER is required: it uses definite lengths of minimal size, and
+// primitive strings. It also returns the bytes after the element.
 func fromBER(b []byte, depth int) (element, rest []byte, err error) {
 	if len(b) < 2 || depth > maxBER || b[0]&0x1f == 0x1f {
 		return nil, nil, errDER
@@ -40,7 +40,7 @@ func fromBER(b []byte, depth int) (element, rest []byte, err error) {
 	}
 	var body []byte
 	for {
-		if indefinite && len(inner) >= 2 && inner[0] == 0 && inner[1] == 0 { // the end (8.1.5)
+		if indefinite && len(inner) >= 2 && inner[0] == 0 && inner[1] == 0 { // end-of-contents (8.1.5)
 			rest = inner[2:]
 			break
 		}
@@ -51,7 +51,7 @@ func fromBER(b []byte, depth int) (element, rest []byte, err error) {
 		if part, inner, err = fromBER(inner, depth+1); err != nil {
 			return nil, nil, err
 		}
-		if tag == tagOctetString|constructed { // a string in pieces (8.7.3)
+		if tag == tagOctetString|constructed { // a constructed string (8.7.3)
 			d := der(part)
 			piece, err := d.next(tagOctetString)
 			if err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// certify signs a file with a certification that permits what p says (12.8.2.2).
+// certify signs a file with a certification of permission p (12.8.2.2).
 func certify(t *testing.T, file []byte, s *Signer, p int) []byte {
 	t.Helper()
 	pending, tail := prepared(t, file, s, Statement{Time: signingTime})
@@ -34,10 +34,11 @@ func annotated(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
 	u.SetPage(page, dict.Clone().Set("Annots", annotations))
 }
 
-// Attacks on certified documents: an annotation over the text, a signature that shows a
-// text of its own, content behind the page. Whatever the certification permits, the file
-// is not valid any more; and who trusts a signature on top is not told that nothing was
-// done to the certified document.
+// Attacks on certified documents: an annotation over the text, a visible
+// signature with its own text, content behind the page. Whatever the
+// certification permits, the file is no longer valid; and if a trusted signer
+// signs it again, the report does not claim that the certified document is
+// unchanged.
 func TestChangedAfterCertification(t *testing.T) {
 	t.Parallel()
 	c, stranger, second := newChain(t, shape{name: "x"}), newChain(t, shape{name: "x"}), newChain(t, shape{name: "second"})
@@ -81,10 +82,11 @@ func TestChangedAfterCertification(t *testing.T) {
 	}
 }
 
-// What was done with signatures before the vault got the file is no fault of its own: one
-// that was cleared stays in the bytes, one that was never made has a byte range of
-// nothing. The same done to a trusted signature is.
-func TestSignaturesOfBefore(t *testing.T) {
+// Signatures that were removed or left empty before we received the file do not
+// make it invalid: a cleared signature stays in the bytes, and an unused one
+// has a byte range of zeros. Doing the same to a trusted signature does make it
+// invalid.
+func TestEarlierSignatures(t *testing.T) {
 	t.Parallel()
 	c, stranger := newChain(t, shape{name: "x"}), newChain(t, shape{name: "stranger"})
 	clearing := func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") }
@@ -125,7 +127,7 @@ func TestSignaturesOfBefore(t *testing.T) {
 	}
 }
 
-// parsed reads a direct object.
+// parsed parses a direct object.
 func parsed(text string) (pdf.Object, error) {
 	file := []byte("%PDF-1.7\n1 0 obj<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page/MediaBox[0 0 9 9]>>]/Count 1>>>>endobj\n2 0 obj" + text + "endobj\n")
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -135,8 +137,9 @@ func parsed(text string) (pdf.Object, error) {
 	return doc.Object(pdf.Ref{Number: 2}), nil
 }
 
-// Two objects of one number: the bytes have a signature, and the cross-reference leads
-// viewers to another in an object stream. Even of somebody trusted it is not taken.
+// Two objects with the same number: the bytes contain a signature, and the
+// cross-reference leads viewers to another one in an object stream. Such a
+// signature is rejected even if its signer is trusted.
 func TestSignatureBehindObjectStream(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})

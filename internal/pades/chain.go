@@ -9,74 +9,75 @@ import (
 	"time"
 )
 
-// trust is what is known of a certificate's origin.
-type trust struct {
+// chainResult is the result of validating a certificate.
+type chainResult struct {
 	result Result
-	reason string // when it did not pass
+	reason string // set unless it passed
 }
 
-// anchors are the roots that are trusted.
-type anchors struct {
-	pool *x509.CertPool // nil when none was given
+// trustAnchors are the trust anchors for one role, with counts of the work.
+type trustAnchors struct {
+	pool *x509.CertPool // nil if there are no roots
 	list []*x509.Certificate
-	role string // what they vouch for
+	role string // the certified role
 
-	judged, checked int // so far
+	validated, checked int // counts so far
 }
 
-// What a hostile file can have done with certificates: a check of one takes up to
-// milliseconds, and those of a signature can all name each other.
+// Limits on the work that a hostile file can cause: checking a certificate
+// takes up to milliseconds, and all certificates of a signature can name each
+// other as issuer.
 const (
-	maxJudged  = 32
-	maxChecked = 512
+	maxValidated = 32
+	maxChecked   = 512
 )
 
-// judge tells whether a root vouches for a certificate. proven is a time at which the
-// signature is known to have existed, zero when none is.
-func (a *anchors) judge(leaf *x509.Certificate, bag []*x509.Certificate, proven, now time.Time) trust {
+// validate validates a certificate against the roots. proven is a time at which
+// the signature is proven to have existed, or zero.
+func (a *trustAnchors) validate(leaf *x509.Certificate, pool []*x509.Certificate, proven, now time.Time) chainResult {
 	if a.pool == nil {
-		return trust{NotRun, "No root was given to hold " + a.role + " against."}
+		return chainResult{NotRun, "No trusted root was given for " + a.role + "."}
 	}
-	if a.judged >= maxJudged {
-		return trust{NotRun, "The file has too many signatures for all certificates to be judged."}
+	if a.validated >= maxValidated {
+		return chainResult{NotRun, "The file has too many signatures to check all certificates."}
 	}
-	a.judged++
+	a.validated++
 	at := now
 	if !proven.IsZero() {
 		at = proven
 	}
 	intermediates := x509.NewCertPool()
-	for _, c := range bag {
+	for _, c := range pool {
 		intermediates.AddCert(c)
 	}
 	options := x509.VerifyOptions{
 		Roots: a.pool, Intermediates: intermediates, CurrentTime: at,
-		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, // judged by maySign and mayTimeStamp
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}, // maySign and mayTimeStamp check the usage
 	}
 	_, err := leaf.Verify(options)
 	if err == nil {
-		return trust{result: Passed}
+		return chainResult{result: Passed}
 	}
 	if invalid := (x509.CertificateInvalidError{}); errors.As(err, &invalid) && invalid.Reason == x509.Expired {
 		options.CurrentTime = leaf.NotBefore.Add(time.Second)
 		if _, within := leaf.Verify(options); within == nil {
 			if at.Before(leaf.NotBefore) {
-				return trust{Failed, fmt.Sprintf("The certificate of %s is not valid yet.", a.role)}
+				return chainResult{Failed, fmt.Sprintf("The certificate of %s is not valid yet.", a.role)}
 			}
-			return trust{NotRun, fmt.Sprintf("The certificate of %s has expired, and no time stamp proves that it had not when it was used.", a.role)}
+			return chainResult{NotRun, fmt.Sprintf("The certificate of %s has expired, and no time stamp proves that it was still valid when it was used.", a.role)}
 		}
 	}
-	return trust{Failed, fmt.Sprintf("No root that was given vouches for %s.", a.role)}
+	return chainResult{Failed, fmt.Sprintf("None of the given roots vouches for %s.", a.role)}
 }
 
-// unvouched lists the certificates of a bag that nothing accounts for: the signature
-// does not name them, and no other certificate or root signs them. They could have been
-// altered without a trace.
-func (a *anchors) unvouched(s *signedData, bound bool, now time.Time) []string {
+// unauthenticated lists certificates of a bag that are not authenticated: the
+// signature does not name them, and no other certificate or root has signed
+// them. They could have been changed without being noticed.
+func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time) []string {
 	var out []string
 	leaf := s.certificate()
 	for _, c := range s.certificates {
-		if bound && c.Equal(leaf) || a.vouched(c, s.certificates, now) {
+		if bound && c.Equal(leaf) || a.authenticated(c, s.certificates, now) {
 			continue
 		}
 		out = append(out, fmt.Sprintf("the certificate of %q", commonName(c)))
@@ -84,27 +85,28 @@ func (a *anchors) unvouched(s *signedData, bound bool, now time.Time) []string {
 	return out
 }
 
-func (a *anchors) vouched(c *x509.Certificate, bag []*x509.Certificate, now time.Time) bool {
+func (a *trustAnchors) authenticated(c *x509.Certificate, bag []*x509.Certificate, now time.Time) bool {
 	for _, parent := range slices.Concat(bag, a.list) {
 		if !bytes.Equal(parent.RawSubject, c.RawIssuer) {
 			continue
 		}
-		if !a.mayCheck() {
+		if !a.countCheck() {
 			return false
 		}
 		if c.CheckSignatureFrom(parent) == nil {
 			return true
 		}
 	}
-	if a.pool == nil || !a.mayCheck() {
+	if a.pool == nil || !a.countCheck() {
 		return false
 	}
 	_, err := c.Verify(x509.VerifyOptions{Roots: a.pool, CurrentTime: now, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}})
 	return err == nil
 }
 
-// mayCheck counts a check of a certificate by another.
-func (a *anchors) mayCheck() bool {
+// countCheck counts a check of a certificate signature and reports whether it is
+// within the limit.
+func (a *trustAnchors) countCheck() bool {
 	if a.checked >= maxChecked {
 		return false
 	}
@@ -112,7 +114,7 @@ func (a *anchors) mayCheck() bool {
 	return true
 }
 
-// commonName is a name for people.
+// commonName returns a display name.
 func commonName(c *x509.Certificate) string {
 	if c.Subject.CommonName != "" {
 		return printable([]byte(c.Subject.CommonName))
@@ -120,9 +122,9 @@ func commonName(c *x509.Certificate) string {
 	return printable([]byte(c.Subject.String()))
 }
 
-// maySign tells whether a certificate is meant for signatures on documents: its key
-// usage, where it has that (RFC 5280, 4.2.1.3), and its extended key usage, where
-// it has that (RFC 9336, 3).
+// maySign reports whether a certificate may sign documents according to its key
+// usage, if present (RFC 5280, 4.2.1.3), and its extended key usage, if present
+// (RFC 9336, 3).
 func maySign(c *x509.Certificate) bool {
 	if c.KeyUsage != 0 && c.KeyUsage&(x509.KeyUsageDigitalSignature|x509.KeyUsageContentCommitment) == 0 {
 		return false

@@ -9,30 +9,32 @@ import (
 )
 
 const (
-	maxChangedObjects = 1 << 14 // objects of a revision that are looked at one by one
-	maxEntries        = 1 << 10 // of a dictionary that is compared; each is searched for
+	maxChangedObjects = 1 << 14 // objects of a revision that are compared
+	maxEntries        = 1 << 10 // entries of a dictionary that are compared; each costs a search
 )
 
-// unlisted is what is said of changes that are too many or too odd to list.
-func unlisted() []Change { return []Change{{Kind: ChangedOther}} }
+// unlistedChange returns the entry for changes that are too many or too unusual to
+// list.
+func unlistedChange() []Change { return []Change{{Kind: ChangedOther}} }
 
-// changes lists what kinds of objects were added or replaced behind a revision. It
-// is for people: a changed file is known by other means. Both are opened for this
-// alone, so that a file which exhausts its bounds here hides nothing elsewhere.
+// changes lists the kinds of objects that were added or replaced after a
+// revision. The list is for information; the verdict does not depend on it.
+// Both revisions are opened only for this purpose, so that a file which exceeds
+// a limit here does not affect other checks.
 func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 	before, err := pdf.Open(io.NewSectionReader(r, 0, revision), revision)
 	if err != nil {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	now, err := pdf.Open(r, size)
 	if err != nil {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	c := comparison{before: before, now: now, counts: map[ChangeKind]*Change{}}
 	repaired := [2]bool{before.Repaired(), now.Repaired()}
 	moved, err := now.Moved(before)
 	if err != nil || len(moved) > maxChangedObjects {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
 	c.trailer()
 	for _, number := range moved {
@@ -40,24 +42,24 @@ func changes(r io.ReaderAt, revision, size int64) ([]Change, error) {
 		c.object(before.Object(ref), now.Object(ref))
 	}
 	if err := errors.Join(before.Err(), now.Err()); err != nil {
-		return unlisted(), broken(err)
+		return unlistedChange(), readError(err)
 	}
-	if repaired != [2]bool{before.Repaired(), now.Repaired()} { // the list went by another cross-reference
-		return unlisted(), nil
+	if repaired != [2]bool{before.Repaired(), now.Repaired()} { // the comparison used another cross-reference table
+		return unlistedChange(), nil
 	}
 	return c.list(), nil
 }
 
-// broken returns what is wrong with the reader; what is wrong with the file is in
-// the verdict.
-func broken(err error) error {
+// readError returns the error of the reader, if any; errors of the file are part
+// of the verdict.
+func readError(err error) error {
 	if err == nil || unreadableVerdict(err) != "" {
 		return nil
 	}
 	return err
 }
 
-// comparison counts what differs between two revisions.
+// comparison counts the differences between two revisions.
 type comparison struct {
 	before, now *pdf.Document
 	counts      map[ChangeKind]*Change
@@ -90,8 +92,8 @@ func (c *comparison) count(kind ChangeKind, replaced bool) {
 	}
 }
 
-// trailer looks at what the trailer names. Another object as the catalog is another
-// document, even where no object was written.
+// trailer compares the trailers. If they name different catalogs, the document
+// is another one even if no object was written.
 func (c *comparison) trailer() {
 	was, is := c.before.Trailer(), c.now.Trailer()
 	_, wasRoot := c.before.Catalog()
@@ -106,13 +108,14 @@ func (c *comparison) trailer() {
 	}
 }
 
-// object counts an object that stands elsewhere than before.
+// object counts an object whose position differs from the earlier revision.
 func (c *comparison) object(was, is pdf.Object) {
 	if equal(was, is, 0) {
 		return
 	}
-	// What became something else counts as what it was, unless it is a page now: what
-	// shows it may not have changed.
+	// An object that changed its kind counts as its old kind, because the
+	// reference to it may be unchanged. If it is a page now, it counts as a
+	// page.
 	kind, replaced := kindOf(c.before, is, was), was != nil
 	if now := kindOf(c.now, was, is); kind == "" || now == ChangedPage {
 		kind, replaced = now, replaced && kind != ""
@@ -122,8 +125,9 @@ func (c *comparison) object(was, is pdf.Object) {
 	}
 }
 
-// kindOf tells what kind of object obj is, when other is its counterpart in another
-// revision of doc. It is empty for none and for what is part of the file structure alone.
+// kindOf returns the kind of obj; other is its counterpart in another revision
+// of doc. The kind is empty for nil and for objects that only belong to the
+// file structure.
 func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
 	switch v := obj.(type) {
 	case nil:
@@ -147,7 +151,7 @@ func kindOf(doc *pdf.Document, other, obj pdf.Object) ChangeKind {
 
 func kindOfDict(doc *pdf.Document, other, dict *pdf.Dict) ChangeKind {
 	kind := doc.Name(dict.Get("Type"))
-	switch { // what is shown first: an object can have the marks of several
+	switch { // visible kinds first: an object can match several
 	case kind == "Catalog" || dict.Has("Pages"):
 		if other != nil && !equal(other.Get("Pages"), dict.Get("Pages"), 0) {
 			return ChangedPage
@@ -170,8 +174,8 @@ func kindOfDict(doc *pdf.Document, other, dict *pdf.Dict) ChangeKind {
 	return ChangedOther
 }
 
-// kindOfArray tells what a list that is an object of its own is: mostly annotations,
-// fields, or the kids of a page tree.
+// kindOfArray returns the kind of an array that is an indirect object: usually
+// annotations, fields, or the kids of a page tree.
 func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
 	kind := ChangedOther
 	for _, item := range list[:min(len(list), 16)] {
@@ -191,7 +195,8 @@ func kindOfArray(doc *pdf.Document, list pdf.Array) ChangeKind {
 	return kind
 }
 
-// onlyAnnotations tells whether two pages differ in their annotations at most.
+// onlyAnnotations reports whether two pages differ in nothing but their
+// annotations.
 func onlyAnnotations(was, is *pdf.Dict) bool {
 	a, b := was.Clone(), is.Clone()
 	for _, key := range []pdf.Name{"Annots", "Tabs"} {
@@ -212,7 +217,7 @@ func equal(a, b pdf.Object, depth int) bool {
 		if !ok || x.Len() > maxEntries || y.Len() > maxEntries {
 			return false
 		}
-		for key := range y.All() { // the lengths say nothing where a key is given twice
+		for key := range y.All() { // equal lengths prove nothing if a key occurs twice
 			if x.Has(key) != y.Has(key) {
 				return false
 			}

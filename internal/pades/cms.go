@@ -17,16 +17,16 @@ type Signer struct {
 	// Key signs digests of SHA-256: ECDSA on P-256 or P-384, or RSA with
 	// PKCS #1 v1.5.
 	Key crypto.Signer
-	// Chain is the certificate of the key and those that lead from it to a root.
-	// The root itself may be left out, and is not put into the file.
+	// Chain is the certificate of the key followed by its issuers. The root may
+	// be omitted, and is not embedded in the file.
 	Chain []*x509.Certificate
-	// TimeStamps is where time stamps come from; without it the signature is of
+	// TimeStamps is the time-stamp authority; without it the signature has
 	// level B-B.
 	TimeStamps *TimeStampAuthority
 }
 
-// Check tells whether the key can sign documents at a time. The error is, or wraps,
-// ErrKey.
+// Check returns an error if the key cannot sign documents at a time. The error
+// is, or wraps, ErrKey.
 func (s *Signer) Check(at time.Time) error {
 	if _, err := s.check(); err != nil {
 		return err
@@ -34,29 +34,30 @@ func (s *Signer) Check(at time.Time) error {
 	leaf := s.Chain[0]
 	switch {
 	case !maySign(leaf):
-		return fmt.Errorf("%w: the certificate is not meant for documents", ErrKey)
+		return fmt.Errorf("%w: the certificate is not for signing documents", ErrKey)
 	case at.Before(leaf.NotBefore):
 		return fmt.Errorf("%w: the certificate is not valid before %s", ErrKey, leaf.NotBefore.Format(time.DateOnly))
 	case at.After(leaf.NotAfter):
-		return fmt.Errorf("%w: the certificate has expired on %s", ErrKey, leaf.NotAfter.Format(time.DateOnly))
+		return fmt.Errorf("%w: the certificate expired on %s", ErrKey, leaf.NotAfter.Format(time.DateOnly))
 	}
 	return nil
 }
 
-// check tells whether the key is one that is supported, and how it signs.
+// check returns the signature scheme of the key, or an error if the key is not
+// supported.
 func (s *Signer) check() (scheme, error) {
 	if s.Key == nil || len(s.Chain) == 0 {
-		return scheme{}, fmt.Errorf("%w: there is none, or no certificate", ErrKey)
+		return scheme{}, fmt.Errorf("%w: no key or no certificate", ErrKey)
 	}
 	public, ok := s.Chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(s.Key.Public()) {
-		return scheme{}, fmt.Errorf("%w: the certificate is that of another key", ErrKey)
+		return scheme{}, fmt.Errorf("%w: the certificate belongs to another key", ErrKey)
 	}
 	return schemeOf(s.Key.Public())
 }
 
-// certificates are the contents of CertificateSet (RFC 5652, 10.2.3): the chain
-// without its root, which nobody may trust for standing in the file.
+// certificates returns the content of CertificateSet (RFC 5652, 10.2.3): the
+// chain without its root, because a root is not trusted for being in the file.
 func (s *Signer) certificates() []byte {
 	set := make([][]byte, 0, len(s.Chain))
 	for i, c := range s.Chain {
@@ -64,7 +65,7 @@ func (s *Signer) certificates() []byte {
 			set = append(set, c.Raw)
 		}
 	}
-	slices.SortFunc(set, bytes.Compare) // a SET OF in DER (X.690, 11.6)
+	slices.SortFunc(set, bytes.Compare) // DER sorts a SET OF (X.690, 11.6)
 	return slices.Concat(set...)
 }
 
@@ -73,17 +74,18 @@ func derAttribute(id, value []byte) []byte {
 	return tlv(tagSequence, id, tlv(tagSet, value))
 }
 
-// signedAttributes are those of a baseline signature (EN 319 142-1, 6.3): the
-// time of signing is not among them, /M of the signature dictionary has it.
-// CMSAlgorithmProtection has the algorithms signed too, which stand outside.
+// signedAttributes returns the signed attributes of a baseline signature (EN
+// 319 142-1, 6.3). The signing time is not among them; it is /M of the
+// signature dictionary. CMSAlgorithmProtection also signs the algorithm
+// identifiers, which are outside the attributes.
 func (s *Signer) signedAttributes(digest []byte, scheme scheme) []byte {
 	certificate := sha256.Sum256(s.Chain[0].Raw)
 	sha := derAlgorithm(oidSHA256)
 	attributes := [][]byte{
 		derAttribute(derOID(oidContentType), derOID(oidData)),
 		derAttribute(derOID(oidMessageDigest), tlv(tagOctetString, digest)),
-		// ESSCertIDv2: the hash algorithm is SHA-256 by default, and the hash
-		// suffices to name the certificate (RFC 5035, 4).
+		// ESSCertIDv2: the default hash algorithm is SHA-256, and the hash is
+		// sufficient to identify the certificate (RFC 5035, 4).
 		derAttribute(derOID(oidSigningCertificateV2),
 			tlv(tagSequence, tlv(tagSequence, tlv(tagSequence, tlv(tagOctetString, certificate[:]))))),
 		derAttribute(derOID(oidAlgorithmProtection),
@@ -93,15 +95,15 @@ func (s *Signer) signedAttributes(digest []byte, scheme scheme) []byte {
 	return tlv(tagSet, attributes...)
 }
 
-// retag returns an element with another tag.
+// retag returns a copy of an element with another tag.
 func retag(element []byte, tag byte) []byte {
 	out := bytes.Clone(element)
 	out[0] = tag
 	return out
 }
 
-// encode puts the CMS object together (RFC 5652, 5.1 and 5.3). token is nil for
-// a signature without time stamp.
+// encode returns the CMS object (RFC 5652, 5.1 and 5.3). token is nil for a
+// signature without a time stamp.
 func (s *Signer) encode(scheme scheme, attributes, signature, token []byte) []byte {
 	var unsigned []byte
 	if token != nil {
@@ -121,14 +123,14 @@ func (s *Signer) encode(scheme scheme, attributes, signature, token []byte) []by
 	signed := tlv(tagSequence,
 		one,
 		tlv(tagSet, derAlgorithm(oidSHA256)),
-		tlv(tagSequence, derOID(oidData)), // the content is the document: detached
+		tlv(tagSequence, derOID(oidData)), // no content: the signature is detached
 		tlv(tagContextCons, s.certificates()),
 		tlv(tagSet, signer),
 	)
 	return tlv(tagSequence, derOID(oidSignedData), tlv(tagContextCons, signed))
 }
 
-// reserve returns how long the CMS object can get.
+// reserve returns the maximum length of the CMS object.
 func (s *Signer) reserve(scheme scheme) int {
 	attributes := s.signedAttributes(make([]byte, sha256.Size), scheme)
 	var token []byte
@@ -138,8 +140,9 @@ func (s *Signer) reserve(scheme scheme) int {
 	return len(s.encode(scheme, attributes, make([]byte, scheme.size), token))
 }
 
-// sign returns the CMS object over a document of the SHA-256 digest. The
-// signature is checked before it is used: the key may be that of a foreign program.
+// sign returns the CMS object for a document with the SHA-256 digest. It
+// verifies the signature before use, because the key may be that of an external
+// program.
 func (s *Signer) sign(ctx context.Context, digest []byte) ([]byte, error) {
 	scheme, err := s.check()
 	if err != nil {

@@ -4,7 +4,7 @@ import (
 	"bytes"
 	"crypto"
 	"crypto/rsa"
-	"crypto/sha1" //nolint:gosec // names a certificate in the attribute of RFC 2634
+	"crypto/sha1" //nolint:gosec // identifies a certificate in the attribute of RFC 2634
 	"crypto/x509"
 	"encoding/asn1"
 	"errors"
@@ -12,46 +12,48 @@ import (
 	"math/big"
 )
 
-// Bounds of a CMS object.
+// Limits of a CMS object.
 const (
-	maxCMS          = 1 << 20 // bytes
+	maxCMS          = 1 << 20 // in bytes
 	maxCertificates = 32
 	maxAttributes   = 64
-	maxRSA          = 8192 // bits; a check takes longer with their square
+	maxRSA          = 8192 // in bits; the cost of a check grows with the square
 )
 
-// signedData is a CMS object of one signer (RFC 5652, 5).
+// signedData is a CMS object with one signer (RFC 5652, 5).
 type signedData struct {
 	contentType  asn1.ObjectIdentifier
-	content      []byte // nil when it is elsewhere
+	content      []byte // nil if detached
 	certificates []*x509.Certificate
 	signer       signerInfo
 
-	// unvouched names what no signature covers and nothing else accounts for.
-	unvouched []string
+	// unauthenticated lists parts that no signature covers and that nothing else
+	// authenticates.
+	unauthenticated []string
 }
 
 // signerInfo is a SignerInfo (RFC 5652, 5.3).
 type signerInfo struct {
-	issuer     []byte // and serial, or
+	issuer     []byte // set together with serial; otherwise keyID is set
 	serial     *big.Int
 	keyID      []byte
 	digest     algorithmIdentifier
 	hash       crypto.Hash
-	attributes []byte // as they are signed, with the tag of a SET
+	attributes []byte // in the form that is signed, with the tag of a SET
 	signed     []attribute
 	algorithm  algorithmIdentifier
 	signature  []byte
 	unsigned   []attribute
 }
 
-// attribute is an Attribute with its only value.
+// attribute is an Attribute with a single value.
 type attribute struct {
 	id    asn1.ObjectIdentifier
 	value der
 }
 
-// parseSignedData reads a ContentInfo with SignedData and nothing behind it.
+// parseSignedData parses a ContentInfo with SignedData. It accepts no trailing
+// bytes.
 func parseSignedData(data []byte) (*signedData, error) {
 	if len(data) > maxCMS {
 		return nil, fmt.Errorf("%w: %d bytes", errDER, len(data))
@@ -83,7 +85,7 @@ func parseSignedData(data []byte) (*signedData, error) {
 	return s, nil
 }
 
-// parse reads the contents of SignedData (RFC 5652, 5.1).
+// parse parses the content of SignedData (RFC 5652, 5.1).
 func (s *signedData) parse(body der) error {
 	version, err := body.small()
 	if err != nil {
@@ -104,7 +106,7 @@ func (s *signedData) parse(body der) error {
 		if _, err := body.whole(tagContextCons | 1); err != nil {
 			return err
 		}
-		s.unvouched = append(s.unvouched, "revocation information")
+		s.unauthenticated = append(s.unauthenticated, "revocation information")
 	}
 	signers, err := body.next(tagSet)
 	if err != nil || body.end() != nil {
@@ -120,21 +122,22 @@ func (s *signedData) parse(body der) error {
 	if err := s.signer.parse(signer); err != nil {
 		return err
 	}
-	// Only what the standard asks for may stand where no signature covers it.
+	// Parts that no signature covers must have the value that the standard
+	// requires.
 	want := 1
 	if s.signer.keyID != nil || !oidData.Equal(s.contentType) {
 		want = 3
 	}
 	if version != want && !other {
-		s.unvouched = append(s.unvouched, fmt.Sprintf("version %d where %d is due", version, want))
+		s.unauthenticated = append(s.unauthenticated, fmt.Sprintf("version %d instead of %d", version, want))
 	}
 	if a, err := digests.algorithm(tagSequence); err != nil || len(digests) > 0 || !bytes.Equal(a.raw, s.signer.digest.raw) {
-		s.unvouched = append(s.unvouched, "digest algorithms")
+		s.unauthenticated = append(s.unauthenticated, "digest algorithms")
 	}
 	return nil
 }
 
-// parseContent reads EncapsulatedContentInfo (RFC 5652, 5.2).
+// parseContent parses EncapsulatedContentInfo (RFC 5652, 5.2).
 func (s *signedData) parseContent(body *der) error {
 	encapsulated, err := body.next(tagSequence)
 	if err != nil {
@@ -155,8 +158,8 @@ func (s *signedData) parseContent(body *der) error {
 	return errors.Join(err, explicit.end())
 }
 
-// parseCertificates reads CertificateSet (RFC 5652, 10.2.3), and tells whether it has
-// certificates of another form.
+// parseCertificates parses CertificateSet (RFC 5652, 10.2.3). other
+// reports whether it has certificates of another format.
 func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 	if !body.is(tagContextCons) {
 		return false, nil
@@ -171,7 +174,7 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 			return false, errors.Join(errDER, err)
 		}
 		if tag != tagSequence {
-			s.unvouched = append(s.unvouched, "certificate of another form")
+			s.unauthenticated = append(s.unauthenticated, "certificate of another format")
 			other = true
 			continue
 		}
@@ -187,7 +190,7 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 	return other, nil
 }
 
-// parse reads the contents of SignerInfo.
+// parse parses the content of SignerInfo.
 func (s *signerInfo) parse(body der) error {
 	version, err := body.small()
 	if err != nil {
@@ -220,7 +223,7 @@ func (s *signerInfo) parse(body der) error {
 		if err != nil {
 			return err
 		}
-		s.attributes = retag(full, tagSet) // as it is signed (RFC 5652, 5.4)
+		s.attributes = retag(full, tagSet) // the form that is signed (RFC 5652, 5.4)
 		set := der(s.attributes)
 		list, err := set.next(tagSet)
 		if err != nil {
@@ -254,8 +257,8 @@ func (s *signerInfo) parse(body der) error {
 	return err
 }
 
-// parseAttributes reads a SET OF Attribute. None may be given twice, and those
-// that are known here have one value each (RFC 5652, 11).
+// parseAttributes parses a SET OF Attribute. An attribute must not occur twice,
+// and known attributes have exactly one value (RFC 5652, 11).
 func parseAttributes(list der) ([]attribute, error) {
 	var out []attribute
 	for len(list) > 0 {
@@ -292,7 +295,7 @@ func find(list []attribute, id asn1.ObjectIdentifier) (der, bool) {
 	return nil, false
 }
 
-// certificate returns the one that the signer says is its own.
+// certificate returns the certificate that the SignerInfo names.
 func (s *signedData) certificate() *x509.Certificate {
 	for _, c := range s.certificates {
 		switch {
@@ -304,28 +307,28 @@ func (s *signedData) certificate() *x509.Certificate {
 	return nil
 }
 
-// proof is what the signature of a CMS object was found to be.
-type proof struct {
-	digest    error // nil when the content is the one that was signed
-	signature error // nil when the signature is that of the certificate's key
-	bound     bool  // the certificate is named in what is signed
+// signatureCheck is the result of checking the signature of a CMS object.
+type signatureCheck struct {
+	digest    error // nil if the content matches the signed digest
+	signature error // nil if the certificate's key made the signature
+	bound     bool  // the signed attributes name the certificate
 }
 
-// prove checks the signature over content of the digest, computed with the hash of
-// the SignerInfo (RFC 5652, 5.4 and 5.6).
-func (s *signedData) prove(digest []byte) proof {
+// check checks the signature for content with the digest, which was computed
+// with the hash of the SignerInfo (RFC 5652, 5.4 and 5.6).
+func (s *signedData) check(digest []byte) signatureCheck {
 	leaf := s.certificate()
 	if leaf == nil {
-		err := fmt.Errorf("%w: the signer's certificate is not there", errUnsupported)
-		return proof{err, err, false}
+		err := fmt.Errorf("%w: the signer's certificate is missing", errUnsupported)
+		return signatureCheck{err, err, false}
 	}
 	if s.signer.attributes == nil {
-		// The signature is over the content itself, which baseline signatures
-		// exclude; see EN 319 122-1, 5.1.
+		// The signature covers the content directly, which baseline signatures
+		// do not allow; see EN 319 122-1, 5.1.
 		err := fmt.Errorf("%w: no signed attributes", errUnsupported)
-		return proof{err, err, false}
+		return signatureCheck{err, err, false}
 	}
-	var p proof
+	var p signatureCheck
 	if kind, ok := find(s.signer.signed, oidContentType); !ok || !bytes.Equal(kind, derOID(s.contentType)) {
 		p.digest = fmt.Errorf("%w: content type", errMismatch)
 	}
@@ -342,8 +345,8 @@ func (s *signedData) prove(digest []byte) proof {
 	return p
 }
 
-// checkAlgorithms holds the algorithms against those that were signed with
-// CMSAlgorithmProtection (RFC 6211, 2), where that is there.
+// checkAlgorithms compares the algorithms with those in CMSAlgorithmProtection
+// (RFC 6211, 2), if that attribute is present.
 func (s *signerInfo) checkAlgorithms() error {
 	value, ok := find(s.signed, oidAlgorithmProtection)
 	if !ok {
@@ -361,11 +364,11 @@ func (s *signerInfo) checkAlgorithms() error {
 	if err != nil {
 		return err
 	}
-	return fits(bytes.Equal(digest.raw, s.digest.raw) && bytes.Equal(signature.raw, s.algorithm.raw) && len(body) == 0)
+	return mismatchUnless(bytes.Equal(digest.raw, s.digest.raw) && bytes.Equal(signature.raw, s.algorithm.raw) && len(body) == 0)
 }
 
-// namesCertificate tells whether the signing-certificate attribute is there, and
-// whether it names leaf (RFC 5035, 3; RFC 2634, 5.4).
+// namesCertificate reports whether a signing-certificate attribute is present
+// and names leaf (RFC 5035, 3; RFC 2634, 5.4).
 func (s *signerInfo) namesCertificate(leaf *x509.Certificate) (bool, error) {
 	value, v2 := find(s.signed, oidSigningCertificateV2)
 	if !v2 {
@@ -401,10 +404,10 @@ func (s *signerInfo) namesCertificate(leaf *x509.Certificate) (bool, error) {
 		return false, err
 	}
 	if !v2 {
-		sum := sha1.Sum(leaf.Raw) //nolint:gosec // as the attribute has it
-		return true, fits(bytes.Equal(want, sum[:]))
+		sum := sha1.Sum(leaf.Raw) //nolint:gosec // required by the attribute
+		return true, mismatchUnless(bytes.Equal(want, sum[:]))
 	}
 	h := hash.New()
 	h.Write(leaf.Raw)
-	return true, fits(bytes.Equal(want, h.Sum(nil)))
+	return true, mismatchUnless(bytes.Equal(want, h.Sum(nil)))
 }

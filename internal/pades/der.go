@@ -7,7 +7,7 @@ import (
 	"math/big"
 )
 
-// Tags of ASN.1 as DER writes them (ITU-T X.690): class, constructed, number.
+// Identifier octets of DER (ITU-T X.690): class, constructed bit, tag number.
 const (
 	tagBoolean         = 0x01
 	tagInteger         = 0x02
@@ -19,28 +19,28 @@ const (
 	tagGeneralizedTime = 0x18
 	tagSequence        = 0x30
 	tagSet             = 0x31
-	tagContext         = 0x80 // [0] of a primitive type
-	tagContextCons     = 0xa0 // [0] constructed
+	tagContext         = 0x80 // [0], primitive
+	tagContextCons     = 0xa0 // [0], constructed
 )
 
-// errDER tells that bytes are not in the distinguished encoding, which leaves a
-// value one form only (X.690, 10). What may be written in two ways may be
-// altered without a trace.
-var errDER = errors.New("not in the distinguished encoding")
+// errDER reports bytes that are not DER, in which every value has a single
+// encoding (X.690, 10). An alternative encoding could be changed without being
+// noticed.
+var errDER = errors.New("not DER")
 
-// der reads the elements of a DER encoding one by one.
+// der reads the elements of a DER encoding in turn.
 type der []byte
 
-// element takes the next element off: its tag, its contents, and all of it.
+// element reads the next element: its tag, its content, and the whole element.
 func (d *der) element() (tag byte, body, full []byte, err error) {
 	b := *d
-	if len(b) < 2 || b[0]&0x1f == 0x1f { // no type here has a high tag number
+	if len(b) < 2 || b[0]&0x1f == 0x1f { // no type used here has a high tag number
 		return 0, nil, nil, errDER
 	}
 	length, at := int(b[1]), 2
 	if b[1] >= 0x80 {
 		n := int(b[1] & 0x7f)
-		if n == 0 || n > 3 || len(b) < 2+n || b[2] == 0 { // indefinite, or not the shortest (10.1)
+		if n == 0 || n > 3 || len(b) < 2+n || b[2] == 0 { // indefinite or not minimal (10.1)
 			return 0, nil, nil, errDER
 		}
 		length = 0
@@ -59,7 +59,7 @@ func (d *der) element() (tag byte, body, full []byte, err error) {
 	return b[0], b[at : at+length : at+length], b[: at+length : at+length], nil
 }
 
-// next takes off an element that has the tag and returns its contents.
+// next reads an element that must have the tag and returns its content.
 func (d *der) next(tag byte) (der, error) {
 	found, body, _, err := d.element()
 	if err == nil && found != tag {
@@ -71,7 +71,7 @@ func (d *der) next(tag byte) (der, error) {
 	return body, nil
 }
 
-// whole takes off an element that has the tag and returns all of it.
+// whole reads an element that must have the tag and returns the whole element.
 func (d *der) whole(tag byte) ([]byte, error) {
 	if !d.is(tag) {
 		return nil, fmt.Errorf("%w: tag %#02x expected", errDER, tag)
@@ -80,10 +80,10 @@ func (d *der) whole(tag byte) ([]byte, error) {
 	return full, err
 }
 
-// is tells whether the next element has the tag.
+// is reports whether the next element has the tag.
 func (d *der) is(tag byte) bool { return len(*d) > 0 && (*d)[0] == tag }
 
-// end is an error unless everything was read.
+// end returns an error unless everything was read.
 func (d *der) end() error {
 	if len(*d) > 0 {
 		return fmt.Errorf("%w: %d bytes too many", errDER, len(*d))
@@ -91,7 +91,7 @@ func (d *der) end() error {
 	return nil
 }
 
-// integer takes off an INTEGER.
+// integer reads an INTEGER.
 func (d *der) integer() (*big.Int, error) {
 	full, err := d.whole(tagInteger)
 	if err != nil {
@@ -104,7 +104,7 @@ func (d *der) integer() (*big.Int, error) {
 	return n, nil
 }
 
-// small takes off an INTEGER that is not negative and below 256.
+// small reads an INTEGER from 0 to 255.
 func (d *der) small() (int, error) {
 	n, err := d.integer()
 	if err != nil {
@@ -116,7 +116,7 @@ func (d *der) small() (int, error) {
 	return int(n.Int64()), nil
 }
 
-// oid takes off an OBJECT IDENTIFIER.
+// oid reads an OBJECT IDENTIFIER.
 func (d *der) oid() (asn1.ObjectIdentifier, error) {
 	full, err := d.whole(tagOID)
 	if err != nil {
@@ -129,7 +129,7 @@ func (d *der) oid() (asn1.ObjectIdentifier, error) {
 	return id, nil
 }
 
-// tlv encodes an element of the contents.
+// tlv encodes an element.
 func tlv(tag byte, contents ...[]byte) []byte {
 	n := 0
 	for _, c := range contents {
@@ -153,7 +153,7 @@ func tlv(tag byte, contents ...[]byte) []byte {
 	return out
 }
 
-// derInteger encodes an INTEGER that is not negative.
+// derInteger encodes a non-negative INTEGER.
 func derInteger(n *big.Int) []byte {
 	b := n.Bytes()
 	if len(b) == 0 || b[0] >= 0x80 {

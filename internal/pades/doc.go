@@ -1,21 +1,21 @@
-// Package pades signs PDF files and verifies signed ones: PAdES baseline
-// signatures (ETSI EN 319 142-1) of level B-B and, with a time stamp, B-T.
+// Package pades signs and verifies PDF files with PAdES baseline signatures
+// (ETSI EN 319 142-1) of level B-B and, with a time stamp, B-T.
 //
 // It owns the signature dictionary and its field (ISO 32000-2, 12.8 and
-// 12.7.5.5), the CMS object inside (RFC 5652 with the attributes of ETSI EN
-// 319 122-1), time stamps (RFC 3161), and the verdict on a file. It does not own
-// keys (package authority), the syntax of files that it writes (package pdf), or
-// the stamp that a person sees.
+// 12.7.5.5), the CMS object in it (RFC 5652 with the attributes of ETSI EN 319
+// 122-1), time stamps (RFC 3161), and the verdict on a file. It does not own
+// keys (package authority), the syntax of written files (package pdf), or the
+// visible stamp.
 //
-// Signing adds to a [pdf.Update] that the caller puts together, so that stamp and
-// signature are one revision: [Signer.Prepare] before the update is written,
-// [Pending.Complete] on the bytes that were. Only these are hashed; the digest
-// of what stands before them goes on from a saved state.
+// Signing adds to a [pdf.Update] of the caller, so that stamp and signature are
+// one revision: call [Signer.Prepare] before the update is written, and
+// [Pending.Complete] on the written bytes. Only those bytes are hashed; for the
+// bytes before them a saved hash state is used.
 //
-// [Verify] trusts nothing that signing left behind. It looks for signature
-// dictionaries in the bytes of the file itself, and package pdf merely tells it
-// what a viewer would show.
+// [Verify] relies on no data of the signing process. It searches the bytes of
+// the file for signature dictionaries, and uses package pdf only to find the
+// signatures that a viewer would show.
 //
-// The package has no clock, no network and no storage: time and the way to a
-// time-stamp authority are given to it.
+// The package uses no clock, network or storage: the caller passes the time and
+// the connection to a time-stamp authority.
 package pades

@@ -10,49 +10,50 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Statement is what a signature says beside that somebody signed.
+// Statement is the data of a signature dictionary that the signer states.
 type Statement struct {
-	// Name is who signs, Reason why; either may be empty.
+	// Name is the signer, Reason the reason for signing; either may be empty.
 	Name, Reason string
-	// Time is when, as the signer's clock has it.
+	// Time is the signing time by the signer's clock.
 	Time time.Time
 	// Original is the file that the signed one was made from.
 	Original Original
 }
 
-// Form is how the original is in the signed file.
+// Form is how the original is contained in the signed file.
 type Form string
 
 const (
-	// Prefix is an original that the file begins with: an incremental update
-	// follows it.
+	// Prefix means that the file begins with the original; an incremental
+	// update follows.
 	Prefix Form = "prefix"
-	// Stream is an original that is the data of a stream, byte for byte: an
-	// attachment, or an image that was taken over as it is.
+	// Stream means that the original is the unchanged data of a stream: an
+	// attachment, or an image that was copied.
 	Stream Form = "stream"
-	// Source is an original that the file was made from and does not contain.
+	// Source means that the file was made from the original but does not
+	// contain it.
 	Source Form = "source"
 )
 
-// Original is the private entry /Certvault of a signature dictionary, which ties the
-// signed file to what was uploaded. It stands there and not in the catalog, where
-// a later revision could replace it, and holds names instead of strings, which
-// are not encrypted:
+// Original is the private entry /Certvault of a signature dictionary, which
+// links the signed file to the uploaded one. It is in the signature dictionary
+// and not in the catalog, where a later revision could replace it. It uses
+// names instead of strings, because names are not encrypted:
 //
 //	/Certvault <</Form/Prefix /Length 20971 /SHA256/0a1b... /ReferenceID/NWU-...>>
 type Original struct {
 	Form Form
-	// Length is that of the original in bytes.
+	// Length is the length of the original in bytes.
 	Length int64
-	// SHA256 is its digest.
+	// SHA256 is the digest of the original.
 	SHA256 [32]byte
-	// ReferenceID is the certificate that the file belongs to.
+	// ReferenceID is the reference id of the certificate.
 	ReferenceID string
-	// Stream is the stream that has it as its data, for that form.
+	// Stream is the stream whose data is the original, for the form Stream.
 	Stream pdf.Ref
 }
 
-// keyOriginal is the key of the private entry, and the others are its own.
+// keyOriginal is the key of the private entry; the others are keys in it.
 const (
 	keyOriginal    pdf.Name = "Certvault"
 	keyForm        pdf.Name = "Form"
@@ -62,7 +63,7 @@ const (
 	keyStream      pdf.Name = "Stream"
 )
 
-// formNames are the forms as they are written.
+// formNames maps the forms to their names in the file.
 var formNames = map[Form]pdf.Name{Prefix: "Prefix", Stream: "Stream", Source: "Source"}
 
 func (o Original) dict() *pdf.Dict {
@@ -80,19 +81,19 @@ func (o Original) dict() *pdf.Dict {
 	return dict
 }
 
-// Pending is a signature that has its place in an update and no value yet.
+// Pending is a signature that is part of an update but has no value yet.
 type Pending struct {
 	signer    *Signer
 	byteRange *pdf.Placeholder
 	contents  *pdf.Placeholder
 }
 
-// Prepare adds a signature field without appearance, and its signature dictionary,
-// to an update of doc. found is what doc.Inspect returned. page is the one that
-// gets the field, as good as any since nothing is seen of it.
+// Prepare adds an invisible signature field and its signature dictionary to an
+// update of doc. found is the result of doc.Inspect. The field is added to
+// page; any page works.
 //
-// The first signature of a file certifies it and permits no change at all; on top
-// of others it approves. An error is ErrKey.
+// The first signature of a file is a certification that permits no changes; a
+// later one is an approval. An error is ErrKey.
 func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page, st Statement) (*Pending, error) {
 	if err := s.Check(st.Time); err != nil {
 		return nil, err
@@ -113,8 +114,8 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	if certify {
 		perms := u.Dict(catalog.Get("Perms")).Clone()
 		catalog.Set("Perms", perms.Set("DocMDP", value))
-		// Pages with annotations are gone through in the order of the structure
-		// (ISO 14289-1, 7.18.3).
+		// The tab order of pages with annotations follows the structure (ISO
+		// 14289-1, 7.18.3).
 		marked := u.Resolve(u.Dict(catalog.Get("MarkInfo")).Get("Marked")) == pdf.Boolean(true)
 		field := p.widget(u, page, value, fieldName(found, st), marked)
 		addField(u, catalog, field)
@@ -128,11 +129,11 @@ func (s *Signer) Prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, p
 	return p, nil
 }
 
-// maxAdded is more than any update adds to its file.
+// maxAdded is larger than any update.
 const maxAdded = 1 << 30
 
-// dictionary makes the signature dictionary (ISO 32000-2, 12.8.1, table 255; EN
-// 319 142-1, 6.3).
+// dictionary returns the signature dictionary (ISO 32000-2, 12.8.1, table 255;
+// EN 319 142-1, 6.3).
 func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
 	dict := pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("Sig")},
@@ -147,7 +148,7 @@ func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
 		dict.Set("Reason", pdf.TextString(st.Reason))
 	}
 	if certify {
-		// 12.8.2.2: nothing may be changed any more.
+		// 12.8.2.2: no changes are permitted.
 		dict.Set("Reference", pdf.Array{pdf.NewDict(
 			pdf.Entry{Key: "Type", Value: pdf.Name("SigRef")},
 			pdf.Entry{Key: "TransformMethod", Value: pdf.Name("DocMDP")},
@@ -164,7 +165,8 @@ func (p *Pending) dictionary(st Statement, certify bool) *pdf.Dict {
 	return dict.Set("ByteRange", p.byteRange).Set("Contents", p.contents)
 }
 
-// fieldName is a partial field name that no signature of the file has.
+// fieldName returns a partial field name that no other signature of the file
+// has.
 func fieldName(found pdf.Findings, st Statement) string {
 	name := "Certvault"
 	if st.Original.ReferenceID != "" {
@@ -181,16 +183,17 @@ func fieldName(found pdf.Findings, st Statement) string {
 	return unique
 }
 
-// widget adds the signature field, which is its own annotation (12.7.5.5), to the
-// page. It has no extent and lies on the corner of what is shown: PDF/A wants it
-// printed and not hidden (ISO 19005-2, 6.3.2), PDF/UA asks for a place in the
-// structure only of what lies within the crop box (ISO 14289-1, 7.18.1).
+// widget adds the signature field, merged with its annotation (12.7.5.5), to
+// the page. Its rectangle is empty and at the corner of the visible area: PDF/A
+// requires it to be printed and not hidden (ISO 19005-2, 6.3.2), and PDF/UA
+// requires a structure element only for annotations within the crop box (ISO
+// 14289-1, 7.18.1).
 func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name string, ordered bool) pdf.Ref {
 	const flags = 1<<2 | 1<<7 // Print, Locked (12.5.3)
 	box := page.Geometry().Box
 	point := pdf.Rectangle{X0: box.X0, Y0: box.Y0, X1: box.X0, Y1: box.Y0}
 	none := pdf.Array{pdf.Integer(0), pdf.Integer(0), pdf.Integer(0), pdf.Integer(0)}
-	// PDF/A-1 wants an appearance all the same (ISO 19005-1, 6.9).
+	// PDF/A-1 requires an appearance even so (ISO 19005-1, 6.9).
 	appearance := u.Add(pdf.NewStream(pdf.NewDict(
 		pdf.Entry{Key: "Type", Value: pdf.Name("XObject")},
 		pdf.Entry{Key: "Subtype", Value: pdf.Name("Form")},
@@ -232,8 +235,8 @@ func (p *Pending) widget(u *pdf.Update, page *pdf.Page, value pdf.Ref, name stri
 	return field
 }
 
-// addField adds a field to the interactive form (12.7.3), and tells whether catalog
-// was changed for that.
+// addField adds a field to the interactive form (12.7.3), and reports whether
+// it changed catalog.
 func addField(u *pdf.Update, catalog *pdf.Dict, field pdf.Ref) bool {
 	form := u.Dict(catalog.Get("AcroForm")).Clone()
 	fields := append(pdf.Array{}, u.Array(form.Get("Fields"))...)

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzCMS feeds the reader of signatures: it may refuse, and must end.
+// FuzzCMS checks that the parser of signatures terminates without a panic on
+// any input.
 func FuzzCMS(f *testing.F) {
 	c, tsa := newChain(f, shape{name: "x", steady: 1}), newSteadyAuthority(f)
 	s := c.signer()
@@ -36,14 +37,14 @@ func FuzzCMS(f *testing.F) {
 		if err != nil {
 			return
 		}
-		signed.prove(digest[:])
+		signed.check(digest[:])
 		signed.signer.signingTime()
 		v := verifier{now: signingTime}
-		v.examineUnsigned(&Signature{}, signed)
+		v.checkUnsigned(&Signature{}, signed)
 	})
 }
 
-// FuzzTimeStamp feeds the readers of what a time-stamp authority answers.
+// FuzzTimeStamp checks the parsers of a time-stamp authority's responses.
 func FuzzTimeStamp(f *testing.F) {
 	tsa := newSteadyAuthority(f)
 	digest := sha256.Sum256(nil)
@@ -66,13 +67,13 @@ func FuzzTimeStamp(f *testing.F) {
 		if err != nil {
 			return
 		}
-		if stamp.prove(nil) == nil && stamp.time.IsZero() {
+		if stamp.check(nil) == nil && stamp.time.IsZero() {
 			t.Error("a stamp without time")
 		}
 	})
 }
 
-// FuzzVerify feeds whole files: none but the one that was signed is valid.
+// FuzzVerify checks whole files: only the signed one is valid.
 func FuzzVerify(f *testing.F) {
 	c := newChain(f, shape{name: "x", steady: 1})
 	signed := sign(f, onePage(f), c.signer())

@@ -17,7 +17,8 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// attached is a file with data in it as it is, of which dataAt is told where it stands.
+// attached returns a file that contains data verbatim. data is called with the
+// offset of the data.
 func attached(t *testing.T, data func(dataAt int) string) []byte {
 	t.Helper()
 	base := onePage(t)
@@ -36,8 +37,8 @@ func attached(t *testing.T, data func(dataAt int) string) []byte {
 	return nil
 }
 
-// Thousands of keys that claim the same two megabytes around them would each have these
-// read and parsed: the work is bounded as a whole.
+// Each of thousands of keys that claim the same two megabytes would cause those
+// to be read and parsed: the total work is limited.
 func TestManyByteRanges(t *testing.T) {
 	t.Parallel()
 	manyKeys := func(n int) string {
@@ -50,9 +51,9 @@ func TestManyByteRanges(t *testing.T) {
 	}
 	for name, before := range map[string]string{
 		"nothing before":     "",
-		"open strings":       strings.Repeat("1 0 obj(", maxBack),
+		"open strings":       strings.Repeat("1 0 obj(", maxBacktracks),
 		"a large dictionary": manyKeys(8000),
-		"large dictionaries": strings.Repeat(manyKeys(200), maxBack),
+		"large dictionaries": strings.Repeat(manyKeys(200), maxBacktracks),
 		"nested arrays":      "1 0 obj" + strings.Repeat("[", 10_000),
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -63,14 +64,15 @@ func TestManyByteRanges(t *testing.T) {
 				return before + strings.Repeat(key, 4000) + strings.Repeat(" ", 2_100_000)
 			})
 			report := verify(t, file, Options{Now: signingTime})
-			if report.Verdict != Unknown || !strings.Contains(report.Reason, "too much") {
+			if report.Verdict != Unknown || !strings.Contains(report.Reason, "too many possible signatures") {
 				t.Errorf("%s: %s", report.Verdict, report.Reason)
 			}
 		})
 	}
 }
 
-// An RSA key of a size that nobody has, as a check with it would take a second.
+// An RSA key of unrealistic size is refused, because a check with it would take
+// a second.
 func TestHugeKeyIsRefused(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -94,7 +96,8 @@ func TestHugeKeyIsRefused(t *testing.T) {
 	}
 }
 
-// Certificates that all carry the same name could each be the issuer of each.
+// If all certificates have the same name, each could be the issuer of every
+// other.
 func TestChecksOfCertificatesAreBounded(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, elliptic.P256())
@@ -106,13 +109,13 @@ func TestChecksOfCertificatesAreBounded(t *testing.T) {
 		}
 		s.certificates = append(s.certificates, issue(t, template, template, newKey(t, elliptic.P256()).Public(), key))
 	}
-	a := anchors{role: "the signer", pool: x509.NewCertPool()}
-	if n := len(a.unvouched(s, false, signingTime)); n != maxCertificates || a.checked != maxChecked {
+	a := trustAnchors{role: "the signer", pool: x509.NewCertPool()}
+	if n := len(a.unauthenticated(s, false, signingTime)); n != maxCertificates || a.checked != maxChecked {
 		t.Errorf("%d of %d certificates are unvouched, after %d checks", n, maxCertificates, a.checked)
 	}
-	for i := range maxJudged + 1 {
-		got := a.judge(s.certificates[0], s.certificates, signingTime, signingTime)
-		if bounded := got.result == NotRun && strings.Contains(got.reason, "too many"); bounded != (i == maxJudged) {
+	for i := range maxValidated + 1 {
+		got := a.validate(s.certificates[0], s.certificates, signingTime, signingTime)
+		if bounded := got.result == NotRun && strings.Contains(got.reason, "too many"); bounded != (i == maxValidated) {
 			t.Errorf("chain %d: %+v", i+1, got)
 		}
 	}
@@ -130,7 +133,7 @@ func TestHashingIsBounded(t *testing.T) {
 	v := verifier{r: bytes.NewReader(file), size: int64(len(file)), now: signingTime, hashed: maxHashed - int64(len(file))}
 	for _, want := range []Result{Passed, NotRun} {
 		s := Signature{SubFilter: cadesDetached, Digest: NotRun}
-		if err := v.examineValue(&s, &list[0]); err != nil || s.Digest != want {
+		if err := v.checkValue(&s, &list[0]); err != nil || s.Digest != want {
 			t.Errorf("%v, %+v", err, s)
 		}
 	}

@@ -28,10 +28,12 @@ var (
 	oidSHA512 = asn1.ObjectIdentifier{2, 16, 840, 1, 101, 3, 4, 2, 3}
 )
 
-// Signature algorithms (RFC 5754, 3; RFC 8017, C; RFC 8419, 2). An RSA signature may be
-// named by oidRSA or by the one with its digest. Where it is not signed which of them, as
-// in the tokens of some time-stamp authorities, one may be put for the other: the one
-// byte of a file that makes no difference. What is signed here says it.
+// Signature algorithms (RFC 5754, 3; RFC 8017, C; RFC 8419, 2). An RSA
+// signature may be identified by oidRSA or by the identifier with its digest.
+// If the identifier is not signed, as in the tokens of some time-stamp
+// authorities, one can be replaced by the other: this is the only byte of a
+// file whose change is not detected. Signatures of this package sign the
+// identifier.
 var (
 	oidRSA           = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 1}
 	oidMGF1          = asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 1, 8}
@@ -45,13 +47,13 @@ var (
 	oidEd25519       = asn1.ObjectIdentifier{1, 3, 101, 112}
 )
 
-// Extended key usages of certificates that may sign documents, beside
-// anyExtendedKeyUsage and emailProtection, which the standard library names.
+// Extended key usages of certificates that may sign documents, besides
+// anyExtendedKeyUsage and emailProtection, which the standard library defines.
 var (
 	oidDocumentSigning          = asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 36}       // RFC 9336, 3.1
-	oidDocumentSigningMicrosoft = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 10, 3, 12} // before RFC 9336
+	oidDocumentSigningMicrosoft = asn1.ObjectIdentifier{1, 3, 6, 1, 4, 1, 311, 10, 3, 12} // used before RFC 9336
 	oidDocumentSigningAdobe     = asn1.ObjectIdentifier{1, 2, 840, 113583, 1, 1, 5}
 )
 
-// oidExtKeyUsage is the extension of that name (RFC 5280, 4.2.1.12).
+// oidExtKeyUsage is the extended key usage extension (RFC 5280, 4.2.1.12).
 var oidExtKeyUsage = asn1.ObjectIdentifier{2, 5, 29, 37}

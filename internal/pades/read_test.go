@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// Signatures that OpenSSL makes with all kinds of keys are read, and fit nothing else.
+// Signatures that OpenSSL makes with all kinds of keys are accepted, and match
+// no other content.
 func TestSignaturesOfOpenSSL(t *testing.T) {
 	t.Parallel()
 	content := []byte("what is signed")
@@ -70,7 +71,7 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 				h.Write(content)
 				return h.Sum(nil)
 			}
-			p := signed.prove(digest(content))
+			p := signed.check(digest(content))
 			if test.want != nil {
 				if !errors.Is(p.signature, test.want) {
 					t.Errorf("%+v", p)
@@ -83,11 +84,11 @@ func TestSignaturesOfOpenSSL(t *testing.T) {
 			if signed.signer.signingTime().IsZero() {
 				t.Error("no signing time")
 			}
-			if p := signed.prove(digest([]byte("something else"))); !errors.Is(p.digest, errMismatch) {
+			if p := signed.check(digest([]byte("something else"))); !errors.Is(p.digest, errMismatch) {
 				t.Errorf("fits something else: %+v", p)
 			}
 			signed.signer.signature[len(signed.signer.signature)-1] ^= 1
-			if p := signed.prove(digest(content)); p.signature == nil {
+			if p := signed.check(digest(content)); p.signature == nil {
 				t.Error("a changed signature fits")
 			}
 		})
@@ -132,8 +133,8 @@ func TestDERIsStrict(t *testing.T) {
 func TestFromBER(t *testing.T) {
 	t.Parallel()
 	basic := []byte{
-		0x30, 0x80, // SEQUENCE of a length that is found at its end
-		0x24, 0x80, 0x04, 0x01, 'a', 0x04, 0x81, 0x01, 'b', 0, 0, // a string in two pieces
+		0x30, 0x80, // SEQUENCE of indefinite length
+		0x24, 0x80, 0x04, 0x01, 'a', 0x04, 0x81, 0x01, 'b', 0, 0, // a constructed string of two parts
 		0x02, 0x82, 0, 1, 5,
 		0, 0, 'r', 'e', 's', 't',
 	}
@@ -166,8 +167,9 @@ func TestParseDate(t *testing.T) {
 	}
 }
 
-// A key for anything but documents signs none, and vouches for none.
-func TestCertificateOfAnotherPurpose(t *testing.T) {
+// A certificate for another purpose signs no documents and issues no
+// certificates.
+func TestCertificateForAnotherPurpose(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x", stamper: true})
 	if _, err := signTail(onePage(t), c.signer(), nil); !errors.Is(err, ErrKey) {
@@ -190,12 +192,12 @@ func TestCertificateOfAnotherPurpose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p := signed.prove(digest[:]); p.signature != nil || signed.signer.hash != crypto.SHA256 {
+	if p := signed.check(digest[:]); p.signature != nil || signed.signer.hash != crypto.SHA256 {
 		t.Fatalf("%+v", p)
 	}
-	v := verifier{signers: anchors{list: c.options().Roots, role: "the signer"}, now: signingTime}
+	v := verifier{signers: trustAnchors{list: c.options().Roots, role: "the signer"}, now: signingTime}
 	var result Signature
-	v.judgeChain(&result, signed.certificate(), signed, time.Time{})
+	v.checkChain(&result, signed.certificate(), signed, time.Time{})
 	if result.Chain != Failed {
 		t.Errorf("%+v", result)
 	}

@@ -5,113 +5,117 @@ import "time"
 // Result is the outcome of a check.
 type Result string
 
-// The results. What could not be checked is not a failure, and not a success.
+// The results. NotRun is neither a failure nor a success: the check was not
+// possible.
 const (
 	Passed Result = "passed"
 	Failed Result = "failed"
 	NotRun Result = "not_run"
 )
 
-// Verdict is what is to be thought of a file.
+// Verdict is the overall result for a file.
 type Verdict string
 
 // The verdicts.
 const (
-	// Valid: the last signature is that of somebody a root vouches for, it covers
-	// the whole file, and the file is as it was signed.
+	// Valid means that a root vouches for the last signer, the last signature
+	// covers the whole file, and the file is unchanged since.
 	Valid Verdict = "valid"
-	// Invalid: the file is not what somebody trusted signed.
+	// Invalid means that the file differs from what a trusted signer signed.
 	Invalid Verdict = "invalid"
-	// Unknown: what is in the file does not suffice to tell.
+	// Unknown means that the file does not contain enough for a verdict.
 	Unknown Verdict = "unknown"
 )
 
-// Report is what Verify found.
+// Report is the result of Verify.
 type Report struct {
 	Verdict Verdict `json:"verdict"`
-	// Reason is one sentence on the verdict.
+	// Reason is one sentence about the verdict.
 	Reason string `json:"reason"`
 	// Signatures are in the order in which they were made.
 	Signatures []Signature `json:"signatures"`
-	// Original is the original that the last signature names, nil when it
-	// names none.
+	// Original is the original that the last signature names, or nil.
 	Original *OriginalReport `json:"original"`
-	// Untold is what the file alone cannot tell, a sentence each.
+	// Untold lists what the file alone cannot prove, one sentence each.
 	Untold []string `json:"untold"`
 }
 
-// Signature is what was found out about one signature.
+// Signature is the result for one signature.
 type Signature struct {
 	Field     string `json:"field"`
 	SubFilter string `json:"sub_filter"`
 
-	Signer        string    `json:"signer"` // the common name, or the whole name without one
+	Signer        string    `json:"signer"` // the common name, or the whole name if there is none
 	Subject       string    `json:"subject"`
 	Issuer        string    `json:"issuer"`
-	Serial        string    `json:"serial"` // of the certificate, in hexadecimal
+	Serial        string    `json:"serial"` // serial number of the certificate, in hexadecimal
 	Fingerprint   string    `json:"fingerprint"`
 	ValidFrom     time.Time `json:"valid_from,omitzero"`
 	ValidUntil    time.Time `json:"valid_until,omitzero"`
-	ClaimedTime   time.Time `json:"claimed_time,omitzero"` // the signer's word; zero when there is none
+	ClaimedTime   time.Time `json:"claimed_time,omitzero"` // as the signer states it; zero if absent
 	Certification int       `json:"certification"`
-	// ByteRange is /ByteRange, nil when it is not four numbers in order.
+	// ByteRange is /ByteRange, or nil if it is not four ascending numbers.
 	ByteRange []int64 `json:"byte_range"`
-	// Revision is the length of the file as it was signed.
+	// Revision is the length of the file at the time of signing.
 	Revision   int64 `json:"revision"`
 	CoversFile bool  `json:"covers_file"`
 
-	// Coverage: the byte range leaves out the value of this signature alone, and ends
-	// where a revision does.
+	// Coverage reports whether the byte range omits only the value of this
+	// signature and ends where a revision ends.
 	Coverage Result `json:"coverage"`
-	// Digest: what it covers is what was signed.
+	// Digest reports whether the covered bytes match the signed digest.
 	Digest Result `json:"digest"`
-	// Value: the signature was made by the key of the certificate.
+	// Value reports whether the key of the certificate made the signature.
 	Value Result `json:"value"`
-	// Chain: a root vouches for the certificate at the time of signing.
+	// Chain reports whether a root vouches for the certificate at the time of
+	// signing.
 	Chain Result `json:"chain"`
-	// Changes: what came after it is what it permits.
+	// Changes reports whether later changes are permitted by it.
 	Changes Result `json:"changes"`
-	// Problems are what is behind a result that is not Passed, a sentence each.
+	// Problems lists the reasons for results other than Passed, one sentence
+	// each.
 	Problems []string `json:"problems"`
 
 	TimeStamp *TimeStamp `json:"time_stamp"`
-	// Changed is what was changed in the file after it.
+	// Changed lists what was changed in the file after it.
 	Changed []Change `json:"changed"`
 
-	// unvouched is what nothing accounts for, though it stands in the signature.
-	unvouched []string
+	// unauthenticated lists parts of the signature that nothing authenticates.
+	unauthenticated []string
 }
 
-// Intact tells that what it covers is as it was signed, by whomsoever.
+// Intact reports whether the covered bytes are unchanged, whether or not the
+// signer is trusted.
 func (s *Signature) Intact() bool {
 	return s.Coverage == Passed && s.Digest == Passed && s.Value == Passed
 }
 
-// TimeStamp is what was found out about the time stamp of a signature.
+// TimeStamp is the result for the time stamp of a signature.
 type TimeStamp struct {
 	Time      time.Time `json:"time,omitzero"`
 	Authority string    `json:"authority"`
-	// Value: it is of this signature, and made by the key of its certificate.
+	// Value reports whether it is for this signature and made by the key of its
+	// certificate.
 	Value Result `json:"value"`
-	// Chain: a root vouches for the authority.
+	// Chain reports whether a root vouches for the authority.
 	Chain Result `json:"chain"`
-	// Problem is a sentence on what keeps the stamp from proving the time, or is taken on
-	// trust where it does; empty when there is nothing to say.
+	// Problem is a sentence that names the reason why the stamp does not prove
+	// the time, or the assumption of the proof; empty if there is neither.
 	Problem string `json:"problem"`
 }
 
-// ChangeKind is what kind of object was changed.
+// ChangeKind is the kind of a changed object.
 type ChangeKind string
 
 // The kinds.
 const (
 	ChangedSignature  ChangeKind = "signature"       // a signature, or its field
 	ChangedForm       ChangeKind = "form"            // a form field, or the form
-	ChangedAnnotation ChangeKind = "annotation"      // an annotation, or the list of a page
+	ChangedAnnotation ChangeKind = "annotation"      // an annotation, or the annotations of a page
 	ChangedPage       ChangeKind = "page"            // a page, or the tree of pages
 	ChangedCatalog    ChangeKind = "catalog"         // the document catalog
 	ChangedMetadata   ChangeKind = "metadata"        // metadata
-	ChangedValidation ChangeKind = "validation_data" // what is kept to validate signatures later
+	ChangedValidation ChangeKind = "validation_data" // data for long-term validation
 	ChangedStream     ChangeKind = "stream"          // content, an appearance, a font, an image
 	ChangedOther      ChangeKind = "other"
 )
@@ -123,14 +127,14 @@ type Change struct {
 	Replaced int        `json:"replaced"`
 }
 
-// OriginalReport is what was found out about the original.
+// OriginalReport is the result for the original.
 type OriginalReport struct {
 	Form        Form   `json:"form"`
 	Length      int64  `json:"length"`
 	SHA256      string `json:"sha256"`
 	ReferenceID string `json:"reference_id"`
-	// Result: the file contains the original, with this digest.
+	// Result reports whether the file contains the original with this digest.
 	Result Result `json:"result"`
-	// Text says that in a sentence.
+	// Text describes the result in a sentence.
 	Text string `json:"text"`
 }

@@ -9,48 +9,49 @@ import (
 	"strings"
 )
 
-// found is a signature dictionary in the bytes of a file whose byte range leaves out
-// its own /Contents and nothing else.
-type found struct {
-	number  int      // of the indirect object it is in
-	ranges  [4]int64 // /ByteRange
-	dict    node
-	text    []byte // what the nodes of dict count from
-	value   []byte // of /Contents
-	padding error  // of the value, nil when there is nothing to say
-	cms     []byte // the value of /Contents without what fills it up, in DER
-	basic   bool   // it was not in DER
+// signatureDict is a signature dictionary in the bytes of a file whose byte range omits
+// exactly its own /Contents.
+type signatureDict struct {
+	number     int      // of the indirect object that contains it
+	ranges     [4]int64 // /ByteRange
+	dict       node
+	text       []byte // the buffer of the nodes of dict
+	value      []byte // value of /Contents
+	paddingErr error  // error of the padding of the value, or nil
+	cms        []byte // the value of /Contents without padding, in DER
+	isBER      bool   // it was BER, not DER
 }
 
-// end is where the revision that it signs ends.
-func (f *found) end() int64 { return f.ranges[2] + f.ranges[3] }
+// end returns the end of the revision that it signs.
+func (f *signatureDict) end() int64 { return f.ranges[2] + f.ranges[3] }
 
-// Bounds of the search.
+// Limits of the search.
 const (
 	scanChunk     = 1 << 20
 	maxHits       = 1 << 12 // occurrences of the key
 	maxDictionary = 64 << 10
 	maxContents   = 2*maxCMS + 2
-	maxBack       = 8 // tries to find where the object begins
+	maxBacktracks = 8 // attempts to find the beginning of the object
 	maxFound      = 64
-	// maxScanWork bounds what is read and parsed around all occurrences of the key,
-	// which may overlap: a file of 2 MB could ask for an hour otherwise.
+	// maxScanWork limits the bytes that are read and parsed around all
+	// occurrences of the key, which may overlap: otherwise a file of 2 MB could
+	// take an hour.
 	maxScanWork = 256 << 20
-	nodeWork    = 256 // bytes that an object costs like
+	nodeWork    = 256 // cost of a parsed object in bytes
 )
 
 var byteRangeKey = []byte("/ByteRange")
 
-// scanner looks for signature dictionaries.
+// scanner searches for signature dictionaries.
 type scanner struct {
 	r    io.ReaderAt
 	size int64
 	work int
 }
 
-// scan finds the signature dictionaries of a file. complete is false when a bound
+// scan finds the signature dictionaries of a file. complete is false if a limit
 // ended the search.
-func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
+func scan(r io.ReaderAt, size int64) (list []signatureDict, complete bool, err error) {
 	search := scanner{r: r, size: size}
 	buf := make([]byte, min(scanChunk+int64(len(byteRangeKey)), max(size, 0)))
 	hits := 0
@@ -61,7 +62,7 @@ func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
 		}
 		for from := 0; ; {
 			i := bytes.Index(chunk[from:], byteRangeKey)
-			if i < 0 || from+i >= scanChunk { // the next chunk has that one
+			if i < 0 || from+i >= scanChunk { // the next chunk finds that one
 				break
 			}
 			from += i
@@ -86,7 +87,7 @@ func scan(r io.ReaderAt, size int64) (list []found, complete bool, err error) {
 	return list, true, nil
 }
 
-// window reads the bytes from one offset to another, into buf where they fit.
+// window reads the bytes between two offsets, into buf if they fit.
 func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 	from = max(from, 0)
 	if n := to - from; n > int64(len(buf)) {
@@ -94,7 +95,7 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 	}
 	buf = buf[:to-from]
 	if n, err := r.ReadAt(buf, from); n < len(buf) {
-		if err == nil || err == io.EOF { // ReadAt returns io.EOF itself
+		if err == nil || err == io.EOF { // ReadAt returns io.EOF unwrapped
 			err = io.ErrUnexpectedEOF
 		}
 		return nil, fmt.Errorf("read %d bytes at %d: %w", len(buf), from, err)
@@ -102,9 +103,9 @@ func window(r io.ReaderAt, from, to int64, buf []byte) ([]byte, error) {
 	return buf, nil
 }
 
-// inspect reads the dictionary around a key at an offset. It is not ok when that is
-// none whose byte range fits to it, as for those within an attached file.
-func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
+// inspect parses the dictionary around the key at an offset. ok is false if its
+// byte range does not match its position, as in an attached file.
+func (c *scanner) inspect(at int64) (f signatureDict, ok bool, err error) {
 	value, err := window(c.r, at, min(at+256, c.size), nil)
 	if err != nil {
 		return f, false, err
@@ -112,7 +113,7 @@ func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
 	s := syntax{buf: value, at: len(byteRangeKey)}
 	array, err := s.object(0)
 	if err != nil || !f.readRanges(&array, c.size) {
-		return f, false, nil //nolint:nilerr // it is no byte range
+		return f, false, nil //nolint:nilerr // it is not a byte range
 	}
 	gap, until := f.ranges[1], f.ranges[2]
 	if until-gap > maxContents || at > until+maxDictionary || at < gap-maxDictionary {
@@ -124,7 +125,7 @@ func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
 	}
 	c.work += len(f.text)
 	before := f.text[:min(at, gap)-base]
-	for range maxBack {
+	for range maxBacktracks {
 		if c.work > maxScanWork {
 			break
 		}
@@ -140,9 +141,9 @@ func (c *scanner) inspect(at int64) (f found, ok bool, err error) {
 	return f, false, nil
 }
 
-// readRanges takes over a byte range of two parts: the first begins with the file, the
-// second lies behind it and within the file.
-func (f *found) readRanges(array *node, size int64) bool {
+// readRanges sets the byte range if it has two parts: the first begins at the
+// start of the file, the second is after it and within the file.
+func (f *signatureDict) readRanges(array *node, size int64) bool {
 	if array.kind != kindArray || len(array.items) != len(f.ranges) {
 		return false
 	}
@@ -156,9 +157,9 @@ func (f *found) readRanges(array *node, size int64) bool {
 	return f.ranges[0] == 0 && f.ranges[1] > 0 && f.ranges[1] < f.ranges[2] && f.ranges[2] <= size && f.ranges[3] <= size-f.ranges[2]
 }
 
-// readObject reads the indirect object whose keyword obj is at i, and finds in it
-// the dictionary that has the key at offset at.
-func (c *scanner) readObject(f *found, i, at int) bool {
+// readObject parses the indirect object whose keyword obj is at i, and finds
+// the dictionary in it that has the key at offset at.
+func (c *scanner) readObject(f *signatureDict, i, at int) bool {
 	number, ok := objectNumber(f.text[:i])
 	if !ok {
 		return false
@@ -173,7 +174,7 @@ func (c *scanner) readObject(f *found, i, at int) bool {
 	return f.within(&object, at)
 }
 
-// objectNumber reads the two numbers that text ends in (7.3.10).
+// objectNumber parses the two numbers at the end of text (7.3.10).
 func objectNumber(text []byte) (int, bool) {
 	fields := bytes.FieldsFunc(text[max(0, len(text)-32):], func(r rune) bool { return strings.ContainsRune(" \n\r\t\f\x00", r) })
 	if len(fields) < 2 {
@@ -183,7 +184,7 @@ func objectNumber(text []byte) (int, bool) {
 		return 0, false
 	}
 	digits := fields[len(fields)-2]
-	for i := len(digits); i > 0; i-- { // after what need not be white space
+	for i := len(digits); i > 0; i-- { // after a delimiter, white space is optional
 		if c := digits[i-1]; c < '0' || c > '9' {
 			digits = digits[i:]
 			break
@@ -194,7 +195,7 @@ func objectNumber(text []byte) (int, bool) {
 }
 
 // within finds the dictionary that has a key at an offset.
-func (f *found) within(n *node, at int) bool {
+func (f *signatureDict) within(n *node, at int) bool {
 	if at < n.start || at >= n.end {
 		return false
 	}
@@ -212,9 +213,9 @@ func (f *found) within(n *node, at int) bool {
 	return false
 }
 
-// readContents takes over the value of /Contents, which has to stand exactly where the
-// byte range leaves a gap.
-func (f *found) readContents(from, to int) bool {
+// readContents sets the value of /Contents, which must be exactly in the gap of
+// the byte range.
+func (f *signatureDict) readContents(from, to int) bool {
 	v, ok := f.dict.get("Contents")
 	if !ok || v.kind != kindHex || v.start != from || v.end != to {
 		return false
@@ -222,29 +223,29 @@ func (f *found) readContents(from, to int) bool {
 	digits := f.text[from+1 : to-1]
 	f.value = make([]byte, len(digits)/2)
 	if _, err := hex.Decode(f.value, digits); err != nil {
-		f.padding = errHex
+		f.paddingErr = errHex
 		return true
 	}
 	if bytes.ContainsAny(digits, "abcdef") && bytes.ContainsAny(digits, "ABCDEF") {
-		f.padding = errHex
+		f.paddingErr = errHex
 	}
 	cms, rest, err := fromBER(f.value, 0)
 	if err != nil || len(bytes.Trim(rest, "\x00")) > 0 {
-		f.padding = errPadding
+		f.paddingErr = errPadding
 	}
 	f.cms = cms
-	f.basic = !bytes.Equal(cms, f.value[:len(f.value)-len(rest)])
+	f.isBER = !bytes.Equal(cms, f.value[:len(f.value)-len(rest)])
 	return true
 }
 
-// What stands in /Contents and is not signed has one form only.
+// The unsigned bytes in /Contents must have their only valid form.
 var (
-	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not in one form", errSyntax)
-	errPadding = fmt.Errorf("%w: something stands behind the signature", errSyntax)
+	errHex     = fmt.Errorf("%w: the hexadecimal string of the signature is not canonical", errSyntax)
+	errPadding = fmt.Errorf("%w: data follows the signature", errSyntax)
 )
 
-// endsRevision tells whether a revision may end at an offset: behind %%EOF and the
-// end of its line.
+// endsRevision reports whether a revision may end at an offset: after %%EOF and
+// its end of line.
 func endsRevision(r io.ReaderAt, end int64) (bool, error) {
 	tail, err := window(r, end-16, end, nil)
 	if err != nil {

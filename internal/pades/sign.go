@@ -12,20 +12,20 @@ import (
 	"io"
 )
 
-// ErrReserve tells that a time stamp takes more room than was kept for it. The
-// room is known now: preparing the update anew leads to a signature.
-var ErrReserve = errors.New("the signature takes more room than was kept for it")
+// ErrReserve reports that a time stamp needs more space than was reserved. The
+// required space is now known: preparing the update again succeeds.
+var ErrReserve = errors.New("the signature needs more space than was reserved")
 
-// Head is the file that an update follows.
+// Head is the file before the update.
 type Head struct {
 	R    io.ReaderAt
 	Size int64
-	// State is what crypto/sha256 marshals of itself after the last byte of the
+	// State is the marshalled state of crypto/sha256 after the last byte of the
 	// file. Without it the file is read.
 	State []byte
 }
 
-// digest returns the state after the head.
+// digest returns the hash after the head.
 func (h Head) digest() (hash.Hash, error) {
 	d := sha256.New()
 	state, ok := d.(encoding.BinaryUnmarshaler)
@@ -34,28 +34,29 @@ func (h Head) digest() (hash.Hash, error) {
 	}
 	d.Reset()
 	if _, err := io.Copy(d, io.NewSectionReader(h.R, 0, h.Size)); err != nil {
-		return nil, fmt.Errorf("read what is to be signed: %w", err)
+		return nil, fmt.Errorf("read the bytes to sign: %w", err)
 	}
 	return d, nil
 }
 
-// stateFits tells whether the state is one after as many bytes as the head has, which
-// it ends in. One of another file would lead to a signature that fits nothing.
+// stateFits reports whether the state is one after exactly the length of the
+// head, which is at the end of the state. The state of another file would
+// produce an invalid signature.
 func (h Head) stateFits() bool {
 	n := len(h.State) - 8
 	return n >= 0 && binary.BigEndian.Uint64(h.State[n:]) == uint64(h.Size) //nolint:gosec // no file has a negative size
 }
 
-// Complete signs head followed by tail, the bytes that the update was written as,
-// and puts the signature into tail. Its length stays. An error is, or wraps,
-// ErrKey, ErrTimeStamp, ErrReserve or what the key said.
+// Complete signs head followed by tail, the written bytes of the update, and
+// inserts the signature in tail, whose length does not change. An error is, or
+// wraps, ErrKey, ErrTimeStamp, ErrReserve or the error of the key.
 func (p *Pending) Complete(ctx context.Context, head Head, tail []byte) error {
 	from := p.contents.Offset - head.Size
 	to := from + int64(len(p.contents.Text))
 	if at := p.byteRange.Offset - head.Size; at < 0 || from < 0 || to > int64(len(tail)) || at+int64(len(p.byteRange.Text)) > from {
 		return fmt.Errorf("sign: %w", errOtherUpdate)
 	}
-	// 12.8.1: all of the file but the string that is the value of /Contents.
+	// 12.8.1: the whole file except the string that is the value of /Contents.
 	ranges := fmt.Sprintf("[0 %d %d %d]", head.Size+from, head.Size+to, int64(len(tail))-to)
 	if len(ranges) > len(p.byteRange.Text) {
 		return fmt.Errorf("sign: %w", errOtherUpdate)
@@ -78,8 +79,9 @@ func (p *Pending) Complete(ctx context.Context, head Head, tail []byte) error {
 	return nil
 }
 
-// errOtherUpdate is a fault of the caller.
-var errOtherUpdate = errors.New("the update was not written to this tail")
+// errOtherUpdate reports an error of the caller.
+var errOtherUpdate = errors.New("the tail is not that of the update")
 
-// Size returns by how much the value of the signature makes the update longer.
+// Size returns the number of bytes that the value of the signature adds to the
+// update.
 func (p *Pending) Size() int { return len(p.contents.Text) + len(p.byteRange.Text) }

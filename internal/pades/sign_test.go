@@ -49,8 +49,8 @@ func TestSignAndVerify(t *testing.T) {
 	}
 }
 
-// A state that was saved after the original stands for its bytes: the head is not read.
-func TestCompleteGoesOnFromState(t *testing.T) {
+// With a hash state saved after the original, Complete does not read the head.
+func TestCompleteResumesHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
 	p, tail := prepared(t, file, c.signer(), Statement{Time: signingTime})
@@ -63,8 +63,8 @@ func TestCompleteGoesOnFromState(t *testing.T) {
 	}
 }
 
-// A state that cannot be the one after the original is not used: the head is read.
-func TestCompleteReadsWhereTheStateIsAnother(t *testing.T) {
+// A state that does not match the original is ignored: Complete reads the head.
+func TestCompleteIgnoresWrongHashState(t *testing.T) {
 	t.Parallel()
 	c, file := newChain(t, shape{name: "x"}), onePage(t)
 	for name, state := range map[string][]byte{"none": nil, "of another file": hashed(t, file[1:]), "cut off": hashed(t, file)[1:], "nonsense": []byte("x")} {
@@ -76,7 +76,7 @@ func TestCompleteReadsWhereTheStateIsAnother(t *testing.T) {
 	}
 }
 
-// hashed returns the state of SHA-256 after data.
+// hashed returns the SHA-256 state after data.
 func hashed(t *testing.T, data []byte) []byte {
 	t.Helper()
 	h := sha256.New()
@@ -93,8 +93,8 @@ func TestSecondSignatureApproves(t *testing.T) {
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
 	signed := sign(t, onePage(t), first.signer())
 	again := sign(t, signed, second.signer())
-	// The first permits no change, so what was added makes the file invalid: sealing
-	// such a file is not done this way.
+	// The first signature permits no changes, so that a second one makes the
+	// file invalid; sealing uses another form for such files.
 	report := verify(t, again, second.options())
 	if report.Verdict != Invalid || len(report.Signatures) != 2 || report.Signatures[0].Changes != Failed || report.Signatures[1].Certification != 0 {
 		t.Errorf("%s: %s %+v", report.Verdict, report.Reason, report.Signatures)
@@ -107,12 +107,12 @@ func TestSecondSignatureApproves(t *testing.T) {
 	}
 }
 
-// On top of a signature that permits it, ours is the one that counts, and what was
-// changed after the first is told.
+// After a signature that permits it, ours decides the verdict, and the report
+// lists the changes after the first one.
 func TestApprovalOnTopOfApproval(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
-	// A usage rights entry keeps the first from certifying.
+	// A usage rights entry prevents the first signature from certifying.
 	file := bytes.Replace(onePage(t), []byte("<</Type/Catalog"), []byte("<</Perms<</UR3 9 0 R>>/Type/Catalog"), 1)
 	signed := sign(t, file, first.signer())
 	if s := requireValid(t, signed, first.options()).Signatures[0]; s.Certification != 0 {
@@ -151,7 +151,8 @@ func TestTimeStamp(t *testing.T) {
 		!ts.Time.Equal(signingTime.Add(1500*time.Millisecond)) {
 		t.Errorf("%+v", ts)
 	}
-	// Years later the certificate has expired; the time stamp proves that it had not.
+	// Years later the certificate has expired; the time stamp proves that it
+	// was valid.
 	o.Now = signingTime.AddDate(5, 0, 0)
 	if got := verify(t, signed, o); got.Verdict != Unknown || got.Signatures[0].Chain != NotRun {
 		t.Errorf("expired: %s, %s", got.Verdict, got.Reason)
@@ -161,14 +162,15 @@ func TestTimeStamp(t *testing.T) {
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || ts.Problem != "" {
 		t.Errorf("%+v", ts)
 	}
-	// Decades later that of the authority has expired as well, and it is said.
+	// Decades later the authority's certificate has expired as well, which the
+	// report states.
 	o.Now = tsa.leaf.NotAfter.AddDate(1, 0, 0)
 	if ts := requireValid(t, signed, o).Signatures[0].TimeStamp; ts.Chain != Passed || !strings.Contains(ts.Problem, "expired") {
 		t.Errorf("%+v", ts)
 	}
 }
 
-func TestTimeStampAuthorityAtFault(t *testing.T) {
+func TestTimeStampAuthorityErrors(t *testing.T) {
 	t.Parallel()
 	failure := errors.New("connection refused")
 	for name, spoil := range map[string]func(*authority){
@@ -201,7 +203,8 @@ func TestTimeStampAuthorityAtFault(t *testing.T) {
 	}
 }
 
-// A token that is larger than expected is known at the second try.
+// The size of a token that is larger than expected is known at the second
+// attempt.
 func TestReserveGrows(t *testing.T) {
 	t.Parallel()
 	c, tsa := newChain(t, shape{name: "x"}), newAuthority(t)
@@ -219,7 +222,7 @@ func TestReserveGrows(t *testing.T) {
 	}
 }
 
-// faultyKey is a key that fails, or lies.
+// faultyKey is a key that fails or returns wrong signatures.
 type faultyKey struct {
 	crypto.Signer
 
@@ -231,7 +234,7 @@ func (k faultyKey) Sign(io.Reader, []byte, crypto.SignerOpts) ([]byte, error) {
 	return k.signature, k.err
 }
 
-func TestKeyAtFault(t *testing.T) {
+func TestKeyErrors(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	broken := errors.New("token removed")

@@ -5,30 +5,30 @@ import (
 	"strconv"
 )
 
-// errSyntax tells that bytes are not the objects they should be. Unlike package pdf,
-// which reads what viewers read, nothing is forgiven here.
-var errSyntax = errors.New("not an object as the standard writes it")
+// errSyntax reports bytes that violate the syntax. Unlike package pdf, which
+// accepts what viewers accept, this parser tolerates no errors.
+var errSyntax = errors.New("not a valid object")
 
-// kind is what an object in the bytes of a file is.
+// kind is the type of an object.
 type kind int
 
 const (
 	kindKeyword kind = iota // true, false, null
 	kindNumber
 	kindName
-	kindString // in parentheses
-	kindHex    // in hexadecimal
+	kindString // literal string
+	kindHex    // hexadecimal string
 	kindArray
 	kindDict
 	kindRef
 )
 
-// node is an object and where it stands.
+// node is an object with its position.
 type node struct {
 	kind       kind
-	start, end int    // in the buffer
-	text       string // of a name with #xx resolved; of a number or keyword as it is
-	keys       []node // of a dictionary, in step with items
+	start, end int    // offsets in the buffer
+	text       string // of a name: with #xx decoded; of a number or keyword: unchanged
+	keys       []node // of a dictionary, parallel to items
 	items      []node // of an array or a dictionary
 }
 
@@ -42,7 +42,7 @@ func (n *node) get(key string) (*node, bool) {
 	return nil, false
 }
 
-// name returns the value of a key that is a name.
+// name returns the value of a key if it is a name.
 func (n *node) name(key string) string {
 	if v, ok := n.get(key); ok && v.kind == kindName {
 		return v.text
@@ -50,7 +50,7 @@ func (n *node) name(key string) string {
 	return ""
 }
 
-// integer returns the value of a number without sign and fraction.
+// integer returns the value of a number without sign or fraction.
 func (n *node) integer() (int64, bool) {
 	if n.kind != kindNumber || len(n.text) > 15 {
 		return 0, false
@@ -64,14 +64,14 @@ func (n *node) integer() (int64, bool) {
 	return v, err == nil
 }
 
-// Bounds of an object.
+// Limits of an object.
 const (
 	maxNesting = 32
 	maxNodes   = 1 << 14
 	maxKeys    = 256 // of a dictionary
 )
 
-// syntax reads objects from a buffer (ISO 32000-2, 7.2 and 7.3).
+// syntax parses objects from a buffer (ISO 32000-2, 7.2 and 7.3).
 type syntax struct {
 	buf   []byte
 	at    int
@@ -90,7 +90,7 @@ func isDelimiter(c byte) bool {
 	return false
 }
 
-// space passes over white space and comments.
+// space skips white space and comments.
 func (s *syntax) space() {
 	for s.at < len(s.buf) {
 		switch c := s.buf[s.at]; {
@@ -106,7 +106,7 @@ func (s *syntax) space() {
 	}
 }
 
-// peek returns the byte i from here, 0 at the end.
+// peek returns byte i from the current position, or 0 at the end.
 func (s *syntax) peek(i int) byte {
 	if s.at+i < len(s.buf) {
 		return s.buf[s.at+i]
@@ -114,7 +114,7 @@ func (s *syntax) peek(i int) byte {
 	return 0
 }
 
-// object reads the next object.
+// object parses the next object.
 func (s *syntax) object(depth int) (node, error) {
 	s.space()
 	if s.nodes++; depth > maxNesting || s.nodes > maxNodes || s.at >= len(s.buf) {
@@ -156,7 +156,7 @@ func (s *syntax) word() string {
 	return string(s.buf[from:s.at])
 }
 
-// regular reads a number, a keyword or a reference.
+// regular parses a number, a keyword or a reference.
 func (s *syntax) regular(n *node) error {
 	n.text = s.word()
 	switch n.text {
@@ -257,8 +257,8 @@ func (s *syntax) array(n *node, depth int) error {
 	}
 }
 
-// dict reads a dictionary, in which no key may be given twice: readers differ in
-// which of them counts.
+// dict parses a dictionary. A key must not occur twice, because readers differ
+// in which occurrence they use.
 func (s *syntax) dict(n *node, depth int) error {
 	s.at += 2
 	for {

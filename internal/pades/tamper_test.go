@@ -16,12 +16,12 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// flips are what a byte is changed by. 0x20 changes the case of a letter, which leaves a
-// hexadecimal digit its value.
+// flips are the values that are XORed with a byte. 0x20 changes the case of a
+// letter, which keeps the value of a hexadecimal digit.
 var flips = []byte{0x01, 0x20, 0xff}
 
-// tampered verifies the file with one byte changed, for each offset, and fails the test
-// where that is taken for valid.
+// tampered verifies the file with one byte changed, for each offset, and fails
+// the test if the result is valid.
 func tampered(t *testing.T, file []byte, offsets []int, o Options) {
 	t.Helper()
 	if testing.Short() {
@@ -74,7 +74,7 @@ func TestFlippedByteIsNeverValid(t *testing.T) {
 			t.Parallel()
 			requireValid(t, file, o)
 			offsets := all(len(file))
-			if name == "B-T" { // what differs from the other
+			if name == "B-T" { // only what differs from the other level
 				offsets = offsets[bytes.Index(file, []byte("/Contents <")):]
 			}
 			tampered(t, file, offsets, o)
@@ -82,7 +82,7 @@ func TestFlippedByteIsNeverValid(t *testing.T) {
 	}
 }
 
-// pagesPDF is a PDF of n pages, each with content of its own.
+// pagesPDF returns a PDF of n pages with different content.
 func pagesPDF(t *testing.T, n int) []byte {
 	t.Helper()
 	var out bytes.Buffer
@@ -101,7 +101,7 @@ func pagesPDF(t *testing.T, n int) []byte {
 	return out.Bytes()
 }
 
-// Where the file is large, a sample of its bytes, and more of those that were added.
+// In a large file, test a sample of the bytes, with more of the added ones.
 func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -117,8 +117,8 @@ func TestFlippedByteOfLargeFileIsNeverValid(t *testing.T) {
 	}
 }
 
-// The same with files of other programs: linearized, with a cross-reference in two
-// forms, with object streams, encrypted, of hundreds of pages.
+// The same with files of other programs: linearized, with both forms of
+// cross-reference, with object streams, encrypted, of hundreds of pages.
 func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
@@ -138,7 +138,8 @@ func TestFlippedByteOfCorpusIsNeverValid(t *testing.T) {
 	}
 }
 
-// sampled signs a file and changes a sample of its bytes, one at a time, and cuts it off.
+// sampled signs a file, changes single bytes of a sample, and truncates the
+// file.
 func sampled(t *testing.T, original []byte, c chain) {
 	t.Helper()
 	file := sign(t, original, c.signer())
@@ -152,7 +153,7 @@ func sampled(t *testing.T, original []byte, c chain) {
 	}
 	tampered(t, file, offsets, c.options())
 	for _, n := range []int{len(file) - 1, len(file) - 7, len(original) + 1, len(original), len(original) - 1, len(original) / 2} {
-		never(t, fmt.Sprintf("cut off at %d of %d bytes, it", n, len(file)), file[:n], c.options())
+		requireNotValid(t, fmt.Sprintf("cut off at %d of %d bytes, it", n, len(file)), file[:n], c.options())
 	}
 }
 
@@ -198,14 +199,15 @@ func TestAddedIsNeverValid(t *testing.T) {
 			t.Errorf("%s: %s, %s", name, report.Verdict, report.Reason)
 		}
 	}
-	// A revision signed by somebody else, who certifies what was there for the taking.
+	// A revision signed by an untrusted signer, who certifies the existing
+	// content.
 	stranger := newChain(t, shape{name: "x"})
 	stripped := append(bytes.Clone(file), updated(t, file, func(u *pdf.Update, _ *pdf.Document, _ *pdf.Page) { remove(u, "AcroForm", "Perms") })...)
 	for name, over := range map[string][]byte{"on top": file, "stripped": stripped} {
 		if report := verify(t, sign(t, over, stranger.signer()), c.options()); report.Verdict != Invalid {
 			t.Errorf("signed by a stranger %s: %s, %s", name, report.Verdict, report.Reason)
 		}
-		// Even somebody who is trusted cannot undo the certification.
+		// Even a trusted signer cannot revoke the certification.
 		if report := verify(t, sign(t, over, c.signer()), c.options()); report.Verdict != Invalid {
 			t.Errorf("signed again %s: %s, %s", name, report.Verdict, report.Reason)
 		}
@@ -258,8 +260,8 @@ func TestSwappedOriginalIsNeverValid(t *testing.T) {
 	}
 }
 
-// An original that stands in the file as a stream is held against the digest too, byte
-// for byte, and it has to be the whole stream.
+// An original that is embedded as a stream is also compared with its digest,
+// byte for byte, and must be the whole stream.
 func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -283,20 +285,20 @@ func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 			t.Errorf("%s: %s, %+v", name, report.Verdict, report.Original)
 		}
 		swapped := bytes.Replace(signed, []byte("uploaded "), []byte("uploaded_"), 1)
-		if report := never(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {
+		if report := requireNotValid(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {
 			t.Errorf("%s, swapped: %+v", name, report.Original)
 		}
 	}
 }
 
-// signNaming signs a file with a statement on its original.
+// signNaming signs a file with a statement about its original.
 func signNaming(t *testing.T, file []byte, s *Signer, o Original) []byte {
 	t.Helper()
 	p, tail := prepared(t, file, s, Statement{Time: signingTime, Original: o})
 	return completed(t, p, file, tail)
 }
 
-// prepared returns an update of a file with a signature that has no value yet.
+// prepared returns an update of a file with a signature without a value.
 func prepared(t *testing.T, file []byte, s *Signer, st Statement) (*Pending, []byte) {
 	t.Helper()
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
@@ -328,7 +330,7 @@ func completed(t *testing.T, p *Pending, file, tail []byte) []byte {
 	return append(bytes.Clone(file), tail...)
 }
 
-// What a signature may look like to a reader that is easily satisfied.
+// Byte ranges that a lenient reader would accept.
 func TestForgedRanges(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -377,7 +379,8 @@ func TestForgedRanges(t *testing.T) {
 	}
 }
 
-// A signed file within another is none of the other's signatures.
+// A signed file that is attached to another one is not a signature of the other
+// one.
 func TestAttachedSignedFileIsNoSignature(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
@@ -407,7 +410,7 @@ func TestUnsignedIsUnknown(t *testing.T) {
 	}
 }
 
-// The error of a reader is no verdict.
+// A read error is not a verdict.
 func TestVerifyOfBrokenReader(t *testing.T) {
 	t.Parallel()
 	f, err := os.CreateTemp(t.TempDir(), "")

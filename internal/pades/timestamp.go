@@ -17,31 +17,32 @@ import (
 	"unicode"
 )
 
-// ErrTimeStamp tells that the time-stamp authority did not answer, or not with a
-// valid time stamp. That may pass.
-var ErrTimeStamp = errors.New("no valid time stamp was to be had")
+// ErrTimeStamp reports that the time-stamp authority did not answer with a
+// valid time stamp. A retry may succeed.
+var ErrTimeStamp = errors.New("no valid time stamp was received")
 
 const (
-	// firstToken is the room kept for the first token of an authority. What a
-	// later one needs is known from the one before.
+	// firstToken is the space reserved for the first token of an authority. For
+	// later tokens the size of the previous ones is known.
 	firstToken = 4096
-	// tokenSlack is by how much tokens of one authority differ: serial numbers,
+	// tokenSlack is the tolerance for tokens of one authority: serial numbers,
 	// fractions of seconds and ECDSA signatures vary in length.
 	tokenSlack = 64
-	// maxToken is the longest token that is put into a file.
+	// maxToken is the maximum size of a token in a file.
 	maxToken = 64 << 10
 )
 
-// TimeStampAuthority asks for time stamps (RFC 3161). It is safe for concurrent
-// use, and is to be kept: it learns how much room its tokens take.
+// TimeStampAuthority requests time stamps (RFC 3161). It is safe for concurrent
+// use. Use one for all signatures: it learns the size of its tokens.
 type TimeStampAuthority struct {
 	send func(ctx context.Context, request []byte) ([]byte, error)
-	size atomic.Int64 // the longest token seen; 0 when there was none
+	size atomic.Int64 // the largest size seen; 0 if none
 }
 
-// NewTimeStampAuthority returns an authority that is reached by send: it takes
-// the DER of a TimeStampReq and returns that of the TimeStampResp, by HTTP a POST
-// of application/timestamp-query (RFC 3161, 3.4). What it reads should be bounded.
+// NewTimeStampAuthority returns an authority that is reached by send. send
+// takes the DER of a TimeStampReq and returns that of the TimeStampResp; over
+// HTTP it is a POST of application/timestamp-query (RFC 3161, 3.4). It should
+// limit the size of the response.
 func NewTimeStampAuthority(send func(ctx context.Context, request []byte) ([]byte, error)) *TimeStampAuthority {
 	return &TimeStampAuthority{send: send}
 }
@@ -53,7 +54,7 @@ func (t *TimeStampAuthority) reserve() int {
 	return firstToken
 }
 
-// stamp gets the time-stamp token of a signature value.
+// stamp requests the time-stamp token for a signature value.
 func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byte, error) {
 	digest := sha256.Sum256(signature)
 	nonce, err := rand.Int(rand.Reader, new(big.Int).Lsh(big.NewInt(1), 64))
@@ -72,7 +73,7 @@ func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byt
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
 	}
-	if err := stamp.prove(signature); err != nil {
+	if err := stamp.check(signature); err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrTimeStamp, err)
 	}
 	if stamp.nonce == nil || stamp.nonce.Cmp(nonce) != 0 { // RFC 3161, 2.4.2
@@ -84,8 +85,8 @@ func (t *TimeStampAuthority) stamp(ctx context.Context, signature []byte) ([]byt
 	return token, nil
 }
 
-// timeStampRequest encodes TimeStampReq (RFC 3161, 2.4.1), with certReq so that
-// the token can be verified with nothing else at hand.
+// timeStampRequest encodes a TimeStampReq (RFC 3161, 2.4.1), with certReq so
+// that the token includes the authority's certificate.
 func timeStampRequest(digest []byte, nonce *big.Int) []byte {
 	return tlv(tagSequence,
 		[]byte{tagInteger, 1, 1},
@@ -95,8 +96,8 @@ func timeStampRequest(digest []byte, nonce *big.Int) []byte {
 	)
 }
 
-// parseTimeStampResponse returns the token of a TimeStampResp (RFC 3161, 2.4.2),
-// or what the authority said instead.
+// parseTimeStampResponse returns the token of a TimeStampResp (RFC 3161,
+// 2.4.2), or an error with the authority's status.
 func parseTimeStampResponse(response []byte) ([]byte, error) {
 	d := der(response)
 	body, err := d.next(tagSequence)
@@ -120,19 +121,20 @@ func parseTimeStampResponse(response []byte) ([]byte, error) {
 				}
 			}
 		}
-		return nil, fmt.Errorf("the authority refused with status %d %q", status, said) //nolint:err113 // nobody tells it apart
+		return nil, fmt.Errorf("the authority refused with status %d %q", status, said) //nolint:err113 // no caller distinguishes it
 	}
 	token, err := body.whole(tagSequence)
 	if err != nil || body.end() != nil {
 		return nil, errors.Join(err, body.end())
 	}
 	if len(token) > maxToken {
-		return nil, fmt.Errorf("a token of %d bytes", len(token)) //nolint:err113 // nobody tells it apart
+		return nil, fmt.Errorf("a token of %d bytes", len(token)) //nolint:err113 // no caller distinguishes it
 	}
 	return token, nil
 }
 
-// printable returns the beginning of foreign text without control characters.
+// printable returns the beginning of an external text without control
+// characters.
 func printable(text []byte) string {
 	text = text[:min(len(text), 200)]
 	return string(bytes.Map(func(r rune) rune {
@@ -148,12 +150,12 @@ type timeStamp struct {
 	*signedData
 
 	hash   crypto.Hash
-	digest []byte // of what was stamped
+	digest []byte // message imprint
 	time   time.Time
-	nonce  *big.Int // nil when there is none
+	nonce  *big.Int // nil if absent
 }
 
-// parseTimeStamp reads a token and its TSTInfo (RFC 3161, 2.4.2).
+// parseTimeStamp parses a token and its TSTInfo (RFC 3161, 2.4.2).
 func parseTimeStamp(token []byte) (*timeStamp, error) {
 	signed, err := parseSignedData(token)
 	if err != nil {
@@ -171,7 +173,7 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 	if version, err := body.small(); err != nil || version != 1 {
 		return nil, fmt.Errorf("%w: version of TSTInfo", errDER)
 	}
-	if _, err := body.oid(); err != nil { // the policy
+	if _, err := body.oid(); err != nil { // policy
 		return nil, err
 	}
 	imprint, err := body.next(tagSequence)
@@ -188,14 +190,14 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 	if t.digest, err = imprint.next(tagOctetString); err != nil || imprint.end() != nil {
 		return nil, errors.Join(err, imprint.end())
 	}
-	if _, err := body.integer(); err != nil { // the serial number
+	if _, err := body.integer(); err != nil { // serial number
 		return nil, err
 	}
 	clock, err := body.next(tagGeneralizedTime)
 	if err != nil {
 		return nil, err
 	}
-	// Fractions of seconds are read where they are.
+	// time.Parse accepts fractions of seconds.
 	if t.time, err = time.Parse("20060102150405Z", string(clock)); err != nil {
 		return nil, fmt.Errorf("%w: genTime", errDER)
 	}
@@ -205,8 +207,8 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 	return t, nil
 }
 
-// parseRest reads the optional end of TSTInfo: accuracy, ordering, nonce, tsa and
-// extensions.
+// parseRest parses the optional fields of TSTInfo: accuracy, ordering, nonce,
+// tsa and extensions.
 func (t *timeStamp) parseRest(body der) error {
 	for _, tag := range []byte{tagSequence, tagBoolean, tagInteger, tagContextCons, tagContextCons | 1} {
 		if !body.is(tag) {
@@ -227,23 +229,23 @@ func (t *timeStamp) parseRest(body der) error {
 	return body.end()
 }
 
-// prove checks that the token is a valid stamp of a signature value: imprint,
-// signature, the certificate that it names, and what that is for. Whether
-// the authority is one to trust is another question.
-func (t *timeStamp) prove(signature []byte) error {
+// check checks that the token is a valid time stamp of a signature value:
+// imprint, signature, and the certificate that it names with its usage. It does
+// not check whether the authority is trusted.
+func (t *timeStamp) check(signature []byte) error {
 	h := t.hash.New()
 	h.Write(signature)
-	return t.proveDigest(h.Sum(nil))
+	return t.checkDigest(h.Sum(nil))
 }
 
-// proveDigest is prove for what has the digest.
-func (t *timeStamp) proveDigest(digest []byte) error {
+// checkDigest is like check, but takes the digest.
+func (t *timeStamp) checkDigest(digest []byte) error {
 	if !bytes.Equal(digest, t.digest) {
-		return fmt.Errorf("%w: it is of something else", errMismatch)
+		return fmt.Errorf("%w: it is for other data", errMismatch)
 	}
 	content := t.signer.hash.New()
 	content.Write(t.content)
-	p := t.signedData.prove(content.Sum(nil))
+	p := t.signedData.check(content.Sum(nil))
 	if err := cmp.Or(p.digest, p.signature); err != nil {
 		return err
 	}
@@ -253,11 +255,11 @@ func (t *timeStamp) proveDigest(digest []byte) error {
 	return mayTimeStamp(t.certificate())
 }
 
-// mayTimeStamp tells whether a certificate is for time stamps, and for nothing
-// else (RFC 3161, 2.3).
+// mayTimeStamp returns an error unless a certificate is for time stamping and
+// nothing else (RFC 3161, 2.3).
 func mayTimeStamp(c *x509.Certificate) error {
 	if len(c.ExtKeyUsage) != 1 || c.ExtKeyUsage[0] != x509.ExtKeyUsageTimeStamping || len(c.UnknownExtKeyUsage) > 0 || !critical(c, oidExtKeyUsage) {
-		return fmt.Errorf("%w: its certificate is not one for time stamps", errMismatch)
+		return fmt.Errorf("%w: its certificate is not for time stamping", errMismatch)
 	}
 	return nil
 }

@@ -15,14 +15,14 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// sentence makes a sentence of an error's text.
+// sentence formats the text of an error as a sentence.
 func sentence(text string) string {
 	first, n := utf8.DecodeRuneInString(text)
 	return string(unicode.ToUpper(first)) + text[n:] + "."
 }
 
-// signingTime reads the attribute of that name (RFC 5652, 11.3); it is zero where that
-// is not there.
+// signingTime returns the signingTime attribute (RFC 5652, 11.3), or zero if it
+// is absent.
 func (s *signerInfo) signingTime() time.Time {
 	value, _ := find(s.signed, oidSigningTime)
 	var t time.Time
@@ -32,14 +32,14 @@ func (s *signerInfo) signingTime() time.Time {
 	return t.UTC()
 }
 
-// conclude sets the verdict. gone are signatures which no viewer shows; rooted tells
-// that there was a root to hold signers against.
-func (r *Report) conclude(size int64, gone removed, rooted bool) {
+// setVerdict sets the verdict. removed describes signatures that no viewer
+// shows; hasRoots is true if there was a root to validate signers against.
+func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool) {
 	verdict := func(v Verdict, format string, args ...any) {
 		r.Verdict, r.Reason = v, fmt.Sprintf(format, args...)
 	}
 	if len(r.Signatures) == 0 {
-		if gone.any {
+		if removed.any {
 			verdict(Invalid, "The file was signed, and its signature was removed.")
 		} else {
 			verdict(Unknown, "The file carries no signature.")
@@ -48,7 +48,7 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 	}
 	for i := range r.Signatures {
 		if s := &r.Signatures[i]; s.Certification == 1 && s.Changes == Failed {
-			verdict(Invalid, "The file was changed after a signature that permits no change.")
+			verdict(Invalid, "The file was changed after a signature that permits no changes.")
 			return
 		}
 	}
@@ -60,31 +60,31 @@ func (r *Report) conclude(size int64, gone removed, rooted bool) {
 		verdict(Invalid, "The file is not as it was signed.")
 	case !last.CoversFile:
 		verdict(Invalid, "%d bytes were added after the last signature.", size-last.Revision)
-	case gone.trusted && rooted:
+	case removed.trusted && hasRoots:
 		verdict(Invalid, "A signature was removed from the file.")
 	case !last.Intact():
-		verdict(Unknown, "The signature is of a form that is not judged here.")
+		verdict(Unknown, "The format of the signature is not supported.")
 	case last.SubFilter == documentTimeStamp:
-		verdict(Unknown, "The file ends in a time stamp, which says nothing about who signed it.")
+		verdict(Unknown, "The last signature is a document time stamp, which does not prove the signer.")
 	case last.TimeStamp != nil && last.TimeStamp.Value == Failed:
 		verdict(Invalid, "The time stamp of the signature is not genuine.")
 	case last.Chain == Failed:
 		verdict(Invalid, "%s", last.Problems[len(last.Problems)-1])
-	case !rooted:
-		verdict(Unknown, "The file is as it was signed, but without a root nobody vouches for the signer.")
+	case !hasRoots:
+		verdict(Unknown, "The file is as it was signed, but without a trusted root the signer cannot be verified.")
 	case last.Chain != Passed:
 		verdict(Unknown, "%s", last.Problems[len(last.Problems)-1])
-	case len(last.unvouched) > 0:
-		verdict(Unknown, "The signature carries what nothing vouches for: %s.", strings.Join(last.unvouched, ", "))
+	case len(last.unauthenticated) > 0:
+		verdict(Unknown, "The signature contains data that nothing authenticates: %s.", strings.Join(last.unauthenticated, ", "))
 	case last.TimeStamp != nil && last.TimeStamp.Value != Passed:
-		verdict(Unknown, "The time stamp of the signature is of a form that is not judged here.")
+		verdict(Unknown, "The format of the signature's time stamp is not supported.")
 	default:
 		verdict(Valid, "The file is as %s signed it.", last.Signer)
 	}
 }
 
-// tell lists what the file alone cannot tell.
-func (r *Report) tell(gone removed) {
+// listUnproven lists what the file alone cannot prove.
+func (r *Report) listUnproven(removed removedSignatures) {
 	if len(r.Signatures) == 0 {
 		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
 		return
@@ -100,15 +100,15 @@ func (r *Report) tell(gone removed) {
 			break
 		}
 	}
-	if gone.any {
-		r.Untold = append(r.Untold, "What became of a signature that was removed from the file before the last one was made.")
+	if removed.any {
+		r.Untold = append(r.Untold, "Why a signature was removed from the file before the last one was made.")
 	}
 	if r.Original == nil {
 		r.Untold = append(r.Untold, "What was uploaded: the signature does not name an original.")
 	}
 }
 
-// readOriginal reads the private entry of a signature dictionary.
+// readOriginal parses the private entry of a signature dictionary.
 func readOriginal(dict *node) (Original, error) {
 	entry, ok := dict.get(string(keyOriginal))
 	if !ok || entry.kind != kindDict {
@@ -137,12 +137,13 @@ func readOriginal(dict *node) (Original, error) {
 	return o, nil
 }
 
-// errNoOriginal tells that a signature dictionary names no original.
-var errNoOriginal = errors.New("no original is named")
+// errNoOriginal reports that a signature dictionary names no original.
+var errNoOriginal = errors.New("the signature names no original")
 
-// original checks that the original which a signature names is in the file. The error
-// is errNoOriginal where none is named, as by signatures of others.
-func (v *verifier) original(f *found) (*OriginalReport, error) {
+// original checks that the file contains the original that a signature names.
+// The error is errNoOriginal if it names none, as in signatures of other
+// programs.
+func (v *verifier) original(f *signatureDict) (*OriginalReport, error) {
 	o, err := readOriginal(&f.dict)
 	if err != nil {
 		return nil, err
@@ -165,7 +166,7 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 		}
 		if !ok || err != nil {
 			report.Text = "The original that the signature names is not in the file."
-			return report, nil //nolint:nilerr // it is in the report
+			return report, nil //nolint:nilerr // the report contains the error
 		}
 	case Source:
 		report.Result = NotRun
@@ -174,7 +175,7 @@ func (v *verifier) original(f *found) (*OriginalReport, error) {
 	}
 	h := sha256.New()
 	n, err := io.Copy(h, io.LimitReader(data, o.Length+1))
-	if err != nil && o.Form == Prefix { // else it may be the decryption of the stream
+	if err != nil && o.Form == Prefix { // for other forms it may be an error of decrypting the stream
 		return nil, fmt.Errorf("read the original: %w", err)
 	}
 	if n != o.Length || hex.EncodeToString(h.Sum(nil)) != report.SHA256 {

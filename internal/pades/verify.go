@@ -21,24 +21,24 @@ const (
 	documentTimeStamp = "ETSI.RFC3161"
 )
 
-// Options are what Verify holds a file against.
+// Options configures Verify.
 type Options struct {
-	// Roots vouch for who signs. Without any the verdict is never Valid.
+	// Roots are the trusted roots of signers. Without any, the verdict is never
+	// Valid.
 	Roots []*x509.Certificate
-	// TimeStampRoots vouch for time-stamp authorities, such as those of the
-	// system. Without them a time stamp proves nothing about the time.
+	// TimeStampRoots are the trusted roots of time-stamp authorities, such as
+	// those of the system. Without them a time stamp does not prove the time.
 	TimeStampRoots *x509.CertPool
-	// Now is the time at which certificates have to be valid that no time stamp
-	// is for.
+	// Now is the time at which certificates without a time stamp must be valid.
 	Now time.Time
 }
 
-// Verify judges the file of size bytes. The verdict is on the last signature;
-// earlier ones, which the original may have brought along, are reported beside it.
-// An error is one of reading, never of the file.
+// Verify verifies the file of size bytes. The verdict is on the last signature;
+// earlier ones, which the original may have contained, are also reported. An
+// error is an error of reading, never of the file.
 func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
-	v := &verifier{r: r, size: size, now: o.Now, signers: anchors{list: o.Roots, role: "the signer"}}
-	v.stampers = anchors{pool: o.TimeStampRoots, role: "the time-stamp authority"}
+	v := &verifier{r: r, size: size, now: o.Now, signers: trustAnchors{list: o.Roots, role: "the signer"}}
+	v.stampers = trustAnchors{pool: o.TimeStampRoots, role: "the time-stamp authority"}
 	if len(o.Roots) > 0 {
 		v.signers.pool = x509.NewCertPool()
 		for _, c := range o.Roots {
@@ -52,25 +52,27 @@ func Verify(r io.ReaderAt, size int64, o Options) (*Report, error) {
 	return report, nil
 }
 
-// verifier judges one file.
+// verifier verifies one file.
 type verifier struct {
 	r                 io.ReaderAt
 	size              int64
 	now               time.Time
-	signers, stampers anchors
+	signers, stampers trustAnchors
 	doc               *pdf.Document
-	compared          int   // signatures whose later changes were listed
-	hashed            int64 // bytes
+	compared          int   // signatures whose later changes are listed
+	hashed            int64 // bytes hashed so far
 }
 
 const (
-	// maxCompared bounds the signatures that it is told of what was changed after them.
+	// maxCompared is the maximum number of signatures for which later changes
+	// are listed.
 	maxCompared = 8
-	// maxHashed bounds the bytes that are hashed, of all signatures together.
+	// maxHashed is the maximum number of bytes that are hashed for all
+	// signatures together.
 	maxHashed = 4 << 30
 )
 
-// unreadable are the errors of package pdf, and what they mean here.
+// unreadable maps errors of package pdf to verdicts.
 var unreadable = []struct {
 	err     error
 	verdict Verdict
@@ -85,8 +87,8 @@ var unreadable = []struct {
 	{pdf.ErrNoPages, Invalid},
 }
 
-// unreadableVerdict is the verdict on a file that could not be read through, empty when
-// err is not about the file.
+// unreadableVerdict returns the verdict on a file that could not be read
+// completely, or "" if err is not about the file.
 func unreadableVerdict(err error) Verdict {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
@@ -96,8 +98,8 @@ func unreadableVerdict(err error) Verdict {
 	return ""
 }
 
-// refused is the report on a file that could not be read through.
-func refused(err error) (*Report, error) {
+// unreadableReport returns the report on a file that could not be read completely.
+func unreadableReport(err error) (*Report, error) {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
 			return &Report{Verdict: u.verdict, Reason: sentence(u.err.Error()), Signatures: []Signature{}, Untold: []string{}}, nil
@@ -106,17 +108,16 @@ func refused(err error) (*Report, error) {
 	return nil, err
 }
 
-// run reads what a viewer shows and what is in the bytes, and holds one against
-// the other.
+// run reads what a viewer shows and what is in the bytes, and compares the two.
 func (v *verifier) run() (*Report, error) {
 	doc, err := pdf.Open(v.r, v.size)
 	if err != nil {
-		return refused(err)
+		return unreadableReport(err)
 	}
 	v.doc = doc
 	fields := doc.Inspect().Signatures
 	if err := doc.Err(); err != nil {
-		return refused(err)
+		return unreadableReport(err)
 	}
 	list, complete, err := scan(v.r, v.size)
 	if err != nil {
@@ -124,28 +125,28 @@ func (v *verifier) run() (*Report, error) {
 	}
 	report := &Report{Signatures: []Signature{}, Untold: []string{}}
 	if !complete || len(fields) > maxFound {
-		report.Verdict, report.Reason = Unknown, "The file holds too much that looks like signatures for them to be judged."
+		report.Verdict, report.Reason = Unknown, "The file contains too many possible signatures to check them all."
 		return report, nil
 	}
 	signatures, orphans := v.pair(fields, list)
-	// The newest come first: should a bound be met, it is at the expense of the others.
+	// Examine the newest first, so that a limit affects only older ones.
 	for i := range slices.Backward(signatures) {
-		if s := &signatures[i]; s.found != nil {
-			if err := v.examine(&s.Signature, s.found); err != nil {
+		if s := &signatures[i]; s.signatureDict != nil {
+			if err := v.check(&s.Signature, s.signatureDict); err != nil {
 				return nil, err
 			}
 		}
 	}
-	removed, err := v.examineOrphans(orphans)
+	removed, err := v.checkOrphans(orphans)
 	if err != nil {
 		return nil, err
 	}
-	var last *found
+	var last *signatureDict
 	for i := range signatures {
 		report.Signatures = append(report.Signatures, signatures[i].Signature)
-		last = signatures[i].found
+		last = signatures[i].signatureDict
 	}
-	report.conclude(v.size, removed, len(v.signers.list) > 0)
+	report.setVerdict(v.size, removed, len(v.signers.list) > 0)
 	if len(signatures) == 0 && !removed.any {
 		if whole, err := endsRevision(v.r, v.size); err != nil {
 			return nil, err
@@ -158,23 +159,23 @@ func (v *verifier) run() (*Report, error) {
 			return nil, err
 		}
 	}
-	if err := doc.Err(); err != nil { // what was taken for null may have been a signature's
-		return refused(err)
+	if err := doc.Err(); err != nil { // a missing object may have been part of a signature
+		return unreadableReport(err)
 	}
 	if o := report.Original; report.Verdict == Valid && o != nil && o.Result == Failed {
 		report.Verdict, report.Reason = Invalid, o.Text
 	}
-	report.tell(removed)
+	report.listUnproven(removed)
 	return report, nil
 }
 
-// fail notes a result that is Failed and why.
+// fail sets a result to Failed and adds the problem.
 func (s *Signature) fail(result *Result, problem string) {
 	*result = Failed
 	s.Problems = append(s.Problems, problem)
 }
 
-// value returns the signature dictionary of a field as a viewer has it.
+// value returns the signature dictionary of a field as a viewer reads it.
 func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 	if field.Value != (pdf.Ref{}) {
 		return v.doc.Dict(field.Value)
@@ -182,7 +183,7 @@ func (v *verifier) value(field pdf.SignatureField) *pdf.Dict {
 	return v.doc.Dict(v.doc.Dict(field.Field).Get("V"))
 }
 
-// describe returns what a viewer would say of a signature before anything is checked.
+// describe returns a signature as a viewer would describe it, before any check.
 func (v *verifier) describe(field pdf.SignatureField) Signature {
 	value := v.value(field)
 	s := Signature{
@@ -203,7 +204,7 @@ func (v *verifier) describe(field pdf.SignatureField) Signature {
 	return s
 }
 
-// parseDate reads a date (7.9.4); it is zero where it is none.
+// parseDate parses a date (7.9.4). It returns zero for an invalid one.
 func parseDate(text string) time.Time {
 	digits := ""
 	for _, c := range text {
@@ -225,31 +226,31 @@ func parseDate(text string) time.Time {
 	return time.Time{}
 }
 
-// digest hashes what a byte range covers. The error is errUnsupported where there are
-// too many of them.
-func (v *verifier) digest(f *found, h crypto.Hash) ([]byte, error) {
+// digest hashes the bytes of a byte range. The error is errUnsupported if the
+// limit is exceeded.
+func (v *verifier) digest(f *signatureDict, h crypto.Hash) ([]byte, error) {
 	if v.hashed += f.ranges[1] + f.ranges[3]; v.hashed > maxHashed {
 		return nil, fmt.Errorf("%w: too many signatures on so large a file", errUnsupported)
 	}
 	d := h.New()
 	for _, part := range [][2]int64{{f.ranges[0], f.ranges[1]}, {f.ranges[2], f.ranges[3]}} {
 		if _, err := io.Copy(d, io.NewSectionReader(v.r, part[0], part[1])); err != nil {
-			return nil, fmt.Errorf("read what is signed: %w", err)
+			return nil, fmt.Errorf("read the signed bytes: %w", err)
 		}
 	}
 	return d.Sum(nil), nil
 }
 
-// examine checks a signature.
-func (v *verifier) examine(s *Signature, f *found) error {
+// check checks a signature.
+func (v *verifier) check(s *Signature, f *signatureDict) error {
 	s.CoversFile = f.end() == v.size
 	s.Coverage = Passed
-	if f.padding != nil {
-		s.unvouched = append(s.unvouched, "the filling behind it")
-		s.fail(&s.Coverage, sentence(f.padding.Error()))
+	if f.paddingErr != nil {
+		s.unauthenticated = append(s.unauthenticated, "the padding after it")
+		s.fail(&s.Coverage, sentence(f.paddingErr.Error()))
 	}
-	if f.basic {
-		s.unvouched = append(s.unvouched, "its encoding, which is not the distinguished one")
+	if f.isBER {
+		s.unauthenticated = append(s.unauthenticated, "its encoding, which is not DER")
 	}
 	if !s.CoversFile {
 		whole, err := endsRevision(v.r, f.end())
@@ -260,33 +261,33 @@ func (v *verifier) examine(s *Signature, f *found) error {
 			s.fail(&s.Coverage, "It does not cover the file to the end of a revision.")
 		}
 		if v.compared++; v.compared > maxCompared {
-			s.Changed = unlisted()
+			s.Changed = unlistedChange()
 		} else if s.Changed, err = changes(v.r, f.end(), v.size); err != nil {
 			return err
 		}
 	}
-	s.judgeChanges()
-	return v.examineValue(s, f)
+	s.checkChanges()
+	return v.checkValue(s, f)
 }
 
-// examineValue checks the value of a signature.
-func (v *verifier) examineValue(s *Signature, f *found) error {
+// checkValue checks the value of a signature.
+func (v *verifier) checkValue(s *Signature, f *signatureDict) error {
 	switch s.SubFilter {
 	case cadesDetached, pkcs7Detached:
-		return v.examineCMS(s, f)
+		return v.checkCMS(s, f)
 	case documentTimeStamp:
-		return v.examineTimeStamp(s, f)
+		return v.checkTimeStamp(s, f)
 	}
-	s.Problems = append(s.Problems, "Signatures of this form are not judged here.")
+	s.Problems = append(s.Problems, "Signatures of this format are not supported.")
 	return nil
 }
 
-// judgeChanges tells whether what came after a signature is what it permits (12.8.2.2).
-// A certification that permits something leaves the judgement of what was done to
-// whoever looks at the list, unless it was the pages.
-func (s *Signature) judgeChanges() {
+// checkChanges reports whether the changes after a signature are permitted by
+// it (12.8.2.2). If a certification permits some changes, the reader of the
+// list must assess them, unless pages changed.
+func (s *Signature) checkChanges() {
 	pages := slices.ContainsFunc(s.Changed, func(c Change) bool { return c.Kind == ChangedPage })
-	// What a page shows can be replaced without the page.
+	// The content of a page can be replaced without changing the page object.
 	shown := slices.ContainsFunc(s.Changed, func(c Change) bool {
 		return (c.Kind == ChangedStream || c.Kind == ChangedOther) && (c.Replaced > 0 || c.Added == 0)
 	})
@@ -294,9 +295,9 @@ func (s *Signature) judgeChanges() {
 	case s.CoversFile:
 		s.Changes = Passed
 	case s.Certification == 1:
-		s.fail(&s.Changes, "It permits no change, and something was added after it.")
+		s.fail(&s.Changes, "It permits no changes, and the file was changed after it.")
 	case s.Certification > 0 && pages:
-		s.fail(&s.Changes, "Pages were changed after it, which it does not permit.")
+		s.fail(&s.Changes, "It does not permit changes to pages, and pages were changed after it.")
 	case s.Certification > 0 || pages || shown:
 		s.Problems = append(s.Problems, "The file was changed after it.")
 	default:
@@ -304,7 +305,7 @@ func (s *Signature) judgeChanges() {
 	}
 }
 
-// setCertificate notes whose the signature is.
+// setCertificate sets the signer's name and serial number.
 func (s *Signature) setCertificate(c *x509.Certificate) {
 	sum := sha256.Sum256(c.Raw)
 	s.Signer, s.Serial = commonName(c), c.SerialNumber.Text(16)
@@ -312,7 +313,8 @@ func (s *Signature) setCertificate(c *x509.Certificate) {
 	s.Fingerprint, s.ValidFrom, s.ValidUntil = hex.EncodeToString(sum[:]), c.NotBefore.UTC(), c.NotAfter.UTC()
 }
 
-// setError notes an error of a check; what is not supported is not a failure.
+// setError sets the result for an error of a check. An unsupported signature is
+// not a failure.
 func (s *Signature) setError(result *Result, err error, problem string) {
 	switch {
 	case err == nil:
@@ -326,8 +328,8 @@ func (s *Signature) setError(result *Result, err error, problem string) {
 	}
 }
 
-// examineCMS checks a CMS signature (12.8.3.3 and 12.8.3.4).
-func (v *verifier) examineCMS(s *Signature, f *found) error {
+// checkCMS checks a CMS signature (12.8.3.3 and 12.8.3.4).
+func (v *verifier) checkCMS(s *Signature, f *signatureDict) error {
 	signed, err := parseSignedData(f.cms)
 	if err != nil {
 		s.setError(&s.Value, err, "")
@@ -345,7 +347,7 @@ func (v *verifier) examineCMS(s *Signature, f *found) error {
 	if err != nil {
 		return err
 	}
-	p := signed.prove(digest)
+	p := signed.check(digest)
 	s.setError(&s.Digest, p.digest, "The file was changed: its digest is not the one that was signed.")
 	s.setError(&s.Value, p.signature, "The signature was not made by the key of its certificate.")
 	if signed.content != nil || !oidData.Equal(signed.contentType) {
@@ -354,37 +356,37 @@ func (v *verifier) examineCMS(s *Signature, f *found) error {
 	if s.SubFilter == cadesDetached && p.signature == nil && !p.bound {
 		s.fail(&s.Value, "The signature does not name its certificate.") // EN 319 142-1, 6.3
 	}
-	proven := v.examineUnsigned(s, signed)
+	proven := v.checkUnsigned(s, signed)
 	if s.ClaimedTime.IsZero() {
 		s.ClaimedTime = signed.signer.signingTime()
 	}
 	if leaf == nil {
 		return nil
 	}
-	s.unvouched = append(s.unvouched, signed.unvouched...)
-	s.unvouched = append(s.unvouched, v.signers.unvouched(signed, p.bound, v.now)...)
-	v.judgeChain(s, leaf, signed, proven)
+	s.unauthenticated = append(s.unauthenticated, signed.unauthenticated...)
+	s.unauthenticated = append(s.unauthenticated, v.signers.unauthenticated(signed, p.bound, v.now)...)
+	v.checkChain(s, leaf, signed, proven)
 	return nil
 }
 
-// judgeChain tells whether the certificate is one that signs documents, and trusted.
-func (v *verifier) judgeChain(s *Signature, leaf *x509.Certificate, signed *signedData, proven time.Time) {
+// checkChain checks whether the certificate may sign documents and is trusted.
+func (v *verifier) checkChain(s *Signature, leaf *x509.Certificate, signed *signedData, proven time.Time) {
 	if !maySign(leaf) {
-		s.fail(&s.Chain, "The certificate is not meant for signatures on documents.")
+		s.fail(&s.Chain, "The certificate is not for signing documents.")
 		return
 	}
-	t := v.signers.judge(leaf, signed.certificates, proven, v.now)
+	t := v.signers.validate(leaf, signed.certificates, proven, v.now)
 	if s.Chain = t.result; t.reason != "" {
 		s.Problems = append(s.Problems, t.reason)
 	}
 }
 
-// examineUnsigned checks the time stamp among the unsigned attributes, and returns
+// checkUnsigned checks the time stamp in the unsigned attributes, and returns
 // the time that it proves.
-func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven time.Time) {
+func (v *verifier) checkUnsigned(s *Signature, signed *signedData) (proven time.Time) {
 	for _, a := range signed.signer.unsigned {
 		if !oidTimeStampToken.Equal(a.id) {
-			s.unvouched = append(s.unvouched, fmt.Sprintf("the attribute %v", a.id))
+			s.unauthenticated = append(s.unauthenticated, fmt.Sprintf("the attribute %v", a.id))
 			continue
 		}
 		t := &TimeStamp{Value: NotRun, Chain: NotRun}
@@ -395,7 +397,7 @@ func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven tim
 			if c := stamp.certificate(); c != nil {
 				t.Authority = commonName(c)
 			}
-			err = stamp.prove(signed.signer.signature)
+			err = stamp.check(signed.signer.signature)
 		}
 		if err != nil {
 			t.Problem = sentence(err.Error())
@@ -405,14 +407,14 @@ func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven tim
 			continue
 		}
 		t.Value = Passed
-		s.unvouched = append(s.unvouched, stamp.unvouched...)
-		s.unvouched = append(s.unvouched, v.stampers.unvouched(stamp.signedData, true, t.Time)...)
-		judged := v.stampers.judge(stamp.certificate(), stamp.certificates, t.Time, v.now)
+		s.unauthenticated = append(s.unauthenticated, stamp.unauthenticated...)
+		s.unauthenticated = append(s.unauthenticated, v.stampers.unauthenticated(stamp.signedData, true, t.Time)...)
+		judged := v.stampers.validate(stamp.certificate(), stamp.certificates, t.Time, v.now)
 		t.Chain, t.Problem = judged.result, judged.reason
 		if t.Chain == Passed {
 			proven = t.Time
 			if until := stamp.certificate().NotAfter; v.now.After(until) {
-				t.Problem = fmt.Sprintf("The certificate of the time-stamp authority has expired on %s: that nobody had its key since is taken on trust.",
+				t.Problem = fmt.Sprintf("The certificate of the time-stamp authority expired on %s: the proof assumes that its key has stayed secret since.",
 					until.Format(time.DateOnly))
 			}
 		}
@@ -420,8 +422,8 @@ func (v *verifier) examineUnsigned(s *Signature, signed *signedData) (proven tim
 	return proven
 }
 
-// examineTimeStamp checks a document time-stamp (12.8.5).
-func (v *verifier) examineTimeStamp(s *Signature, f *found) error {
+// checkTimeStamp checks a document time-stamp (12.8.5).
+func (v *verifier) checkTimeStamp(s *Signature, f *signatureDict) error {
 	stamp, err := parseTimeStamp(f.cms)
 	if err != nil {
 		s.setError(&s.Value, err, "")
@@ -441,11 +443,11 @@ func (v *verifier) examineTimeStamp(s *Signature, f *found) error {
 	} else {
 		s.fail(&s.Digest, "The file was changed: its digest is not the one that was stamped.")
 	}
-	s.setError(&s.Value, stamp.proveDigest(stamp.digest), "The time stamp was not made by the key of its certificate.")
+	s.setError(&s.Value, stamp.checkDigest(stamp.digest), "The time stamp was not made by the key of its certificate.")
 	if leaf := stamp.certificate(); leaf != nil {
 		s.setCertificate(leaf)
-		s.unvouched = append(s.unvouched, stamp.unvouched...)
-		t := v.stampers.judge(leaf, stamp.certificates, stamp.time, v.now)
+		s.unauthenticated = append(s.unauthenticated, stamp.unauthenticated...)
+		t := v.stampers.validate(leaf, stamp.certificates, stamp.time, v.now)
 		if s.Chain = t.result; t.reason != "" {
 			s.Problems = append(s.Problems, t.reason)
 		}

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// benchFile returns a file of about the given size with pages; what is not
-// content is one incompressible image.
+// benchFile returns a file of about the given size with pages; it consists of
+// content and one incompressible image.
 func benchFile(tb testing.TB, pages, contentSize, imageSize int) []byte {
 	tb.Helper()
 	random := rand.New(rand.NewPCG(1, 2))
@@ -47,8 +47,8 @@ func benchFile(tb testing.TB, pages, contentSize, imageSize int) []byte {
 	return out.Bytes()
 }
 
-// stampFile does what a seal does to a file: it is opened, inspected and
-// stamped.
+// stampFile does what sealing does to a file: it opens, inspects and stamps the
+// file.
 func stampFile(r io.ReaderAt, size int64) ([]byte, error) {
 	d, err := Open(r, size)
 	if err != nil {
@@ -95,13 +95,13 @@ func benchmarkStamp(b *testing.B, file []byte) {
 	}
 }
 
-// A certificate of 70 kB.
+// BenchmarkStamp70kB stamps a certificate of 70 kB.
 func BenchmarkStamp70kB(b *testing.B) { benchmarkStamp(b, benchFile(b, 1, 40_000, 60_000)) }
 
-// A document of 500 pages.
+// BenchmarkStamp500Pages stamps a document of 500 pages.
 func BenchmarkStamp500Pages(b *testing.B) { benchmarkStamp(b, benchFile(b, 500, 3_000, 10_000)) }
 
-// A scan of 20 MB.
+// BenchmarkStamp20MB stamps a scan of 20 MB.
 func BenchmarkStamp20MB(b *testing.B) { benchmarkStamp(b, benchFile(b, 1, 10_000, 20<<20)) }
 
 func BenchmarkScanContent(b *testing.B) {

@@ -5,8 +5,8 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/md5" //nolint:gosec // the standard asks for it
-	"crypto/rc4" //nolint:gosec // the standard asks for it
+	"crypto/md5" //nolint:gosec // required by the standard
+	"crypto/rc4" //nolint:gosec // required by the standard
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
@@ -22,7 +22,7 @@ func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 	var id [8]byte
 	binary.LittleEndian.PutUint32(id[0:], uint32(ref.Number))     //nolint:gosec // its low three bytes
 	binary.LittleEndian.PutUint32(id[3:], uint32(ref.Generation)) //nolint:gosec // its low two bytes
-	h := md5.New()                                                //nolint:gosec // the standard asks for it
+	h := md5.New()                                                //nolint:gosec // required by the standard
 	h.Write(c.key)
 	h.Write(id[:5])
 	if method == cryptAESV2 {
@@ -31,8 +31,9 @@ func (c *crypt) objectKey(ref Ref, method cryptMethod) []byte {
 	return h.Sum(nil)[:min(16, len(c.key)+5)]
 }
 
-// decryptStrings decrypts the strings of an object that was just read, in
-// place but for the object itself.
+// decryptStrings decrypts the strings of an object that was just read. It
+// changes containers in place; if obj itself is a string, it returns the new
+// string.
 func (c *crypt) decryptStrings(obj Object, ref Ref) {
 	if c.strings == cryptIdentity {
 		return
@@ -72,11 +73,11 @@ func (c *crypt) decryptObject(obj Object, key []byte) Object {
 	return obj
 }
 
-// isSignature tells whether the /Contents of a dictionary is that of a
+// isSignature reports whether the /Contents of a dictionary is that of a
 // signature, which is never encrypted (7.6.2).
 func isSignature(d *Dict) bool { return d.Has("ByteRange") && d.Has("Contents") }
 
-// decryptBytes decrypts data in memory, in place where it can.
+// decryptBytes decrypts data, in place if possible.
 func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	switch method {
 	case cryptIdentity:
@@ -95,7 +96,7 @@ func decryptBytes(data, key []byte, method cryptMethod) []byte {
 	return data
 }
 
-// unpad removes the padding of RFC 8018, 6.1.1, or nothing where there is none.
+// unpad removes the padding of RFC 8018, 6.1.1, or nothing if it is invalid.
 func unpad(data []byte) []byte {
 	if len(data) == 0 {
 		return data
@@ -106,9 +107,9 @@ func unpad(data []byte) []byte {
 	return data
 }
 
-// encryptBytes encrypts the data of an object. The initialization vector comes
-// from key, object and data: it is as good as random for who has not the key,
-// and the same update is written the same way twice.
+// encryptBytes encrypts the data of an object. The initialization vector is
+// derived from the key, the object and the data: it is unpredictable without
+// the key, and the same update always produces the same bytes.
 func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 	key := c.objectKey(ref, method)
 	switch method {
@@ -137,15 +138,15 @@ func (c *crypt) encryptBytes(data []byte, ref Ref, method cryptMethod) []byte {
 	return data
 }
 
-// streamMethod returns how a stream is encrypted: by its own Crypt filter
-// (7.4.10), or as all are.
+// streamMethod returns the encryption method of a stream: that of its own Crypt
+// filter (7.4.10), or the default for streams.
 func (c *crypt) streamMethod(d *Document, dict *Dict) cryptMethod {
 	kind := d.Name(dict.Get("Type"))
 	if kind == "XRef" {
 		return cryptIdentity
 	}
 	if filters, err := d.filters(dict); err == nil && len(filters) > 0 && filters[0].name == "Crypt" {
-		return c.filters[d.Name(filters[0].parms.Get("Name"))] // Identity by default
+		return c.filters[d.Name(filters[0].parms.Get("Name"))] // default: Identity
 	}
 	if kind == "Metadata" && !c.encryptMetadata {
 		return cryptIdentity
@@ -161,7 +162,7 @@ func (c *crypt) streamReader(d *Document, s *Stream, in *bufio.Reader) (*bufio.R
 	case cryptIdentity:
 		return in, nil
 	case cryptRC4:
-		stream, err := rc4.NewCipher(key) //nolint:gosec // the standard asks for it
+		stream, err := rc4.NewCipher(key) //nolint:gosec // required by the standard
 		if err != nil {
 			return nil, err
 		}
@@ -175,14 +176,14 @@ func (c *crypt) streamReader(d *Document, s *Stream, in *bufio.Reader) (*bufio.R
 	return bufio.NewReader(&cbcReader{in: in, block: block}), nil
 }
 
-// cbcReader decrypts AES-CBC with the initialization vector before it and the
-// padding at its end.
+// cbcReader decrypts AES-CBC data that begins with the initialization vector
+// and ends with padding.
 type cbcReader struct {
 	in    io.Reader
 	block cipher.Block
 	mode  cipher.BlockMode
 	buf   [chunkOverlap]byte
-	held  [aes.BlockSize]byte // the last block, which may have the padding
+	held  [aes.BlockSize]byte // the last block, which may contain the padding
 	holds bool
 	have  []byte
 	err   error
@@ -200,12 +201,12 @@ func (r *cbcReader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill decrypts what fits in the buffer and holds its last block back.
+// fill decrypts as much as fits in the buffer and holds back the last block.
 func (r *cbcReader) fill() {
 	if r.mode == nil {
 		iv := make([]byte, aes.BlockSize)
 		if _, err := io.ReadFull(r.in, iv); err != nil {
-			r.err = ended(err)
+			r.err = eofIfTruncated(err)
 			return
 		}
 		r.mode = cipher.NewCBCDecrypter(r.block, iv)
@@ -219,7 +220,7 @@ func (r *cbcReader) fill() {
 	r.mode.CryptBlocks(r.buf[from:from+n], r.buf[from:from+n])
 	data := r.buf[:from+n]
 	if err != nil {
-		r.err = ended(err)
+		r.err = eofIfTruncated(err)
 		if errors.Is(r.err, io.EOF) {
 			data = unpad(data)
 		}

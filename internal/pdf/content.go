@@ -8,30 +8,31 @@ import (
 	"slices"
 )
 
-// Balance is what a page's content leaves open, and so what has to stand
-// before and after it for more content to be appended safely.
+// Balance describes what a page's content leaves open, and the content that
+// must precede and follow it before more content can be appended safely.
 type Balance struct {
-	// Prefix is content to put before the existing: a q for each Q that has
-	// none, and one more that encloses everything.
+	// Prefix is content to insert before the existing content: a q for each
+	// unmatched Q, and one more that encloses everything.
 	Prefix []byte
-	// Suffix is content to put after the existing. It ends what was left open
-	// (strings, paths, text objects, marked content, graphics states) and then
-	// what Prefix began.
+	// Suffix is content to append to the existing content. It closes what is
+	// open (strings, paths, text objects, marked content, graphics states) and
+	// then what Prefix opened.
 	Suffix []byte
-	// Clean tells that the content left nothing open. It may have changed the
-	// matrix or the colour all the same, so Prefix and Suffix are still needed.
+	// Clean reports whether the content leaves nothing open. It may still have
+	// changed the matrix or the colour, so Prefix and Suffix are always needed.
 	Clean bool
-	// Faulty tells that an operator has too few operands, or one that is not of the
-	// standard. Some viewers end the content there, and so do not show what is
-	// appended to it.
+	// Faulty reports whether an operator has too few operands or is not defined
+	// in the standard. Some viewers stop there and do not show appended
+	// content.
 	Faulty bool
-	// Misread are the content streams of the page whose /Length is wrong. Not all
-	// viewers find their end; Update.Set with the same stream writes them anew.
+	// Misread lists the content streams of the page whose /Length is wrong. Not
+	// all viewers find their end; Update.Set with the same stream rewrites
+	// them.
 	Misread []Ref
 }
 
-// ContentBalance reads the content of the page, as a stream of at most 32 MB
-// decoded, and tells what it leaves open. ErrLimit tells that it is larger.
+// ContentBalance reads the decoded content of the page, at most 32 MB, and
+// returns its balance. The error is ErrLimit if the content is larger.
 func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	streams := make([]io.Reader, 0, 8)
 	for _, part := range p.Contents() {
@@ -39,13 +40,13 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 		if !ok {
 			continue
 		}
-		// The streams are one, divided between tokens (7.8.2).
+		// The streams are concatenated at token boundaries (7.8.2).
 		streams = append(streams, &contentPart{stream: s}, bytes.NewReader([]byte{'\n'}))
 	}
 	if d.src.err != nil {
 		return Balance{}, d.src.err
 	}
-	in := &limited{r: io.MultiReader(streams...), src: d.src, left: maxDecoded}
+	in := &limitedReader{r: io.MultiReader(streams...), src: d.src, left: maxDecoded}
 	b, err := ScanContent(in)
 	if err != nil {
 		return Balance{}, d.src.fail(fmt.Errorf("read the content of page %d: %w", p.Index+1, err))
@@ -59,8 +60,8 @@ func (d *Document) ContentBalance(p *Page) (Balance, error) {
 	return b, nil
 }
 
-// contentPart is a content stream that is opened when it is read. One with a
-// filter that is not known has no content, as in viewers.
+// contentPart is a content stream that is opened when it is read. As in
+// viewers, a stream with an unknown filter counts as empty.
 type contentPart struct {
 	stream *Stream
 	in     io.Reader
@@ -80,33 +81,34 @@ func (c *contentPart) Read(p []byte) (int, error) {
 	return c.in.Read(p)
 }
 
-// opened is something that content has begun: a graphics state (q, 8.4.2), a
-// text object (BT, 9.4), marked content (BMC, 14.6) or a compatibility section
-// (BX, 7.8.2).
-type opened int
+// construct is the kind of an open construct: a graphics state (q, 8.4.2), a text
+// object (BT, 9.4), marked content (BMC, 14.6) or a compatibility section (BX,
+// 7.8.2).
+type construct int
 
 const (
-	openState opened = iota
+	openState construct = iota
 	openText
 	openMarked
 	openCompatibility
 	openKinds
 )
 
-// maxOpen bounds what content may leave open. Files nest a few dozen deep.
+// maxOpen is the maximum number of open constructs. Real files nest a few dozen
+// levels deep.
 const maxOpen = 1 << 14
 
-// contentScanner follows what a content stream opens and closes.
+// contentScanner tracks what a content stream opens and closes.
 type contentScanner struct {
 	contentReader
-	open    [openKinds][]int // when those that are open were begun, by kind
-	began   int              // how many were opened
-	pending bool             // a path is under construction (8.5.2)
-	before  int              // Q without a q
+	open       [openKinds][]int // sequence numbers of the open constructs, by kind
+	opened     int              // number of constructs opened so far
+	pathOpen   bool             // a path is being constructed (8.5.2)
+	unmatchedQ int              // number of Q without a matching q
 }
 
-// ScanContent reads a content stream (7.8.2) to its end and tells what it
-// leaves open. The errors are those of r, and ErrLimit.
+// ScanContent reads a content stream (7.8.2) to its end and returns its
+// balance. The errors are those of r, and ErrLimit.
 func ScanContent(r io.Reader) (Balance, error) {
 	s := contentScanner{contentReader: newContentReader(r)}
 	for {
@@ -123,9 +125,9 @@ func ScanContent(r io.Reader) (Balance, error) {
 	}
 }
 
-// apply follows one operator (Annex A).
+// apply processes one operator (Annex A).
 func (s *contentScanner) apply(operator string) error {
-	if s.operands < leastOperands[operator] {
+	if s.operands < minOperands[operator] {
 		s.faulty = true
 	}
 	s.operands = 0
@@ -134,7 +136,7 @@ func (s *contentScanner) apply(operator string) error {
 		return s.begin(openState)
 	case "Q":
 		if !s.end(openState) {
-			s.before++
+			s.unmatchedQ++
 		}
 	case "BT":
 		if len(s.open[openText]) == 0 { // text objects do not nest
@@ -151,29 +153,30 @@ func (s *contentScanner) apply(operator string) error {
 	case "EX":
 		s.end(openCompatibility)
 	case "m", "l", "c", "v", "y", "h", "re":
-		s.pending = true
+		s.pathOpen = true
 	case "S", "s", "f", "F", "f*", "B", "B*", "b", "b*", "n":
-		s.pending = false
+		s.pathOpen = false
 	case "ID":
 		return s.skipInlineImage()
 	}
-	if s.before > maxOpen {
+	if s.unmatchedQ > maxOpen {
 		return fmt.Errorf("%w: unbalanced graphics states", ErrLimit)
 	}
 	return nil
 }
 
-func (s *contentScanner) begin(what opened) error {
+func (s *contentScanner) begin(what construct) error {
 	if len(s.open[what]) >= maxOpen {
 		return fmt.Errorf("%w: graphics states nested too deeply", ErrLimit)
 	}
-	s.open[what] = append(s.open[what], s.began)
-	s.began++
+	s.open[what] = append(s.open[what], s.opened)
+	s.opened++
 	return nil
 }
 
-// end closes the innermost of its kind, whatever was begun within it.
-func (s *contentScanner) end(what opened) bool {
+// end closes the innermost open construct of its kind, whatever was opened
+// within it. It reports whether there was one.
+func (s *contentScanner) end(what construct) bool {
 	n := len(s.open[what])
 	if n == 0 {
 		return false
@@ -182,30 +185,30 @@ func (s *contentScanner) end(what opened) bool {
 	return true
 }
 
-// closing yields what is open, the innermost first.
-func (s *contentScanner) closing() []opened {
-	at := map[int]opened{}
+// closing returns the open constructs, the innermost first.
+func (s *contentScanner) closing() []construct {
+	at := map[int]construct{}
 	for what, began := range s.open {
 		for _, n := range began {
-			at[n] = opened(what)
+			at[n] = construct(what)
 		}
 	}
-	var out []opened
+	var out []construct
 	for _, n := range slices.Backward(slices.Sorted(maps.Keys(at))) {
 		out = append(out, at[n])
 	}
 	return out
 }
 
-// balance returns what has to stand before and after the content.
+// balance returns the content that must precede and follow the content stream.
 func (s *contentScanner) balance() Balance {
 	open := s.closing()
-	b := Balance{Faulty: s.faulty, Clean: len(s.unclosed) == 0 && len(open) == 0 && s.before == 0 && !s.pending}
-	b.Prefix = bytes.Repeat([]byte("q\n"), s.before+1)
+	b := Balance{Faulty: s.faulty, Clean: len(s.unclosed) == 0 && len(open) == 0 && s.unmatchedQ == 0 && !s.pathOpen}
+	b.Prefix = bytes.Repeat([]byte("q\n"), s.unmatchedQ+1)
 	var out bytes.Buffer
 	out.Write(s.unclosed)
 	out.WriteByte('\n')
-	if s.pending {
+	if s.pathOpen {
 		out.WriteString("n\n")
 	}
 	for _, o := range open {

@@ -9,31 +9,31 @@ import (
 	"slices"
 )
 
-// contentReader takes the operators from a content stream and passes over their
-// operands. It holds no more of the stream than a buffer.
+// contentReader reads the operators of a content stream and skips their
+// operands. It keeps only a buffer of the stream in memory.
 type contentReader struct {
 	in       *bufio.Reader
 	word     [16]byte
 	image    inlineImage
-	operands int    // before the next operator
-	faulty   bool   // an operator had too few of them, or one that not all viewers know
-	nesting  []byte // of arrays and dictionaries that are open
-	unclosed []byte // what closes the token or container that the end came within
+	operands int    // operands read since the last operator
+	faulty   bool   // an operator had too few operands, or is unknown to some viewers
+	nesting  []byte // closing delimiters of the open arrays and dictionaries
+	unclosed []byte // bytes that close the token or container in which the data ended
 }
 
-// inlineImage is what the dictionary of an inline image (8.9.7) says about the
-// length of its data.
+// inlineImage holds the entries of an inline image's dictionary (8.9.7) that
+// determine the length of its data.
 type inlineImage struct {
-	within bool // BI was seen
+	within bool // after BI
 	key    string
 	filter bool
 	first  string // the first filter
 	width  int
 	height int
 	bits   int
-	colors int // components, 0 when not known
+	colors int // components, 0 if unknown
 	mask   bool
-	length int // PDF 2.0 /Length, 0 when not given
+	length int // PDF 2.0 /Length, 0 if absent
 }
 
 const contentBuffer = 8 << 10
@@ -42,12 +42,13 @@ func newContentReader(r io.Reader) contentReader {
 	return contentReader{in: bufio.NewReaderSize(r, contentBuffer)}
 }
 
-// isFatal tells whether an error ends the reading, rather than the data.
+// isFatal reports whether an error must end the reading, unlike the end of the
+// data.
 func isFatal(err error) bool {
 	return !errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) && !errors.Is(err, ErrFilter) && !errors.Is(err, ErrDamaged)
 }
 
-// next returns the next operator, empty at the end.
+// next returns the next operator, or "" at the end.
 func (r *contentReader) next() (string, error) {
 	for {
 		c, err := r.in.ReadByte()
@@ -55,7 +56,7 @@ func (r *contentReader) next() (string, error) {
 			return "", r.end(err, nil)
 		}
 		if len(r.nesting) == 0 && !isSpace(c) && c != '%' {
-			r.operands++ // or it is an operator, which is taken off again
+			r.operands++ // decremented again if it is an operator
 		}
 		switch {
 		case isSpace(c):
@@ -87,8 +88,8 @@ func (r *contentReader) next() (string, error) {
 	}
 }
 
-// end treats an error of reading. At the end of the data it notes what closes
-// the token that it came within.
+// end handles a read error. At the end of the data it records the bytes that
+// close the current token.
 func (r *contentReader) end(err error, closing []byte) error {
 	if isFatal(err) {
 		return err
@@ -108,8 +109,8 @@ func (r *contentReader) end(err error, closing []byte) error {
 
 var errContentDepth = fmt.Errorf("%w: strings or arrays nested too deeply", ErrLimit)
 
-// push notes a container that was opened. An operator ends all of them, as no
-// container has operators in it.
+// push records an opened container. An operator closes all of them, because
+// containers contain no operators.
 func (r *contentReader) push(closing byte) error {
 	if len(r.nesting) >= maxOpen {
 		return errContentDepth
@@ -141,7 +142,7 @@ func (r *contentReader) skipComment() error {
 	}
 }
 
-// skipString passes over the rest of a literal string.
+// skipString skips the rest of a literal string.
 func (r *contentReader) skipString() error {
 	for depth := 1; depth > 0; {
 		if depth > maxOpen {
@@ -158,7 +159,7 @@ func (r *contentReader) skipString() error {
 			depth--
 		case '\\':
 			if _, err := r.in.ReadByte(); err != nil {
-				// A space, for the escape to have something to stand before.
+				// Add a space, so that the escape is followed by a character.
 				return r.end(err, append([]byte{' '}, bytes.Repeat([]byte{')'}, depth)...))
 			}
 		}
@@ -166,7 +167,7 @@ func (r *contentReader) skipString() error {
 	return nil
 }
 
-// openAngle passes over a hexadecimal string, or enters a dictionary.
+// openAngle skips a hexadecimal string, or opens a dictionary.
 func (r *contentReader) openAngle() error {
 	if next, err := r.in.Peek(1); err == nil && next[0] == '<' {
 		_, _ = r.in.Discard(1)
@@ -183,8 +184,8 @@ func (r *contentReader) openAngle() error {
 	}
 }
 
-// regular takes the rest of a run of regular characters after n bytes of it.
-// What does not fit in word is cut.
+// regular reads the rest of a run of regular characters, of which n bytes were
+// read already. It truncates a run that does not fit in word.
 func (r *contentReader) regular(n int) ([]byte, error) {
 	for {
 		c, err := r.in.ReadByte()
@@ -204,7 +205,7 @@ func (r *contentReader) regular(n int) ([]byte, error) {
 	}
 }
 
-// skipRegular passes over the rest of a run of regular characters.
+// skipRegular skips the rest of a run of regular characters.
 func (r *contentReader) skipRegular() error {
 	for {
 		c, err := r.in.ReadByte()
@@ -226,8 +227,9 @@ func (r *contentReader) name() error {
 	return err
 }
 
-// number takes a number. It ends where something else begins, as in "0g". One
-// with an exponent, which the standard has not, is not a number to all viewers.
+// number reads a number. The number ends where another token begins, as in
+// "0g". Some viewers reject a number with an exponent, which the standard does
+// not define.
 func (r *contentReader) number(first byte) error {
 	r.word[0] = first
 	n := 1
@@ -254,8 +256,8 @@ func (r *contentReader) number(first byte) error {
 	}
 }
 
-// operator takes a keyword. It is empty where that is an operand: true, false
-// or null.
+// operator reads a keyword. It returns "" if the keyword is an operand: true,
+// false or null.
 func (r *contentReader) operator(first byte) (string, error) {
 	r.word[0] = first
 	text, err := r.regular(1)
@@ -280,8 +282,7 @@ func (r *contentReader) operator(first byte) (string, error) {
 	return word, nil
 }
 
-// name takes a name of the dictionary: a key, or the value of one (tables 91
-// and 92).
+// name processes a name in the dictionary: a key or a value (tables 91 and 92).
 func (i *inlineImage) name(name string) {
 	switch i.key {
 	case "F", "Filter":
@@ -299,7 +300,7 @@ func (i *inlineImage) name(name string) {
 			case "CMYK", "DeviceCMYK":
 				i.colors = 4
 			default:
-				i.colors = -1 // a resource: not known here
+				i.colors = -1 // the name of a resource, which is not available here
 			}
 			return
 		}
@@ -327,7 +328,7 @@ func (i *inlineImage) boolean(v bool) {
 	}
 }
 
-// size returns the number of bytes of the data where the dictionary tells it.
+// size returns the number of bytes of the data if the dictionary determines it.
 func (i *inlineImage) size() (int, bool) {
 	if i.length > 0 {
 		return i.length, true
@@ -349,16 +350,16 @@ func (i *inlineImage) size() (int, bool) {
 	return row * i.height, true
 }
 
-// skipInlineImage passes over the data of an inline image and its EI. Where the
-// length is not known, or wrong, the end is an EI that stands alone and is
-// followed by what looks like content.
+// skipInlineImage skips the data of an inline image and its EI. If the length
+// is unknown or wrong, the end is an EI that is a separate token and is
+// followed by plausible content.
 func (r *contentReader) skipInlineImage() error {
 	image := r.image
 	r.image = inlineImage{}
-	if !image.within { // an ID out of place
+	if !image.within { // ID without BI
 		return nil
 	}
-	// One white-space character follows ID, or CR LF.
+	// ID is followed by one white-space character, or by CR LF.
 	c, err := r.in.ReadByte()
 	if err != nil {
 		return r.end(err, []byte("\nEI"))
@@ -387,14 +388,15 @@ func (r *contentReader) skipInlineImage() error {
 	}
 }
 
-// skipExact passes over n bytes of an image when EI follows them.
+// skipExact skips n bytes of an image if EI follows them. It reports whether it
+// did.
 func (r *contentReader) skipExact(n int) (bool, error) {
 	const slack = 4
 	if n+slack > contentBuffer {
 		return false, nil
 	}
 	text, err := r.in.Peek(n + slack)
-	if isFatal(ignoreNil(err)) {
+	if isFatal(eofIfNil(err)) {
 		return false, err
 	}
 	if len(text) < n {
@@ -411,19 +413,20 @@ func (r *contentReader) skipExact(n int) (bool, error) {
 	return true, err
 }
 
-// ignoreNil returns io.EOF, which is never fatal, for no error.
-func ignoreNil(err error) error {
+// eofIfNil returns err, or io.EOF, which is never fatal, if err is nil.
+func eofIfNil(err error) error {
 	if err == nil {
 		return io.EOF
 	}
 	return err
 }
 
-// endsImage tells whether an E that was just read begins the EI that ends an
-// image: what follows must be text, and begin with an operand or an operator.
+// endsImage reports whether the E that was just read begins the EI at the end
+// of an image: the bytes after it must be text that begins with an operand or
+// an operator.
 func (r *contentReader) endsImage() bool {
 	const ahead = 24
-	text, _ := r.in.Peek(ahead) // less at the end
+	text, _ := r.in.Peek(ahead) // shorter at the end of the data
 	if len(text) == 0 || text[0] != 'I' {
 		return false
 	}
@@ -432,7 +435,7 @@ func (r *contentReader) endsImage() bool {
 		return false
 	}
 	for _, c := range text {
-		if c == '(' { // a string may have any byte
+		if c == '(' { // a string may contain any byte
 			break
 		}
 		if c >= 0x7f || c < ' ' && (c == 0 || !isSpace(c)) {
@@ -454,14 +457,14 @@ func (r *contentReader) endsImage() bool {
 	return ok
 }
 
-// leastOperands are how many operands an operator takes at the least (Annex A).
-var leastOperands = map[string]int{
+// minOperands is the minimum number of operands of operators (Annex A).
+var minOperands = map[string]int{
 	"\"": 3, "'": 1, "BDC": 2, "BMC": 1, "c": 6, "cm": 6, "CS": 1, "cs": 1, "d": 2, "d0": 2, "d1": 6, "Do": 1, "DP": 2, "G": 1, "g": 1,
 	"gs": 1, "i": 1, "J": 1, "j": 1, "K": 4, "k": 4, "l": 2, "M": 1, "m": 2, "MP": 1, "re": 4, "RG": 3, "rg": 3, "ri": 1, "sh": 1,
 	"Tc": 1, "TD": 2, "Td": 2, "Tf": 2, "TJ": 1, "Tj": 1, "TL": 1, "Tm": 6, "Tr": 1, "Ts": 1, "Tw": 1, "Tz": 1, "v": 4, "w": 1, "y": 4,
 }
 
-// operators are all operators of content streams (Annex A).
+// operators lists all operators of content streams (Annex A).
 var operators = func() map[string]string {
 	set := map[string]string{}
 	for word := range bytes.FieldsSeq([]byte("b B b* B* BDC BI BMC BT BX c cm CS cs d d0 d1 Do DP EI EMC ET EX f F f* G g gs h i ID j J K k " +

@@ -1,4 +1,4 @@
-//nolint:dupword // operators do come twice
+//nolint:dupword // operators are repeated
 package pdf
 
 import (
@@ -85,7 +85,7 @@ func TestScanContentFaulty(t *testing.T) {
 	}
 }
 
-// A stream that ends elsewhere than it says can be written anew.
+// A stream with a wrong /Length can be rewritten.
 func TestContentBalanceMisread(t *testing.T) {
 	t.Parallel()
 	bodies := onePage("")
@@ -97,8 +97,8 @@ func TestContentBalanceMisread(t *testing.T) {
 	stamped(t, file)
 }
 
-// requireBalanced fails the test unless content is balanced between the prefix
-// and the suffix that it is said to need.
+// requireBalanced fails the test unless content is balanced with the prefix and
+// the suffix around it.
 func requireBalanced(tb testing.TB, content string) {
 	tb.Helper()
 	b, err := ScanContent(strings.NewReader(content))
@@ -115,7 +115,7 @@ func requireBalanced(tb testing.TB, content string) {
 	}
 }
 
-// Tokens do not go across the streams of a page, but what they open does.
+// Tokens do not span the streams of a page, but open constructs do.
 func TestContentBalanceOfSeveralStreams(t *testing.T) {
 	t.Parallel()
 	bodies := onePage("q BT")

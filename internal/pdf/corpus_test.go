@@ -9,10 +9,10 @@ import (
 	"testing"
 )
 
-// corpus is where real and hostile files are kept, beside the repository.
+// corpus is the folder of real and hostile files, next to the repository.
 const corpus = "../../../shared/corpus"
 
-// corpusFile is a line of its manifest.
+// corpusFile is a line of the corpus manifest.
 type corpusFile struct{ path, expected string }
 
 // corpusFiles returns the PDF files of the corpus.
@@ -32,7 +32,7 @@ func corpusFiles(tb testing.TB) []corpusFile {
 	return files
 }
 
-// refusals are the errors that a file can be refused with.
+// refusals are the errors for files that cannot be read.
 var refusals = []error{ErrEmpty, ErrNotPDF, ErrTruncated, ErrDamaged, ErrPassword, ErrEncryption, ErrNoPages, ErrLimit}
 
 func TestCorpus(t *testing.T) {
@@ -63,7 +63,7 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// checkStamped holds a stamped file against the original.
+// checkStamped compares a stamped file with the original.
 func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	t.Helper()
 	out := append(bytes.Clone(file), tail...)
@@ -76,14 +76,14 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 		t.Error("the stamped file needs a repair")
 	}
 	before, _ := qpdfCheck(t, file)
-	// A stamp on top of the stamp shows that the update is sound.
+	// A second stamp shows that the update is valid.
 	again, err := stampPage(d, page)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, out := range [][]byte{out, append(out, again...)} {
-		// 2 are errors, 3 are warnings. Where a repair is the better one for us than
-		// for qpdf, errors may become warnings.
+		// 2 means errors, 3 warnings. If our repair keeps more than qpdf's,
+		// errors may become warnings.
 		if after, said := qpdfCheck(t, out); after != before && after != 0 && before != 2 {
 			t.Errorf("qpdf --check: exit %d before, %d after\n%s", before, after, said)
 		}
@@ -93,7 +93,7 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 	}
 }
 
-// The reasons for which files of the corpus are refused.
+// Files of the corpus are refused for the expected reasons.
 func TestCorpusRefusals(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)

@@ -2,8 +2,8 @@ package pdf
 
 import "io"
 
-// Writer writes a new PDF 1.7 file from its beginning to its end. The first
-// error ends it; Close returns it.
+// Writer writes a new PDF 1.7 file sequentially. It stops at the first
+// error, which Close returns.
 type Writer struct {
 	s    *serializer
 	next int
@@ -12,13 +12,14 @@ type Writer struct {
 // NewWriter writes the header of a new file to w.
 func NewWriter(w io.Writer) *Writer {
 	s := newSerializer(w, 0, nil)
-	// The comment shows that the file is binary (7.5.2).
+	// The comment marks the file as binary (7.5.2).
 	s.buf = append(s.buf, "%PDF-1.7\n%\xE2\xE3\xCF\xD3\n"...)
 	s.flush()
 	return &Writer{s: s, next: 1}
 }
 
-// Reserve returns the reference of an object that is to be given with Set.
+// Reserve returns the reference of an object that the caller writes later with
+// Set.
 func (w *Writer) Reserve() Ref {
 	ref := Ref{Number: w.next}
 	w.next++
@@ -42,12 +43,12 @@ func (w *Writer) Written() int64 { return w.s.written }
 func (w *Writer) Err() error { return w.s.err }
 
 // Close writes the cross-reference and the trailer with the catalog and, unless
-// it is the zero Ref, the document information dictionary. Reserved references
+// it is the zero Ref, the document information dictionary. Reserved objects
 // that were never set are null.
 func (w *Writer) Close(root, info Ref) error {
-	entries := []numbered{{0, entry{generation: 65535}}}
+	entries := []numberedEntry{{0, entry{generation: 65535}}}
 	for _, e := range w.s.entries {
-		entries = append(entries, numbered{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
 	}
 	identifier := w.s.fileIdentifier()
 	trailer := NewDict(Entry{"Root", root}, Entry{"ID", Array{identifier, identifier}})

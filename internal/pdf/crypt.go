@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"crypto/aes"
 	"crypto/cipher"
-	"crypto/md5" //nolint:gosec // the standard asks for it
-	"crypto/rc4" //nolint:gosec // the standard asks for it
+	"crypto/md5" //nolint:gosec // required by the standard
+	"crypto/rc4" //nolint:gosec // required by the standard
 	"crypto/sha256"
 	"crypto/sha512"
 	"encoding/binary"
@@ -16,10 +16,11 @@ import (
 // Permissions are the flags of /P (7.6.4.2, table 22).
 type Permissions uint32
 
-// The flags of Permissions. A document opened as its owner has all of them.
+// The flags of Permissions. A document opened with the owner password has all
+// of them.
 const (
 	PermitPrint     Permissions = 1 << 2  // print
-	PermitModify    Permissions = 1 << 3  // change the contents otherwise
+	PermitModify    Permissions = 1 << 3  // modify the document in other ways
 	PermitCopy      Permissions = 1 << 4  // copy text and graphics
 	PermitAnnotate  Permissions = 1 << 5  // annotate, fill in forms
 	PermitFill      Permissions = 1 << 8  // fill in forms and sign
@@ -27,11 +28,12 @@ const (
 	PermitPrintHigh Permissions = 1 << 11 // print in full quality
 )
 
-// Encrypted tells whether the file has an encryption dictionary.
+// Encrypted reports whether the file has an encryption dictionary.
 func (d *Document) Encrypted() bool { return d.xref.trailer.Has("Encrypt") }
 
-// Permissions returns what the file permits who opens it with the user
-// password. All is permitted where it is not encrypted, and to its owner.
+// Permissions returns the permissions of a user who opens the file with the
+// user password. Everything is permitted if the file is not encrypted, or if
+// the owner password is empty.
 func (d *Document) Permissions() Permissions {
 	if d.crypt == nil || d.crypt.owner {
 		return ^Permissions(0)
@@ -57,7 +59,7 @@ type crypt struct {
 	filters         map[Name]cryptMethod
 	encryptMetadata bool
 	permissions     Permissions
-	owner           bool // the empty password is the owner's
+	owner           bool // the empty password is the owner password
 }
 
 // encryption is the encryption dictionary (7.6.2, 7.6.4.2).
@@ -69,8 +71,8 @@ type encryption struct {
 	encryptMetadata bool
 }
 
-// startCrypt reads the encryption dictionary and finds the key. It is
-// ErrPassword when no empty password fits.
+// startCrypt reads the encryption dictionary and computes the key. It returns
+// ErrPassword if neither password is empty.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -81,7 +83,7 @@ func (d *Document) startCrypt() error {
 		if !d.repaired {
 			return fmt.Errorf("%w: no encryption dictionary", ErrDamaged)
 		}
-		// Viewers take it for not encrypted, and so it shall remain.
+		// Viewers treat the file as unencrypted, and so does this package.
 		d.xref.trailer = d.xref.trailer.Clone()
 		d.xref.trailer.Delete("Encrypt")
 		return nil
@@ -114,8 +116,8 @@ func (d *Document) startCrypt() error {
 		}
 	}
 	if c.strings == cryptIdentity && c.streams == cryptIdentity {
-		// Only embedded files are encrypted; they are never read here, and what is
-		// written is plain.
+		// Only embedded files are encrypted. They are never read here, and new
+		// objects are written unencrypted.
 		return nil
 	}
 	var err error
@@ -127,7 +129,7 @@ func (d *Document) startCrypt() error {
 	if err != nil {
 		return err
 	}
-	d.forget() // what was read up to here was read without the key
+	d.clearCaches() // the objects in the caches were read without the key
 	d.crypt = c
 	if ref, ok := value.(Ref); ok {
 		d.cryptRef = ref.Number
@@ -155,13 +157,13 @@ func (d *Document) readCryptFilters(c *crypt, dict *Dict, v int) error {
 			return fmt.Errorf("%w: crypt filter method %q", ErrEncryption, method)
 		}
 	}
-	c.streams = c.filters[d.Name(dict.Get("StmF"))] // Identity by default
+	c.streams = c.filters[d.Name(dict.Get("StmF"))] // default: Identity
 	c.strings = c.filters[d.Name(dict.Get("StrF"))]
 	return nil
 }
 
-// keyLengths returns the lengths of the key in bytes to be tried: the one the
-// dictionary gives, then those that are meant where it is wrong.
+// keyLengths returns the key lengths to try, in bytes: first that of the
+// dictionary, then those that writers of wrong dictionaries use.
 func (d *Document) keyLengths(dict *Dict, v int) []int {
 	var lengths []int
 	add := func(n int) {
@@ -185,11 +187,11 @@ func (d *Document) keyLengths(dict *Dict, v int) []int {
 	return lengths
 }
 
-// passwordPad fills a password up to 32 bytes (algorithm 2).
+// passwordPad pads a password to 32 bytes (algorithm 2).
 var passwordPad = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
-// legacyKey finds the key of revisions 2 to 4 by an empty user password, then
-// by an empty owner password.
+// legacyKey computes the key of revisions 2 to 4 with an empty user password,
+// then with an empty owner password.
 func (e *encryption) legacyKey(lengths []int) (key []byte, owner bool, err error) {
 	if len(e.o) < 32 || len(e.u) < 16 {
 		return nil, false, fmt.Errorf("%w: encryption dictionary", ErrDamaged)
@@ -207,10 +209,10 @@ func (e *encryption) legacyKey(lengths []int) (key []byte, owner bool, err error
 	return nil, false, ErrPassword
 }
 
-// userKey computes the key of a padded user password (algorithm 2) and tells
-// whether it is the right one (algorithms 4 to 6).
+// userKey computes the key of a padded user password (algorithm 2) and
+// reports whether it is correct (algorithms 4 to 6).
 func (e *encryption) userKey(password []byte, n int) ([]byte, bool) {
-	h := md5.New() //nolint:gosec // the standard asks for it
+	h := md5.New() //nolint:gosec // required by the standard
 	h.Write(password)
 	h.Write(e.o[:32])
 	h.Write(binary.LittleEndian.AppendUint32(nil, e.p))
@@ -221,7 +223,7 @@ func (e *encryption) userKey(password []byte, n int) ([]byte, bool) {
 	key := h.Sum(nil)
 	if e.r >= 3 {
 		for range 50 {
-			sum := md5.Sum(key[:n]) //nolint:gosec // the standard asks for it
+			sum := md5.Sum(key[:n]) //nolint:gosec // required by the standard
 			copy(key, sum[:])
 		}
 	}
@@ -244,10 +246,10 @@ func (e *encryption) userKey(password []byte, n int) ([]byte, bool) {
 // userPassword computes the padded user password from an empty owner password
 // (algorithm 7).
 func (e *encryption) userPassword(n int) []byte {
-	sum := md5.Sum(passwordPad) //nolint:gosec // the standard asks for it
+	sum := md5.Sum(passwordPad) //nolint:gosec // required by the standard
 	if e.r >= 3 {
 		for range 50 {
-			sum = md5.Sum(sum[:n]) //nolint:gosec // the standard asks for it
+			sum = md5.Sum(sum[:n]) //nolint:gosec // required by the standard
 		}
 	}
 	key, password := sum[:n], bytes.Clone(e.o[:32])
@@ -261,7 +263,7 @@ func (e *encryption) userPassword(n int) []byte {
 	return password
 }
 
-// xorKey returns the key with each byte combined with i.
+// xorKey returns the key with each byte XORed with i.
 func xorKey(key []byte, i int) []byte {
 	out := make([]byte, len(key))
 	for j, c := range key {
@@ -272,13 +274,13 @@ func xorKey(key []byte, i int) []byte {
 
 // rc4XOR applies RC4 to data in place.
 func rc4XOR(key, data []byte) {
-	if stream, err := rc4.NewCipher(key); err == nil { //nolint:gosec // the standard asks for it
+	if stream, err := rc4.NewCipher(key); err == nil { //nolint:gosec // required by the standard
 		stream.XORKeyStream(data, data)
 	}
 }
 
-// aes256Key finds the key of revisions 5 and 6 by an empty password (algorithm
-// 2.A).
+// aes256Key computes the key of revisions 5 and 6 with an empty password
+// (algorithm 2.A).
 func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
 	if len(e.u) < 48 || len(e.o) < 48 || len(e.ue) < 32 || len(e.oe) < 32 {
 		return nil, false, fmt.Errorf("%w: encryption dictionary", ErrDamaged)
@@ -309,7 +311,7 @@ func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
 }
 
 // hash2B is algorithm 2.B for an empty password; user is the 48 bytes of /U for
-// the owner's, else nothing.
+// the owner password, else empty.
 func hash2B(salt, user []byte) []byte {
 	sum := sha256.Sum256(slices.Concat(salt, user))
 	k := sum[:]

@@ -16,7 +16,7 @@ import (
 	"testing"
 )
 
-// The ways in which a fixture is encrypted.
+// The encryption methods of fixtures.
 const (
 	encryptRC440 = iota
 	encryptRC4128
@@ -25,10 +25,10 @@ const (
 	encryptAES256
 )
 
-// pad returns a password filled up to 32 bytes (algorithm 2).
+// pad returns a password padded to 32 bytes (algorithm 2).
 func pad(password string) []byte { return append([]byte(password), passwordPad...)[:32] }
 
-// encrypted returns a document of one page that is encrypted.
+// encrypted returns an encrypted document of one page.
 func encrypted(tb testing.TB, how int, user, owner string) []byte {
 	tb.Helper()
 	e := encryption{p: 0xfffff0c4, id: []byte("0123456789abcdef"), encryptMetadata: true}
@@ -61,9 +61,9 @@ func encrypted(tb testing.TB, how int, user, owner string) []byte {
 	s.indirect(Ref{Number: 3}, NewDict(Entry{"Type", Name("Page")}, Entry{"Parent", Ref{Number: 2}},
 		Entry{"MediaBox", Rectangle{0, 0, 200, 100}.Array()}, Entry{"Contents", Ref{Number: 4}}))
 	s.indirect(Ref{Number: 4}, NewStream(nil, []byte("0 0 10 10 re f")))
-	entries := []numbered{{0, entry{generation: 65535}}}
+	entries := []numberedEntry{{0, entry{generation: 65535}}}
 	for _, w := range append(s.entries, writtenEntry{Ref{Number: 5}, s.offset()}) {
-		entries = append(entries, numbered{w.ref.Number, entry{kind: entryInFile, offset: w.offset}})
+		entries = append(entries, numberedEntry{w.ref.Number, entry{kind: entryInFile, offset: w.offset}})
 	}
 	s.buf = fmt.Appendf(s.buf, "5 0 obj\n<</Filter/Standard/V %d/R %d/P %d/O<%x>/U<%x>%s>>\nendobj\n", e.v, e.r, int32(e.p), e.o, e.u, dict)
 	s.writeXref(entries, NewDict(Entry{"Root", Ref{Number: 1}}, Entry{"Encrypt", Ref{Number: 5}},
@@ -74,7 +74,7 @@ func encrypted(tb testing.TB, how int, user, owner string) []byte {
 	return out.Bytes()
 }
 
-// legacyFixture makes /O and /U (algorithms 3 to 5) and returns the key.
+// legacyFixture computes /O and /U (algorithms 3 to 5) and returns the key.
 func legacyFixture(e *encryption, user, owner string) []byte {
 	n := 16
 	if e.r == 2 {
@@ -108,8 +108,8 @@ func legacyFixture(e *encryption, user, owner string) []byte {
 	return key
 }
 
-// aes256Fixture makes /O, /U, /OE and /UE (algorithms 8 and 9) and returns the
-// key. A password that is not empty gets a hash that nothing fits.
+// aes256Fixture computes /O, /U, /OE and /UE (algorithms 8 and 9) and returns
+// the key. A password that is not empty gets a hash that matches nothing.
 func aes256Fixture(tb testing.TB, e *encryption, user, owner string) []byte {
 	tb.Helper()
 	key := sha256.Sum256([]byte("a key for the fixture"))
@@ -134,7 +134,7 @@ func aes256Fixture(tb testing.TB, e *encryption, user, owner string) []byte {
 	return key[:]
 }
 
-// permsFixture makes /Perms (algorithm 10).
+// permsFixture computes /Perms (algorithm 10).
 func permsFixture(tb testing.TB, e *encryption, key []byte) []byte {
 	tb.Helper()
 	block, err := aes.NewCipher(key)
@@ -200,7 +200,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// qpdf encrypts, and judges what was added.
+// qpdf encrypts the file and checks the update.
 func TestEncryptedByQPDF(t *testing.T) {
 	t.Parallel()
 	qpdf := tool(t, "qpdf")
@@ -227,7 +227,8 @@ func TestEncryptedByQPDF(t *testing.T) {
 						t.Fatal(err)
 					}
 					_, err = Open(bytes.NewReader(file), int64(len(file)))
-					// Without an owner password, the standard's algorithm takes the user's.
+					// If the owner password is empty, the algorithm of the
+					// standard uses the user password.
 					need := passwords[0] != "" && (passwords[1] != "" || !strings.HasPrefix(args, "256"))
 					if errors.Is(err, ErrPassword) != need {
 						t.Fatalf("open: %v", err)
@@ -241,7 +242,7 @@ func TestEncryptedByQPDF(t *testing.T) {
 	}
 }
 
-// Where the metadata is not encrypted, new metadata is not either.
+// If the metadata is not encrypted, new metadata is not encrypted either.
 func TestCleartextMetadata(t *testing.T) {
 	t.Parallel()
 	file := encrypted(t, encryptAES128, "", "owner")
@@ -258,7 +259,7 @@ func TestCleartextMetadata(t *testing.T) {
 	}
 }
 
-// A wrong /Length of the encryption dictionary does not lock out.
+// A file with a wrong /Length in the encryption dictionary can be opened.
 func TestEncryptionLength(t *testing.T) {
 	t.Parallel()
 	file := encrypted(t, encryptRC4128, "", "owner")

@@ -1,18 +1,19 @@
-// Package pdf reads PDF files (ISO 32000-2) and writes incremental updates
-// and new files.
+// Package pdf reads PDF files (ISO 32000-2) and writes incremental updates and
+// new files.
 //
 // It owns the file structure: lexical conventions, cross-reference tables and
 // streams, object streams, encryption, filters, the page tree, the balance of
-// content streams and the serialisation of objects. It knows nothing of what
-// is stamped on a page, of signatures beyond where they are, and of storage.
+// content streams and the serialisation of objects. It does not know the stamp,
+// the content of signatures, or storage.
 //
-// A [Document] reads through an io.ReaderAt and touches only what it is asked
-// for: the tail, the cross-reference chain and the objects resolved. Only when
-// the cross-reference is beyond use is the file scanned, once, in bounded
-// windows. An [Update] yields the bytes to append, never the original.
+// A [Document] reads through an io.ReaderAt and reads only what is needed: the
+// tail, the cross-reference chain and the resolved objects. Only if the
+// cross-reference is unusable, it scans the file, once, in windows of limited
+// size. An [Update] returns the bytes to append, never the original.
 //
-// Everything that comes from the file is bounded: depth, counts, decoded bytes
-// and the work done in all. A file that exceeds a bound ends in [ErrLimit].
+// Everything that comes from the file is limited: depth, counts, decoded bytes
+// and the total work. A file that exceeds a limit causes [ErrLimit].
 //
-// A Document, and what is read from it, is for one goroutine at a time.
+// A Document, and the objects read from it, must be used by one goroutine at a
+// time.
 package pdf

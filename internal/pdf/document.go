@@ -11,29 +11,29 @@ import (
 // Document is a PDF file open for reading.
 type Document struct {
 	src    *source
-	base   int64  // of the header; offsets in the file count from it
-	header string // its version
+	base   int64  // offset of the header, from which offsets in the file count
+	header string // version in the header
 
-	xref     xref
-	repaired bool
-	referred int  // the highest object number that a repair found a reference to
-	fixing   bool // a repair is under way
-	frozen   bool // an update has begun, so objects keep their numbers
+	xref          xref
+	repaired      bool
+	maxReferenced int  // the highest object number that a repair found in a reference
+	repairing     bool // a repair is in progress
+	frozen        bool // an update has begun, so that object numbers must not change
 
 	crypt    *crypt
-	cryptRef int // the object of the encryption dictionary, whose strings are plain
+	cryptRef int // object number of the encryption dictionary, whose strings are not encrypted
 
 	objects map[int]Object
 	loading map[int]bool
-	nodes   int // in objects
+	nodes   int // number of nodes in objects
 
 	objectStreams map[int]*objectStream
-	streamBytes   int // in objectStreams
+	streamBytes   int // size of objectStreams in bytes
 
-	catalog    *Dict
-	catalogRef Ref
-	treeMadeUp bool // the page tree stands in catalog and is not in the file
-	first      *Page
+	catalog       *Dict
+	catalogRef    Ref
+	syntheticTree bool // the page tree is a direct object of catalog and not in the file
+	first         *Page
 }
 
 // Open reads the tail, the cross-reference chain and the encryption dictionary
@@ -48,28 +48,28 @@ func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if err != nil {
 		return nil, err
 	}
-	err = d.open()
+	err = d.openByXref()
 	if err != nil && d.base > 0 && errors.Is(err, ErrDamaged) && d.src.err == nil {
 		// Some writers count offsets from the beginning of the file.
 		base := d.base
 		d.base = 0
-		if err = d.open(); err != nil {
+		if err = d.openByXref(); err != nil {
 			d.base = base
 		}
 	}
 	if err == nil || !errors.Is(err, ErrDamaged) && !errors.Is(err, ErrNoPages) || d.src.err != nil {
-		return d.opened(err)
+		return d.openResult(err)
 	}
-	if !isPDF { // without a header it has to begin as one, with a comment
+	if !isPDF { // without a header the file must begin with a comment, as a header does
 		if text, err := d.src.window(0, 1); err != nil || string(text) != "%" {
 			return nil, errors.Join(err, ErrNotPDF)
 		}
 	}
-	return d.opened(d.repair())
+	return d.openResult(d.repair())
 }
 
-// opened returns what Open does.
-func (d *Document) opened(err error) (*Document, error) {
+// openResult returns the results of Open.
+func (d *Document) openResult(err error) (*Document, error) {
 	if d.src.err != nil {
 		err = d.src.err
 	}
@@ -79,8 +79,8 @@ func (d *Document) opened(err error) (*Document, error) {
 	return d, nil
 }
 
-// findHeader looks for the header (7.5.2) in the first 1024 bytes, where the
-// common viewers look for it.
+// findHeader searches for the header (7.5.2) in the first 1024 bytes, as common
+// viewers do.
 func (d *Document) findHeader() (bool, error) {
 	const header = 1024
 	text, err := d.src.window(0, header+len("%!PS-Adobe-3.0 PDF-1.7"))
@@ -112,28 +112,28 @@ func (d *Document) findHeader() (bool, error) {
 	return false, nil
 }
 
-// reset forgets everything that was read.
+// reset discards everything that was read.
 func (d *Document) reset() {
 	d.xref = xref{}
-	d.referred = 0
+	d.maxReferenced = 0
 	d.crypt, d.cryptRef = nil, 0
-	d.forget()
-	d.catalog, d.catalogRef, d.first, d.treeMadeUp = nil, Ref{}, nil, false
+	d.clearCaches()
+	d.catalog, d.catalogRef, d.first, d.syntheticTree = nil, Ref{}, nil, false
 }
 
-// forget empties the caches of objects.
-func (d *Document) forget() {
+// clearCaches empties the caches of objects.
+func (d *Document) clearCaches() {
 	d.objects = make(map[int]Object)
 	d.loading = make(map[int]bool)
 	d.objectStreams = make(map[int]*objectStream)
 	d.nodes, d.streamBytes = 0, 0
 }
 
-// open reads the file by its cross-reference.
-func (d *Document) open() error {
+// openByXref reads the file through its cross-reference.
+func (d *Document) openByXref() error {
 	d.reset()
-	d.fixing = true // a damaged object on the way to page one means a repair by Open
-	defer func() { d.fixing = false }()
+	d.repairing = true // if an object before page one is damaged, Open repairs the file
+	defer func() { d.repairing = false }()
 	if err := d.loadXref(); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (d *Document) start() error {
 	return nil
 }
 
-// currentRef returns ref with the generation that the object has in the file.
+// currentRef returns ref with the object's generation in the file.
 func (d *Document) currentRef(ref Ref) Ref {
 	e, err := d.lookup(ref.Number)
 	if err != nil {
@@ -176,32 +176,33 @@ func (d *Document) Size() int64 { return d.src.size }
 // HeaderOffset returns the number of bytes before the header.
 func (d *Document) HeaderOffset() int64 { return d.base }
 
-// Version returns the version of the header or of the catalog, whichever is
-// later, such as "1.7". It is empty where neither is valid.
+// Version returns the later one of the versions in the header and in the
+// catalog, such as "1.7". It is empty if neither is valid.
 func (d *Document) Version() string {
 	return max(d.header, string(d.Name(d.catalog.Get("Version"))))
 }
 
-// Trailer returns the trailer dictionary, that of the cross-reference stream
-// included. It is shared: do not change it.
+// Trailer returns the trailer dictionary, also that of a cross-reference
+// stream. It is shared: do not change it.
 func (d *Document) Trailer() *Dict { return d.xref.trailer }
 
-// Catalog returns the document catalog (7.7.2) and its object, the zero Ref
-// where it stands in the trailer, or the file had none and it was made up.
+// Catalog returns the document catalog (7.7.2) and its reference. The reference
+// is zero if the catalog is a direct object of the trailer or was created by a
+// repair.
 func (d *Document) Catalog() (*Dict, Ref) { return d.catalog, d.catalogRef }
 
-// Repaired tells that the cross-reference was of no use and was rebuilt.
+// Repaired reports whether the cross-reference was unusable and was rebuilt.
 func (d *Document) Repaired() bool { return d.repaired }
 
-// Err returns the first error of reading that had an object taken for null: a
-// fault of the reader, or ErrLimit. An Update of such a document fails.
+// Err returns the first error because of which an object was read as null: an
+// error of the reader, or ErrLimit. An Update of such a document fails.
 func (d *Document) Err() error { return d.src.err }
 
-// maxHops bounds a chain of references to references.
+// maxHops limits a chain of references to references.
 const maxHops = 32
 
-// Resolve follows references until it comes to a direct object. What does not
-// exist, loops or cannot be read is null; see Err.
+// Resolve follows references until it reaches a direct object. A missing or
+// unreadable object and a loop resolve to null; see Err.
 func (d *Document) Resolve(obj Object) Object {
 	for range maxHops {
 		ref, ok := obj.(Ref)
@@ -213,10 +214,10 @@ func (d *Document) Resolve(obj Object) Object {
 	return nil
 }
 
-// Object returns the object that ref refers to, nil when there is none.
+// Object returns the object that ref refers to, or nil if there is none.
 //
-// The generation is not compared: viewers do not, and a file whose generations
-// disagree is shown by them all the same.
+// It ignores the generation, as viewers do: they show a file whose generations
+// disagree.
 func (d *Document) Object(ref Ref) Object {
 	number := ref.Number
 	if obj, ok := d.objects[number]; ok {
@@ -245,10 +246,10 @@ func (d *Document) Object(ref Ref) Object {
 	return obj
 }
 
-// repairLate rebuilds the cross-reference when an object turns out not to be
-// where it says, and tells whether that was done.
+// repairLate rebuilds the cross-reference if an object is not at its offset,
+// and reports whether it did.
 func (d *Document) repairLate() bool {
-	if d.repaired || d.fixing || d.frozen {
+	if d.repaired || d.repairing || d.frozen {
 		return false
 	}
 	before := *d
@@ -268,7 +269,7 @@ func (d *Document) readObject(number int) (Object, int, error) {
 	}
 	switch e.kind {
 	case entryInFile:
-		if e.offset == 0 && d.base == 0 { // written by some for an object that is free
+		if e.offset == 0 && d.base == 0 { // some writers use it for a free object
 			return nil, 0, nil
 		}
 		in, err := d.readIndirect(e.offset+d.base, number)
@@ -290,8 +291,8 @@ func (d *Document) readObject(number int) (Object, int, error) {
 	return nil, 0, nil
 }
 
-// Dict resolves obj and returns it as a dictionary, that of a stream included.
-// It is nil, which reads as empty, when obj is something else.
+// Dict resolves obj and returns it as a dictionary, or the dictionary of a
+// stream. It returns nil, which reads as empty, if obj is neither.
 func (d *Document) Dict(obj Object) *Dict { return asDict(d.Resolve(obj)) }
 
 func asDict(obj Object) *Dict {
@@ -304,13 +305,13 @@ func asDict(obj Object) *Dict {
 	return nil
 }
 
-// Array resolves obj and returns it as an array, nil when it is something else.
+// Array resolves obj and returns it as an array, or nil if it is not one.
 func (d *Document) Array(obj Object) Array {
 	a, _ := d.Resolve(obj).(Array)
 	return a
 }
 
-// Name resolves obj and returns it as a name, empty when it is something else.
+// Name resolves obj and returns it as a name, or "" if it is not one.
 func (d *Document) Name(obj Object) Name {
 	n, _ := d.Resolve(obj).(Name)
 	return n
@@ -335,7 +336,7 @@ func (d *Document) Int(obj Object) (int, bool) {
 	return 0, false
 }
 
-// Float resolves obj and returns it as a number that is finite.
+// Float resolves obj and returns it as a finite number.
 func (d *Document) Float(obj Object) (float64, bool) {
 	switch v := d.Resolve(obj).(type) {
 	case Integer:

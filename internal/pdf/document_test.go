@@ -69,7 +69,8 @@ func TestOpen(t *testing.T) {
 	}
 }
 
-// junkCounted returns a file with junk before the header that its offsets count.
+// junkCounted returns a file with junk before the header, which its offsets
+// include.
 func junkCounted(tb testing.TB) []byte {
 	tb.Helper()
 	junk := strings.Repeat("x", 500) + "\n"
@@ -104,7 +105,7 @@ func repairedObjectStream(tb testing.TB) []byte {
 	return bytes.Replace(file, []byte("/Type/XRef"), []byte("/Type/None"), 1)
 }
 
-// before returns what is before mark.
+// before returns the part of file before mark.
 func before(file []byte, mark string) []byte {
 	head, _, _ := bytes.Cut(file, []byte(mark))
 	return head
@@ -142,8 +143,8 @@ func TestOpenRefuses(t *testing.T) {
 	}
 }
 
-// A fault of the storage must not be taken for an object that is not there.
-func TestReadFaultIsNotNull(t *testing.T) {
+// A storage error must not be taken for a missing object.
+func TestReadErrorIsNotNull(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 300, 3000, 1000)
 	fault := errors.New("disk on fire")
@@ -176,8 +177,8 @@ func (f *faultyReader) ReadAt(p []byte, offset int64) (int, error) {
 	return f.r.ReadAt(p, offset)
 }
 
-// What is read must not grow with the file.
-func TestOpenReadsLittle(t *testing.T) {
+// The number of bytes read must not grow with the file.
+func TestOpenReadsOnlyWhatItNeeds(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 1, 10_000, 8<<20)
 	counting := &countingReader{r: bytes.NewReader(file)}

@@ -10,7 +10,7 @@ import (
 	"sync"
 )
 
-// maxFilters bounds a chain of filters.
+// maxFilters limits a chain of filters.
 const maxFilters = 16
 
 // filter is a filter of a stream (7.4) with its parameters.
@@ -19,7 +19,7 @@ type filter struct {
 	parms *Dict
 }
 
-// filters returns the filters of a stream in the order in which they are undone.
+// filters returns the filters of a stream in the order of decoding.
 func (d *Document) filters(dict *Dict) ([]filter, error) {
 	value, parms := d.Resolve(dict.Get("Filter")), d.Resolve(dict.Get("DecodeParms"))
 	names, ok := value.(Array)
@@ -47,7 +47,7 @@ func (d *Document) filters(dict *Dict) ([]filter, error) {
 	return out, nil
 }
 
-// decoder returns the data of a stream of the document with its filters undone.
+// decoder returns the decoded data of a stream of the document.
 func (d *Document) decoder(s *Stream) (io.Reader, error) {
 	filters, err := d.filters(s.Dict)
 	if err != nil {
@@ -57,23 +57,23 @@ func (d *Document) decoder(s *Stream) (io.Reader, error) {
 	if err != nil {
 		return nil, err
 	}
-	var out io.Reader = &limited{r: in, src: d.src, left: maxDecoded}
+	var out io.Reader = &limitedReader{r: in, src: d.src, left: maxDecoded}
 	for i, f := range filters {
 		if i > 0 {
 			in = bufio.NewReaderSize(out, chunkOverlap)
 		}
-		decoded, err := d.undo(f, in)
+		decoded, err := d.decode(f, in)
 		if err != nil {
 			return nil, err
 		}
-		out = &limited{r: decoded, src: d.src, left: maxDecoded}
+		out = &limitedReader{r: decoded, src: d.src, left: maxDecoded}
 	}
 	return out, nil
 }
 
-// undo returns the data of in with a filter undone. The abbreviations are those
-// of inline images (8.9.7), which viewers accept everywhere.
-func (d *Document) undo(f filter, in *bufio.Reader) (io.Reader, error) {
+// decode returns the data of in decoded by one filter. It accepts the
+// abbreviations of inline images (8.9.7), as viewers do everywhere.
+func (d *Document) decode(f filter, in *bufio.Reader) (io.Reader, error) {
 	switch f.name {
 	case "FlateDecode", "Fl":
 		return d.predict(newFlateReader(in), f.parms)
@@ -86,20 +86,20 @@ func (d *Document) undo(f filter, in *bufio.Reader) (io.Reader, error) {
 		return &ascii85Reader{in: in}, nil
 	case "RunLengthDecode", "RL":
 		return &runLengthReader{in: in}, nil
-	case "Crypt": // undone by rawReader
+	case "Crypt": // decoded by rawReader
 		return in, nil
 	}
 	return nil, fmt.Errorf("%w: %s", ErrFilter, f.name)
 }
 
-// decodeAll returns the decoded data of a stream. A filter that is not known
-// makes the stream damaged, as this is for the structure of the file.
+// decodeAll returns the decoded data of a stream of the file structure. Such a
+// stream is damaged if it has an unknown filter.
 func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	r, err := d.decoder(s)
 	if err == nil {
 		buf := make([]byte, 0, min(4*s.length, 1<<20)+512)
 		for err == nil {
-			if len(buf) == cap(buf) { // doubling beyond the limit would be waste
+			if len(buf) == cap(buf) { // do not double the buffer beyond the limit
 				buf = append(make([]byte, 0, min(2*cap(buf), maxDecoded+chunkSize)), buf...)
 			}
 			var n int
@@ -116,14 +116,14 @@ func (d *Document) decodeAll(s *Stream) ([]byte, error) {
 	return nil, err
 }
 
-// limited ends a stream that decodes to too much, and accounts for its bytes.
-type limited struct {
+// limitedReader stops a stream that decodes to too many bytes, and counts its bytes.
+type limitedReader struct {
 	r    io.Reader
 	src  *source
 	left int64
 }
 
-func (l *limited) Read(p []byte) (int, error) {
+func (l *limitedReader) Read(p []byte) (int, error) {
 	n, err := l.r.Read(p)
 	if l.left -= int64(n); l.left < 0 {
 		return 0, fmt.Errorf("%w: a stream decodes to more than %d MB", ErrLimit, maxDecoded>>20)
@@ -134,8 +134,8 @@ func (l *limited) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// flateReader undoes FlateDecode (7.4.4). The data ends where it is damaged or
-// cut off; the checksum is not looked at.
+// flateReader decodes FlateDecode (7.4.4). Damaged or truncated data ends
+// early; the checksum is ignored.
 type flateReader struct {
 	in      *bufio.Reader
 	inflate io.ReadCloser
@@ -152,8 +152,8 @@ func (f *flateReader) Read(p []byte) (int, error) {
 	}
 	if f.inflate == nil {
 		f.skipHeader()
-		f.inflate = inflaters.Get().(io.ReadCloser)                         //nolint:forcetypeassert,errcheck // the pool has nothing else
-		if err := f.inflate.(flate.Resetter).Reset(f.in, nil); err != nil { //nolint:errcheck // it is one (package flate)
+		f.inflate = inflaters.Get().(io.ReadCloser)                         //nolint:forcetypeassert,errcheck // the pool has only this type
+		if err := f.inflate.(flate.Resetter).Reset(f.in, nil); err != nil { //nolint:errcheck // documented by package flate
 			f.err = err
 			return 0, err
 		}
@@ -171,8 +171,8 @@ func (f *flateReader) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// skipHeader skips the zlib header (RFC 1950, 2.2) and what white space is
-// before it. Data without one is taken for plain deflate.
+// skipHeader skips the zlib header (RFC 1950, 2.2) and white space before it.
+// Data without a header is read as raw deflate data.
 func (f *flateReader) skipHeader() {
 	for {
 		head, err := f.in.Peek(2)
@@ -193,16 +193,16 @@ func (f *flateReader) skipHeader() {
 	}
 }
 
-// ended is how a filter treats an error of the data below it: data that ends
-// early is data that ends.
-func ended(err error) error {
+// eofIfTruncated converts an error of the data below a filter: unexpected end is the
+// end.
+func eofIfTruncated(err error) error {
 	if errors.Is(err, io.ErrUnexpectedEOF) {
 		return io.EOF
 	}
 	return err
 }
 
-// asciiHexReader undoes ASCIIHexDecode (7.4.2).
+// asciiHexReader decodes ASCIIHexDecode (7.4.2).
 type asciiHexReader struct {
 	in   *bufio.Reader
 	done bool
@@ -241,7 +241,7 @@ func (a *asciiHexReader) Read(p []byte) (int, error) {
 	}
 }
 
-// ascii85Reader undoes ASCII85Decode (7.4.3).
+// ascii85Reader decodes ASCII85Decode (7.4.3).
 type ascii85Reader struct {
 	in   *bufio.Reader
 	out  [4]byte
@@ -268,7 +268,7 @@ func (a *ascii85Reader) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// group takes five characters, or what there is before the end.
+// group reads five characters, or fewer at the end.
 func (a *ascii85Reader) group() error {
 	var value uint32
 	digits := 0
@@ -297,15 +297,15 @@ func (a *ascii85Reader) group() error {
 	for i := digits; i < 5; i++ {
 		value = value*85 + 84
 	}
-	a.out = [4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)} //nolint:gosec // bytes of it
+	a.out = [4]byte{byte(value >> 24), byte(value >> 16), byte(value >> 8), byte(value)} //nolint:gosec // single bytes of value
 	a.have = a.out[:digits-1]
 	return nil
 }
 
-// runLengthReader undoes RunLengthDecode (7.4.5).
+// runLengthReader decodes RunLengthDecode (7.4.5).
 type runLengthReader struct {
 	in     *bufio.Reader
-	left   int // bytes of the run
+	left   int // bytes left in the run
 	repeat bool
 	value  byte
 }
@@ -315,7 +315,7 @@ func (r *runLengthReader) Read(p []byte) (int, error) {
 		if r.left == 0 {
 			length, err := r.in.ReadByte()
 			if err != nil {
-				return n, ended(err)
+				return n, eofIfTruncated(err)
 			}
 			if length == 128 {
 				r.in.Reset(bytes.NewReader(nil))
@@ -326,7 +326,7 @@ func (r *runLengthReader) Read(p []byte) (int, error) {
 				r.left = 257 - int(length)
 				if r.value, err = r.in.ReadByte(); err != nil {
 					r.left = 0
-					return n, ended(err)
+					return n, eofIfTruncated(err)
 				}
 			} else {
 				r.left = int(length) + 1
@@ -340,7 +340,7 @@ func (r *runLengthReader) Read(p []byte) (int, error) {
 		c, err := r.in.ReadByte()
 		if err != nil {
 			r.left = 0
-			return n, ended(err)
+			return n, eofIfTruncated(err)
 		}
 		p[n] = c
 	}

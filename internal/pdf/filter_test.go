@@ -15,7 +15,7 @@ import (
 	"testing/iotest"
 )
 
-// zlibOf returns data as zlib has it.
+// zlibOf returns data in the zlib format.
 func zlibOf(tb testing.TB, data []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -29,7 +29,7 @@ func zlibOf(tb testing.TB, data []byte) []byte {
 	return out.Bytes()
 }
 
-// lzwOf returns data as LZWDecode with /EarlyChange 0 has it.
+// lzwOf returns data encoded for LZWDecode with /EarlyChange 0.
 func lzwOf(tb testing.TB, data []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -133,7 +133,8 @@ func TestFiltersRefuse(t *testing.T) {
 	}
 }
 
-// All filters of LZW are held against an encoder: widths change one code early.
+// LZWDecode is compared with an encoder that changes the code width one code
+// early.
 func TestLZWEarlyChange(t *testing.T) {
 	t.Parallel()
 	var text bytes.Buffer
@@ -146,7 +147,7 @@ func TestLZWEarlyChange(t *testing.T) {
 	}
 }
 
-// earlyLZW encodes data as LZWDecode has it by default.
+// earlyLZW encodes data for LZWDecode with its default parameters.
 func earlyLZW(data []byte) []byte {
 	var out []byte
 	var bits, nbits uint

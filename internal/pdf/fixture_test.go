@@ -58,16 +58,16 @@ func compressed(tb testing.TB) []byte {
 	s := newSerializer(&out, 0, nil)
 	s.buf = append(s.buf, "%PDF-1.7\n"...)
 	s.indirect(Ref{Number: 4}, NewStream(nil, []byte("0 0 10 10 re f")))
-	var entries []numbered
+	var entries []numberedEntry
 	for i, body := range bodies[:3] {
 		fmt.Fprintf(&header, "%d %d ", i+1, data.Len())
 		data.WriteString(body + " ")
-		entries = append(entries, numbered{i + 1, entry{kind: entryInStream, stream: 5, index: i}})
+		entries = append(entries, numberedEntry{i + 1, entry{kind: entryInStream, stream: 5, index: i}})
 	}
 	s.indirect(Ref{Number: 5}, NewStream(NewDict(Entry{"Type", Name("ObjStm")}, Entry{"N", Integer(3)},
 		Entry{"First", Integer(header.Len())}), append(header.Bytes(), data.Bytes()...)))
 	for _, e := range s.entries {
-		entries = append(entries, numbered{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
 	}
 	s.writeXref(entries, NewDict(Entry{"Root", Ref{Number: 1}}), 0, 6, Ref{Number: 6})
 	if s.err != nil {
@@ -87,13 +87,13 @@ func hybrid(tb testing.TB) []byte {
 	s.indirect(Ref{Number: 2}, NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", Array{Ref{Number: 3}}}, Entry{"Count", Integer(1)}))
 	s.indirect(Ref{Number: 4}, NewStream(NewDict(Entry{"Type", Name("ObjStm")}, Entry{"N", Integer(1)}, Entry{"First", Integer(4)}),
 		[]byte("3 0 <</Type/Page/Parent 2 0 R>>")))
-	entries := []numbered{{0, entry{generation: 65535}}}
+	entries := []numberedEntry{{0, entry{generation: 65535}}}
 	for _, e := range s.entries {
-		entries = append(entries, numbered{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset}})
 	}
 	hidden := s.offset()
-	s.writeXref([]numbered{{3, entry{kind: entryInStream, stream: 4}}}, NewDict(), 0, 6, Ref{Number: 5})
-	entries = append(entries, numbered{3, entry{generation: 65535}})
+	s.writeXref([]numberedEntry{{3, entry{kind: entryInStream, stream: 4}}}, NewDict(), 0, 6, Ref{Number: 5})
+	entries = append(entries, numberedEntry{3, entry{generation: 65535}})
 	s.writeXref(entries, NewDict(Entry{"Root", Ref{Number: 1}}, Entry{"XRefStm", Integer(hidden)}), 0, 6, Ref{})
 	if s.err != nil {
 		tb.Fatal(s.err)

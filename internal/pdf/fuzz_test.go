@@ -1,4 +1,4 @@
-//nolint:dupword // operators do come twice
+//nolint:dupword // operators are repeated
 package pdf
 
 import (
@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// FuzzOpen opens, inspects and stamps a file. Whatever it is, that ends, within
-// bounds; what was stamped is sound.
+// FuzzOpen opens, inspects and stamps a file. For any input that ends within
+// the limits, and the stamped file is valid.
 func FuzzOpen(f *testing.F) {
 	for _, file := range [][]byte{
 		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
@@ -33,7 +33,7 @@ func FuzzOpen(f *testing.F) {
 		stamped := append(bytes.Clone(file), tail...)
 		d, err := Open(bytes.NewReader(stamped), int64(len(stamped)))
 		if err != nil {
-			if errors.Is(err, ErrLimit) { // the stamp was the last straw
+			if errors.Is(err, ErrLimit) { // the stamp exceeded the limit
 				return
 			}
 			t.Fatalf("the stamped file does not open: %v", err)
@@ -44,7 +44,7 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzLexer takes objects; what is written of them reads as the same.
+// FuzzLexer parses objects; after writing them, they parse to the same objects.
 func FuzzLexer(f *testing.F) {
 	for _, text := range []string{
 		"<</Type/Page/Kids[12 0 R]/A(b\\)\\053c)/B<4142>/C 12.5/D true/E null>>", "[1 --2 .5 +3 1e5 /A#20B () <>]", "(a(b)\\\r\nc", "<</A[1 2>>",
@@ -75,7 +75,7 @@ func FuzzLexer(f *testing.F) {
 	})
 }
 
-// FuzzFilters decodes data by each filter, with parameters taken from it too.
+// FuzzFilters decodes data by each filter, with parameters from the input.
 func FuzzFilters(f *testing.F) {
 	for _, data := range [][]byte{
 		zlibOf(f, []byte("some data that is packed")), lzwOf(f, []byte("abababababab")), earlyLZW([]byte("abababab")),
@@ -89,7 +89,7 @@ func FuzzFilters(f *testing.F) {
 		parms := NewDict(Entry{"Predictor", Integer(kind)}, Entry{"BitsPerComponent", Integer(bits)},
 			Entry{"Colors", Integer(colors)}, Entry{"Columns", Integer(columns)}, Entry{"EarlyChange", Integer(kind & 1)})
 		for _, name := range []Name{"FlateDecode", "LZWDecode", "ASCIIHexDecode", "ASCII85Decode", "RunLengthDecode"} {
-			r, err := d.undo(filter{name, parms}, bufio.NewReader(bytes.NewReader(data)))
+			r, err := d.decode(filter{name, parms}, bufio.NewReader(bytes.NewReader(data)))
 			if errors.Is(err, ErrLimit) {
 				continue
 			}
@@ -103,8 +103,8 @@ func FuzzFilters(f *testing.F) {
 	})
 }
 
-// FuzzContent balances content: with what is said to be missing around it, it
-// leaves nothing open.
+// FuzzContent balances content: with the prefix and suffix around it, it leaves
+// nothing open.
 func FuzzContent(f *testing.F) {
 	for _, content := range []string{
 		"q 1 0 0 1 0 0 cm BT /F1 12 Tf [(a) -250 (b)] TJ ET Q", "Q Q q BT /P <</MCID 0>> BDC (a\\)(b", "0 0 10 10 re W",
@@ -115,7 +115,7 @@ func FuzzContent(f *testing.F) {
 	f.Fuzz(func(t *testing.T, content []byte) { requireBalanced(t, string(content)) })
 }
 
-// FuzzCrypt opens files with foreign encryption dictionaries.
+// FuzzCrypt opens files with arbitrary encryption dictionaries.
 func FuzzCrypt(f *testing.F) {
 	for _, how := range []int{encryptRC440, encryptRC4128, encryptAES128, encryptAES256R5, encryptAES256} {
 		file := encrypted(f, how, "", "o")
@@ -141,7 +141,7 @@ func FuzzCrypt(f *testing.F) {
 	})
 }
 
-// FuzzText decodes text strings; what is decoded can be encoded.
+// FuzzText decodes text strings; the decoded text can be encoded.
 func FuzzText(f *testing.F) {
 	for _, text := range []string{"plain", "\xfe\xff\x00A\xd8\x3d\xde\x00", "\xff\xfeA\x00", "\xef\xbb\xbfa\x1ben\x1bb"} {
 		f.Add([]byte(text))
@@ -149,7 +149,7 @@ func FuzzText(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		decoded := String(text).Text()
 		if strings.ContainsRune(decoded, 0x1b) || strings.ContainsRune(decoded, '\ufffd') {
-			return // language codes, and what could not be decoded
+			return // language codes, and undecodable bytes
 		}
 		if got := TextString(decoded).Text(); got != decoded {
 			t.Errorf("%q came back as %q", decoded, got)

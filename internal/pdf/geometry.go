@@ -17,35 +17,35 @@ func (r Rectangle) Array() Array {
 	return Array{Number(r.X0), Number(r.Y0), Number(r.X1), Number(r.Y1)}
 }
 
-// Intersect returns what r and s have in common. It is not ok when that has no
-// area.
+// Intersect returns the intersection of r and s. ok is false if it has no area.
 func (r Rectangle) Intersect(s Rectangle) (common Rectangle, ok bool) {
 	common = Rectangle{max(r.X0, s.X0), max(r.Y0, s.Y0), min(r.X1, s.X1), min(r.Y1, s.Y1)}
 	return common, common.X1 > common.X0 && common.Y1 > common.Y0
 }
 
-// letter is the page of viewers for a media box that is missing or void.
+// letter is the page size that viewers use if the media box is missing or
+// invalid.
 var letter = Rectangle{0, 0, 612, 792}
 
-// maxExtent bounds coordinates and extents. Beyond it the arithmetic of viewers
-// ends long since.
+// maxExtent limits coordinates and extents. Larger values exceed the arithmetic
+// of viewers.
 const maxExtent = 1e7
 
-// Geometry is how a viewer shows a page.
+// Geometry describes how a viewer shows a page.
 type Geometry struct {
-	// MediaBox is the media box, US Letter where it is missing or void.
+	// MediaBox is the media box, or US Letter if it is missing or invalid.
 	MediaBox Rectangle
-	// Box is what is shown: the crop box within the media box.
+	// Box is the visible area: the crop box within the media box.
 	Box Rectangle
-	// Rotate is 0, 90, 180 or 270, clockwise. Anything else counts as 0.
+	// Rotate is 0, 90, 180 or 270, clockwise. Other values count as 0.
 	Rotate int
-	// UserUnit is the size of a unit in 1/72 inch, 1 where it is not valid.
+	// UserUnit is the size of a unit in 1/72 inch, or 1 if it is invalid.
 	UserUnit float64
-	// Defaulted tells that the media box was missing or void.
+	// Defaulted reports whether the media box was missing or invalid.
 	Defaulted bool
 }
 
-// Geometry returns how the page is shown.
+// Geometry returns the geometry of the page.
 func (p *Page) Geometry() Geometry {
 	g := Geometry{UserUnit: 1}
 	var ok bool
@@ -67,8 +67,8 @@ func (p *Page) Geometry() Geometry {
 	return g
 }
 
-// Size returns width and height of the page as shown, turned and in points of
-// 1/72 inch.
+// Size returns the width and height of the page as shown, rotated and in points
+// of 1/72 inch.
 func (g Geometry) Size() (width, height float64) {
 	width, height = g.Box.Width()*g.UserUnit, g.Box.Height()*g.UserUnit
 	if g.Rotate == 90 || g.Rotate == 270 {
@@ -78,7 +78,7 @@ func (g Geometry) Size() (width, height float64) {
 }
 
 // Matrix returns the matrix [a b c d e f] (8.3.3) that maps the page as shown,
-// in points with the origin at its lower left, to the default user space.
+// in points with the origin at its lower left corner, to default user space.
 func (g Geometry) Matrix() [6]float64 {
 	k := 1 / g.UserUnit
 	switch g.Rotate {
@@ -92,8 +92,8 @@ func (g Geometry) Matrix() [6]float64 {
 	return [6]float64{k, 0, 0, k, g.Box.X0, g.Box.Y0}
 }
 
-// Rectangle reads a rectangle; the corners may be given in any order. It is
-// not ok when it is not four finite numbers or has no area.
+// Rectangle parses a rectangle; the corners may be in any order. ok is false
+// unless obj is four finite numbers and has an area.
 func (d *Document) Rectangle(obj Object) (r Rectangle, ok bool) {
 	a := d.Array(obj)
 	if len(a) < 4 {

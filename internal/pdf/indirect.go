@@ -6,21 +6,21 @@ import (
 	"fmt"
 )
 
-// indirect is an indirect object as it was read from the file.
+// indirect is an indirect object read from the file.
 type indirect struct {
 	ref   Ref
 	obj   Object
 	nodes int
-	end   int64 // where its text ended, which for a stream is where its data begins
+	end   int64 // offset of the end of its text; for a stream, of the start of its data
 }
 
 var errObject = fmt.Errorf("%w: object", ErrDamaged)
 
-// parseWith calls parse with growing windows from offset until what it takes
-// lies within one.
+// parseWith calls parse with growing windows from offset until the parsed text
+// is within one.
 func (d *Document) parseWith(offset int64, parse func(*lexer) error) error {
 	if offset < 0 || offset >= d.src.size {
-		return fmt.Errorf("%w: offset %d is outside of the file", errObject, offset)
+		return fmt.Errorf("%w: offset %d is outside the file", errObject, offset)
 	}
 	for n := chunkOverlap; ; n *= 8 {
 		text, err := d.src.window(offset, n)
@@ -41,7 +41,7 @@ func (d *Document) parseWith(offset int64, parse func(*lexer) error) error {
 	}
 }
 
-// parseAt takes the direct object at an absolute offset.
+// parseAt parses the direct object at an absolute offset.
 func (d *Document) parseAt(offset int64) (obj Object, err error) {
 	err = d.parseWith(offset, func(l *lexer) error {
 		var err error
@@ -54,13 +54,13 @@ func (d *Document) parseAt(offset int64) (obj Object, err error) {
 	return obj, err
 }
 
-// readIndirect reads "n g obj ..." (7.3.10) at an absolute offset. When want is
-// not 0 the object has to have that number. Strings are left encrypted. An
-// object that is still open at the end of the file is damaged: it would go on
-// in whatever is appended.
+// readIndirect parses "n g obj ..." (7.3.10) at an absolute offset. If want is
+// not 0 the object must have that number. Strings remain encrypted. An object
+// that is still open at the end of the file is damaged, because appended bytes
+// would continue it.
 func (d *Document) readIndirect(offset int64, want int) (in indirect, err error) {
 	err = d.parseWith(offset, func(l *lexer) error {
-		in, err = takeIndirect(l, want)
+		in, err = parseIndirect(l, want)
 		in.end += offset
 		if err == nil && l.open {
 			return errObject
@@ -76,9 +76,9 @@ func (d *Document) readIndirect(offset int64, want int) (in indirect, err error)
 	return in, nil
 }
 
-// takeIndirect takes an indirect object; that of a stream ends where its data
+// parseIndirect parses an indirect object; a stream object ends where its data
 // begins.
-func takeIndirect(l *lexer, want int) (indirect, error) {
+func parseIndirect(l *lexer, want int) (indirect, error) {
 	number, ok1 := l.integer()
 	if !ok1 || number <= 0 || number > maxNumber || want != 0 && number != int64(want) {
 		return indirect{}, errObject
@@ -110,8 +110,8 @@ func takeIndirect(l *lexer, want int) (indirect, error) {
 		return in, nil
 	}
 	l.pos += len("stream")
-	// The keyword is followed by CR LF or LF (7.3.8.1); viewers take a CR alone
-	// and spaces before it as well.
+	// The keyword is followed by CR LF or LF (7.3.8.1); viewers also accept a
+	// single CR, and spaces before it.
 	for l.pos < len(l.buf) && l.buf[l.pos] == ' ' {
 		l.pos++
 	}

@@ -1,53 +1,53 @@
 package pdf
 
-// Findings are what a document has that whoever changes or accepts it must
-// know of. They come from a bounded walk: the catalog, the interactive form,
-// the outline and the first pages with their annotations.
+// Findings lists the features of a document that matter before it is changed or
+// accepted. Inspect finds them in the catalog, the interactive form, the
+// outline, and the first pages with their annotations.
 type Findings struct {
-	// Signatures are the signature fields that are signed, in the order of the
-	// form.
+	// Signatures are the signed signature fields in the order of the form.
 	Signatures []SignatureField
-	// DocMDP is what the document permits after signing, P of the DocMDP
-	// transform of a certification signature or of a signature field's lock, the
-	// strictest of them: 1 nothing, 2 filling in and signing, 3 annotating too
-	// (12.8.2.2, 12.7.5.5). It is 0 when nothing restricts it.
+	// DocMDP is the permission after signing: P of the DocMDP transform of a
+	// certification signature or of a signature field's lock, the strictest of
+	// them. 1 permits nothing, 2 filling in and signing, 3 also annotating
+	// (12.8.2.2, 12.7.5.5). It is 0 if there is no restriction.
 	DocMDP int
-	// Certified tells that there is a certification signature.
+	// Certified reports whether there is a certification signature.
 	Certified bool
-	// FieldsLocked tells that a signature locks all fields, or some (12.8.2.4).
+	// FieldsLocked reports whether a signature locks some or all fields
+	// (12.8.2.4).
 	FieldsLocked bool
-	// UsageRights tells that there is a UR3 or UR signature (12.8.2.3).
+	// UsageRights reports whether there is a UR3 or UR signature (12.8.2.3).
 	UsageRights bool
 
 	AcroForm         bool // an interactive form with at least one field
 	XFA              bool // an XFA form (12.7.8)
 	JavaScript       bool // a JavaScript action (12.6.4.17)
 	Launch           bool // a launch action (12.6.4.6)
-	OpenAction       bool // an action on opening, other than going to a place in the document
+	OpenAction       bool // an open action other than going to a place in the document
 	AdditionalAction bool // an /AA entry (12.6.3)
 	EmbeddedFiles    bool // embedded or attached files (7.11.4)
 	Portfolio        bool // a /Collection (12.3.5)
 	Layers           bool // optional content (8.11)
 	RichMedia        bool // rich media, 3D, movie, screen and sound annotations
-	ExternalActions  bool // actions that go elsewhere: SubmitForm, ImportData, GoToR, GoToE
+	ExternalActions  bool // actions that access other files or hosts: SubmitForm, ImportData, GoToR, GoToE
 
-	// Incomplete tells that a bound ended the walk before everything was seen.
-	// Signatures are complete all the same, unless there are more than 65,536
-	// fields.
+	// Incomplete reports whether a limit ended the traversal early. Signatures
+	// are complete even then, unless there are more than 65,536 fields.
 	Incomplete bool
 }
 
-// SignatureField is a field of type Sig that has a value (12.7.5.5).
+// SignatureField is a field of type Sig with a value (12.7.5.5).
 type SignatureField struct {
 	Field     Ref
-	Value     Ref    // of the signature dictionary, zero when direct
-	Name      string // the partial field name
+	Value     Ref    // the signature dictionary, zero if it is a direct object
+	Name      string // partial field name
 	SubFilter Name
 	Timestamp bool    // a document time-stamp (12.8.5)
-	ByteRange []int64 // nil when it is not four numbers
+	ByteRange []int64 // nil if it is not four numbers
 }
 
-// Bounds of the walk. Only fields may be many, as a signature must not be missed.
+// Limits of the traversal. That of fields is large, because no signature may be
+// missed.
 const (
 	maxFields       = 1 << 16
 	maxFieldDepth   = 64
@@ -68,7 +68,7 @@ type inspector struct {
 	actions int
 }
 
-// Inspect walks the document for what Findings tells.
+// Inspect traverses the document and returns its findings.
 func (d *Document) Inspect() Findings {
 	i := inspector{d: d, seen: map[int]bool{}}
 	catalog := d.catalog
@@ -100,14 +100,14 @@ func (d *Document) Inspect() Findings {
 	return i.f
 }
 
-// hasNames tells whether a name tree (7.9.6) has a name.
+// hasNames reports whether a name tree (7.9.6) contains a name.
 func (i *inspector) hasNames(root Object) bool {
 	node := i.d.Dict(root)
 	return len(i.d.Array(node.Get("Names"))) > 0 || len(i.d.Array(node.Get("Kids"))) > 0
 }
 
-// once tells whether an object is come by for the first time.
-func (i *inspector) once(obj Object) bool {
+// firstVisit reports whether an object is visited for the first time.
+func (i *inspector) firstVisit(obj Object) bool {
 	ref, ok := obj.(Ref)
 	if !ok {
 		return true
@@ -119,7 +119,7 @@ func (i *inspector) once(obj Object) bool {
 	return true
 }
 
-// openAction looks at what happens on opening: an action, or a destination.
+// openAction inspects the open action: an action, or a destination.
 func (i *inspector) openAction(obj Object) {
 	action, ok := i.d.Resolve(obj).(*Dict)
 	if !ok {
@@ -131,7 +131,7 @@ func (i *inspector) openAction(obj Object) {
 	i.action(obj)
 }
 
-// additional looks at the actions of an /AA entry.
+// additional inspects the actions of an /AA entry.
 func (i *inspector) additional(obj Object) {
 	triggers := i.d.Dict(obj)
 	if triggers.Len() == 0 {
@@ -148,7 +148,7 @@ func (i *inspector) additional(obj Object) {
 	}
 }
 
-// action looks at an action (12.6.2) and those that come next.
+// action inspects an action (12.6.2) and the actions that follow it.
 func (i *inspector) action(obj Object) {
 	seen := map[int]bool{}
 	for queue, n := (Array{obj}), 0; len(queue) > 0; n++ {
@@ -183,26 +183,26 @@ func (i *inspector) action(obj Object) {
 	}
 }
 
-// permissions looks at the permissions dictionary (12.8.6).
+// permissions inspects the permissions dictionary (12.8.6).
 func (i *inspector) permissions(perms *Dict) {
 	if signature := i.d.Dict(perms.Get("DocMDP")); signature != nil {
 		i.f.Certified = true
 		i.references(signature)
 		if i.f.DocMDP == 0 {
-			i.restrict(2) // the default of P
+			i.restrict(2) // default of P
 		}
 	}
 	i.f.UsageRights = perms.Has("UR3") || perms.Has("UR")
 }
 
-// restrict takes over the stricter permission.
+// restrict sets DocMDP to p if p is stricter.
 func (i *inspector) restrict(p int) {
 	if p >= 1 && p <= 3 && (i.f.DocMDP == 0 || p < i.f.DocMDP) {
 		i.f.DocMDP = p
 	}
 }
 
-// references looks at the signature reference dictionaries (12.8.1, table 256).
+// references inspects the signature reference dictionaries (12.8.1, table 256).
 func (i *inspector) references(signature *Dict) {
 	list := i.d.Array(signature.Get("Reference"))
 	for _, obj := range list[:min(len(list), maxActions)] {
@@ -224,13 +224,13 @@ func (i *inspector) references(signature *Dict) {
 	}
 }
 
-// field looks at a form field (12.7.4) and its kids; kind is the inherited /FT.
+// field inspects a form field (12.7.4) and its kids; kind is the inherited /FT.
 func (i *inspector) field(obj Object, kind Name, depth int) {
 	if i.fields++; i.fields > maxFields || depth > maxFieldDepth {
 		i.f.Incomplete = true
 		return
 	}
-	if !i.once(obj) {
+	if !i.firstVisit(obj) {
 		return
 	}
 	field := i.d.Dict(obj)
@@ -249,7 +249,7 @@ func (i *inspector) field(obj Object, kind Name, depth int) {
 	}
 }
 
-// actionsOf looks at the actions of a field, an annotation or a page.
+// actionsOf inspects the actions of a field, an annotation or a page.
 func (i *inspector) actionsOf(dict *Dict) {
 	if action := dict.Get("A"); action != nil {
 		i.action(action)
@@ -257,7 +257,7 @@ func (i *inspector) actionsOf(dict *Dict) {
 	i.additional(dict.Get("AA"))
 }
 
-// signature looks at a signature field.
+// signature inspects a signature field.
 func (i *inspector) signature(obj Object, field *Dict) {
 	value := i.d.Dict(field.Get("V"))
 	if value == nil {
@@ -290,13 +290,13 @@ func (i *inspector) signature(obj Object, field *Dict) {
 	}
 }
 
-// outline looks at the actions of the first outline items (12.3.3).
+// outline inspects the actions of the first outline items (12.3.3).
 func (i *inspector) outline(root *Dict) {
 	queue := Array{root.Get("First")}
 	for n := 0; len(queue) > 0; n++ {
 		obj := queue[0]
 		queue = queue[1:]
-		if obj == nil || !i.once(obj) {
+		if obj == nil || !i.firstVisit(obj) {
 			continue
 		}
 		if n >= maxSeenOutlines {
@@ -311,7 +311,7 @@ func (i *inspector) outline(root *Dict) {
 	}
 }
 
-// page looks at a page and its annotations (12.5).
+// page inspects a page and its annotations (12.5).
 func (i *inspector) page(p *Page) {
 	i.additional(p.Dict.Get("AA"))
 	i.f.EmbeddedFiles = i.f.EmbeddedFiles || len(i.d.Array(p.Dict.Get("AF"))) > 0
@@ -321,7 +321,7 @@ func (i *inspector) page(p *Page) {
 			i.f.Incomplete = true
 			return
 		}
-		if !i.once(obj) {
+		if !i.firstVisit(obj) {
 			continue
 		}
 		annot := i.d.Dict(obj)

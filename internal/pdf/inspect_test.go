@@ -16,7 +16,7 @@ func TestInspect(t *testing.T) {
 		name    string
 		catalog string
 		page    string
-		others  []string // from object 5
+		others  []string // objects from number 5
 		want    Findings
 	}{
 		{name: "nothing"},
@@ -89,7 +89,7 @@ func TestInspect(t *testing.T) {
 	}
 }
 
-// The walk ends after the first pages, however many there are.
+// The traversal ends after the first pages, whatever their number.
 func TestInspectIsBounded(t *testing.T) {
 	t.Parallel()
 	d := open(t, benchFile(t, 600, 10, 10))

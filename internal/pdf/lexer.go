@@ -6,27 +6,27 @@ import (
 	"strconv"
 )
 
-// lexer takes objects from a buffer (7.2, 7.3). It is as forgiving as viewers
-// are: containers that are not closed end with the data, and what does not
-// belong in them is skipped.
+// lexer parses objects from a buffer (7.2, 7.3). It is as tolerant as viewers:
+// unclosed containers end with the data, and unexpected tokens in them are
+// skipped.
 type lexer struct {
 	buf   []byte
 	pos   int
-	short bool // the end of buf was looked at, so more data might change the result
-	open  bool // a string or container was not closed before the end of buf
-	nodes int  // objects made
-	top   int  // the highest object number that is referred to
+	short bool // the lexer reached the end of buf, so that more data might change the result
+	open  bool // a string or container was still open at the end of buf
+	nodes int  // number of parsed objects
+	top   int  // the highest referenced object number
 }
 
 var errEnd = errors.New("end of data")
 
-// keyword is what is neither an object nor a delimiter: obj, endobj, R, an
-// operator. It never leaves the package.
+// keyword is a token that is neither an object nor a delimiter: obj, endobj, R,
+// an operator. It is internal to the package.
 type keyword string
 
 func (keyword) object() {}
 
-// Character classes of 7.2.3.
+// Character classes (7.2.3).
 const (
 	classRegular = iota
 	classSpace
@@ -77,7 +77,7 @@ func (l *lexer) skipSpace() {
 	l.short = true
 }
 
-// hasPrefix tells whether the text at the position begins with word.
+// hasPrefix reports whether the text at the position begins with word.
 func (l *lexer) hasPrefix(word string) bool {
 	if len(l.buf)-l.pos < len(word) {
 		l.short = true
@@ -86,8 +86,8 @@ func (l *lexer) hasPrefix(word string) bool {
 	return string(l.buf[l.pos:l.pos+len(word)]) == word
 }
 
-// object takes the next object or keyword. With refs, "n g R" is a reference;
-// content streams have none.
+// object parses the next object or keyword. If refs is true, "n g R" is a
+// reference; content streams have no references.
 func (l *lexer) object(depth int, refs bool) (Object, error) {
 	if depth > maxDepth {
 		return nil, fmt.Errorf("%w: nested too deeply", ErrLimit)
@@ -115,13 +115,13 @@ func (l *lexer) object(depth int, refs bool) (Object, error) {
 		return l.number(refs), nil
 	case isRegular(c):
 		return l.word(), nil
-	default: // a delimiter out of place
+	default: // an unexpected delimiter
 		l.pos++
 		return keyword(c), nil
 	}
 }
 
-// word takes a run of regular characters: true, false, null or a keyword.
+// word parses a run of regular characters: true, false, null or a keyword.
 func (l *lexer) word() Object {
 	switch w := string(l.regular()); w {
 	case "true":
@@ -135,7 +135,7 @@ func (l *lexer) word() Object {
 	}
 }
 
-// regular takes a run of regular characters.
+// regular returns a run of regular characters.
 func (l *lexer) regular() []byte {
 	start := l.pos
 	for l.pos < len(l.buf) && isRegular(l.buf[l.pos]) {
@@ -147,7 +147,8 @@ func (l *lexer) regular() []byte {
 	return l.buf[start:l.pos]
 }
 
-// name takes a name (7.3.5). A # that no two digits follow stands for itself.
+// name parses a name (7.3.5). A # without two hexadecimal digits after it is
+// literal.
 func (l *lexer) name() Name {
 	l.pos++
 	text := l.regular()
@@ -170,7 +171,7 @@ func (l *lexer) name() Name {
 	return Name(out)
 }
 
-// literalString takes a string in parentheses (7.3.4.2).
+// literalString parses a literal string (7.3.4.2).
 func (l *lexer) literalString() String {
 	l.pos++
 	var out []byte
@@ -201,8 +202,8 @@ func (l *lexer) literalString() String {
 	}
 }
 
-// escape takes what follows a reverse solidus. It is not ok where that stands
-// for nothing.
+// escape parses an escape sequence after its reverse solidus. ok is false if it
+// produces no byte.
 func (l *lexer) escape() (byte, bool) {
 	if l.pos >= len(l.buf) {
 		l.short = true
@@ -244,7 +245,7 @@ func (l *lexer) skipByte(c byte) {
 	}
 }
 
-// hexString takes a string in angle brackets (7.3.4.3).
+// hexString parses a hexadecimal string (7.3.4.3).
 func (l *lexer) hexString() String {
 	l.pos++
 	var out []byte
@@ -276,8 +277,8 @@ func (l *lexer) hexString() String {
 	return String(out)
 }
 
-// endsObject tells whether obj is a keyword that shows that a container was
-// never closed; it is put back.
+// endsObject reports whether obj is a keyword which shows that a container was
+// never closed. It unreads the keyword.
 func (l *lexer) endsObject(obj Object) bool {
 	if w, ok := obj.(keyword); ok && (w == "endobj" || w == "stream" || w == "endstream") {
 		l.pos -= len(w)
@@ -286,7 +287,7 @@ func (l *lexer) endsObject(obj Object) bool {
 	return false
 }
 
-// dict takes a dictionary (7.3.7).
+// dict parses a dictionary (7.3.7).
 func (l *lexer) dict(depth int, refs bool) (Object, error) {
 	l.pos += 2
 	d := &Dict{}
@@ -335,8 +336,8 @@ func (l *lexer) dict(depth int, refs bool) (Object, error) {
 	}
 }
 
-// array takes an array (7.3.6). A keyword in it counts as null, which keeps the
-// elements after it in their places.
+// array parses an array (7.3.6). A keyword in it counts as null, so that later
+// elements keep their indices.
 func (l *lexer) array(depth int, refs bool) (Object, error) {
 	l.pos++
 	a := Array{}
@@ -356,7 +357,7 @@ func (l *lexer) array(depth int, refs bool) (Object, error) {
 			return a, nil
 		}
 		if w, ok := value.(keyword); ok {
-			if w == ">" { // the end of the dictionary that the array is in
+			if w == ">" { // the end of the dictionary that contains the array
 				l.pos--
 				return a, nil
 			}
@@ -366,7 +367,7 @@ func (l *lexer) array(depth int, refs bool) (Object, error) {
 	}
 }
 
-// number takes a number (7.3.3) or, with refs, a reference (7.3.10).
+// number parses a number (7.3.3) or, if refs is true, a reference (7.3.10).
 func (l *lexer) number(refs bool) Object {
 	start := l.pos
 	digits := isDigit(l.buf[l.pos])
@@ -398,7 +399,7 @@ func (l *lexer) number(refs bool) Object {
 	return Real(text)
 }
 
-// reference takes "g R" after the number text.
+// reference parses "g R" after the number text.
 func (l *lexer) reference(text []byte) (Ref, bool) {
 	rest := l.buf[l.pos:]
 	i := 0
@@ -429,7 +430,7 @@ func (l *lexer) reference(text []byte) (Ref, bool) {
 	return Ref{int(number), int(generation)}, true
 }
 
-// parseInt returns the value of an optional sign and digits.
+// parseInt parses an optional sign and digits.
 func parseInt(text []byte) (int64, bool) {
 	if len(text) == 0 {
 		return 0, false
@@ -458,8 +459,8 @@ func parseInt(text []byte) (int64, bool) {
 	return v, true
 }
 
-// commonNames are names that nearly every file has; they are not allocated
-// again for each of its objects.
+// commonNames are names in nearly every file; the lexer does not allocate them
+// again for each object.
 var commonNames = func() map[string]Name {
 	names := map[string]Name{}
 	for _, n := range []Name{

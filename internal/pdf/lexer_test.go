@@ -73,9 +73,9 @@ func TestLexerLimits(t *testing.T) {
 	}
 }
 
-// An object that does not end in the window must ask for more of the file: what
-// a reader takes from any part of it is either right or known to be short.
-func TestLexerKnowsWhenItIsShort(t *testing.T) {
+// The lexer must report short if an object does not end in the window: the
+// result for any part of a file is either correct or known to be short.
+func TestLexerReportsShortInput(t *testing.T) {
 	t.Parallel()
 	text := "<</Type /Page/Kids[12 0 R 13 0 R]/A(b\\)c)/B<4142>/C 12.5/D true>> 7 "
 	l := lexer{buf: []byte(text)}

@@ -13,22 +13,22 @@ const (
 	lzwMaxWidth = 12
 )
 
-// lzwReader undoes LZWDecode. The data ends where it is damaged.
+// lzwReader decodes LZWDecode. Damaged data ends early.
 type lzwReader struct {
 	in    *bufio.Reader
-	early int // 1 when the width grows one code early
+	early int // 1 if the code width grows one code early
 
 	bits  uint32
 	nbits uint
 
 	width    uint
-	next     int // the code that comes next
-	previous int // the last code, -1 after a clear
+	next     int // the next code to assign
+	previous int // the previous code, or -1 after a clear code
 	prefix   [1 << lzwMaxWidth]uint16
 	suffix   [1 << lzwMaxWidth]byte
 
 	stack [1 << lzwMaxWidth]byte
-	have  []byte // decoded and not yet read
+	have  []byte // decoded bytes that are not yet read
 	err   error
 }
 
@@ -65,7 +65,7 @@ func (r *lzwReader) step() {
 	for r.nbits < r.width {
 		c, err := r.in.ReadByte()
 		if err != nil {
-			r.err = ended(err)
+			r.err = eofIfTruncated(err)
 			return
 		}
 		r.bits = r.bits<<8 | uint32(c)
@@ -83,7 +83,7 @@ func (r *lzwReader) step() {
 	}
 	at := len(r.stack)
 	c := code
-	if code == r.next { // the string of the previous code and its first byte again
+	if code == r.next { // the string of the previous code followed by its first byte
 		at--
 		c = r.previous
 	}

@@ -9,11 +9,10 @@ import (
 )
 
 // Object is one of the objects of ISO 32000-2, 7.3: Boolean, Integer, Real,
-// String, Name, Array, *Dict, *Stream or Ref, and *Placeholder in what is to be
-// written. The null object is the nil Object.
+// String, Name, Array, *Dict, *Stream or Ref, and *Placeholder in written
+// objects. The null object is the nil Object.
 //
-// Objects that a Document hands out are shared: a caller that wants to change
-// one clones it first.
+// The objects of a Document are shared: clone an object before you change it.
 type Object interface{ object() }
 
 // Boolean is a boolean object (7.3.2).
@@ -22,45 +21,44 @@ type Boolean bool
 // Integer is an integer object (7.3.3).
 type Integer int64
 
-// Real is a real number (7.3.3), kept as the text of its token so that a value
-// passed through is written exactly as it was read.
+// Real is a real number (7.3.3), stored as the text of its token, so that a
+// copied value is written exactly as it was read.
 type Real string
 
-// String is a string object (7.3.4): its bytes, decrypted, without notation.
+// String is a string object (7.3.4): its decrypted bytes.
 type String string
 
-// Name is a name object (7.3.5) without its solidus and with #xx resolved.
+// Name is a name object (7.3.5) without its solidus and with #xx decoded.
 type Name string
 
 // Array is an array object (7.3.6).
 type Array []Object
 
-// Ref is an indirect reference (7.3.10). The zero Ref refers to nothing.
+// Ref is an indirect reference (7.3.10). The zero Ref means none.
 type Ref struct{ Number, Generation int }
 
-// String returns the reference as it is written.
+// String returns the reference in PDF syntax.
 func (r Ref) String() string {
 	return strconv.Itoa(r.Number) + " " + strconv.Itoa(r.Generation) + " R"
 }
 
-// Entry is a key of a dictionary and its value.
+// Entry is a key and a value of a dictionary.
 type Entry struct {
 	Key   Name
 	Value Object
 }
 
-// Dict is a dictionary object (7.3.7) in the order of the file. A nil *Dict
-// reads as an empty one.
+// Dict is a dictionary object (7.3.7) in file order. A nil *Dict reads as an
+// empty one.
 type Dict struct{ entries []Entry }
 
-// Placeholder is a value whose text is written as it is, never encrypted, and
-// whose place is known once it is written: the /ByteRange and /Contents of a
-// signature (12.8.1), which are filled in afterwards.
+// Placeholder is a value whose text is written verbatim, never encrypted,
+// and whose position is known after writing: the /ByteRange and /Contents of a
+// signature (12.8.1), which are filled in later.
 type Placeholder struct {
-	// Text is what is written.
+	// Text is the text to write.
 	Text []byte
-	// Offset is where Text begins in the complete file, counted from its first
-	// byte. It is set by writing.
+	// Offset is the offset of Text in the complete file. Writing sets it.
 	Offset int64
 }
 
@@ -75,11 +73,11 @@ func (*Dict) object()        {}
 func (*Stream) object()      {}
 func (*Placeholder) object() {}
 
-// NewDict returns a dictionary of the given entries.
+// NewDict returns a dictionary with the given entries.
 func NewDict(entries ...Entry) *Dict { return &Dict{entries: entries} }
 
-// Get returns the value of key, nil when there is none. Where a key was given
-// twice the last one counts, as it does for the common viewers.
+// Get returns the value of key, or nil if there is none. If a key occurs twice
+// the last one counts, as in common viewers.
 func (d *Dict) Get(key Name) Object {
 	if d == nil {
 		return nil
@@ -92,10 +90,10 @@ func (d *Dict) Get(key Name) Object {
 	return nil
 }
 
-// Has tells whether key has a value other than null.
+// Has reports whether key has a value other than null.
 func (d *Dict) Has(key Name) bool { return d.Get(key) != nil }
 
-// Set gives key the value and returns d. A key that is there keeps its place.
+// Set sets the value of key and returns d. An existing key keeps its position.
 func (d *Dict) Set(key Name, value Object) *Dict {
 	at := -1
 	kept := d.entries[:0]
@@ -138,7 +136,7 @@ func (d *Dict) Len() int {
 	return len(d.entries)
 }
 
-// All yields the entries in their order.
+// All yields the entries in order.
 func (d *Dict) All() iter.Seq2[Name, Object] {
 	return func(yield func(Name, Object) bool) {
 		if d == nil {
@@ -152,8 +150,8 @@ func (d *Dict) All() iter.Seq2[Name, Object] {
 	}
 }
 
-// Number returns v as the shortest number object with at most five decimals.
-// What is not finite becomes 0.
+// Number returns v as the shortest number object with at most five decimal
+// places. A value that is not finite becomes 0.
 func Number(v float64) Object {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return Integer(0)
@@ -169,8 +167,8 @@ func Number(v float64) Object {
 	return Real(text)
 }
 
-// Float64 returns the value of the number. Where the text is not a number by
-// the standard, the longest part at its beginning that is one counts.
+// Float64 returns the value of the number. If the text is not a valid number,
+// the longest valid prefix counts.
 func (r Real) Float64() float64 {
 	if v, err := strconv.ParseFloat(string(r), 64); err == nil && isPlainNumber(string(r)) {
 		return v
@@ -196,8 +194,8 @@ func (r Real) Float64() float64 {
 	return v
 }
 
-// isPlainNumber tells that text has none of the forms that only Go takes for a
-// number, such as 0x1p-2, 1_000 or inf.
+// isPlainNumber reports whether text has none of the forms that only Go accepts
+// as a number, such as 0x1p-2, 1_000 or inf.
 func isPlainNumber(text string) bool {
 	for i := range len(text) {
 		if c := text[i]; !isDigit(c) && c != '.' && c != '-' && c != '+' {

@@ -10,10 +10,11 @@ import (
 type objectStream struct {
 	data    []byte
 	numbers []int
-	offsets []int // in data, of each object
+	offsets []int // offsets of the objects in data
 }
 
-// objectStream decodes the object stream of the given number. A few are kept.
+// objectStream decodes the object stream with the given number. It caches a
+// few.
 func (d *Document) objectStream(number int) (*objectStream, error) {
 	if s, ok := d.objectStreams[number]; ok {
 		return s, nil
@@ -41,7 +42,7 @@ func (d *Document) objectStream(number int) (*objectStream, error) {
 	return s, nil
 }
 
-// readHeader reads the pairs of number and offset.
+// readHeader parses the pairs of object number and offset.
 func (s *objectStream) readHeader(count, first int) {
 	if first < 0 || first > len(s.data) {
 		return
@@ -61,8 +62,8 @@ func (s *objectStream) readHeader(count, first int) {
 	}
 }
 
-// objectOf takes the object of the given number, which is at index or, where the
-// index is wrong, elsewhere.
+// objectOf parses the object with the given number. If it is not at index,
+// objectOf searches the other positions.
 func (d *Document) objectOf(s *objectStream, number, index int) (Object, int, error) {
 	if index >= len(s.numbers) || s.numbers[index] != number {
 		if err := d.src.charge(int64(len(s.numbers) / 4)); err != nil {

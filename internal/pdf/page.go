@@ -5,25 +5,25 @@ import (
 	"slices"
 )
 
-// Page is a page object (7.7.3.3) with what it inherits.
+// Page is a page object (7.7.3.3) with access to inherited attributes.
 type Page struct {
-	// Ref is the object of the page, the zero Ref where it stands directly in
-	// /Kids.
+	// Ref is the reference of the page, or the zero Ref if the page is a direct
+	// object of /Kids.
 	Ref Ref
-	// Dict is the page dictionary without what is inherited.
+	// Dict is the page dictionary without inherited attributes.
 	Dict *Dict
 	// Index counts from 0.
 	Index int
 
 	doc  *Document
-	path []treeNode // from the root of the page tree to the parent
+	path []treeNode // nodes from the root of the page tree to the parent
 }
 
-// treeNode is a node of the page tree (7.7.3.2) on the way to a page.
+// treeNode is a node of the page tree (7.7.3.2) on the path to a page.
 type treeNode struct {
-	ref  Ref // zero where it stands directly in its parent
+	ref  Ref // zero if it is a direct object of its parent
 	dict *Dict
-	kid  int // the element of /Kids that was followed
+	kid  int // index in /Kids of the next node on the path
 }
 
 const (
@@ -31,30 +31,30 @@ const (
 	maxTreeNodes = 1 << 16
 )
 
-// treeWalk is a bounded walk through the page tree. Each node that is an
-// indirect object is entered once, so loops and shared nodes end.
+// treeWalk is a limited traversal of the page tree. It enters each indirect
+// node once, so that loops and shared nodes end.
 type treeWalk struct {
 	d       *Document
 	visit   func(*Page) (more bool)
 	next    int  // index of the next page
 	from    int  // index of the first page that is visited
-	trust   bool // pass over whole nodes by their /Count
+	trust   bool // skip whole nodes by their /Count
 	seen    map[int]bool
 	visited int
 	path    []treeNode
 }
 
-// walkPages visits the pages from an index on until visit returns false. With
-// trust, nodes before that are passed over by their /Count. The number of pages
-// that were come by is returned.
+// walkPages visits the pages from an index on until visit returns false. If
+// trust is true, it skips earlier nodes by their /Count. It returns the number
+// of pages that it passed.
 func (d *Document) walkPages(from int, trust bool, visit func(*Page) (more bool)) int {
 	w := treeWalk{d: d, visit: visit, from: from, trust: trust, seen: map[int]bool{}}
 	w.node(d.catalog.Get("Pages"))
 	return w.next
 }
 
-// PageCount returns the number of pages the document claims, or, where that
-// cannot be, the number found in a bounded walk.
+// PageCount returns the number of pages in the page tree's root, or, if that is
+// implausible, the number that a limited traversal finds.
 func (d *Document) PageCount() int {
 	if n, ok := d.Int(d.Dict(d.catalog.Get("Pages")).Get("Count")); ok && n > 0 && n <= d.xref.size() {
 		return n
@@ -62,14 +62,14 @@ func (d *Document) PageCount() int {
 	return d.walkPages(maxTreeNodes, false, func(*Page) bool { return false })
 }
 
-// Page returns the page of the index, counted from 0. ErrNoPages tells that
-// there is none.
+// Page returns the page with the index, counted from 0. The error is ErrNoPages
+// if there is none.
 func (d *Document) Page(index int) (*Page, error) {
 	if index == 0 && d.first != nil {
 		return d.first, nil
 	}
 	if index < 0 || index >= maxTreeNodes {
-		return nil, fmt.Errorf("%w of index %d", ErrNoPages, index)
+		return nil, fmt.Errorf("%w with index %d", ErrNoPages, index)
 	}
 	var page *Page
 	for _, trust := range []bool{true, false} {
@@ -82,12 +82,12 @@ func (d *Document) Page(index int) (*Page, error) {
 		}
 	}
 	if index > 0 {
-		return nil, fmt.Errorf("%w of index %d", ErrNoPages, index)
+		return nil, fmt.Errorf("%w with index %d", ErrNoPages, index)
 	}
 	return nil, ErrNoPages
 }
 
-// node walks through a node, or a page. It returns false when the walk is over.
+// node traverses a node or a page. It returns false to end the traversal.
 func (w *treeWalk) node(obj Object) bool {
 	if w.visited++; w.visited > maxTreeNodes {
 		return false
@@ -109,7 +109,8 @@ func (w *treeWalk) node(obj Object) bool {
 	kids, isNode := w.d.kids(dict)
 	kind := w.d.Name(dict.Get("Type"))
 	if !isNode || kind == "Page" {
-		// Without /Type it is taken for a page, unless it has nothing of one.
+		// A node without /Type counts as a page, unless it has no attributes of
+		// one.
 		if kind == "Pages" || !indirect && kind != "Page" && !dict.Has("Contents") && !dict.Has("MediaBox") {
 			return true
 		}
@@ -136,7 +137,7 @@ func (w *treeWalk) node(obj Object) bool {
 	return true
 }
 
-// kids returns the kids of a node, in place of an array also a single one.
+// kids returns the kids of a node; a single kid may replace the array.
 func (d *Document) kids(node *Dict) (Array, bool) {
 	value := node.Get("Kids")
 	switch v := d.Resolve(value).(type) {
@@ -148,8 +149,8 @@ func (d *Document) kids(node *Dict) (Array, bool) {
 	return nil, false
 }
 
-// Inherited returns the value of key from the page or the nearest ancestor
-// that has it (7.7.3.4), unresolved.
+// Inherited returns the value of key in the page or the nearest ancestor that
+// has it (7.7.3.4), unresolved.
 func (p *Page) Inherited(key Name) Object {
 	if v := p.Dict.Get(key); v != nil && p.doc.Resolve(v) != nil {
 		return v
@@ -163,14 +164,14 @@ func (p *Page) Inherited(key Name) Object {
 }
 
 // Resources returns the resource dictionary of the page (7.8.3), which may be
-// inherited. It is nil, which reads as empty, when there is none.
+// inherited. It returns nil, which reads as empty, if there is none.
 func (p *Page) Resources() *Dict { return p.doc.Dict(p.Inherited("Resources")) }
 
-// maxContents bounds the content streams of a page.
+// maxContents is the maximum number of content streams of a page.
 const maxContents = 1 << 14
 
-// Contents returns the references, or direct streams, of the page's content
-// streams in order. What is not a stream is left out.
+// Contents returns the references of the page's content streams, or direct
+// streams, in order. It omits everything else.
 func (p *Page) Contents() []Object {
 	value := p.Dict.Get("Contents")
 	switch v := p.doc.Resolve(value).(type) {
@@ -188,8 +189,8 @@ func (p *Page) Contents() []Object {
 	return nil
 }
 
-// Annotations returns the elements of /Annots, unresolved, and the object that
-// holds the array, the zero Ref where it stands in the page itself.
+// Annotations returns the elements of /Annots, unresolved, and the reference of
+// the array, or the zero Ref if the array is a direct object of the page.
 func (p *Page) Annotations() (Array, Ref) {
 	value := p.Dict.Get("Annots")
 	ref, ok := value.(Ref)

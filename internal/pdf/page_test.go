@@ -61,7 +61,8 @@ func TestPageTree(t *testing.T) {
 	}
 }
 
-// Ten levels of ten times the same kid are 10^10 pages to who counts them.
+// Ten levels with ten times the same kid are 10^10 pages for a traversal
+// without a limit.
 func TestPageTreeOfSharedKids(t *testing.T) {
 	t.Parallel()
 	bodies := []string{"<</Type/Catalog/Pages 2 0 R>>"}

@@ -6,23 +6,24 @@ import (
 	"io"
 )
 
-// maxRow bounds the bytes of a row of predicted data.
+// maxRow is the maximum size of a row of predicted data in bytes.
 const maxRow = 1 << 20
 
-// predictor undoes the prediction of LZW and Flate data (7.4.4.4), row by row.
+// predictor reverts the prediction of LZW and Flate data (7.4.4.4), row by row.
 type predictor struct {
 	in     io.Reader
 	png    bool
-	bits   int // of a component
+	bits   int // bits per component
 	colors int
-	pixel  int // bytes back to the same component of the pixel to the left
+	pixel  int // distance in bytes to the same component of the pixel on the left
 	row    []byte
 	above  []byte
 	have   []byte
 	err    error
 }
 
-// predict returns in with its prediction undone, in itself where there is none.
+// predict returns in with its prediction reverted, or in itself if there is
+// none.
 func (d *Document) predict(in io.Reader, parms *Dict) (io.Reader, error) {
 	kind, _ := d.Int(parms.Get("Predictor"))
 	if kind < 2 {
@@ -62,12 +63,12 @@ func (p *predictor) Read(out []byte) (int, error) {
 	return n, nil
 }
 
-// next decodes a row; the last one may be short.
+// next decodes a row; the last one may be incomplete.
 func (p *predictor) next() error {
 	var tag [1]byte
 	if p.png {
 		if _, err := io.ReadFull(p.in, tag[:]); err != nil {
-			return ended(err)
+			return eofIfTruncated(err)
 		}
 	}
 	p.row, p.above = p.above, p.row
@@ -82,10 +83,10 @@ func (p *predictor) next() error {
 		p.tiff()
 	}
 	p.have = p.row[:n]
-	return ended(err)
+	return eofIfTruncated(err)
 }
 
-// png10 undoes the PNG filter types (ISO/IEC 15948, 9.2).
+// png10 reverts the PNG filter types (ISO/IEC 15948, 9.2).
 func (p *predictor) png10(filter byte) {
 	row, above, pixel := p.row, p.above, p.pixel
 	switch filter {
@@ -116,8 +117,8 @@ func (p *predictor) png10(filter byte) {
 	}
 }
 
-// paeth returns which of a (left), b (above) and c (upper left) is nearest to
-// a + b - c.
+// paeth returns the value of a (left), b (above) and c (upper left) that is
+// nearest to a + b - c.
 func paeth(a, b, c int) byte {
 	distance := func(v int) int { return max(v, -v) }
 	pa, pb, pc := distance(b-c), distance(a-c), distance(a+b-2*c)
@@ -130,7 +131,7 @@ func paeth(a, b, c int) byte {
 	return byte(c) //nolint:gosec // as above
 }
 
-// tiff undoes the horizontal differencing of TIFF (predictor 2).
+// tiff reverts the horizontal differencing of TIFF (predictor 2).
 func (p *predictor) tiff() {
 	row := p.row
 	switch p.bits {
@@ -148,7 +149,7 @@ func (p *predictor) tiff() {
 	}
 }
 
-// tiffBits is tiff for components of less than a byte.
+// tiffBits is tiff for components with less than eight bits.
 func (p *predictor) tiffBits() {
 	per, mask := 8/p.bits, byte(1<<p.bits-1)
 	left := make([]byte, p.colors)

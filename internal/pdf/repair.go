@@ -9,39 +9,39 @@ import (
 )
 
 const (
-	maxFound    = 1 << 19 // objects found in a repair
+	maxFound    = 1 << 19 // maximum number of objects in a repair
 	maxTrailers = 4096
 )
 
-// found is an object that the repair came across. Of several with the same
-// number the last in the file counts, as it does after incremental updates.
-type found struct {
+// foundObject is an object that the repair found. Of several with the same number the
+// last in the file counts, as after incremental updates.
+type foundObject struct {
 	number   int
-	position int64 // in the file, of itself or its object stream
+	position int64 // offset in the file of the object or of its object stream
 	entry    entry
 }
 
-// repairer rebuilds the cross-reference by reading the file once from its
-// beginning to its end, in windows.
+// repairer rebuilds the cross-reference by reading the file once sequentially,
+// in windows.
 type repairer struct {
 	d             *Document
-	found         []found
-	objectStreams []int   // numbers, in the order of the file
-	trailers      []*Dict // of tables and cross-reference streams
+	found         []foundObject
+	objectStreams []int   // object numbers in file order
+	trailers      []*Dict // trailers of tables and cross-reference streams
 	catalogs      []int
-	roots         []int // of page trees
-	nextObj       int64 // where the next "obj" is that was looked for
-	lastStart     int64 // of the last object
-	closed        bool  // the trailer or startxref follows the last object
+	pageTrees     []int // object numbers of page trees
+	nextObj       int64 // offset of the next "obj" that was found
+	lastStart     int64 // offset of the last object
+	closed        bool  // the last object is followed by a trailer or startxref
 }
 
-// repair rebuilds the cross-reference and starts the document with it. It is
-// ErrTruncated when the file ends within an object, ErrDamaged when there is
-// neither catalog nor page tree to be found.
+// repair rebuilds the cross-reference and starts the document with it. It
+// returns ErrTruncated if the file ends within an object, and ErrDamaged if
+// there is neither a catalog nor a page tree.
 func (d *Document) repair() error {
 	d.reset()
-	d.repaired, d.fixing = true, true
-	defer func() { d.fixing = false }()
+	d.repaired, d.repairing = true, true
+	defer func() { d.repairing = false }()
 	r := repairer{d: d}
 	if err := r.scan(); err != nil {
 		return err
@@ -65,20 +65,20 @@ func (d *Document) repair() error {
 		if err := d.start(); !errors.Is(err, ErrNoPages) || r.emptyTree() {
 			return err
 		}
-	} else if d.xref.trailer.Delete("Root"); r.makeUpCatalog() {
+	} else if d.xref.trailer.Delete("Root"); r.synthesizeCatalog() {
 		return nil
 	}
 	if d.src.err != nil {
 		return d.src.err
 	}
-	return r.adoptPages()
+	return r.synthesizePageTree()
 }
 
-// makeUpCatalog takes the last page tree for that of the document, which has no
-// catalog.
-func (r *repairer) makeUpCatalog() bool {
+// synthesizeCatalog creates a catalog for the last page tree of a document that has
+// no catalog.
+func (r *repairer) synthesizeCatalog() bool {
 	d := r.d
-	for _, number := range slices.Backward(r.roots) {
+	for _, number := range slices.Backward(r.pageTrees) {
 		d.catalog = NewDict(Entry{"Type", Name("Catalog")}, Entry{"Pages", d.currentRef(Ref{Number: number})})
 		if first, err := d.Page(0); err == nil {
 			d.first = first
@@ -89,22 +89,24 @@ func (r *repairer) makeUpCatalog() bool {
 	return false
 }
 
-// emptyTree tells whether the page tree is sound but has no page.
+// emptyTree reports whether the page tree is valid but has no pages.
 func (r *repairer) emptyTree() bool {
 	kids, ok := r.d.Resolve(r.d.Dict(r.d.catalog.Get("Pages")).Get("Kids")).(Array)
 	return ok && len(kids) == 0
 }
 
-// maxAdopted bounds the pages that are put into a page tree that was made up.
-const maxAdopted = 4096
+// maxSyntheticPages is the maximum number of pages in a page tree that synthesizePageTree
+// creates.
+const maxSyntheticPages = 4096
 
-// adoptPages makes up a page tree of the pages in the file, which no tree leads
-// to. It is ErrNoPages where the catalog is good, else ErrDamaged.
-func (r *repairer) adoptPages() error {
+// synthesizePageTree creates a page tree of the pages in the file that no tree
+// contains. It returns ErrNoPages if there is none and the catalog is valid,
+// otherwise ErrDamaged.
+func (r *repairer) synthesizePageTree() error {
 	d := r.d
 	kids := Array{}
 	for _, f := range r.found {
-		if len(kids) == maxAdopted || len(kids) > 0 && kids[len(kids)-1] == (Ref{f.number, f.entry.generation}) {
+		if len(kids) == maxSyntheticPages || len(kids) > 0 && kids[len(kids)-1] == (Ref{f.number, f.entry.generation}) {
 			continue
 		}
 		page, ok := d.Object(Ref{Number: f.number}).(*Dict)
@@ -123,13 +125,13 @@ func (r *repairer) adoptPages() error {
 	}
 	tree := NewDict(Entry{"Type", Name("Pages")}, Entry{"Kids", kids}, Entry{"Count", Integer(len(kids))})
 	d.catalog = d.catalog.Clone().Set("Type", Name("Catalog")).Set("Pages", tree)
-	d.treeMadeUp = true
+	d.syntheticTree = true
 	first, err := d.Page(0)
 	d.first = first
 	return err
 }
 
-// scanOverlap is how much of a window is seen again in the next one: more than
+// scanOverlap is the number of bytes that two windows share: more than
 // "0000000000 00000 obj".
 const scanOverlap = 64
 
@@ -137,7 +139,7 @@ const scanOverlap = 64
 func (r *repairer) scan() error {
 	src := r.d.src
 	var window []byte
-	var at int64 // of window
+	var at int64 // offset of window
 	for pos := r.d.base; pos < src.size; {
 		end := at + int64(len(window))
 		if end < src.size && pos > end-scanOverlap {
@@ -158,11 +160,11 @@ func (r *repairer) scan() error {
 	return nil
 }
 
-// step goes on to the next object or trailer in the window, which begins at
-// the offset at, and returns where to continue.
+// step processes the next object or trailer in the window, which begins at the
+// offset at, and returns the offset at which to continue.
 func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	end := at + int64(len(window))
-	if r.nextObj < pos { // it is kept, for what there may be many of before it
+	if r.nextObj < pos { // keep the result of the search, because many trailers may come before it
 		r.nextObj = end
 		if i := bytes.Index(window[pos-at:], []byte("obj")); i >= 0 {
 			r.nextObj = pos + int64(i)
@@ -205,17 +207,17 @@ func objectStart(text []byte) (int, bool) {
 		if i == digits {
 			return 0, false
 		}
-		if digits == end && end != len(text) { // the numbers must be apart
+		if digits == end && end != len(text) { // the numbers must be separated
 			return 0, false
 		}
 	}
 	return i, true
 }
 
-// trailerAt reads a trailer dictionary.
+// trailerAt parses a trailer dictionary.
 func (r *repairer) trailerAt(pos int64) (int64, error) {
 	r.closed = true
-	if err := r.d.src.charge(chunkOverlap / 2); err != nil { // honest files have few
+	if err := r.d.src.charge(chunkOverlap / 2); err != nil { // real files have few trailers
 		return 0, err
 	}
 	obj, err := r.d.parseAt(pos)
@@ -231,8 +233,8 @@ func (r *repairer) trailerAt(pos int64) (int64, error) {
 	return pos, nil
 }
 
-// objectAt notes the object that begins at start, and skips the data of a
-// stream. after is where to go on with any other object.
+// objectAt records the object that begins at start, and skips the data of a
+// stream. after is the offset at which to continue for any other object.
 func (r *repairer) objectAt(start, after int64) (int64, error) {
 	d := r.d
 	text, err := d.src.window(start, chunkOverlap)
@@ -240,23 +242,23 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 		return 0, err
 	}
 	l := lexer{buf: text}
-	in, err := takeIndirect(&l, 0)
+	in, err := parseIndirect(&l, 0)
 	if err := d.src.chargeParsed(&l, 0); err != nil {
 		return 0, err
 	}
-	if err != nil { // no object, or one that is nested too deeply
-		return after, nil //nolint:nilerr // passed over
+	if err != nil { // not an object, or nested too deeply
+		return after, nil //nolint:nilerr // the object is skipped
 	}
 	if len(r.found) >= maxFound {
 		return 0, fmt.Errorf("%w: too many objects", ErrLimit)
 	}
 	number := in.ref.Number
-	r.found = append(r.found, found{
+	r.found = append(r.found, foundObject{
 		number: number, position: start,
 		entry: entry{kind: entryInFile, offset: start - d.base, generation: in.ref.Generation},
 	})
 	r.lastStart, r.closed = start, false
-	d.referred = max(d.referred, l.top)
+	d.maxReferenced = max(d.maxReferenced, l.top)
 	dict := asDict(in.obj)
 	stream, ok := in.obj.(*Stream)
 	switch dict.Get("Type") {
@@ -264,7 +266,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 		r.catalogs = append(r.catalogs, number)
 	case Name("Pages"):
 		if !dict.Has("Parent") {
-			r.roots = append(r.roots, number)
+			r.pageTrees = append(r.pageTrees, number)
 		}
 	case Name("ObjStm"):
 		if ok {
@@ -282,7 +284,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 	}
 	stream.doc, stream.offset, stream.length = d, start+in.end, -1
 	if _, indirect := dict.Get("Length").(Ref); indirect {
-		stream.Dict = nil // it cannot be resolved yet
+		stream.Dict = nil // its entries cannot be resolved yet
 	}
 	if err := d.measure(stream); err != nil {
 		return 0, err
@@ -290,7 +292,7 @@ func (r *repairer) objectAt(start, after int64) (int64, error) {
 	return stream.offset + stream.length, nil
 }
 
-// truncated tells whether the file ends within its last object.
+// truncated reports whether the file ends within its last object.
 func (r *repairer) truncated() (bool, error) {
 	if r.closed || len(r.found) == 0 {
 		return false, nil
@@ -308,9 +310,9 @@ func (r *repairer) truncated() (bool, error) {
 	return true, nil
 }
 
-// section returns the cross-reference section of what was found.
+// section returns the cross-reference section of the found objects.
 func (r *repairer) section() section {
-	slices.SortStableFunc(r.found, func(a, b found) int {
+	slices.SortStableFunc(r.found, func(a, b foundObject) int {
 		return cmp.Or(cmp.Compare(a.number, b.number), cmp.Compare(a.position, b.position))
 	})
 	var s section
@@ -330,7 +332,8 @@ func (r *repairer) section() section {
 	return s
 }
 
-// trailer returns a trailer with what the trailers found say, the last first.
+// trailer returns a trailer with the entries of all found trailers; the last
+// one takes precedence.
 func (r *repairer) trailer() *Dict {
 	trailer := &Dict{}
 	for _, t := range slices.Backward(r.trailers) {
@@ -370,7 +373,7 @@ func (r *repairer) readObjectStreams() error {
 			if len(r.found) >= maxFound {
 				return fmt.Errorf("%w: too many objects", ErrLimit)
 			}
-			r.found = append(r.found, found{
+			r.found = append(r.found, foundObject{
 				number: n, position: e.offset + d.base,
 				entry: entry{kind: entryInStream, stream: number, index: i},
 			})
@@ -378,13 +381,13 @@ func (r *repairer) readObjectStreams() error {
 		}
 	}
 	d.xref.sections = []section{r.section()}
-	d.objects = make(map[int]Object) // some may have been taken for null
+	d.objects = make(map[int]Object) // some objects may have been read as null
 	d.nodes = 0
 	return nil
 }
 
-// findCatalog returns the catalog: that of the last trailer with a good one,
-// else the last one in the file.
+// findCatalog returns the catalog: that of the last trailer with a valid one,
+// otherwise the last one in the file.
 func (r *repairer) findCatalog() (Object, bool) {
 	d := r.d
 	good := func(root Object) bool { return d.Dict(d.Dict(root).Get("Pages")) != nil }
@@ -415,7 +418,7 @@ func (r *repairer) findCatalog() (Object, bool) {
 		case dict.Get("Type") == Name("Catalog") && good(Ref{Number: f.number}):
 			return Ref{Number: f.number}, true
 		case dict.Get("Type") == Name("Pages") && !dict.Has("Parent"):
-			r.roots = append(r.roots, f.number)
+			r.pageTrees = append(r.pageTrees, f.number)
 		}
 	}
 	return nil, false

@@ -6,20 +6,21 @@ import (
 	"slices"
 )
 
-// maxCompared bounds the object numbers that Moved looks up.
+// maxCompared is the maximum number of objects that Moved compares.
 const maxCompared = 1 << 20
 
-// Moved lists the numbers of the objects that d has elsewhere than before, an earlier
-// revision of the same file, or in one of the two alone. It goes by the cross-reference
-// and not by what stands in the file: a revision can bring out what an earlier one hid
-// without writing any object. ErrLimit tells that there are too many to compare.
+// Moved returns the numbers of objects whose position in d differs from that in
+// before, an earlier revision of the same file, or which only one of the two
+// has. It compares the cross-references, not the bytes: a revision can reveal
+// an object that an earlier one hid without writing any object. The error is
+// ErrLimit if there are too many objects.
 func (d *Document) Moved(before *Document) ([]int, error) {
 	numbers, err := numbersOf(d, before)
 	if err != nil {
 		return nil, err
 	}
 	moved := map[int]bool{}
-	inStreams := map[int]int{} // objects that stand at the same place of the same object stream
+	inStreams := map[int]int{} // objects at the same index of the same object stream
 	for _, number := range numbers {
 		was, err := before.lookup(number)
 		if err != nil {
@@ -51,7 +52,8 @@ func (d *Document) Moved(before *Document) ([]int, error) {
 	return list, nil
 }
 
-// numbersOf lists the object numbers that documents have entries for, each once.
+// numbersOf returns the object numbers for which the documents have entries,
+// without duplicates.
 func numbersOf(documents ...*Document) ([]int, error) {
 	var runs []subsection
 	for _, d := range documents {

@@ -29,9 +29,9 @@ func TestMoved(t *testing.T) {
 		}
 	}
 
-	// No object is written, and still one is another and one is gone.
+	// No object is written, but one object changes and another one is removed.
 	file := table("", append(onePage("a"), "<</In/Use>>")...)
-	const hidden = 1 // no matter where: it is another place
+	const hidden = 1 // any other position
 	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",
 		hidden, open(t, file).xref.start, len(file))
 	moved, err := open(t, append(slices.Clone(file), more...)).Moved(open(t, file))
@@ -40,7 +40,7 @@ func TestMoved(t *testing.T) {
 	}
 }
 
-// An object stays where it is in its object stream, and the stream is another.
+// An object keeps its index in its object stream, but the stream changes.
 func TestMovedWithItsStream(t *testing.T) {
 	t.Parallel()
 	file := compressed(t)

@@ -6,21 +6,21 @@ import (
 	"io"
 )
 
-// Bounds on what one document may cost. An ordinary certificate stays far below
-// a hundredth of each of them.
+// Limits on the cost of one document. An ordinary certificate uses less than a
+// hundredth of each.
 const (
-	maxDecoded    = 32 << 20  // bytes one stream may decode to
+	maxDecoded    = 32 << 20  // bytes that one stream may decode to
 	maxWork       = 160 << 20 // bytes parsed and decoded for one document, see charge
-	maxObjectSize = 16 << 20  // bytes of an object's text, stream data aside
+	maxObjectSize = 16 << 20  // bytes of an object's text, without stream data
 	maxNodes      = 1 << 19   // objects within one indirect object
 	maxDepth      = 256       // of arrays and dictionaries within each other
-	maxNumber     = 8_388_607 // of an indirect object (Annex C.2)
+	maxNumber     = 8_388_607 // object number (Annex C.2)
 	maxCached     = 1 << 20   // objects kept in memory
 )
 
 const (
 	chunkSize    = 16 << 10
-	chunkOverlap = 4 << 10 // windows up to this size always lie in one chunk
+	chunkOverlap = 4 << 10 // windows up to this size are always within one chunk
 	chunkStep    = chunkSize - chunkOverlap
 	maxChunks    = 128
 )
@@ -31,14 +31,14 @@ type source struct {
 	size   int64
 	chunks map[int64][]byte
 	work   int64 // bytes parsed and decoded so far
-	err    error // first fault of r, or ErrLimit
+	err    error // first error of r, or ErrLimit
 }
 
 func newSource(r io.ReaderAt, size int64) *source {
 	return &source{r: r, size: size, chunks: make(map[int64][]byte)}
 }
 
-// fail keeps the first error, which the document reports.
+// fail records the first error, which the document reports.
 func (s *source) fail(err error) error {
 	if s.err == nil {
 		s.err = err
@@ -46,23 +46,23 @@ func (s *source) fail(err error) error {
 	return err
 }
 
-// charge accounts for n bytes of work.
+// charge adds n bytes of work and returns ErrLimit if there is too much.
 func (s *source) charge(n int64) error {
 	s.work += n
 	if s.work > maxWork {
-		return s.fail(fmt.Errorf("%w: too much work to read it", ErrLimit))
+		return s.fail(fmt.Errorf("%w: too much work", ErrLimit))
 	}
 	return nil
 }
 
-// chargeParsed accounts for what a lexer took. An object costs as much as a few
-// dozen bytes that are only passed over.
+// chargeParsed charges the work of a lexer. An object costs as much as skipping
+// a few dozen bytes.
 func (s *source) chargeParsed(l *lexer, from int) error {
 	return s.charge(int64(l.pos-from) + 32*int64(l.nodes))
 }
 
-// window returns up to n bytes from offset, fewer only at the end of the file.
-// They must not be changed.
+// window returns n bytes from offset, or fewer at the end of the file. The
+// caller must not change them.
 func (s *source) window(offset int64, n int) ([]byte, error) {
 	if offset < 0 || offset >= s.size {
 		return nil, nil
@@ -86,7 +86,7 @@ func (s *source) window(offset int64, n int) ([]byte, error) {
 	return chunk[from:min(from+n, len(chunk))], nil
 }
 
-// read reads up to n bytes from offset past the cache.
+// read reads up to n bytes from offset without the cache.
 func (s *source) read(offset int64, n int) ([]byte, error) {
 	buf := make([]byte, min(int64(n), s.size-offset))
 	got, err := s.r.ReadAt(buf, offset)

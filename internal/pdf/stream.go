@@ -6,50 +6,50 @@ import (
 	"io"
 )
 
-// Stream is a stream object (7.3.8). One that is read holds no data: it is
-// read from the file each time it is asked for.
+// Stream is a stream object (7.3.8). A stream of a document holds no data: it
+// is read from the file each time.
 type Stream struct {
 	Dict *Dict
 
-	doc    *Document // where it was read from; nil for a new one
-	ref    Ref       // the object it is, which the encryption depends on
-	offset int64     // of the first byte of its data in the file
-	length int64     // of its data in the file; -1 when not yet known
+	doc    *Document // the document it is from; nil for a new stream
+	ref    Ref       // its reference, on which its encryption depends
+	offset int64     // offset of its data in the file
+	length int64     // length of its data in the file; -1 if not yet known
 
-	searched bool // /Length was wrong, and the end was searched for
+	searched bool // /Length was wrong, so the end was searched for
 
-	data    []byte    // of a new stream
-	body    io.Reader // of a new stream that is copied
+	data    []byte    // data of a new stream
+	body    io.Reader // data of a new stream that is copied
 	bodyLen int64
-	encoded bool // data is already in the form that Dict's /Filter says
+	encoded bool // the data already has the form that Dict's /Filter describes
 }
 
-// NewStream returns a stream of data, which is compressed where that makes it
-// smaller and dict names no filter. dict may be nil and is not changed.
+// NewStream returns a stream with data. The data is compressed if that makes it
+// smaller and dict has no filter. dict may be nil and is not changed.
 func NewStream(dict *Dict, data []byte) *Stream { return &Stream{Dict: dict.Clone(), data: data} }
 
-// NewRawStream returns a stream of data that is encoded already in the way the
-// /Filter of dict says, or is to stay as it is.
+// NewRawStream returns a stream with data that is already encoded as the
+// /Filter of dict describes, or that must stay unencoded.
 func NewRawStream(dict *Dict, data []byte) *Stream {
 	return &Stream{Dict: dict.Clone(), data: data, encoded: true}
 }
 
 // NewStreamFrom returns a stream of exactly length bytes that are copied from
-// body when it is written, which can be done once. As with NewRawStream they
-// are encoded already.
+// body when the stream is written, which is possible once. As with NewRawStream
+// they are already encoded.
 func NewStreamFrom(dict *Dict, body io.Reader, length int64) *Stream {
 	return &Stream{Dict: dict.Clone(), body: body, bodyLen: length, encoded: true}
 }
 
-// WithDict returns a stream with the data of s and another dictionary, in
-// which /Filter and /DecodeParms have to say the same.
+// WithDict returns a stream with the data of s and another dictionary, which
+// must have the same /Filter and /DecodeParms.
 func (s *Stream) WithDict(dict *Dict) *Stream {
 	t := *s
 	t.Dict = dict
 	return &t
 }
 
-// Raw returns the data as it is in the file but decrypted, not decoded.
+// Raw returns the data as in the file, decrypted but not decoded.
 func (s *Stream) Raw() (io.Reader, error) {
 	if s.doc == nil {
 		if s.body != nil {
@@ -60,9 +60,9 @@ func (s *Stream) Raw() (io.Reader, error) {
 	return s.doc.rawReader(s)
 }
 
-// Decoded returns the data with all filters undone. More than 32 MB end in
-// ErrLimit, a filter for images in ErrFilter. Data that is cut off or fails its
-// checksum ends early without an error, as it does in viewers.
+// Decoded returns the data decoded by all filters. The error is ErrLimit above
+// 32 MB, and ErrFilter for an image filter. Data that is truncated or fails its
+// checksum ends early without an error, as in viewers.
 func (s *Stream) Decoded() (io.Reader, error) {
 	if s.doc == nil {
 		return s.Raw()
@@ -82,7 +82,7 @@ func (d *Document) rawReader(s *Stream) (*bufio.Reader, error) {
 	return d.crypt.streamReader(d, s, plain)
 }
 
-// measure finds the length of the data. /Length counts when the stream ends
+// measure determines the length of the data. It is /Length if the stream ends
 // there, otherwise the data ends before the next endstream.
 func (d *Document) measure(s *Stream) error {
 	if s.length >= 0 {
@@ -110,11 +110,11 @@ func (d *Document) measure(s *Stream) error {
 	return nil
 }
 
-// scanWindow is the size of the windows in which a part of the file is searched.
+// scanWindow is the window size for searches in the file.
 const scanWindow = 256 << 10
 
-// findEndstream returns where the stream data that begins at offset ends: before
-// the end-of-line marker that precedes endstream, or else endobj.
+// findEndstream returns the end of the stream data that begins at offset:
+// before the end-of-line marker that precedes endstream, or else endobj.
 func (d *Document) findEndstream(offset int64) (int64, error) {
 	const overlap = 16
 	for pos, n := offset, chunkOverlap; pos < d.src.size; pos, n = pos+int64(n-overlap), scanWindow {

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// pdfDoc are the characters of PDFDocEncoding (Annex D.2) that differ from
-// their code. Codes without a character are U+FFFD.
+// pdfDoc maps the codes of PDFDocEncoding (Annex D.2) to characters. Codes
+// without a character are U+FFFD.
 var pdfDoc = func() (table [256]rune) {
 	for i := range table {
 		table[i] = rune(i)
@@ -20,7 +20,7 @@ var pdfDoc = func() (table [256]rune) {
 	return table
 }()
 
-// pdfDocCodes is pdfDoc the other way round.
+// pdfDocCodes is the inverse of pdfDoc.
 var pdfDocCodes = func() map[rune]byte {
 	codes := make(map[rune]byte, len(pdfDoc))
 	for i, r := range pdfDoc {
@@ -31,8 +31,8 @@ var pdfDocCodes = func() map[rune]byte {
 	return codes
 }()
 
-// TextString returns the text string object (7.9.2.2) of s: PDFDocEncoding
-// where it suffices, else UTF-16BE with its byte order mark.
+// TextString returns s as a text string object (7.9.2.2): in PDFDocEncoding if
+// possible, otherwise in UTF-16BE with its byte order mark.
 func TextString(s string) String {
 	out := make([]byte, 0, len(s))
 	for _, r := range s {
@@ -42,7 +42,8 @@ func TextString(s string) String {
 		}
 		out = append(out, code)
 	}
-	// What happens to begin like one of the other encodings would be taken for it.
+	// A string that begins with the mark of another encoding would be read in
+	// that encoding.
 	if text := string(out); strings.HasPrefix(text, "\xfe\xff") || strings.HasPrefix(text, "\xff\xfe") || strings.HasPrefix(text, "\xef\xbb\xbf") {
 		return utf16String(s)
 	}
@@ -57,9 +58,8 @@ func utf16String(s string) String {
 	return String(out)
 }
 
-// Text decodes a text string in PDFDocEncoding, UTF-16BE (or LE, which the
-// standard does not know but viewers do) or UTF-8. Language escapes (14.9.2.2)
-// are left out.
+// Text decodes a text string in PDFDocEncoding, UTF-16BE, UTF-8, or
+// UTF-16LE, which only viewers support. It removes language escapes (14.9.2.2).
 func (s String) Text() string {
 	text := string(s)
 	switch {
@@ -77,7 +77,8 @@ func (s String) Text() string {
 	return out.String()
 }
 
-// decodeUTF16 decodes pairs of bytes, the high one at index high.
+// decodeUTF16 decodes pairs of bytes; high is the index of the high byte in a
+// pair.
 func decodeUTF16(text string, high, low int) string {
 	units := make([]uint16, 0, len(text)/2)
 	for ; len(text) >= 2; text = text[2:] {
@@ -86,7 +87,7 @@ func decodeUTF16(text string, high, low int) string {
 	return dropEscapes(string(utf16.Decode(units)))
 }
 
-// dropEscapes removes language codes, which stand between two U+001B.
+// dropEscapes removes language codes, which are enclosed by two U+001B.
 func dropEscapes(text string) string {
 	before, rest, found := strings.Cut(text, "\x1b")
 	if !found {
@@ -97,7 +98,7 @@ func dropEscapes(text string) string {
 		out.WriteString(before)
 		_, after, closed := strings.Cut(rest, "\x1b")
 		if !closed {
-			break // not a language code: all that is left is text
+			break // not a language code: the rest is text
 		}
 		before, rest, found = strings.Cut(after, "\x1b")
 		if !found {

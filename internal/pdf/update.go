@@ -7,8 +7,8 @@ import (
 	"slices"
 )
 
-// Update is an incremental update (7.5.6) of a document being put together.
-// New strings and streams are encrypted as the file is.
+// Update is an incremental update (7.5.6) of a document. If the file is
+// encrypted, it encrypts new strings and streams too.
 type Update struct {
 	doc     *Document
 	first   int // the first new object number
@@ -16,36 +16,36 @@ type Update struct {
 	order   []int
 	objects map[int]Object
 	refs    map[int]Ref
-	pages   map[int]Ref // by index: pages that stood directly in /Kids
-	catalog Ref         // zero while it is made up
+	pages   map[int]Ref // by index: pages that were direct objects of /Kids
+	catalog Ref         // zero if a repair created it
 	trailer []Entry
 	written bool
 }
 
-var errWritten = errors.New("the update was written already")
+var errWritten = errors.New("the update is already written")
 
-// Update begins an incremental update. From then on the document is not
-// repaired any more.
+// Update begins an incremental update. After that the document is not repaired
+// any more.
 func (d *Document) Update() *Update {
 	d.frozen = true
 	size := d.xref.size()
 	if n, ok := d.Int(d.xref.trailer.Get("Size")); ok && n > size && n <= maxNumber {
 		size = n
 	}
-	// An object that is lost but still referred to must not come to life as one of
-	// ours.
-	if d.referred >= size && d.referred < maxNumber/2 {
-		size = d.referred + 1
+	// A new object must not get the number of a missing object that is still
+	// referenced.
+	if d.maxReferenced >= size && d.maxReferenced < maxNumber/2 {
+		size = d.maxReferenced + 1
 	}
 	u := &Update{doc: d, first: size, next: size, catalog: d.catalogRef, objects: map[int]Object{}, refs: map[int]Ref{}, pages: map[int]Ref{}}
-	if d.treeMadeUp {
+	if d.syntheticTree {
 		u.SetCatalog(d.catalog.Clone().Set("Pages", u.Add(d.catalog.Get("Pages"))))
 	}
 	return u
 }
 
-// Reserve returns the reference of a new object that is to be given with Set.
-// One that never is remains null.
+// Reserve returns the reference of a new object that the caller sets later. If
+// it is never set, it is null.
 func (u *Update) Reserve() Ref {
 	ref := Ref{Number: u.next}
 	u.next++
@@ -55,9 +55,9 @@ func (u *Update) Reserve() Ref {
 // Add adds obj as a new indirect object.
 func (u *Update) Add(obj Object) Ref { return u.Set(u.Reserve(), obj) }
 
-// Set gives the object of ref, one of the document or a reserved one, a new
-// value. The reference that is good from then on is returned: the generation
-// is the one the object has in the file, whatever ref said.
+// Set sets a new value for the object of ref, which is in the document or
+// reserved. It returns the reference to use from then on: the generation is
+// that of the object in the file, whatever that of ref.
 func (u *Update) Set(ref Ref, obj Object) Ref {
 	if ref.Number < u.first {
 		ref = u.doc.currentRef(ref)
@@ -70,7 +70,7 @@ func (u *Update) Set(ref Ref, obj Object) Ref {
 	return ref
 }
 
-// Resolve is Document.Resolve on the document as updated so far.
+// Resolve is like Document.Resolve, with the changes so far.
 func (u *Update) Resolve(obj Object) Object {
 	for range maxHops {
 		ref, ok := obj.(Ref)
@@ -86,16 +86,17 @@ func (u *Update) Resolve(obj Object) Object {
 	return nil
 }
 
-// Dict is Document.Dict on the document as updated so far.
+// Dict is like Document.Dict, with the changes so far.
 func (u *Update) Dict(obj Object) *Dict { return asDict(u.Resolve(obj)) }
 
-// Array is Document.Array on the document as updated so far.
+// Array is like Document.Array, with the changes so far.
 func (u *Update) Array(obj Object) Array {
 	a, _ := u.Resolve(obj).(Array)
 	return a
 }
 
-// Catalog returns the document catalog as updated so far; clone it to change it.
+// Catalog returns the document catalog with the changes so far; clone it to
+// change it.
 func (u *Update) Catalog() *Dict {
 	if changed, ok := u.objects[u.catalog.Number].(*Dict); ok {
 		return changed
@@ -105,14 +106,14 @@ func (u *Update) Catalog() *Dict {
 
 // SetCatalog replaces the document catalog.
 func (u *Update) SetCatalog(catalog *Dict) {
-	if u.catalog == (Ref{}) { // it was made up
+	if u.catalog == (Ref{}) { // a repair created it
 		u.catalog = u.Reserve()
 	}
 	u.Set(u.catalog, catalog)
 }
 
-// SetPage gives the page a new dictionary and returns its reference. A page
-// that stood directly in /Kids becomes an indirect object.
+// SetPage sets a new dictionary for the page and returns its reference. A page
+// that was a direct object of /Kids becomes an indirect object.
 func (u *Update) SetPage(p *Page, dict *Dict) Ref {
 	if p.Ref != (Ref{}) {
 		return u.Set(p.Ref, dict)
@@ -120,8 +121,8 @@ func (u *Update) SetPage(p *Page, dict *Dict) Ref {
 	if ref, ok := u.pages[p.Index]; ok {
 		return u.Set(ref, dict)
 	}
-	// The reference is this update's and not the page's: another update of the
-	// same document numbers its objects anew.
+	// The reference belongs to this update and not to the page, because another
+	// update of the same document assigns other numbers.
 	ref := u.Reserve()
 	u.pages[p.Index] = ref
 	if !dict.Has("Parent") {
@@ -134,8 +135,8 @@ func (u *Update) SetPage(p *Page, dict *Dict) Ref {
 	return ref
 }
 
-// PageRef returns the reference of a page, zero for one that stands directly in
-// /Kids as long as SetPage has not made it an object.
+// PageRef returns the reference of a page. It is zero for a page that is a
+// direct object of /Kids, until SetPage makes it indirect.
 func (u *Update) PageRef(p *Page) Ref {
 	if p.Ref != (Ref{}) {
 		return p.Ref
@@ -143,8 +144,8 @@ func (u *Update) PageRef(p *Page) Ref {
 	return u.pages[p.Index]
 }
 
-// PageDict returns the dictionary of a page as updated so far; clone it to change
-// it.
+// PageDict returns the dictionary of a page with the changes so far; clone it
+// to change it.
 func (u *Update) PageDict(p *Page) *Dict {
 	if changed, ok := u.objects[u.PageRef(p).Number].(*Dict); ok {
 		return changed
@@ -152,8 +153,8 @@ func (u *Update) PageDict(p *Page) *Dict {
 	return p.Dict
 }
 
-// replaceKid puts kid in the place that path leads to. Nodes that stand directly
-// in their parents are replaced in turn, up to one that is an object.
+// replaceKid replaces the kid at the end of path. Nodes that are direct objects
+// of their parents are replaced in turn, up to an indirect one.
 func (u *Update) replaceKid(path []treeNode, kid Object) {
 	for _, n := range slices.Backward(path) {
 		node := n.dict
@@ -183,7 +184,7 @@ func (u *Update) SetTrailer(key Name, value Object) {
 }
 
 // WriteTo writes the tail: the bytes that follow the original. They begin with
-// a newline where the original does not end in one. It can be called once.
+// a newline if the original does not end with one. It can be called once.
 func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	d := u.doc
 	if u.written {
@@ -207,9 +208,9 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	for _, number := range u.order {
 		s.indirect(u.refs[number], u.objects[number])
 	}
-	entries := make([]numbered, 0, len(s.entries)+1)
+	entries := make([]numberedEntry, 0, len(s.entries)+1)
 	for _, e := range s.entries {
-		entries = append(entries, numbered{e.ref.Number, entry{kind: entryInFile, offset: e.offset - d.base, generation: e.ref.Generation}})
+		entries = append(entries, numberedEntry{e.ref.Number, entry{kind: entryInFile, offset: e.offset - d.base, generation: e.ref.Generation}})
 	}
 	trailer, err := u.newTrailer(s.fileIdentifier())
 	if err != nil {
@@ -232,15 +233,15 @@ func (u *Update) WriteTo(w io.Writer) (int64, error) {
 	return s.written, s.err
 }
 
-// structural are the entries of a trailer, and of a cross-reference stream,
-// that belong to one section and are not carried over (7.5.5, 7.5.8.2).
+// structural lists the entries of a trailer or cross-reference stream that
+// belong to one section and are not copied (7.5.5, 7.5.8.2).
 var structural = []Name{
 	"Size", "Prev", "XRefStm", "ID", "Type", "Index", "W",
 	"Length", "Filter", "DecodeParms", "F", "FFilter", "FDecodeParms", "DL",
 }
 
-// newTrailer returns the trailer of the update: all of the previous one (7.5.6)
-// and a new second file identifier (14.4).
+// newTrailer returns the trailer of the update: the entries of the previous one
+// (7.5.6) and a new second file identifier (14.4).
 func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	d := u.doc
 	trailer := d.xref.trailer.Clone()
@@ -259,7 +260,7 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 		first, ok = d.Resolve(ids[0]).(String)
 	}
 	if !ok {
-		if d.Encrypted() { // the key comes from the lack of it (algorithm 2)
+		if d.Encrypted() { // the key is derived from its absence (algorithm 2)
 			return trailer, d.src.err
 		}
 		first = identifier
@@ -269,14 +270,14 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 }
 
 // complete adds all other objects of the document to the entries of an update,
-// for a file whose own cross-reference is of no use.
-func (u *Update) complete(entries []numbered) []numbered {
-	entries = append(entries, numbered{0, entry{generation: 65535}})
+// because the cross-reference of a repaired file is unusable.
+func (u *Update) complete(entries []numberedEntry) []numberedEntry {
+	entries = append(entries, numberedEntry{0, entry{generation: 65535}})
 	for _, section := range u.doc.xref.sections {
 		for _, sub := range section.subsections {
 			for i, e := range sub.entries {
 				if _, ok := u.objects[sub.first+i]; !ok {
-					entries = append(entries, numbered{sub.first + i, e})
+					entries = append(entries, numberedEntry{sub.first + i, e})
 				}
 			}
 		}
@@ -284,7 +285,7 @@ func (u *Update) complete(entries []numbered) []numbered {
 	return entries
 }
 
-// Bytes returns the tail as WriteTo writes it.
+// Bytes returns the tail that WriteTo writes.
 func (u *Update) Bytes() ([]byte, error) {
 	var out bytes.Buffer
 	out.Grow(chunkOverlap)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// stamped returns file with a stamp appended, and fails unless qpdf finds it
-// clean.
+// stamped returns file with a stamp appended, and fails the test unless qpdf
+// reports no problems.
 func stamped(t *testing.T, file []byte) []byte {
 	t.Helper()
 	tail, err := stampFile(bytes.NewReader(file), int64(len(file)))
@@ -22,7 +22,7 @@ func stamped(t *testing.T, file []byte) []byte {
 	return out
 }
 
-func TestUpdateKeepsTheKindOfCrossReference(t *testing.T) {
+func TestUpdateKeepsXrefForm(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
 		file   []byte
@@ -34,7 +34,7 @@ func TestUpdateKeepsTheKindOfCrossReference(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			for range 3 { // and again on top of that
+			for range 3 { // stamp the result again
 				test.file = stamped(t, test.file)
 			}
 			if d := open(t, test.file); d.xref.stream != test.stream || d.Repaired() {
@@ -44,7 +44,7 @@ func TestUpdateKeepsTheKindOfCrossReference(t *testing.T) {
 	}
 }
 
-// A file that had to be repaired is sound afterwards, whoever reads it.
+// The update of a repaired file is valid for every reader.
 func TestUpdateOfRepairedFileIsComplete(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{
@@ -69,7 +69,7 @@ func TestUpdateTrailer(t *testing.T) {
 	d := open(t, stamped(t, file))
 	trailer := d.Trailer()
 	ids := d.Array(trailer.Get("ID"))
-	if len(ids) != 2 || ids[0] != String("\x00") || len(ids[1].(String)) != 16 { //nolint:forcetypeassert // a panic is a failure too
+	if len(ids) != 2 || ids[0] != String("\x00") || len(ids[1].(String)) != 16 { //nolint:forcetypeassert // a panic fails the test too
 		t.Errorf("ID %v", ids)
 	}
 	if trailer.Get("Custom") != String("kept") || d.Dict(trailer.Get("Info")).Get("Title") != String("x") {
@@ -80,8 +80,8 @@ func TestUpdateTrailer(t *testing.T) {
 	}
 }
 
-// The same update of the same file has the same bytes, so that a repeated try
-// yields the same digest.
+// The same update of the same file has the same bytes, so that a retry produces
+// the same digest.
 func TestUpdateIsDeterministic(t *testing.T) {
 	t.Parallel()
 	for _, file := range [][]byte{onePageFile(), compressed(t), encrypted(t, encryptAES256, "", "owner")} {
@@ -116,8 +116,8 @@ func TestUpdateGenerations(t *testing.T) {
 	}
 }
 
-// Offsets count from the header, what is before it notwithstanding.
-func TestUpdateBehindJunk(t *testing.T) {
+// Offsets count from the header even if bytes precede it.
+func TestUpdateAfterJunkBeforeHeader(t *testing.T) {
 	t.Parallel()
 	file := append([]byte("GIF89a junk\n"), onePageFile()...)
 	if d := open(t, stamped(t, file)); d.Repaired() || d.HeaderOffset() != 12 {
@@ -174,7 +174,8 @@ func TestPlaceholder(t *testing.T) {
 	}
 }
 
-// Pages that stand directly in /Kids, in nodes that do, up to the catalog.
+// Pages that are direct objects of /Kids, in nodes that are direct objects too,
+// up to the catalog.
 func TestUpdateOfDirectPage(t *testing.T) {
 	t.Parallel()
 	page := "<</Type/Page/MediaBox[0 0 9 9]>>"
@@ -298,8 +299,8 @@ func TestWriter(t *testing.T) {
 	}
 }
 
-// A stream of the document can be given another dictionary and keeps its data,
-// encrypted anew.
+// A stream of the document with another dictionary keeps its data, which is
+// encrypted again.
 func TestStreamWithDict(t *testing.T) {
 	t.Parallel()
 	for name, file := range map[string][]byte{"plain": onePageFile(), "encrypted": encrypted(t, encryptAES128, "", "owner")} {

@@ -14,19 +14,19 @@ import (
 	"sync"
 )
 
-// serializer writes indirect objects and notes where they are.
+// serializer writes indirect objects and records their offsets.
 type serializer struct {
 	w       io.Writer
-	start   int64 // of what is written in the complete file
+	start   int64 // offset in the complete file at which writing starts
 	written int64
-	digest  hash.Hash // of what is written, copied streams by their checksum
-	buf     []byte    // not yet written
-	doc     *Document // nil in a new file
+	digest  hash.Hash // digest of the written bytes; for copied streams, of their checksum
+	buf     []byte    // bytes not yet written
+	doc     *Document // nil for a new file
 	entries []writtenEntry
 	err     error
 }
 
-// writtenEntry is where an indirect object was written.
+// writtenEntry is the position of a written indirect object.
 type writtenEntry struct {
 	ref    Ref
 	offset int64 // in the complete file
@@ -36,10 +36,10 @@ func newSerializer(w io.Writer, start int64, doc *Document) *serializer {
 	return &serializer{w: w, start: start, digest: sha256.New(), doc: doc}
 }
 
-// offset returns where in the complete file the next byte will be.
+// offset returns the offset of the next byte in the complete file.
 func (s *serializer) offset() int64 { return s.start + s.written + int64(len(s.buf)) }
 
-// fail keeps the first error.
+// fail records the first error.
 func (s *serializer) fail(err error) {
 	if s.err == nil && err != nil {
 		s.err = err
@@ -81,8 +81,8 @@ func (s *serializer) indirect(ref Ref, obj Object) {
 	s.flush()
 }
 
-// token appends the text of an object, apart from the one before it. An empty
-// name is a solidus alone.
+// token appends the text of an object, with a separator if needed. An empty
+// name is a single solidus.
 func (s *serializer) token(text string) {
 	if n := len(s.buf); n > 0 && (isRegular(s.buf[n-1]) || s.buf[n-1] == '/') {
 		s.buf = append(s.buf, ' ')
@@ -90,8 +90,8 @@ func (s *serializer) token(text string) {
 	s.buf = append(s.buf, text...)
 }
 
-// object appends a direct object. With encrypt its strings are encrypted with
-// the key of the indirect object ref that it is in.
+// object appends a direct object. If encrypt is true, its strings are encrypted
+// with the key of ref, the indirect object that contains it.
 func (s *serializer) object(obj Object, ref Ref, encrypt bool, depth int) {
 	if depth > maxDepth {
 		s.fail(fmt.Errorf("%w: nested too deeply", ErrLimit))
@@ -129,7 +129,7 @@ func (s *serializer) object(obj Object, ref Ref, encrypt bool, depth int) {
 		v.Offset = s.offset()
 		s.buf = append(s.buf, v.Text...)
 	default: // a stream or a keyword
-		s.fail(fmt.Errorf("write PDF: a %T is not a direct object", obj)) //nolint:err113 // a fault of the caller
+		s.fail(fmt.Errorf("write PDF: a %T is not a direct object", obj)) //nolint:err113 // an error of the caller
 	}
 }
 
@@ -157,8 +157,8 @@ func (s *serializer) name(n Name) {
 	}
 }
 
-// string appends a string in parentheses where it is plain text, else in
-// hexadecimal (7.3.4).
+// string appends a literal string if it is plain text, otherwise a hexadecimal
+// string (7.3.4).
 func (s *serializer) string(v String) {
 	for i := range len(v) {
 		if v[i] < ' ' || v[i] >= 0x7f {
@@ -182,10 +182,12 @@ func (s *serializer) hexString(data []byte) {
 	s.buf = append(s.buf, '>')
 }
 
-// maxCopied bounds a stream that has to be held in memory to be encrypted.
+// maxCopied is the maximum size of a stream that must be in memory to be
+// encrypted.
 const maxCopied = 64 << 20
 
-// stream appends a stream (7.3.8). Data that can be is copied past the buffer.
+// stream appends a stream (7.3.8). If possible, it copies the data without the
+// buffer.
 func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 	dict := stream.Dict.Clone()
 	body, length, err := stream.source()
@@ -208,7 +210,7 @@ func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 		c := s.doc.crypt
 		method := c.streamMethod(s.doc, dict)
 		if method == cryptIdentity && dict.Get("Type") == Name("Metadata") && !dict.Has("Filter") {
-			// Says so to readers that do not look at /EncryptMetadata (7.6.6).
+			// For readers that ignore /EncryptMetadata (7.6.6).
 			dict.Set("Filter", Array{Name("Crypt")})
 			dict.Set("DecodeParms", Array{NewDict(Entry{"Type", Name("CryptFilterDecodeParms")}, Entry{"Name", Name("Identity")})})
 		}
@@ -235,8 +237,7 @@ func (s *serializer) stream(ref Ref, stream *Stream, encryptStrings bool) {
 	s.buf = append(s.buf, "\nendstream"...)
 }
 
-// source returns where the data of a stream is copied from, nil when it is in
-// memory.
+// source returns a reader of a stream's data, or nil if the data is in memory.
 func (s *Stream) source() (io.Reader, int64, error) {
 	if s.doc == nil {
 		return s.body, s.bodyLen, nil
@@ -264,7 +265,7 @@ func readExactly(body io.Reader, length int64) ([]byte, error) {
 	return data, nil
 }
 
-// copy writes length bytes of a stream past the buffer.
+// copy writes length bytes of a stream without the buffer.
 func (s *serializer) copy(body io.Reader, length int64) {
 	s.flush()
 	if s.err != nil {
@@ -283,7 +284,7 @@ func (s *serializer) copy(body io.Reader, length int64) {
 	s.digest.Write(strconv.AppendInt(nil, length, 10))
 }
 
-// fileIdentifier returns 16 bytes that stand for what was written (14.4).
+// fileIdentifier returns 16 bytes that identify the written content (14.4).
 func (s *serializer) fileIdentifier() String {
 	s.flush()
 	return String(s.digest.Sum(nil)[:16])
@@ -291,14 +292,14 @@ func (s *serializer) fileIdentifier() String {
 
 var deflaters = sync.Pool{New: func() any { return zlib.NewWriter(io.Discard) }}
 
-// deflate returns data as FlateDecode has it.
+// deflate returns data encoded for FlateDecode.
 func deflate(data []byte) []byte {
 	var out bytes.Buffer
-	z := deflaters.Get().(*zlib.Writer) //nolint:forcetypeassert,errcheck // the pool has nothing else
+	z := deflaters.Get().(*zlib.Writer) //nolint:forcetypeassert,errcheck // the pool has only this type
 	defer deflaters.Put(z)
 	z.Reset(&out)
 	_, err := z.Write(data)
-	if err = errors.Join(err, z.Close()); err != nil { // a buffer takes everything
+	if err = errors.Join(err, z.Close()); err != nil { // a buffer returns no errors
 		return data
 	}
 	return out.Bytes()

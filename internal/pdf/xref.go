@@ -17,42 +17,42 @@ const (
 	entryInStream
 )
 
-// entry tells where an object is.
+// entry is the position of an object.
 type entry struct {
 	kind       entryKind
-	offset     int64 // of an object in the file, from the header
-	generation int   // of an object in the file, or of the next use of a free one
-	stream     int   // the number of the object stream
-	index      int   // within the object stream
+	offset     int64 // offset of an object in the file, from the header
+	generation int   // generation of an object in the file, or of the next use of a free one
+	stream     int   // object number of the object stream
+	index      int   // index in the object stream
 }
 
-// subsection is a run of object numbers of a cross-reference section. A table
-// in the usual form and a stream are looked up where they are, so that opening
-// a file costs nothing for each of its objects.
+// subsection is a range of object numbers in a cross-reference section. A table
+// in the usual form and a stream are read on demand, so that opening a file has
+// no cost per object.
 type subsection struct {
 	first, count int
 
-	offset int64 // of the first entry of a table in the file
-	stride int   // bytes of an entry of a table, 0 for other forms
+	offset int64 // offset of the first entry of a table
+	stride int   // size of an entry of a table in bytes, 0 for other forms
 
-	rows   []byte // of a cross-reference stream
+	rows   []byte // data of a cross-reference stream
 	widths [3]int
 
-	entries []entry // of everything else
+	entries []entry // entries of other forms
 }
 
 // section is a cross-reference section (7.5.4, 7.5.8).
 type section struct {
-	subsections []subsection // by first
+	subsections []subsection // sorted by first
 	overlaps    bool
-	hybrid      bool // the next section is the stream that belongs to this table
+	hybrid      bool // the next section is the cross-reference stream of this table
 }
 
 // xref is the cross-reference of a document: its sections, newest first.
 type xref struct {
 	sections []section
 	trailer  *Dict
-	start    int64 // of the newest section, from the header
+	start    int64 // offset of the newest section, from the header
 	stream   bool  // the newest section is a stream
 }
 
@@ -63,7 +63,7 @@ const (
 
 var errXref = fmt.Errorf("%w: cross-reference", ErrDamaged)
 
-// lookup returns the entry of an object. An object without one is free.
+// lookup returns the entry of an object. An object without an entry is free.
 func (d *Document) lookup(number int) (entry, error) {
 	hidden := false
 	if err := d.src.charge(int64(len(d.xref.sections))); err != nil {
@@ -87,7 +87,8 @@ func (d *Document) lookup(number int) (entry, error) {
 		if err != nil {
 			return entry{}, err
 		}
-		// The table of a hybrid file lists as free what its stream has (7.5.8.4).
+		// The table of a hybrid file lists objects of its stream as free
+		// (7.5.8.4).
 		if e.kind == entryFree && s.hybrid {
 			hidden = true
 			continue
@@ -97,7 +98,7 @@ func (d *Document) lookup(number int) (entry, error) {
 	return entry{}, nil
 }
 
-// find returns the subsection that number is in, nil when there is none.
+// find returns the subsection that contains number, or nil if there is none.
 func (s *section) find(number int) *subsection {
 	if s.overlaps {
 		for i := range s.subsections {
@@ -117,8 +118,8 @@ func (s *section) find(number int) *subsection {
 	return &s.subsections[i]
 }
 
-// sort puts the subsections in order and notes whether some overlap, which is
-// then looked up slowly; too many of those are damage.
+// sort sorts the subsections and records whether some overlap. Overlapping ones
+// are searched linearly; too many of them count as damage.
 func (s *section) sort() error {
 	inOrder := func(a, b subsection) int { return cmp.Compare(a.first, b.first) }
 	sorted := s.subsections
@@ -138,7 +139,7 @@ func (s *section) sort() error {
 	return nil
 }
 
-// entryAt returns the entry of index i of a subsection.
+// entryAt returns the entry with index i of a subsection.
 func (d *Document) entryAt(sub *subsection, i int) (entry, error) {
 	switch {
 	case sub.stride > 0:
@@ -154,8 +155,8 @@ func (d *Document) entryAt(sub *subsection, i int) (entry, error) {
 	}
 }
 
-// row takes an entry of a cross-reference stream (7.5.8.3). Unknown types are
-// references to the null object.
+// row parses an entry of a cross-reference stream (7.5.8.3). Entries of unknown
+// types are references to the null object.
 func (s *subsection) row(i int) entry {
 	width := s.widths[0] + s.widths[1] + s.widths[2]
 	row := s.rows[i*width : (i+1)*width]
@@ -180,7 +181,7 @@ func (s *subsection) row(i int) entry {
 	return entry{}
 }
 
-// inheritedTrailer are the entries that an older trailer may have alone.
+// inheritedTrailer lists the entries that may be only in an older trailer.
 var inheritedTrailer = []Name{"Root", "Encrypt", "ID", "Info"}
 
 // loadXref reads the chain of cross-reference sections from the one that
@@ -208,7 +209,7 @@ func (d *Document) loadXref() error {
 		} else {
 			x.inherit(part.trailer)
 		}
-		parts := []readPart{part}
+		parts := []sectionPart{part}
 		if at, ok := part.trailer.Get("XRefStm").(Integer); ok && !part.stream {
 			hidden, err := d.readXrefStream(int64(at))
 			if err != nil {
@@ -237,7 +238,7 @@ func (d *Document) loadXref() error {
 			next = int64(prev)
 		case Real:
 			next = int64(prev.Float64())
-		case Ref: // seen in files of old; the number is the offset
+		case Ref: // seen in old files; the number is the offset
 			next = int64(prev.Number)
 		default:
 			more = false
@@ -246,7 +247,7 @@ func (d *Document) loadXref() error {
 	return nil
 }
 
-// inherit takes over what an older trailer has alone.
+// inherit copies entries that only an older trailer has.
 func (x *xref) inherit(older *Dict) {
 	for _, key := range inheritedTrailer {
 		if v := older.Get(key); v != nil && x.trailer.Get(key) == nil {
@@ -255,7 +256,7 @@ func (x *xref) inherit(older *Dict) {
 	}
 }
 
-// findStartXref returns the offset that the last startxref of the file gives.
+// findStartXref returns the offset in the last startxref of the file.
 func (d *Document) findStartXref() (int64, error) {
 	const tail = 1024
 	for n := int64(tail); ; n *= 4 {
@@ -279,25 +280,25 @@ func (d *Document) findStartXref() (int64, error) {
 	}
 }
 
-// readPart is a section as it was read.
-type readPart struct {
+// sectionPart is a section read from the file.
+type sectionPart struct {
 	section section
 	trailer *Dict
 	stream  bool
-	at      int64 // where it really is
+	at      int64 // its actual offset
 }
 
-// readSection reads the section at an offset from the header. One that is not
-// there is not searched for nearby: other readers rebuild such a file from its
-// objects, and an update with /Prev at an offset they do not believe would show
-// them no object of the original.
-func (d *Document) readSection(at int64) (readPart, error) {
+// readSection reads the section at an offset from the header. If it is not
+// there, readSection does not search nearby: other readers rebuild such a file
+// from its objects, and an update whose /Prev they reject would hide all
+// objects of the original from them.
+func (d *Document) readSection(at int64) (sectionPart, error) {
 	if at < 0 || at+d.base >= d.src.size {
-		return readPart{}, fmt.Errorf("%w: offset %d is outside of the file", errXref, at)
+		return sectionPart{}, fmt.Errorf("%w: offset %d is outside the file", errXref, at)
 	}
 	text, err := d.src.window(at+d.base, 64)
 	if err != nil {
-		return readPart{}, err
+		return sectionPart{}, err
 	}
 	l := lexer{buf: text}
 	l.skipSpace()
@@ -309,21 +310,21 @@ func (d *Document) readSection(at int64) (readPart, error) {
 			return part, err
 		}
 	}
-	return readPart{}, fmt.Errorf("%w: none at offset %d", errXref, at)
+	return sectionPart{}, fmt.Errorf("%w: none at offset %d", errXref, at)
 }
 
 // readXrefStream reads the cross-reference stream (7.5.8) at an offset from
 // the header.
-func (d *Document) readXrefStream(at int64) (readPart, error) {
+func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 	in, err := d.readIndirect(at+d.base, 0)
 	if err != nil {
-		return readPart{}, err
+		return sectionPart{}, err
 	}
 	s, ok := in.obj.(*Stream)
 	if !ok || s.Dict.Get("Type") != Name("XRef") {
-		return readPart{}, fmt.Errorf("%w: no stream at offset %d", errXref, at)
+		return sectionPart{}, fmt.Errorf("%w: no stream at offset %d", errXref, at)
 	}
-	part := readPart{at: at, stream: true, trailer: s.Dict}
+	part := sectionPart{at: at, stream: true, trailer: s.Dict}
 	w, ok := s.Dict.Get("W").(Array)
 	if !ok || len(w) < 3 {
 		return part, fmt.Errorf("%w: /W", errXref)

@@ -4,8 +4,8 @@ import "fmt"
 
 // readTable reads the cross-reference table (7.5.4) whose keyword is at an
 // offset from the header, and its trailer.
-func (d *Document) readTable(at int64) (readPart, error) {
-	part := readPart{at: at}
+func (d *Document) readTable(at int64) (sectionPart, error) {
+	part := sectionPart{at: at}
 	pos := at + d.base + int64(len("xref"))
 	for {
 		text, err := d.src.window(pos, 256)
@@ -46,7 +46,7 @@ func (d *Document) readTable(at int64) (readPart, error) {
 		if pos, err = d.endOfTable(&sub); err != nil {
 			return part, err
 		}
-		// The first entry is that of object 0, whatever the header says.
+		// The first entry is that of object 0, whatever the header states.
 		if len(part.section.subsections) == 0 && sub.first == 1 {
 			if e, err := d.entryAt(&sub, 0); err == nil && e.kind == entryFree && e.generation == 65535 {
 				sub.first = 0
@@ -56,15 +56,16 @@ func (d *Document) readTable(at int64) (readPart, error) {
 	}
 }
 
-// integer takes an integer.
+// integer parses an integer.
 func (l *lexer) integer() (int64, bool) {
 	obj, err := l.object(0, false)
 	v, ok := obj.(Integer)
 	return int64(v), err == nil && ok
 }
 
-// measureTable finds the stride of the entries, 20 bytes by the standard. It is
-// 0 when they are not of equal length, going by the first and the last.
+// measureTable determines the stride of the entries, which is 20 bytes by the
+// standard. It is 0 if the first and the last entry show that the lengths
+// differ.
 func (d *Document) measureTable(sub *subsection) error {
 	text, err := d.src.window(sub.offset, 24)
 	if err != nil {
@@ -74,7 +75,7 @@ func (d *Document) measureTable(sub *subsection) error {
 		return nil
 	}
 	if _, err := parseTableEntry(text[:18]); err != nil {
-		return nil //nolint:nilerr // read token by token
+		return nil //nolint:nilerr // the table is read token by token
 	}
 	stride := 18
 	for stride < len(text) && isSpace(text[stride]) {
@@ -94,8 +95,8 @@ func (d *Document) measureTable(sub *subsection) error {
 	return nil
 }
 
-// endOfTable returns where the subsection ends. One that is not in the usual
-// form, or is shorter than its header says, is read token by token.
+// endOfTable returns the end of the subsection. A subsection in an unusual
+// form, or shorter than its header states, is read token by token.
 func (d *Document) endOfTable(sub *subsection) (int64, error) {
 	if sub.stride > 0 {
 		end := sub.offset + int64(sub.count-1)*int64(sub.stride) + 18
@@ -105,7 +106,8 @@ func (d *Document) endOfTable(sub *subsection) (int64, error) {
 		}
 		l := lexer{buf: text}
 		l.skipSpace()
-		// What follows is the trailer or the header of a subsection, not an entry.
+		// The subsection must be followed by the trailer or another header, not
+		// by an entry.
 		if l.hasPrefix("trailer") {
 			return end, nil
 		}
@@ -173,7 +175,7 @@ func (d *Document) readEntries(sub *subsection) (int64, error) {
 	return pos, nil
 }
 
-// parseTableEntry takes an entry of a table: "nnnnnnnnnn ggggg n" (7.5.4).
+// parseTableEntry parses an entry of a table: "nnnnnnnnnn ggggg n" (7.5.4).
 func parseTableEntry(text []byte) (entry, error) {
 	if len(text) != 18 || text[10] != ' ' || text[16] != ' ' {
 		return entry{}, errXref

@@ -8,23 +8,23 @@ import (
 	"slices"
 )
 
-// numbered is an entry of a cross-reference that is to be written.
-type numbered struct {
+// numberedEntry is a cross-reference entry to write.
+type numberedEntry struct {
 	number int
 	entry  entry
 }
 
 // writeXref writes the cross-reference of entries and the trailer (7.5.4,
-// 7.5.5, 7.5.8). base is the offset that offsets count from; stream is the
-// object of a cross-reference stream, the zero Ref for a table. The entries of
-// trailer are complete but for /Size.
-func (s *serializer) writeXref(entries []numbered, trailer *Dict, base int64, size int, stream Ref) {
+// 7.5.5, 7.5.8). base is the start of offsets; stream is the reference of the
+// cross-reference stream, or the zero Ref for a table. trailer must be complete
+// except for /Size.
+func (s *serializer) writeXref(entries []numberedEntry, trailer *Dict, base int64, size int, stream Ref) {
 	start := s.offset() - base
 	if stream != (Ref{}) {
-		entries = append(entries, numbered{stream.Number, entry{kind: entryInFile, offset: start}})
+		entries = append(entries, numberedEntry{stream.Number, entry{kind: entryInFile, offset: start}})
 		size = max(size, stream.Number+1)
 	}
-	slices.SortFunc(entries, func(a, b numbered) int { return cmp.Compare(a.number, b.number) })
+	slices.SortFunc(entries, func(a, b numberedEntry) int { return cmp.Compare(a.number, b.number) })
 	trailer.Set("Size", Integer(size))
 	if stream != (Ref{}) {
 		s.writeXrefStream(entries, trailer, stream)
@@ -36,7 +36,7 @@ func (s *serializer) writeXref(entries []numbered, trailer *Dict, base int64, si
 }
 
 // runs yields the entries in runs of consecutive numbers.
-func runs(entries []numbered, yield func([]numbered)) {
+func runs(entries []numberedEntry, yield func([]numberedEntry)) {
 	for len(entries) > 0 {
 		n := 1
 		for n < len(entries) && entries[n].number == entries[0].number+n {
@@ -47,9 +47,9 @@ func runs(entries []numbered, yield func([]numbered)) {
 	}
 }
 
-func (s *serializer) writeXrefTable(entries []numbered, trailer *Dict) {
+func (s *serializer) writeXrefTable(entries []numberedEntry, trailer *Dict) {
 	s.buf = append(s.buf, "xref\n"...)
-	runs(entries, func(run []numbered) {
+	runs(entries, func(run []numberedEntry) {
 		s.buf = fmt.Appendf(s.buf, "%d %d\n", run[0].number, len(run))
 		for _, n := range run {
 			kind := 'n'
@@ -64,7 +64,7 @@ func (s *serializer) writeXrefTable(entries []numbered, trailer *Dict) {
 	s.buf = append(s.buf, '\n')
 }
 
-func (s *serializer) writeXrefStream(entries []numbered, trailer *Dict, ref Ref) {
+func (s *serializer) writeXrefStream(entries []numberedEntry, trailer *Dict, ref Ref) {
 	width := 1
 	for _, n := range entries {
 		for v := max(n.entry.offset, int64(n.entry.stream)); v >= 1<<(8*width); {
@@ -73,7 +73,7 @@ func (s *serializer) writeXrefStream(entries []numbered, trailer *Dict, ref Ref)
 	}
 	var rows bytes.Buffer
 	var index Array
-	runs(entries, func(run []numbered) {
+	runs(entries, func(run []numberedEntry) {
 		index = append(index, Integer(run[0].number), Integer(len(run)))
 		for _, n := range run {
 			second, third := n.entry.offset, n.entry.generation

@@ -18,7 +18,8 @@ func BenchmarkInstrument(b *testing.B) {
 	}
 }
 
-// What the first render after a start costs: with nothing, and with a cache.
+// BenchmarkWarm measures the start of the renderer: without a cache, and with
+// one.
 func BenchmarkWarm(b *testing.B) {
 	for _, bc := range []struct {
 		name string
@@ -45,7 +46,8 @@ func BenchmarkWarm(b *testing.B) {
 	}
 }
 
-// Making an instance and opening a document of one page.
+// BenchmarkOpen measures creating an instance and opening a document of one
+// page.
 func BenchmarkOpen(b *testing.B) {
 	r := newRenderer(b, Options{})
 	pdf := flags("")

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// The folder holds committed files too, so that the package compiles before
-// `make build` has brought PDFium in.
+// The folder also holds committed files, so that the package compiles before
+// `make build` has downloaded PDFium.
 //
 //go:embed wasm
 var files embed.FS
@@ -21,7 +21,8 @@ const (
 	sumName    = "wasm/SHA256SUMS"
 )
 
-// available tells whether PDFium was embedded when this binary was built.
+// available returns an error if PDFium was not embedded when this binary was
+// built.
 func available(files fs.FS) error {
 	if _, err := fs.Stat(files, binaryName); err != nil {
 		return fmt.Errorf("%w: this binary was built without the PDF renderer: build it with `make build`", ErrUnavailable)
@@ -29,10 +30,9 @@ func available(files fs.FS) error {
 	return nil
 }
 
-// module returns PDFium's WebAssembly module. Its hash is checked here, at run
-// time, and not in tests alone: what was embedded is decided by the state of
-// somebody's build folder, and a wrong module must not run anywhere. It costs
-// a few milliseconds, once.
+// module returns PDFium's WebAssembly module. It checks the hash at run time,
+// not only in tests, because the embedded file depends on the build folder, and
+// a wrong module must never run. The check costs a few milliseconds, once.
 func module(files fs.FS) ([]byte, error) {
 	wasm, err := fs.ReadFile(files, binaryName)
 	if err != nil {
@@ -45,14 +45,14 @@ func module(files fs.FS) ([]byte, error) {
 	want, _, _ := strings.Cut(string(sums), " ")
 	got := sha256.Sum256(wasm)
 	if hex.EncodeToString(got[:]) != want {
-		return nil, fmt.Errorf("PDFium has SHA-256 %x, not the pinned %s: run `make build` again", got, want)
+		return nil, fmt.Errorf("the SHA-256 of PDFium is %x, not the pinned %s: run `make build` again", got, want)
 	}
 	return wasm, nil
 }
 
-// Licences returns the licence texts of PDFium and of its WebAssembly build, as
-// they must accompany every binary that holds them. It is empty in a binary
-// without PDFium.
+// Licences returns the licence texts of PDFium and of its WebAssembly build.
+// They must accompany every binary that contains PDFium. It returns "" in a
+// binary without PDFium.
 func Licences() (string, error) {
 	var b strings.Builder
 	for _, name := range []string{"wasm/LICENSE", "wasm/LICENSE.pdfium"} {

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// Document is an open document. It is safe for concurrent use, but does one
-// thing at a time, and holds one of the renderer's instances until it is closed.
+// Document is an open document. It is safe for concurrent use, but handles one
+// call at a time. It holds one of the renderer's instances until it is closed.
 type Document struct {
 	renderer *Renderer
 
@@ -17,13 +17,13 @@ type Document struct {
 	instance *instance // nil when closed
 	handle   uint64    // FPDF_DOCUMENT
 	pages    int
-	page     uint64 // FPDF_PAGE that was used last, or 0
+	page     uint64 // FPDF_PAGE of the last used page, or 0
 	index    int    // its index
 	form     uint64 // FPDF_FORMHANDLE, or 0
-	failed   error  // after this the instance cannot be used
+	failed   error  // non-nil if the instance cannot be used any more
 }
 
-// load makes an instance and opens the document in it.
+// load creates an instance and opens the document in it.
 func (d *Document) load(ctx context.Context, src Source) error {
 	f, err := newFile(src)
 	if err != nil {
@@ -32,7 +32,7 @@ func (d *Document) load(ctx context.Context, src Source) error {
 	r := d.renderer
 	d.instance, err = r.engine.instance(r.closing)
 	if r.closing.Err() != nil {
-		return ErrClosed // load's caller releases what was made
+		return ErrClosed // the caller releases the instance
 	}
 	if err != nil {
 		return err
@@ -40,7 +40,7 @@ func (d *Document) load(ctx context.Context, src Source) error {
 	d.instance.file = f
 	return d.run(ctx, func(ctx context.Context) error {
 		i := d.instance
-		path, err := i.pass(ctx, []byte(documentPath+"\x00"))
+		path, err := i.copyIn(ctx, []byte(documentPath+"\x00"))
 		if err != nil {
 			return err
 		}
@@ -62,7 +62,7 @@ func (d *Document) load(ctx context.Context, src Source) error {
 	})
 }
 
-// lastError says why PDFium did not load something.
+// lastError returns the reason why PDFium did not load a document or a page.
 func (i *instance) lastError(ctx context.Context) error {
 	code, err := i.call(ctx, "FPDF_GetLastError")
 	if err != nil {
@@ -78,13 +78,13 @@ func (i *instance) lastError(ctx context.Context) error {
 	case 6:
 		return fmt.Errorf("%w: page missing or damaged", ErrLoad)
 	default:
-		return fmt.Errorf("%w: PDFium gives no reason", ErrLoad)
+		return fmt.Errorf("%w: PDFium reports no reason", ErrLoad)
 	}
 }
 
-// run runs work on the instance until it is done, the renderer's time for one
-// call is over, ctx is done or the renderer is closed. d.mu is held, or d is
-// not shared yet. It decides what an error means to the caller.
+// run calls work with a context that ends with ctx, after the renderer's
+// timeout, or when the renderer is closed. d.mu must be held, or d must not be
+// shared yet. run maps the error to one for the caller.
 func (d *Document) run(ctx context.Context, work func(ctx context.Context) error) error {
 	if d.instance == nil {
 		return ErrClosed
@@ -102,9 +102,9 @@ func (d *Document) run(ctx context.Context, work func(ctx context.Context) error
 		err = work(bounded)
 	}
 	switch i := d.instance; {
-	case i.readErr != nil: // whatever came of it, it is not the document's fault
+	case i.readErr != nil: // an error of the reader is not an error of the document
 		d.failed = fmt.Errorf("read document: %w", i.readErr)
-	case i.denied: // even if PDFium went on, something is missing from the result
+	case i.exceeded: // even if PDFium continued, the result is incomplete
 		d.failed = fmt.Errorf("%w: more than %d bytes", ErrMemory, r.opts.MemoryLimit)
 	case err != nil && bounded.Err() != nil:
 		d.failed = d.stopReason(ctx)
@@ -116,7 +116,7 @@ func (d *Document) run(ctx context.Context, work func(ctx context.Context) error
 	return d.failed
 }
 
-// stopReason says why a call with ctx was stopped.
+// stopReason returns the reason why a call with ctx was stopped.
 func (d *Document) stopReason(ctx context.Context) error {
 	switch {
 	case d.renderer.closing.Err() != nil:
@@ -133,8 +133,8 @@ func (d *Document) stopReason(ctx context.Context) error {
 // Pages returns the number of pages, at least 1.
 func (d *Document) Pages() int { return d.pages }
 
-// PageSize returns width and height of a page as shown: CropBox within MediaBox,
-// turned by Rotate, in default user space units.
+// PageSize returns the width and height of a page as shown: CropBox within
+// MediaBox, rotated by Rotate, in default user space units.
 func (d *Document) PageSize(ctx context.Context, page int) (width, height float64, err error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -152,7 +152,7 @@ func (d *Document) size(ctx context.Context, page int) (width, height float64, e
 	if page < 0 || page >= d.pages {
 		return 0, 0, fmt.Errorf("%w: the document has %d pages", ErrLoad, d.pages)
 	}
-	out, err := d.instance.pass(ctx, make([]byte, 8)) // FS_SIZEF
+	out, err := d.instance.copyIn(ctx, make([]byte, 8)) // FS_SIZEF
 	if err != nil {
 		return 0, 0, err
 	}
@@ -176,7 +176,8 @@ func (d *Document) size(ctx context.Context, page int) (width, height float64, e
 	return size[0], size[1], nil
 }
 
-// Close frees the document. It waits for a call under way. Closing twice is fine.
+// Close frees the document. It waits for a call in progress. Closing twice is
+// allowed.
 func (d *Document) Close() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -191,13 +192,14 @@ func (d *Document) Close() {
 	<-r.slots
 }
 
-// release throws the instance away. Nothing is closed inside: it all goes at once.
+// release discards the instance. It closes no objects inside, because all of
+// its memory is freed.
 func (d *Document) release() {
 	if d.instance == nil {
 		return
 	}
-	// Closing a module without files and freeing its own mapping cannot fail for a
-	// reason that a caller could act upon.
+	// Closing a module without files and unmapping its memory can fail for no
+	// reason that a caller could handle.
 	_ = d.instance.release()
 	d.instance = nil
 }

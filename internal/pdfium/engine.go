@@ -8,7 +8,7 @@ import (
 	"github.com/tetratelabs/wazero/experimental"
 )
 
-// engine is PDFium compiled to machine code, of which instances are made.
+// engine is PDFium compiled to machine code, from which instances are created.
 type engine struct {
 	runtime wazero.Runtime
 	module  wazero.CompiledModule
@@ -16,8 +16,8 @@ type engine struct {
 	limit   int64
 }
 
-// newEngine compiles PDFium, or takes the code from cacheDir. A cache that
-// cannot be used costs time and nothing else.
+// newEngine compiles PDFium, or loads the code from cacheDir. If the cache is
+// unusable, it compiles.
 func newEngine(ctx context.Context, cacheDir string, limit int64) (*engine, error) {
 	wasm, err := module(files)
 	if err != nil {
@@ -60,7 +60,7 @@ func compile(ctx context.Context, wasm []byte, cache wazero.CompilationCache, li
 	return &engine{runtime: runtime, module: module, cache: cache, limit: limit}, nil
 }
 
-// instance makes a new one of PDFium. It must be released.
+// instance creates an instance of PDFium. The caller must release it.
 func (e *engine) instance(ctx context.Context) (*instance, error) {
 	mem, err := reserve(e.limit / wasmPage * wasmPage)
 	if err != nil {
@@ -69,7 +69,7 @@ func (e *engine) instance(ctx context.Context) (*instance, error) {
 	i := &instance{memory: mem}
 	ctx = experimental.WithMemoryAllocator(ctx, mem)
 	i.module, err = e.runtime.InstantiateModule(ctx, e.module,
-		wazero.NewModuleConfig().WithName("").WithStartFunctions()) // no name: many at once
+		wazero.NewModuleConfig().WithName("").WithStartFunctions()) // no name, because there are several instances at once
 	if err != nil {
 		_ = mem.release()
 		return nil, fmt.Errorf("%w: start PDFium: %w", ErrUnavailable, err)

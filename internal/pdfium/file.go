@@ -6,10 +6,11 @@ import (
 	"io"
 )
 
-// window is how much is read ahead: PDFium asks for 512 bytes at a time.
+// window is the size of the read-ahead buffer: PDFium reads 512 bytes at a
+// time.
 const window = 32 << 10
 
-// file is a Source with a position and a window of what was read last.
+// file is a Source with a position and a buffer of the last read.
 type file struct {
 	src  Source
 	size int64
@@ -45,8 +46,8 @@ func (f *file) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Read fills p as far as the file goes. At its end it returns 0 and no error, as
-// read(2) does.
+// Read reads into p until p is full or the file ends. At the end it returns 0
+// and no error, like read(2).
 func (f *file) Read(p []byte) (int, error) {
 	n := 0
 	for n < len(p) && f.pos < f.size {
@@ -71,7 +72,7 @@ func (f *file) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// fill moves the window to the aligned one that holds pos.
+// fill reads the aligned window that contains pos.
 func (f *file) fill() error {
 	start := f.pos / window * window
 	if f.buf == nil {
@@ -86,11 +87,11 @@ func (f *file) fill() error {
 	return nil
 }
 
-// readAt fills p, which lies within the file, from head and tail.
+// readAt reads p, which must be within the file, from head and tail.
 func (f *file) readAt(p []byte, off int64) error {
 	if off < f.src.HeadSize {
 		head := p[:min(int64(len(p)), f.src.HeadSize-off)]
-		// At the end of the file the reader may say so, or not (io.ReaderAt).
+		// At the end of the file ReadAt may return io.EOF or nil (io.ReaderAt).
 		if n, err := f.src.Head.ReadAt(head, off); n < len(head) {
 			if err == nil || errors.Is(err, io.EOF) {
 				err = io.ErrUnexpectedEOF

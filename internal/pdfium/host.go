@@ -10,17 +10,18 @@ import (
 	"github.com/tetratelabs/wazero/imports/emscripten"
 )
 
-// What PDFium is given of a system: the functions it imports. Emscripten's
-// libc passes addresses and numbers on a stack, which also takes the result.
-// Everything that is not here fails with ENOSYS.
+// The host functions are the imports of PDFium. Emscripten's libc passes
+// addresses and numbers on a stack, which also receives the result. Every other
+// function fails with ENOSYS.
 
-// The document as PDFium sees it: the one file that exists.
+// The document is the only file that PDFium can open.
 const (
 	documentPath = "/document"
 	documentFD   = 3
 )
 
-// Error numbers as in WASI and Emscripten's libc; system calls give them negated.
+// Error numbers of WASI and Emscripten's libc; system calls return them
+// negated.
 const (
 	errnoBadFile = 8
 	errnoInvalid = 28
@@ -37,9 +38,9 @@ var hostFuncs = map[string]hostFunc{
 	"emscripten_resize_heap": resizeHeap,
 	"_emscripten_memcpy_js":  copyMemory,
 	clockName:                clock,
-	"_tzset_js":              nothing,
-	"_localtime_js":          nothing,
-	"_gmtime_js":             nothing,
+	"_tzset_js":              ignore,
+	"_localtime_js":          ignore,
+	"_gmtime_js":             ignore,
 	"_abort_js":              abort,
 	"__assert_fail":          abort,
 	"__syscall_openat":       openAt,
@@ -52,7 +53,7 @@ var hostFuncs = map[string]hostFunc{
 	"environ_get":            succeed,
 }
 
-// instantiateHost provides everything module imports.
+// instantiateHost defines everything that module imports.
 func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.CompiledModule) error {
 	const env, wasi = "env", "wasi_snapshot_preview1"
 	builders := map[string]wazero.HostModuleBuilder{
@@ -95,7 +96,7 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.
 
 func negative(errno int32) uint64 { return api.EncodeI32(-errno) }
 
-func nothing(context.Context, api.Module, *instance, []uint64) {}
+func ignore(context.Context, api.Module, *instance, []uint64) {}
 
 func succeed(_ context.Context, _ api.Module, _ *instance, stack []uint64) { stack[0] = 0 }
 
@@ -107,19 +108,19 @@ func refuse(_ context.Context, _ api.Module, _ *instance, stack []uint64) {
 
 func refuseWASI(_ context.Context, _ api.Module, _ *instance, stack []uint64) { stack[0] = errnoNoSys }
 
-// end ends the call of the sandbox during which it is called, with err.
-func end(err error) {
-	panic(err) //nolint:forbidigo // host functions have no other way out; wazero recovers and returns it as the error of the call
+// endCall ends the current call of the sandbox with err.
+func endCall(err error) {
+	panic(err) //nolint:forbidigo // host functions cannot return errors; wazero recovers the panic and returns it as the error of the call
 }
 
-func abort(context.Context, api.Module, *instance, []uint64) { end(errAbort) }
+func abort(context.Context, api.Module, *instance, []uint64) { endCall(errAbort) }
 
-// clock is called now and then (see instrument), and ends the call when ctx is
-// done. It says that it is always 1970: what a page shows does not depend on
-// when it is looked at.
+// clock is called from time to time (see instrument) and ends the call when ctx
+// is done. It always returns a time in 1970, so that a rendered page does not
+// depend on the date.
 func clock(ctx context.Context, _ api.Module, _ *instance, stack []uint64) {
 	if err := ctx.Err(); err != nil {
-		end(err)
+		endCall(err)
 	}
 	stack[0] = api.EncodeF64(0)
 }
@@ -127,11 +128,11 @@ func clock(ctx context.Context, _ api.Module, _ *instance, stack []uint64) {
 func copyMemory(_ context.Context, m api.Module, _ *instance, stack []uint64) {
 	src, ok := m.Memory().Read(uint32(stack[1]), uint32(stack[2]))
 	if !ok || !m.Memory().Write(uint32(stack[0]), src) {
-		end(errAbort)
+		endCall(errAbort)
 	}
 }
 
-// resizeHeap(size) returns whether the memory has at least that size now.
+// resizeHeap(size) returns whether the memory now has at least that size.
 func resizeHeap(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	want, have := uint32(stack[0]), m.Memory().Size()
 	stack[0] = 1
@@ -139,7 +140,7 @@ func resizeHeap(_ context.Context, m api.Module, i *instance, stack []uint64) {
 		return
 	}
 	if _, ok := m.Memory().Grow((want - have + wasmPage - 1) / wasmPage); !ok {
-		i.denied = true
+		i.exceeded = true
 		stack[0] = 0
 	}
 }
@@ -150,7 +151,7 @@ func environSizes(_ context.Context, m api.Module, _ *instance, stack []uint64) 
 	stack[0] = 0
 }
 
-// openAt(dirfd, path, flags, mode) opens the document and nothing else.
+// openAt(dirfd, path, flags, mode) opens the document and no other path.
 func openAt(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	path, ok := m.Memory().Read(uint32(stack[1]), uint32(len(documentPath)+1))
 	if !ok || string(path) != documentPath+"\x00" || i.file == nil {
@@ -161,7 +162,7 @@ func openAt(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	stack[0] = documentFD
 }
 
-// fstat(fd, buf) fills in mode and size of Emscripten's struct stat.
+// fstat(fd, buf) sets mode and size of Emscripten's struct stat.
 func fstat(_ context.Context, m api.Module, i *instance, stack []uint64) {
 	const (
 		sizeofStat          = 96
@@ -181,7 +182,7 @@ func fstat(_ context.Context, m api.Module, i *instance, stack []uint64) {
 		m.Memory().WriteUint64Le(addr+offSize, uint64(i.file.size)) &&
 		m.Memory().WriteUint32Le(addr+offBlksize, blockSize)
 	if !ok {
-		end(errAbort)
+		endCall(errAbort)
 	}
 	stack[0] = 0
 }

@@ -10,30 +10,30 @@ import (
 	"github.com/tetratelabs/wazero/api"
 )
 
-// instance is one PDFium with its memory. It is used by one goroutine at a time
-// and for one document.
+// instance is one PDFium with its memory. One goroutine at a time uses it, for
+// one document.
 type instance struct {
 	module api.Module
 	memory *memory
 
-	file    *file // what the sandbox may read
-	readErr error // first error of reading it
-	denied  bool  // memory was asked for beyond the limit
+	file     *file // the only file that the sandbox can read
+	readErr  error // first read error
+	exceeded bool  // memory beyond the limit was requested
 }
 
-// errTrap means that the instance broke down and must not be called again.
+// errTrap means that the instance failed and must not be called again.
 var errTrap = errors.New("trap")
 
 type instanceKey struct{}
 
-// instanceOf returns the instance on whose behalf a host function was called.
+// instanceOf returns the instance that called a host function.
 func instanceOf(ctx context.Context) *instance {
 	i, _ := ctx.Value(instanceKey{}).(*instance)
 	return i
 }
 
-// call calls an exported function, which runs until it is done or ctx is.
-// An error is errTrap.
+// call calls an exported function, which ends when ctx is done. An error is
+// errTrap.
 func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint64, error) {
 	fn := i.module.ExportedFunction(name)
 	if fn == nil {
@@ -41,7 +41,7 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 	}
 	res, err := fn.Call(context.WithValue(ctx, instanceKey{}, i), args...)
 	if err != nil {
-		reason, _, _ := strings.Cut(err.Error(), "\n") // a stack trace follows
+		reason, _, _ := strings.Cut(err.Error(), "\n") // the rest is a stack trace
 		return 0, fmt.Errorf("%w: %s: %s", errTrap, name, reason)
 	}
 	if len(res) == 0 {
@@ -50,9 +50,9 @@ func (i *instance) call(ctx context.Context, name string, args ...uint64) (uint6
 	return res[0], nil
 }
 
-// pass copies bytes into the instance and returns their address. They are freed
+// copyIn copies bytes into the instance and returns their address. They are freed
 // with the instance.
-func (i *instance) pass(ctx context.Context, b []byte) (uint64, error) {
+func (i *instance) copyIn(ctx context.Context, b []byte) (uint64, error) {
 	addr, err := i.call(ctx, "malloc", uint64(len(b)))
 	if err != nil {
 		return 0, err
@@ -76,7 +76,7 @@ func (i *instance) floats(addr uint64, n uint32) ([]float64, error) {
 	return v, nil
 }
 
-// release frees the instance. No call may be under way.
+// release frees the instance. No call may be in progress.
 func (i *instance) release() error {
 	err := i.module.Close(context.Background())
 	if memErr := i.memory.release(); err == nil {

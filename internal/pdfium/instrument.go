@@ -9,12 +9,13 @@ import (
 // clockModule and clockName are the import that an instrumented module calls.
 const (
 	clockModule = "env"
-	clockName   = "emscripten_date_now" // from nothing to f64
+	clockName   = "emscripten_date_now" // no parameters, returns f64
 )
 
-// turns is after how many turns of loops the clock is looked at: often enough
-// for a pause of well under a millisecond, seldom enough to cost nothing.
-const turns = 16 << 10
+// clockInterval is the number of loop iterations between two calls of the clock: often
+// enough for pauses far below a millisecond, rarely enough to cost almost
+// nothing.
+const clockInterval = 16 << 10
 
 var errWasm = errors.New("WebAssembly module has an unexpected form")
 
@@ -42,17 +43,16 @@ const (
 	typeEmpty     = 0x40
 )
 
-// instrument returns module with a counter that makes it look at the clock once
-// in so many turns of its loops, whichever they are. The host does not tell the
-// time there, but it can end the call; and the goroutine is in Go for a moment,
-// where the scheduler can take it off: compiled code cannot be preempted, so that
-// without this a long loop would hold up the garbage collector, and with it the
-// whole process, timers included.
+// instrument returns module with a counter that calls the clock after a fixed
+// number of loop iterations. The host can end the call there. The call also
+// runs Go code for a moment, where the scheduler can preempt the goroutine:
+// compiled code cannot be preempted, so that otherwise a long loop would block
+// the garbage collector, and with it the whole process, including timers.
 //
 // wazero has this built in (WithCloseOnContextDone), but leaves the compiled
-// code at every single turn, which makes PDFium five to eight times slower.
+// code in every iteration, which makes PDFium five to eight times slower.
 //
-// Recursion needs no counter: its depth is bounded by wazero's stack.
+// Recursion needs no counter: wazero's stack limits its depth.
 func instrument(module []byte) ([]byte, error) {
 	const header = "\x00asm\x01\x00\x00\x00"
 	if len(module) < len(header) || string(module[:len(header)]) != header {
@@ -98,7 +98,7 @@ func instrument(module []byte) ([]byte, error) {
 }
 
 // findClock returns the index of the imported clock. It also checks that no
-// global is imported, since those would be numbered first.
+// globals are imported, because those would have the first indices.
 func findClock(section []byte) (uint32, error) {
 	in := &reader{buf: section}
 	n := in.u32()
@@ -119,7 +119,8 @@ func findClock(section []byte) (uint32, error) {
 	return clock, in.err
 }
 
-// addGlobal appends a mutable i32 that starts as turns. It returns its index.
+// addGlobal appends a mutable i32 with the initial value turns and returns its
+// index.
 func addGlobal(section []byte) (uint32, []byte, error) {
 	in := &reader{buf: section}
 	n := in.u32()
@@ -127,11 +128,11 @@ func addGlobal(section []byte) (uint32, []byte, error) {
 	out = append(out, in.buf...)
 	const mutable = 1
 	out = append(out, typeI32, mutable, opI32Const)
-	out = appendSigned(out, turns)
+	out = appendSigned(out, clockInterval)
 	return n, append(out, opEnd), in.err
 }
 
-// addCounting puts at the head of each loop
+// addCounting inserts at the start of each loop
 //
 //	counter -= 1
 //	if counter == 0 { clock(); counter = turns }
@@ -146,7 +147,7 @@ func addCounting(section []byte, counter, clock uint32) ([]byte, error) {
 	head = append(head, opI32Eqz, opIf, typeEmpty, opCall)
 	head = binary.AppendUvarint(head, uint64(clock))
 	head = append(head, opDrop, opI32Const)
-	head = appendSigned(head, turns)
+	head = appendSigned(head, clockInterval)
 	head = append(head, set...)
 	head = append(head, opEnd)
 
@@ -166,7 +167,7 @@ func addCounting(section []byte, counter, clock uint32) ([]byte, error) {
 			fn.byte()
 		}
 		body = body[:0]
-		done := 0 // bytes of code already in body
+		done := 0 // bytes of code that are already in body
 		for fn.err == nil && len(fn.buf) > 0 {
 			if fn.instruction() == opLoop {
 				at := len(code) - len(fn.buf)
@@ -225,7 +226,8 @@ func (r *reader) byte() byte {
 	return 0
 }
 
-// leb skips or reads a number of up to ten bytes. For signed numbers the result has no meaning.
+// leb reads a LEB128 number of up to ten bytes. For signed numbers the result
+// is undefined.
 func (r *reader) leb() uint64 {
 	var v uint64
 	for shift := 0; shift < 70; shift += 7 {

@@ -10,8 +10,8 @@ import (
 	"github.com/tetratelabs/wazero"
 )
 
-// loops is a module whose function never ends: a loop in a loop. It has a global
-// of its own, and a constant that looks like the opcode of a loop.
+// loops is a module whose function never ends: a loop within a loop. It has a
+// global, and a constant that equals the opcode of a loop.
 const loops = "\x00asm\x01\x00\x00\x00" +
 	"\x01\x08\x02\x60\x00\x00\x60\x00\x01\x7c" + // types: func(), func() f64
 	"\x02\x1b\x01\x03env\x13emscripten_date_now\x00\x01" + // imports
@@ -25,8 +25,8 @@ const loops = "\x00asm\x01\x00\x00\x00" +
 	"\x03\x40\x0c\x00\x0b" + // a loop { br 0 } inside
 	"\x0c\x00\x0b\x0b" // br 0 }
 
-// An endless loop looks at the clock, and while it runs the rest of the process
-// goes on: here the garbage collector, which needs to stop every goroutine.
+// An endless loop calls the clock, and the rest of the process continues while
+// it runs: here the garbage collector, which must stop every goroutine.
 func TestInstrument(t *testing.T) {
 	t.Parallel()
 	wasm, err := instrument([]byte(loops))

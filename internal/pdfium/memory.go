@@ -6,16 +6,16 @@ import (
 
 const (
 	wasmPage = 64 << 10
-	// minMemory is what PDFium needs to start.
+	// minMemory is the memory that PDFium needs to start.
 	minMemory = 32 << 20
-	// maxMemory keeps addresses and sizes within 31 bits.
+	// maxMemory limits addresses and sizes to 31 bits.
 	maxMemory = 1 << 31
 )
 
-// memory is the linear memory of one instance: address space is reserved for
-// the limit at once, but pages cost only when touched. So growing never copies
-// (which would need up to twice the limit), and freeing gives everything back to
-// the system without waiting for the garbage collector.
+// memory is the linear memory of one instance: it reserves address space for
+// the limit at once, but pages use memory only when they are touched. So
+// growing never copies (which would need up to twice the limit), and freeing
+// returns all memory to the system without waiting for the garbage collector.
 type memory struct {
 	reserved []byte
 }
@@ -30,9 +30,8 @@ func (m *memory) Reallocate(size uint64) []byte {
 	return m.reserved[:size:size]
 }
 
-// Free implements experimental.LinearMemory. The memory is freed by release
-// instead, since wazero frees it in some cases of an ended module and not in
-// others.
+// Free implements experimental.LinearMemory. It does nothing, because wazero
+// calls it for some ended modules and not for others; release frees the memory.
 func (m *memory) Free() {}
 
 // Allocate implements experimental.MemoryAllocator.

@@ -1,15 +1,14 @@
 // Package pdfium renders pages of PDF files to images.
 //
-// It owns the sandbox: PDFium's WebAssembly build, run by wazero inside this
-// process, with a memory limit and a deadline. Each document gets an instance
-// of its own, made for it and thrown away with it, so that nothing one document
-// did to PDFium's state, by accident or by intent, can show in the next one.
-// The sandbox has no file system, no network and no clock: it can read the
-// document at hand, and that is all.
+// It owns the sandbox: PDFium's WebAssembly build, run by wazero in this
+// process, with a memory limit and a deadline. Each document has its own
+// instance, created and discarded with it, so that no document can affect the
+// rendering of another one. The sandbox has no file system, no network and no
+// clock: it can only read the document.
 //
-// It does not judge files, place stamps or encode images. What a page shows is
-// what PDFium draws; fonts that are neither embedded nor among the 14 standard
-// ones are substituted, since the sandbox has no system fonts.
+// The package does not validate files, place stamps or encode images. A page
+// shows what PDFium draws; fonts that are neither embedded nor among the 14
+// standard ones are substituted, since the sandbox has no system fonts.
 package pdfium
 
 import (
@@ -21,23 +20,26 @@ import (
 	"time"
 )
 
-// The kinds of failure, for errors.Is.
+// The kinds of errors, for errors.Is.
 var (
-	// ErrUnavailable means that the renderer is not part of this binary or cannot be started.
+	// ErrUnavailable means that the renderer is not part of this binary or
+	// cannot start.
 	ErrUnavailable = errors.New("PDF renderer unavailable")
 	// ErrClosed means that the renderer or the document was closed.
 	ErrClosed = errors.New("PDF renderer closed")
-	// ErrRequest means that the request itself makes no sense for any document.
+	// ErrRequest means that the request is invalid for every document.
 	ErrRequest = errors.New("invalid render request")
 	// ErrLoad means that PDFium cannot open the document or the page.
 	ErrLoad = errors.New("PDF cannot be loaded")
-	// ErrPassword means that the document opens only with a password; such an error is also ErrLoad.
+	// ErrPassword means that the document needs a password; such an error is
+	// also ErrLoad.
 	ErrPassword = fmt.Errorf("%w: it needs a password", ErrLoad)
-	// ErrTimeout means that the call was ended by its deadline.
+	// ErrTimeout means that the call exceeded its deadline.
 	ErrTimeout = errors.New("PDF rendering timed out")
-	// ErrMemory means that the document or the image asked for exceeds the memory an instance may have.
+	// ErrMemory means that the document or the requested image exceeds the
+	// memory limit of an instance.
 	ErrMemory = errors.New("PDF rendering needs too much memory")
-	// ErrAborted means that PDFium broke down on the document.
+	// ErrAborted means that PDFium crashed on the document.
 	ErrAborted = errors.New("PDF renderer aborted")
 )
 
@@ -50,24 +52,27 @@ const (
 
 // Options configures a Renderer. The zero value works.
 type Options struct {
-	// CacheDir is a folder for compiled machine code, which survives restarts and is
-	// created when missing. What lies there is executed: nobody but the user of this
-	// process may be able to write to it. If empty, every start compiles anew.
+	// CacheDir is a folder for compiled machine code. It survives restarts and
+	// is created if missing. Its content is executed: only the user of this
+	// process may be able to write to it. If empty, every start compiles
+	// PDFium.
 	CacheDir string
-	// Instances is the most documents open at once; further ones wait.
+	// Instances is the maximum number of open documents; Open waits for a free
+	// one.
 	Instances int
-	// MemoryLimit is the most memory in bytes for each open document.
+	// MemoryLimit is the maximum memory in bytes of each open document.
 	MemoryLimit int64
-	// Timeout bounds the work of each call, beside the deadline of its context.
-	// Waiting for a free instance or for the first compilation does not count.
+	// Timeout limits the work of each call, in addition to the deadline of its
+	// context. It does not include the wait for a free instance or for the
+	// first compilation.
 	Timeout time.Duration
 }
 
 // Source is a file in two parts: Head followed by Tail. Both are read while the
-// document is open. A read of Head that blocks is not interrupted by deadlines.
+// document is open. Deadlines do not interrupt a blocked read of Head.
 type Source struct {
 	Head     io.ReaderAt
-	HeadSize int64 // bytes
+	HeadSize int64 // in bytes
 	Tail     []byte
 }
 
@@ -81,19 +86,20 @@ type Renderer struct {
 	engine    *engine
 	startErr  error
 
-	closing context.Context //nolint:containedctx // the renderer's own: done when Close was called
+	closing context.Context //nolint:containedctx // the renderer's own context, cancelled by Close
 	stop    context.CancelFunc
 
-	closeMu sync.Mutex
-	drained int // slots taken by Close, never given back
+	closeMu     sync.Mutex
+	closedSlots int // slots acquired by Close, never released
 
 	mu   sync.Mutex
 	open map[*Document]struct{}
 }
 
-// New returns a renderer at once: PDFium is compiled by Warm or at first use.
-// The error is ErrUnavailable in a binary built without PDFium. Values carried
-// by ctx are kept, its end is not heeded: a renderer lives until Close.
+// New returns a renderer without compiling PDFium; Warm or the first use
+// compiles it. The error is ErrUnavailable in a binary built without PDFium.
+// The renderer keeps the values of ctx but ignores its cancellation: it lives
+// until Close.
 func New(ctx context.Context, opts Options) (*Renderer, error) {
 	if err := available(files); err != nil {
 		return nil, err
@@ -121,9 +127,9 @@ func New(ctx context.Context, opts Options) (*Renderer, error) {
 	return r, nil
 }
 
-// Warm compiles PDFium now instead of at first use and waits for it until ctx is
-// done; the compilation itself goes on. An error other than that of ctx is
-// ErrUnavailable and permanent.
+// Warm compiles PDFium before its first use and waits for the compilation until
+// ctx is done; the compilation itself continues. An error other than that of
+// ctx is ErrUnavailable and permanent.
 func (r *Renderer) Warm(ctx context.Context) error {
 	if r.closing.Err() != nil {
 		return ErrClosed
@@ -145,9 +151,8 @@ func (r *Renderer) Warm(ctx context.Context) error {
 	}
 }
 
-// Open opens a document, which must be closed and until then holds one of the
-// renderer's instances. Errors are of the kinds of this package, or that of
-// ctx, or that of reading src.
+// Open opens a document. It holds one of the renderer's instances until it is
+// closed. Errors are those of this package, of ctx, or of reading src.
 func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
 	if err := r.Warm(ctx); err != nil {
 		return nil, err
@@ -168,14 +173,14 @@ func (r *Renderer) Open(ctx context.Context, src Source) (*Document, error) {
 	r.mu.Lock()
 	r.open[d] = struct{}{}
 	r.mu.Unlock()
-	if r.closing.Err() != nil { // Close may have walked the map already
+	if r.closing.Err() != nil { // Close may have read the map already
 		d.Close()
 		return nil, ErrClosed
 	}
 	return d, nil
 }
 
-// Render opens src, renders one page of it and closes it again.
+// Render opens src, renders one page and closes src.
 func (r *Renderer) Render(ctx context.Context, src Source, req Request) (*Page, error) {
 	d, err := r.Open(ctx, src)
 	if err != nil {
@@ -185,13 +190,13 @@ func (r *Renderer) Render(ctx context.Context, src Source, req Request) (*Page, 
 	return d.Render(ctx, req)
 }
 
-// Close ends calls under way, closes open documents and frees everything. It
-// gives up waiting when ctx is done; it may then be called again.
+// Close ends calls in progress, closes open documents and frees all memory. It
+// stops waiting when ctx is done; it may then be called again.
 func (r *Renderer) Close(ctx context.Context) error {
 	r.stop()
 	r.closeMu.Lock()
 	defer r.closeMu.Unlock()
-	r.startOnce.Do(func() { // never started, and never will be
+	r.startOnce.Do(func() { // never started, and cannot be started any more
 		r.startErr = ErrClosed
 		close(r.started)
 	})
@@ -209,10 +214,10 @@ func (r *Renderer) Close(ctx context.Context) error {
 	for _, d := range open {
 		d.Close()
 	}
-	for r.drained < cap(r.slots) {
+	for r.closedSlots < cap(r.slots) {
 		select {
 		case r.slots <- struct{}{}:
-			r.drained++
+			r.closedSlots++
 		case <-ctx.Done():
 			return fmt.Errorf("close PDF renderer while it renders: %w", context.Cause(ctx))
 		}

@@ -53,7 +53,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// A call that is stopped costs its document and nothing else.
+// Stopping a call closes its document and affects nothing else.
 func TestDeadline(t *testing.T) {
 	t.Parallel()
 	r := newRenderer(t, Options{Timeout: 300 * time.Millisecond, Instances: 1})
@@ -208,7 +208,7 @@ func TestCloseUnused(t *testing.T) {
 	}
 }
 
-// A cache that was cut off, or is not a folder, must not stop the renderer.
+// A truncated cache, or one that is not a folder, must not stop the renderer.
 func TestBadCache(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {

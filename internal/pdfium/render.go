@@ -8,41 +8,43 @@ import (
 	"math"
 )
 
-// Bounds of the raster.
+// Limits of the raster.
 const (
 	// maxSide is the longest side of the raster of a whole page, in pixels.
 	maxSide = 1 << 20
-	// margin is drawn around a part and cut off again, in pixels: PDFium may leave
-	// out glyphs that its bitmap would cut, and draw those beside them differently.
+	// margin is rendered around a part and then cropped, in pixels: PDFium may
+	// omit glyphs that its bitmap would cut, and may draw those next to them
+	// differently.
 	margin = 32
-	// maxPixels is the most pixels in one image: 64 MiB inside the sandbox.
+	// maxPixels is the maximum number of pixels in one image: 64 MiB in the
+	// sandbox.
 	maxPixels = 1 << 24
 )
 
-// Request says what to render of a page. MaxSide or Scale must be set; if both
-// are, Scale holds as far as MaxSide allows.
+// Request selects what to render. MaxSide or Scale must be set; if both are,
+// MaxSide limits Scale.
 type Request struct {
 	Page        int        // from 0
 	MaxSide     int        // longer side of the whole page in pixels
 	Scale       float64    // pixels per unit of default user space
-	Clip        [4]float64 // left, top, right, bottom as fractions of the page as shown, from its top left; zero is all of it
-	Annotations bool       // draw annotations, form fields among them
-	Gray        bool       // the image is an *image.Gray
+	Clip        [4]float64 // left, top, right, bottom as fractions of the page as shown, from its top left corner; zero means the whole page
+	Annotations bool       // draw annotations, including form fields
+	Gray        bool       // return an *image.Gray
 }
 
 // Page is a rendered page or a part of it, on white.
 type Page struct {
-	Image         image.Image     // *image.NRGBA, or *image.Gray when asked for; its bounds start at 0, 0
-	Box           image.Rectangle // where Image lies in the raster of the whole page
+	Image         image.Image     // *image.NRGBA, or *image.Gray if requested; its bounds start at 0, 0
+	Box           image.Rectangle // position of Image in the raster of the whole page
 	Raster        image.Point     // size of the raster of the whole page
-	Width, Height float64         // size of the page as PageSize gives it
+	Width, Height float64         // size of the page as PageSize returns it
 }
 
-// Render renders one page or a part of it. A part has the grid of pixels of the
-// whole and shows the same, but for rounding where its border cuts a shape: up to
-// 4 of 255 levels. Errors are of the kinds of this package, or that of ctx, or
-// that of reading the source. After ErrTimeout, ErrMemory, ErrAborted and errors
-// of reading, the document gives that error to all further calls.
+// Render renders one page or a part of it. A part has the same pixel grid as
+// the whole page and the same pixels, except for rounding at its border: up to
+// 4 of 255 levels. Errors are those of this package, of ctx, or of reading the
+// source. After ErrTimeout, ErrMemory, ErrAborted and read errors, all further
+// calls return the same error.
 func (d *Document) Render(ctx context.Context, req Request) (*Page, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -82,7 +84,7 @@ func (d *Document) render(ctx context.Context, req Request) (*Page, error) {
 	return &Page{Image: img, Box: box, Raster: raster, Width: width, Height: height}, nil
 }
 
-// layout returns the size in pixels of a page and the part of it that was asked for.
+// layout returns the size of a page in pixels and the requested part.
 func layout(req Request, width, height float64) (raster image.Point, box image.Rectangle, err error) {
 	scale := req.Scale
 	long := max(width, height)
@@ -116,8 +118,8 @@ func layout(req Request, width, height float64) (raster image.Point, box image.R
 	return raster, box, nil
 }
 
-// openPage loads a page, unless it was used last: several parts of one page cost
-// one interpretation of its content.
+// openPage loads a page unless it is the last one used: several parts of one
+// page need only one interpretation of its content.
 func (d *Document) openPage(ctx context.Context, index int) error {
 	i := d.instance
 	if d.page != 0 && d.index == index {
@@ -155,14 +157,14 @@ func (d *Document) closePage(ctx context.Context) error {
 	return err
 }
 
-// openForm prepares for drawing form fields (signatures among them), which for
-// PDFium are not a part of the page but of an environment to fill in forms. This
-// build has no JavaScript, and no action of the document is run.
+// openForm prepares drawing form fields (including signatures), which PDFium
+// draws through a form fill environment. This build has no JavaScript, and runs
+// no action of the document.
 func (d *Document) openForm(ctx context.Context) error {
 	if d.form != 0 {
 		return nil
 	}
-	if err := d.closePage(ctx); err != nil { // the form wants to see it opened
+	if err := d.closePage(ctx); err != nil { // the form environment must see the page being opened
 		return err
 	}
 	i := d.instance
@@ -177,7 +179,7 @@ func (d *Document) openForm(ctx context.Context) error {
 	if form == 0 {
 		return fmt.Errorf("%w: its form cannot be read", ErrLoad)
 	}
-	// Fields are shown as they are on paper, without the tint that invites to fill them in.
+	// Draw fields as on paper, without the highlight of interactive viewers.
 	if _, err := i.call(ctx, "FPDF_SetFormFieldHighlightAlpha", form, 0); err != nil {
 		return err
 	}
@@ -187,16 +189,16 @@ func (d *Document) openForm(ctx context.Context) error {
 
 // Numbers of fpdfview.h.
 const (
-	bitmapBGRx       = 3    // FPDFBitmap_BGRx: 4 bytes a pixel, the last without meaning
+	bitmapBGRx       = 3    // FPDFBitmap_BGRx: 4 bytes per pixel, the last one unused
 	flagAnnotations  = 0x01 // FPDF_ANNOT
-	flagReverseBytes = 0x10 // FPDF_REVERSE_BYTE_ORDER: R, G, B instead
+	flagReverseBytes = 0x10 // FPDF_REVERSE_BYTE_ORDER: R, G, B order
 	white            = 0xFFFFFFFF
 )
 
-// draw draws box of the raster of the page that is open.
+// draw renders the part box of the raster of the open page.
 //
-// The page is laid out at its full size, shifted so that the part lies on the
-// bitmap: the same grid of pixels as that of the whole.
+// PDFium lays out the page at full size, shifted so that the part is on the
+// bitmap: this keeps the pixel grid of the whole page.
 func (d *Document) draw(ctx context.Context, req Request, raster image.Point, box image.Rectangle) (img image.Image, err error) {
 	i := d.instance
 	drawn := box.Inset(-margin).Intersect(image.Rectangle{Max: raster})
@@ -267,7 +269,7 @@ func colorImage(src []byte, stride, w, h int) *image.NRGBA {
 	return img
 }
 
-// grayImage weighs red, green and blue as color.GrayModel does.
+// grayImage converts to grey with the weights of color.GrayModel.
 func grayImage(src []byte, stride, w, h int) *image.Gray {
 	img := image.NewGray(image.Rect(0, 0, w, h))
 	for y := range h {

@@ -97,7 +97,7 @@ func TestRender(t *testing.T) {
 	}
 }
 
-// UserUnit enlarges the unit, not the numbers: what is shown stays the same.
+// UserUnit scales the unit, not the numbers: the rendering stays the same.
 func TestUserUnit(t *testing.T) {
 	t.Parallel()
 	p, err := shared(t).Render(t.Context(), source(flags("/UserUnit 2")), Request{MaxSide: 400})
@@ -137,8 +137,8 @@ func TestClipEqualsCrop(t *testing.T) {
 	}
 }
 
-// On real files, images that are scaled down and large glyphs may come out a
-// little different; what the QR check looks at must not.
+// In real files, downscaled images and large glyphs may differ slightly; the
+// pixels that the QR check reads must not.
 func TestClipOfCorpus(t *testing.T) {
 	t.Parallel()
 	for _, s := range corpus(t) {
@@ -252,11 +252,11 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-// The two parts of a source are one file, wherever they meet.
+// The two parts of a source are one file, wherever it is split.
 func TestSource(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
-	// Long enough for several windows.
+	// The file spans several windows.
 	pdf := onePage("/MediaBox[0 0 200 100]", "1 0 0 rg 0 50 100 50 re f\n%"+string(bytes.Repeat([]byte("x"), 3*window))+"\n")
 	for _, cut := range []int{0, 1, 20, 200, window - 1, window, window + 1, 2*window + 77, len(pdf) - 30, len(pdf)} {
 		src := Source{Head: bytes.NewReader(pdf[:cut]), HeadSize: int64(cut), Tail: pdf[cut:]}
@@ -276,7 +276,7 @@ type failing struct{ err error }
 
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
-// A file that cannot be read is not a damaged document.
+// A read error is not reported as a damaged document.
 func TestSourceFails(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
@@ -354,8 +354,7 @@ func TestEncrypted(t *testing.T) {
 	}
 }
 
-// Good files are rendered, and whatever the others do, they end with an error
-// that can be named.
+// Good files render, and all others return one of the known errors.
 func TestCorpus(t *testing.T) {
 	t.Parallel()
 	r := shared(t)

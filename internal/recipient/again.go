@@ -10,8 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Resend mails an approved certificate of an institution anew, on an occasion of
-// its own. then may be nil.
+// Resend mails an approved certificate again, on an occasion of its own. It calls then, unless it
+// is nil, in its transaction. The error is fault.BadRequest if the certificate is not approved or
+// the address wants no mail, and fault.TooMany if the day's limit is reached.
 func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.Then) error {
 	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -48,8 +49,8 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 	})
 }
 
-// tellTx writes a mail about a certificate on an occasion of its own; what waited
-// is in it.
+// tellTx mails a certificate on an occasion of its own. The mail replaces waiting notices of the
+// certificate.
 func (s *Service) tellTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
 	if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
 		return err
@@ -61,10 +62,10 @@ func (s *Service) tellTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, em
 	return s.writeTx(ctx, tx, `id = $1`, id)
 }
 
-// CorrectEmail gives a certificate of an institution the right address: whoever has
-// proved it gets the certificate, it is mailed anew if it was approved, and links
-// that went to the wrong one, or were made by whoever has it, open it no more. then
-// may be nil.
+// CorrectEmail corrects the address of a certificate of an institution. If a person has verified
+// it, the certificate is assigned to them. An approved certificate is mailed again. Links that were
+// mailed to the wrong address or created by its holder no longer open the certificate. It calls
+// then, unless it is nil, in its transaction.
 func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, address string, then cert.Then) (*cert.Certificate, error) {
 	before, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -75,7 +76,7 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 		return nil, err
 	}
 	if email.Text == before.Email {
-		return nil, fault.OfField("applicant_email", "This is the address that the certificate has.")
+		return nil, cert.Problems{{Field: cert.FieldEmail, Code: cert.CodeUnchanged}}.Err()
 	}
 	var c *cert.Certificate
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
@@ -87,10 +88,9 @@ func (s *Service) CorrectEmail(ctx context.Context, institutionID int64, uuid, a
 			return err
 		}
 		if number != 0 {
-			if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE id = $2`, number, c.ID); err != nil {
-				return fmt.Errorf("assigning a certificate: %w", err)
+			if err := s.certs.AssignTx(ctx, tx, c, email.Folded, number); err != nil {
+				return err
 			}
-			c.CustomerID = number
 		}
 		if err := s.withdrawTx(ctx, tx, c.ID); err != nil {
 			return err

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// deed is something that may be done so often a day.
+// deed is an action with a daily limit.
 type deed string
 
 const (
@@ -20,11 +20,10 @@ const (
 	trying     deed = "try"
 )
 
-// allowed says how often, for each holder, or each certificate of which the mail
-// is sent anew.
+// allowed has the daily limits, for each holder, or for each certificate whose mail is sent again.
 var allowed = map[deed]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
-// allowTx counts a deed, and refuses what is beyond the day's.
+// allowTx counts an action. The error is fault.TooMany if the day's limit is exceeded.
 func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d deed) error {
 	now := s.now().UTC()
 	var n int
@@ -42,7 +41,7 @@ func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d deed)
 	return nil
 }
 
-// forgetAllowances forgets the counts of days that are over.
+// forgetAllowances removes the counts of past days.
 func (s *Service) forgetAllowances(ctx context.Context) error {
 	yesterday := s.now().UTC().AddDate(0, 0, -1).Format(time.DateOnly)
 	var old bool

@@ -17,28 +17,28 @@ import (
 )
 
 const (
-	// maxCorrection bounds what somebody writes, in characters.
+	// maxCorrection is the maximum length of a request in characters.
 	maxCorrection = 1000
-	// maxWritten bounds what of it stands in the mail, which has it in one line.
+	// maxWritten bounds the request in the mail, which has it on one line.
 	maxWritten = maxCorrection
-	// maxShownCorrections is how many requests are told of one certificate.
+	// maxShownCorrections bounds the requests that are listed for one certificate.
 	maxShownCorrections = 50
 )
 
-// Correction is what somebody says is wrong with their certificate.
+// Correction is a request to correct a certificate, by its holder.
 type Correction struct {
 	UUID string
-	// Certificate is its UUID, FullName whose it is.
+	// Certificate is its UUID, and FullName its holder's name.
 	Certificate, FullName, Title, ReferenceID string
 	Text                                      string
 	CreatedAt                                 time.Time
-	// SettledAt is nil as long as the institution has not looked into it.
+	// SettledAt is nil until the institution has handled the request.
 	SettledAt *time.Time
 }
 
-// RequestCorrection keeps what a holder says is wrong with a certificate they
-// have, and mails it to the institution: its contact, where that is an address,
-// and its owners.
+// RequestCorrection stores a holder's request to correct a certificate, and mails it to the
+// institution's owners and to its contact, if that is an address. The error is fault.Invalid or
+// fault.TooMany.
 func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certificate, text string) error {
 	text = strings.TrimSpace(text)
 	if n := len([]rune(text)); n < 1 || n > maxCorrection || !account.CleanText(text) {
@@ -61,7 +61,7 @@ func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certi
 	})
 }
 
-func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, face *account.Face, text string) error {
+func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *cert.Certificate, face *account.PublicProfile, text string) error {
 	owners, err := s.accounts.OwnersTx(ctx, tx, c.InstitutionID)
 	if err != nil {
 		return err
@@ -69,13 +69,13 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if a, err := account.ParseEmail(face.Contact); err == nil {
 		owners = append(owners, account.Person{Name: face.Name, Email: a.Text})
 	}
-	var tag string
-	if err := tx.QueryRowContext(ctx, `SELECT mail_language FROM institutions WHERE id = $1`, c.InstitutionID).Scan(&tag); err != nil {
-		return fmt.Errorf("reading the institution: %w", err)
+	settings, err := account.ReadSettings(ctx, tx, c.InstitutionID)
+	if err != nil {
+		return err
 	}
-	// Who reads the mail is to mend something, which the public page lets nobody.
+	// The reader is expected to correct the certificate, which the public page does not allow.
 	desk := s.to("/panel/" + face.Slug + "/certificates/" + c.UUID + "#corrections")
-	w := &words{language: s.language(tag), most: titleInText}
+	w := &words{language: s.language(settings.MailLanguage), most: titleInText}
 	name := h.Name
 	if name == "" {
 		name = c.FullName
@@ -110,9 +110,8 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	return nil
 }
 
-// OpenCorrections gives what people said is wrong with an institution's certificates
-// and nobody has looked into, the oldest first and at most so many, and how many
-// there are.
+// OpenCorrections returns an institution's open requests, the oldest first and at most so many, and
+// their total.
 func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, most int) (list []*Correction, total int, err error) {
 	const where = `r.institution_id = $1 AND r.settled_at IS NULL`
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM corrections r WHERE `+where, institutionID).Scan(&total); err != nil {
@@ -125,7 +124,7 @@ func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, most
 	return list, total, err
 }
 
-// CorrectionsOf gives what people said is wrong with a certificate, the newest first.
+// CorrectionsOf returns the requests for a certificate, the newest first.
 func (s *Service) CorrectionsOf(ctx context.Context, c *cert.Certificate) ([]*Correction, error) {
 	return s.corrections(ctx, `r.certificate_id = $1 AND r.institution_id = $2 ORDER BY r.id DESC LIMIT $3`, c.ID, c.InstitutionID, maxShownCorrections)
 }
@@ -153,9 +152,8 @@ func (s *Service) corrections(ctx context.Context, where string, args ...any) ([
 	return list, nil
 }
 
-// SettleCorrection notes that an institution has looked into what somebody said is
-// wrong with a certificate. Once more changes nothing. then, which may be nil, runs
-// in the same transaction when it was open.
+// SettleCorrection records that an institution has handled a request. A second call changes
+// nothing. If the request was open, it calls then, unless it is nil, in the same transaction.
 func (s *Service) SettleCorrection(ctx context.Context, c *cert.Certificate, id string, then cert.Then) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE corrections SET settled_at = $1 WHERE uuid = $2 AND certificate_id = $3 AND institution_id = $4 AND settled_at IS NULL`,

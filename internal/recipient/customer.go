@@ -9,48 +9,33 @@ import (
 
 	"github.com/riverqueue/river"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 )
 
-// claimAgain is when a claim is looked at for the second time. Nothing that was
-// under way at the first is then.
+// claimAgain is the delay of the second claim. Transactions that were running during the first
+// claim have ended by then.
 const claimAgain = time.Minute
 
-// person is somebody with an account.
-type person struct {
-	id                    int64
-	name, email, language string
-}
-
-// proved gives the person whose address it is and who has proved it.
-func proved(ctx context.Context, q db.Queryer, emailFolded string) (p person, found bool, err error) {
-	err = q.QueryRowContext(ctx, `SELECT id, name, email, language FROM users WHERE email_folded = $1 AND confirmed_at IS NOT NULL`, emailFolded).
-		Scan(&p.id, &p.name, &p.email, &p.language)
-	if errors.Is(err, sql.ErrNoRows) {
-		return person{}, false, nil
+// LookUpTx returns the customer number that the person with a verified address has
+// in an institution, 0 if there is no such person. It serves cert.Config.Recipient.
+func (l *Ledger) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
+	u, err := account.VerifiedUser(ctx, tx, emailFolded)
+	if fault.Is(err, fault.NotFound) {
+		return 0, nil
 	}
 	if err != nil {
-		return person{}, false, fmt.Errorf("looking for the recipient: %w", err)
-	}
-	return p, true, nil
-}
-
-// LookUpTx gives the number that the person with a proved address has in an
-// institution, 0 for nobody. It is what cert.Config.Recipient asks for.
-func (s *Service) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
-	p, found, err := proved(ctx, tx, emailFolded)
-	if err != nil || !found {
 		return 0, err
 	}
-	return s.numberTx(ctx, tx, institutionID, p.id)
+	return l.numberTx(ctx, tx, institutionID, u.ID)
 }
 
-// numberTx gives a person's number in an institution, the next one to somebody
-// new. Of two that want the next, the second waits for the first. Whoever changes
-// certificates in the same transaction must do so after it, so that nobody waits
-// for each other.
-func (s *Service) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
+// numberTx returns a person's number in an institution. A new person gets the next
+// number; of two concurrent transactions the second waits for the first. A caller
+// that also changes certificates must do so after this call, to avoid a deadlock.
+func (l *Ledger) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
 	const known = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
 	err = tx.QueryRowContext(ctx, known, userID, institutionID).Scan(&number)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {
@@ -71,14 +56,14 @@ func (s *Service) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID
 		return 0, fmt.Errorf("numbering a recipient: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `INSERT INTO customers (institution_id, number, user_id, created_at) VALUES ($1, $2, $3, $4)`,
-		institutionID, number, userID, db.Micros(s.now())); err != nil {
+		institutionID, number, userID, db.Micros(l.now())); err != nil {
 		return 0, fmt.Errorf("numbering a recipient: %w", err)
 	}
 	return number, nil
 }
 
-// assignTx gives a certificate to the person with its address, if there is one
-// and it is nobody's. updated_at stays: the record is as it was made.
+// assignTx assigns a certificate to the person who has verified its address, if there is one and
+// the certificate is unassigned.
 func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, emailFolded string) error {
 	if c.CustomerID != 0 {
 		return nil
@@ -87,15 +72,11 @@ func (s *Service) assignTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	if err != nil || number == 0 {
 		return err
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE id = $2 AND email_folded = $3 AND customer_id IS NULL`,
-		number, c.ID, emailFolded); err != nil {
-		return fmt.Errorf("assigning a certificate: %w", err)
-	}
-	return nil
+	return s.certs.AssignTx(ctx, tx, c, emailFolded, number)
 }
 
-// ClaimTx gives a person all certificates of an address that are nobody's, of all
-// institutions, in the transaction in which the address is proved.
+// ClaimTx assigns to a person all unassigned certificates with an address, of all institutions, in
+// the transaction that verifies the address.
 func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
 	if err := s.claimTx(ctx, tx, userID, emailFolded); err != nil {
 		return err
@@ -106,12 +87,11 @@ func (s *Service) ClaimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 }
 
 func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFolded string) error {
-	institutions, err := db.Column[int64](tx.QueryContext(ctx, `
-		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
+	institutions, err := s.certs.UnassignedTx(ctx, tx, emailFolded)
 	if err != nil {
-		return fmt.Errorf("looking for certificates to claim: %w", err)
+		return err
 	}
-	// All numbers first, in the order of institutions.
+	// All numbers come first, in the order of institutions: see numberTx.
 	numbers := make([]int64, len(institutions))
 	for i, institution := range institutions {
 		if numbers[i], err = s.numberTx(ctx, tx, institution, userID); err != nil {
@@ -119,17 +99,16 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 		}
 	}
 	for i, institution := range institutions {
-		if _, err := tx.ExecContext(ctx, `UPDATE certificates SET customer_id = $1 WHERE email_folded = $2 AND institution_id = $3 AND customer_id IS NULL`,
-			numbers[i], emailFolded, institution); err != nil {
-			return fmt.Errorf("claiming certificates: %w", err)
+		if err := s.certs.AssignAllTx(ctx, tx, institution, emailFolded, numbers[i]); err != nil {
+			return err
 		}
 	}
 	return nil
 }
 
-// ForgetTx takes an account that is to be deleted off everything: certificates
-// stay with their institutions and are nobody's, and links that the person gave
-// others open nothing any more. The number is not given again.
+// ForgetTx removes an account that is about to be deleted from all records. Certificates stay with
+// their institutions, unassigned, and links that the person shared stop working. The customer
+// number is not reused.
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id, number FROM customers WHERE user_id = $1 ORDER BY institution_id`, userID)
 	if err != nil {
@@ -144,17 +123,13 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	}
 	now := db.Micros(s.now())
 	for _, c := range list {
-		for _, step := range []struct {
-			query string
-			args  []any
-		}{
-			{`UPDATE shares SET revoked_at = $3 WHERE revoked_at IS NULL AND certificate_id IN
-				(SELECT id FROM certificates WHERE institution_id = $1 AND customer_id = $2)`, []any{c[0], c[1], now}},
-			{`UPDATE certificates SET customer_id = NULL WHERE institution_id = $1 AND customer_id = $2`, []any{c[0], c[1]}},
-		} {
-			if _, err := tx.ExecContext(ctx, step.query, step.args...); err != nil {
-				return fmt.Errorf("forgetting a recipient: %w", err)
-			}
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE shares SET revoked_at = $3 WHERE revoked_at IS NULL AND certificate_id IN
+				(SELECT id FROM certificates WHERE institution_id = $1 AND customer_id = $2)`, c[0], c[1], now); err != nil {
+			return fmt.Errorf("forgetting a recipient: %w", err)
+		}
+		if err := s.certs.UnassignTx(ctx, tx, c[0], c[1]); err != nil {
+			return err
 		}
 	}
 	for _, query := range []string{

@@ -35,12 +35,12 @@ func TestRecipientIsFoundAtCreationAndAtApproval(t *testing.T) {
 				t.Errorf("%s: customer %d, not %d", name, c.CustomerID, tc.customer)
 			}
 		}
-		// Entries of batches, and people who come later and are numbered on.
+		// There are entries of batches, and people who come later and get the next numbers.
 		b.user("eve@example.org", true)
 		if list := b.batch(true, "eve@example.org", "new@example.org"); list[0].CustomerID != 2 || list[1].CustomerID != 0 {
 			t.Errorf("customers of a batch: %d, %d", list[0].CustomerID, list[1].CustomerID)
 		}
-		// Proved between creation and approval, past the claim.
+		// The address is verified between creation and approval, after the claim.
 		late := b.upload(to("late@example.org"))
 		b.user("late@example.org", true)
 		b.approve(late)
@@ -101,7 +101,7 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 		if err != nil || len(l.Items) != 4 {
 			t.Errorf("a search finds %d, %v", len(l.Items), err)
 		}
-		// What comes later is theirs at once.
+		// Later certificates are assigned at once.
 		if c := b.upload(to("ZOE@bücher.example"), titled("PhD")); c.CustomerID != 1 {
 			t.Errorf("a later one has customer %d", c.CustomerID)
 		}
@@ -142,8 +142,8 @@ func TestChangedAddressClaimsTheNewAndKeepsTheOld(t *testing.T) {
 		if b.get(old.UUID).CustomerID != 1 || b.get(next.UUID).CustomerID != 1 {
 			t.Error("one of the two is not theirs")
 		}
-		// The old address is free: another person who proves it gets what comes, and
-		// not what went before.
+		// The old address is free: another person who verifies it gets later certificates, but no
+		// earlier ones.
 		b.prove(b.user("old@example.org", false), "old@example.org")
 		if c := b.upload(to("old@example.org"), titled("PhD")); c.CustomerID != 2 || b.get(old.UUID).CustomerID != 1 {
 			t.Errorf("the new one is %d's, the old one %d's", c.CustomerID, b.get(old.UUID).CustomerID)
@@ -216,7 +216,7 @@ func TestForgottenAccountLeavesCertificates(t *testing.T) {
 		if _, n, err := b.OpenCorrections(t.Context(), b.inst.ID, 10); err != nil || n != 1 {
 			t.Errorf("the institution has %d requests, %v", n, err)
 		}
-		// Whoever comes back is somebody new, and the number is never another's.
+		// A person who returns gets a new number.
 		b.prove(b.user("ada@example.org", false), "ada@example.org")
 		if got := b.get(c.UUID).CustomerID; got != 2 {
 			t.Errorf("customer %d, not 2", got)

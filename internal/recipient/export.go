@@ -12,15 +12,16 @@ import (
 	"path"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// exportPage is how many certificates are read at once.
+// exportPage is the number of certificates that are read at once.
 const exportPage = 100
 
-// Export is everything the vault has of a person, ready to be written.
+// Export is everything the vault has about a person, ready to be written.
 type Export struct {
 	service *Service
 	userID  int64
@@ -34,8 +35,8 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed are the institutions from which the address wanted no mail before
-	// there was an account; told to who has proved it alone.
+	// Unsubscribed are the institutions from which the address wanted no mail before there was an
+	// account. Only a person who has verified the address sees them.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 }
 
@@ -85,7 +86,7 @@ type exportedCertificate struct {
 	VerifiedFile     string     `json:"verified_file"`
 	VerifiedSHA256   string     `json:"verified_sha256"`
 	OriginalFile     string     `json:"original_file"`
-	// FilesEndedAt is when its institution let the files of a revoked one end.
+	// FilesEndedAt is when the files of a revoked certificate were purged.
 	FilesEndedAt   *time.Time           `json:"files_ended_at,omitempty"`
 	OriginalSHA256 string               `json:"original_sha256"`
 	Mails          []exportedMail       `json:"mails"`
@@ -112,8 +113,8 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export reads what the vault has of a person, but for the files, which Write
-// reads as it goes.
+// Export reads what the vault has about a person, except for the files, which Write reads. The
+// error is fault.TooMany if the day's limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
 		return nil, err
@@ -122,24 +123,49 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 		ExportedAt: s.now().UTC(), Certificates: []exportedCertificate{}, Sessions: []exportedSession{}, Passkeys: []exportedPasskey{}, Unsubscribed: []exportedUnsubscribe{},
 	}}
 	a := &e.about.Account
-	var created int64
-	var proved sql.NullInt64
-	if err := s.db.QueryRowContext(ctx, `SELECT uuid, name, email, language, created_at, confirmed_at FROM users WHERE id = $1`, userID).
-		Scan(&a.UUID, &a.Name, &a.Email, &a.Language, &created, &proved); err != nil {
-		return nil, fmt.Errorf("reading an account: %w", err)
+	u, err := account.UserByID(ctx, s.db, userID)
+	if err != nil {
+		return nil, err
 	}
-	a.CreatedAt, a.ProvedAt = db.Time(created), db.OptionalTime(proved)
-	list, err := noted(ctx, s.db, func(name string, at time.Time) exportedUnsubscribe { return exportedUnsubscribe{name, at} },
-		`SELECT i.name, n.created_at FROM users u JOIN unsubscribes n ON n.email_folded = u.email_folded
-		JOIN institutions i ON i.id = n.institution_id WHERE u.id = $1 AND u.confirmed_at IS NOT NULL ORDER BY n.created_at, i.id`, userID)
+	a.UUID, a.Name, a.Email, a.Language, a.CreatedAt, a.ProvedAt = u.UUID, u.Name, u.Email, u.Language, u.CreatedAt, u.VerifiedAt
+	if u.VerifiedAt == nil {
+		return e, nil
+	}
+	e.about.Unsubscribed, err = s.unsubscribes(ctx, u.EmailFolded)
+	return e, err
+}
+
+// unsubscribes returns the institutions from which an address wants no mail.
+func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]exportedUnsubscribe, error) {
+	type refusal struct {
+		institution int64
+		at          time.Time
+	}
+	list, err := noted(ctx, s.db, func(institution int64, at time.Time) refusal { return refusal{institution, at} },
+		`SELECT institution_id, created_at FROM unsubscribes WHERE email_folded = $1 ORDER BY created_at, institution_id`, emailFolded)
 	if err != nil {
 		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
 	}
-	e.about.Unsubscribed = append(e.about.Unsubscribed, list...)
-	return e, nil
+	ids := make([]int64, len(list))
+	for i, r := range list {
+		ids[i] = r.institution
+	}
+	issuers, err := account.Summaries(ctx, s.db, ids)
+	if err != nil {
+		return nil, err
+	}
+	names := map[int64]string{}
+	for _, i := range issuers {
+		names[i.ID] = i.Name
+	}
+	exported := make([]exportedUnsubscribe, len(list))
+	for i, r := range list {
+		exported[i] = exportedUnsubscribe{names[r.institution], r.at}
+	}
+	return exported, nil
 }
 
-// SignIns adds where and with what the person signs in.
+// SignIns adds the person's sessions and passkeys.
 func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passkey) {
 	for _, s := range sessions {
 		e.about.Sessions = append(e.about.Sessions, exportedSession{
@@ -151,8 +177,8 @@ func (e *Export) SignIns(sessions []*identity.Session, passkeys []identity.Passk
 	}
 }
 
-// Write writes the export as a ZIP file: export.json, and a folder with the files
-// of each certificate. It holds one page of records at a time, and no file whole.
+// Write writes the export as a ZIP file: export.json, and a folder with the files of each
+// certificate. It holds one page of records in memory, and no whole file.
 func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	s := e.service
 	names := map[int64]string{}
@@ -197,7 +223,7 @@ func (e *Export) Write(ctx context.Context, w io.Writer) error {
 	return nil
 }
 
-// certificate writes a certificate's files and gives what export.json says of it.
+// certificate writes a certificate's files and returns its entry in export.json.
 func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certificate, institution string) (*exportedCertificate, error) {
 	s := e.service
 	x := &exportedCertificate{
@@ -244,21 +270,21 @@ func (e *Export) certificate(ctx context.Context, z *zip.Writer, c *cert.Certifi
 	return x, nil
 }
 
-// noted reads what a query gives as a text and the time of it.
-func noted[T any](ctx context.Context, q db.Queryer, of func(text string, at time.Time) T, query string, args ...any) ([]T, error) {
+// noted reads the rows of a query that returns a value and its time.
+func noted[V, T any](ctx context.Context, q db.Queryer, of func(value V, at time.Time) T, query string, args ...any) ([]T, error) {
 	rows, err := q.QueryContext(ctx, query, args...)
 	if err != nil {
 		return nil, err
 	}
 	return db.Collect(rows, func(rows *sql.Rows) (T, error) {
-		var text string
+		var value V
 		var at int64
-		err := rows.Scan(&text, &at)
-		return of(text, db.Time(at)), err
+		err := rows.Scan(&value, &at)
+		return of(value, db.Time(at)), err
 	})
 }
 
-// pack writes a stored file; certificates are compressed already.
+// pack writes a stored file without compression, because certificates are compressed already.
 func pack(ctx context.Context, z *zip.Writer, name string, c *cert.Certificate, open func(context.Context, *cert.Certificate) (*cert.Content, error)) (err error) {
 	content, err := open(ctx, c)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Undelivered is a mail that will never arrive, and the certificate it was about.
+// Undelivered is a mail that will not arrive, and its certificate.
 type Undelivered struct {
 	Notice
 
@@ -17,11 +17,11 @@ type Undelivered struct {
 	Certificate, FullName string
 }
 
-// maxUndelivered is how far they are counted.
+// maxUndelivered is the number up to which they are counted.
 const maxUndelivered = 1000
 
-// Undelivered gives the latest mails of an institution that failed since a moment,
-// and how many there are, counted up to 1,000.
+// Undelivered returns an institution's latest mails that failed since a time, and their number,
+// counted up to 1,000.
 func (s *Service) Undelivered(ctx context.Context, institutionID int64, since time.Time, limit int) (list []Undelivered, n int, err error) {
 	if err := s.db.QueryRowContext(ctx, `
 		SELECT count(*) FROM (SELECT 1 FROM notices WHERE institution_id = $1 AND status = 'failed' AND updated_at >= $2 LIMIT $3) AS counted`,

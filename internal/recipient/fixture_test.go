@@ -2,7 +2,6 @@ package recipient
 
 import (
 	"bytes"
-	"context"
 	"database/sql"
 	"encoding/json"
 	"io"
@@ -55,18 +54,14 @@ func open(t *testing.T, d *db.DB) *bench {
 	if err != nil {
 		t.Fatal(err)
 	}
+	ledger := NewLedger(b.Now)
 	certs := cert.New(cert.Config{
 		DB: d, Blobs: b.folder, Queue: queue, Hooks: webhook.New(d, nil, b.Now), Attempts: 1, Now: b.Now, Log: log,
-		Recipient: func(ctx context.Context, tx *db.Tx, id int64, email string) (int64, error) {
-			return b.LookUpTx(ctx, tx, id, email)
-		},
-		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return b.EndedTx(ctx, tx, c) },
-		Moved: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error { return b.MovedTx(ctx, tx, c) },
+		Recipient: ledger.LookUpTx, Ended: EndedTx, Moved: ledger.MovedTx,
 	})
-	// Without a ring the messages stay readable, for tests to read.
+	// Without a keyring tests can read the messages.
 	mailer := mail.New(mail.Config{
-		DB: d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log,
-		Ended: func(ctx context.Context, tx *db.Tx, e mail.End) error { return b.MailEndedTx(ctx, tx, e) },
+		DB: d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log, Ended: ledger.MailEndedTx,
 	})
 	b.Service = New(Config{
 		DB: d, Certs: certs, Accounts: account.New(d, b.Now), Mailer: mailer, Queue: queue, Catalog: catalog,

@@ -14,26 +14,28 @@ import (
 )
 
 const (
-	// endBatch bounds how many notices one transaction looks at, and endRounds how
-	// many transactions one sweep has for an institution.
+	// endBatch bounds the notices of one transaction, and endRounds the transactions of one sweep
+	// for an institution.
 	endBatch  = 500
 	endRounds = 20
 )
 
-// EndedTx takes off a certificate that is about to be removed what there is of it
-// here. It is what cert.Config.Ended is told by.
-func (*Service) EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-	for _, table := range []string{"notices", "shares", "corrections"} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+table+` WHERE certificate_id = $1`, c.ID); err != nil {
-			return fmt.Errorf("removing the %s of a certificate: %w", table, err)
+// EndedTx removes the notices, shares and corrections of a certificate that is about
+// to be removed. It serves cert.Config.Ended.
+func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+	for _, statement := range []string{
+		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, c.ID); err != nil {
+			return fmt.Errorf("removing what belongs to a certificate: %w", err)
 		}
 	}
 	return nil
 }
 
-// SweepKept ends who was written to, and names and addresses in what servers were
-// told, where an institution keeps them for a time only and it is over. What is sent
-// does not change, nor do links that were mailed.
+// SweepKept purges expired data of institutions with a limited retention period for mail: the
+// addresses of notices, and names and addresses in webhook events. Mail that was sent and its links
+// do not change.
 func (s *Service) SweepKept(ctx context.Context) error {
 	list, err := account.Keeping(ctx, s.db)
 	if err != nil {
@@ -56,7 +58,7 @@ func (s *Service) SweepKept(ctx context.Context) error {
 	return nil
 }
 
-// endTexts ends some, and tells whether there may be more.
+// endTexts purges a batch, and reports whether there may be more.
 func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err error) {
 	before := since(s.now(), k.Mail)
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
@@ -79,15 +81,18 @@ func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err 
 	return more, err
 }
 
-// since is the moment before which something is over.
+// since returns the time before which a record has expired.
 func since(now time.Time, days int) time.Time { return now.AddDate(0, 0, -days) }
 
-// endNoticesTx ends the addresses of notices from before a time, in the order in
-// which they were made, and goes on where it was before.
+// endNoticesTx purges the addresses of notices from before a time, in the order of their ids, and
+// continues after the last one that was purged.
 func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedNotice)
+	if err != nil {
+		return 0, false, err
+	}
 	rows, err := tx.QueryContext(ctx, `
-		SELECT id, status, updated_at FROM notices WHERE id > (SELECT ended_notice FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`,
-		institutionID, endBatch)
+		SELECT id, status, updated_at FROM notices WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, last, institutionID, endBatch)
 	if err != nil {
 		return 0, false, fmt.Errorf("reading notices: %w", err)
 	}
@@ -116,29 +121,33 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 	if place == 0 {
 		return 0, false, nil
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_notice = $1 WHERE id = $2 AND ended_notice < $1`, place, institutionID); err != nil {
-		return 0, false, fmt.Errorf("noting how far addresses have ended: %w", err)
+	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedNotice, place); err != nil {
+		return 0, false, err
 	}
 	return n, n == endBatch, nil
 }
 
-// Over counts what would end at a time if an institution kept it for so many days:
-// mails whose receiver is known, and events that tell names and addresses.
+// Over counts what would be purged at a time with a retention period in days: mails with an
+// address, and events with names and addresses.
 func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, days int) (mails, events int, err error) {
 	if days == 0 {
 		return 0, 0, nil
 	}
 	before := since(at, days)
+	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedNotice)
+	if err != nil {
+		return 0, 0, err
+	}
 	if err := q.QueryRowContext(ctx, `
-		SELECT count(*) FROM notices WHERE id > (SELECT ended_notice FROM institutions WHERE id = $1) AND institution_id = $1
-			AND updated_at < $2 AND status NOT IN ('waiting', 'queued')`, institutionID, db.Micros(before)).Scan(&mails); err != nil {
+		SELECT count(*) FROM notices WHERE id > $1 AND institution_id = $2 AND updated_at < $3 AND status NOT IN ('waiting', 'queued')`,
+		last, institutionID, db.Micros(before)).Scan(&mails); err != nil {
 		return 0, 0, fmt.Errorf("counting mails: %w", err)
 	}
 	events, err = webhook.OldTexts(ctx, q, institutionID, before)
 	return mails, events, err
 }
 
-// Over counts what would end now if an institution kept it for so many days.
+// Over counts what would be purged now with a retention period in days.
 func (s *Service) Over(ctx context.Context, institutionID int64, days int) (mails, events int, err error) {
 	return Over(ctx, s.db, s.now(), institutionID, days)
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// told gives what the events of all certificates hold.
+// told returns the payloads of the events of all certificates.
 func (b *bench) told() (list []string) {
 	b.t.Helper()
 	rows, err := b.d.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
@@ -109,7 +109,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		if n := count(); n != 1 {
 			t.Errorf("%d entries", n)
 		}
-		// Again there is nothing to do; what waits for its mail is let alone.
+		// A second sweep finds nothing, and a notice that waits for its mail is not purged.
 		sweep()
 		b.Advance(31 * 24 * time.Hour)
 		sweep()
@@ -125,7 +125,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 	})
 }
 
-// More than one transaction's worth ends in one sweep.
+// One sweep purges more than one transaction's worth.
 func TestManyAddressesEnd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -151,7 +151,7 @@ func TestManyAddressesEnd(t *testing.T) {
 	})
 }
 
-// A person's export says that files have ended, and has the rest.
+// A person's export records that files were purged, and has the rest.
 func TestExportWithoutEndedFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -15,25 +15,24 @@ import (
 // linkShows bounds the certificates that one mailed link shows.
 const linkShows = 500
 
-// MailLink is a link that was mailed to somebody without an account.
+// MailLink is a link that was mailed to a person without an account.
 type MailLink struct {
 	InstitutionID int64
-	// Email is the address it was mailed to, Language that of its mail.
+	// Email is the address it was mailed to, and Language the language of the mail.
 	Email, Language string
-	// Certificates are those it shows, in the order of the mail. Revoked ones are
-	// among them.
+	// Certificates are those the link shows, including revoked ones, in the order of the mail.
 	Certificates []*cert.Certificate
-	// More says that its mail told of more than it shows.
+	// More reports that the mail had more certificates than the link shows.
 	More bool
 
 	id int64
 }
 
-// errNoLink is the same for a link that never was and one that was revoked.
+// errNoLink does not distinguish an unknown link from one that was revoked.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
-// MailLink gives what a mailed link shows. A certificate whose address was corrected,
-// or whose person ended its links, is not there any more, and a link without any is none.
+// MailLink returns what a mailed link shows. It omits certificates whose address was corrected or
+// whose holder ended the mailed links. If none is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
@@ -58,7 +57,7 @@ func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error
 	return &l, err
 }
 
-// Mailed tells whether a mailed link opens a certificate.
+// Mailed reports whether a mailed link opens a certificate.
 func (s *Service) Mailed(ctx context.Context, c *cert.Certificate) (open bool, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM notices WHERE certificate_id = $1 AND link_id IS NOT NULL)`, c.ID).Scan(&open); err != nil {
 		return false, fmt.Errorf("reading a certificate's mailed links: %w", err)
@@ -66,8 +65,8 @@ func (s *Service) Mailed(ctx context.Context, c *cert.Certificate) (open bool, e
 	return open, nil
 }
 
-// EndMailed has the links that were mailed open a certificate no more, for the
-// person who has it in an account. Ending them again is no error.
+// EndMailed ends the mailed links to a certificate, for the person who has it in an account. A
+// second call is not an error.
 func (s *Service) EndMailed(ctx context.Context, c *cert.Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return endMailedTx(ctx, tx, c.ID) })
 }
@@ -79,7 +78,7 @@ func endMailedTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	return nil
 }
 
-// Certificate gives one of those that the link shows.
+// Certificate returns one of the certificates that the link shows.
 func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
 	for _, c := range l.Certificates {
 		if c.UUID == uuid {
@@ -89,24 +88,23 @@ func (l *MailLink) Certificate(uuid string) (*cert.Certificate, error) {
 	return nil, errNoLink
 }
 
-// Holder tells who acts through the link.
+// Holder returns the holder of the link.
 func (l *MailLink) Holder() Holder { return Holder{linkID: l.id, Email: l.Email} }
 
-// Holder is who has a certificate: a person with an account, or whoever has the
-// link that was mailed.
+// Holder is the holder of a certificate: a person with an account, or the reader of a mailed link.
 type Holder struct {
-	// Name and Email are the person's; of a link there is the address alone.
+	// Name and Email are the person's. A link has only the address.
 	Name, Email string
 
 	userID, linkID int64
 }
 
-// Person is the holder who has an account.
+// Person returns the holder with an account.
 func Person(userID int64, name, email string) Holder {
 	return Holder{userID: userID, Name: name, Email: email}
 }
 
-// key names the holder where deeds are counted.
+// key identifies the holder where actions are counted.
 func (h Holder) key() string {
 	if h.userID != 0 {
 		return fmt.Sprintf("user %d", h.userID)
@@ -114,34 +112,39 @@ func (h Holder) key() string {
 	return fmt.Sprintf("link %d", h.linkID)
 }
 
-// Unsubscribe is what a link to unsubscribe is about.
+// Unsubscribe is the subject of a link to unsubscribe.
 type Unsubscribe struct {
 	Institution, Email, Language string
-	// Done says that the address gets no mail any more.
+	// Done reports that the address no longer gets mail.
 	Done bool
 
 	institution int64
 	folded      string
 }
 
-// Unsubscribe tells what a link to unsubscribe is about, and changes nothing.
+// Unsubscribe returns the subject of a link to unsubscribe, and changes nothing.
 func (s *Service) Unsubscribe(ctx context.Context, secret string) (*Unsubscribe, error) {
 	var u Unsubscribe
 	err := s.db.QueryRowContext(ctx, `
-		SELECT i.name, l.email, l.language, l.institution_id, l.email_folded FROM mail_links l JOIN institutions i ON i.id = l.institution_id
-		WHERE l.unsubscribe_hash = $1`, account.HashSecret(secret)).Scan(&u.Institution, &u.Email, &u.Language, &u.institution, &u.folded)
+		SELECT email, language, institution_id, email_folded FROM mail_links WHERE unsubscribe_hash = $1`, account.HashSecret(secret)).
+		Scan(&u.Email, &u.Language, &u.institution, &u.folded)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, errNoLink
 	}
 	if err != nil {
 		return nil, fmt.Errorf("reading a link: %w", err)
 	}
+	institution, err := account.InstitutionByID(ctx, s.db, u.institution)
+	if err != nil {
+		return nil, err
+	}
+	u.Institution = institution.Name
 	u.Done, err = unsubscribed(ctx, s.db, u.institution, u.folded)
 	return &u, err
 }
 
-// SetUnsubscribed ends mail of the institution to the address, or has it sent
-// again. Doing so twice is no error.
+// SetUnsubscribed stops mail of the institution to the address, or resumes it. A second call is not
+// an error.
 func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool) (*Unsubscribe, error) {
 	u, err := s.Unsubscribe(ctx, secret)
 	if err != nil {

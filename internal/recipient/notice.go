@@ -14,33 +14,33 @@ import (
 )
 
 const (
-	// SweepEvery is how often Sweep should run: mail about a batch leaves this much
-	// after its last entry at the latest.
+	// SweepEvery is the interval of Sweep. It bounds the delay of mail about a batch after its last
+	// entry.
 	SweepEvery = 5 * time.Second
-	// longestWait is for how long the first approved entry of a batch waits for the
-	// others to its address.
+	// longestWait is the maximum time that the first approved entry of a batch waits for the other
+	// entries with its address.
 	longestWait = 15 * time.Minute
-	// lostAfter is for how long a notice is left to its job.
+	// lostAfter is the age at which a sweep handles a notice without waiting for its job.
 	lostAfter  = 10 * time.Second
 	sweepBatch = 100
 )
 
-// Status is where a notice stands.
+// Status is the state of a notice.
 type Status string
 
 const (
-	// Waiting notices have no mail yet: the rest of their batch is not at its end.
+	// Waiting notices have no mail yet, because their batch is not complete.
 	Waiting Status = "waiting"
 	// Queued notices are in a message that waits to be sent.
 	Queued Status = "queued"
-	// Sent notices were handed over to the mail server.
+	// Sent notices were accepted by the mail server.
 	Sent Status = "sent"
-	// Failed notices will never arrive: the address does not take them.
+	// Failed notices will not arrive, because the address does not accept them.
 	Failed Status = "failed"
-	// Dropped notices are of certificates that were revoked, or given another
-	// address, before their mail left.
+	// Dropped notices belong to certificates that were revoked or got another address before the
+	// mail was sent.
 	Dropped Status = "dropped"
-	// Unsubscribed notices were not sent since the address wants none.
+	// Unsubscribed notices were not sent, because the address wants no mail.
 	Unsubscribed Status = "unsubscribed"
 )
 
@@ -50,9 +50,9 @@ type Reason string
 const (
 	// Approval is the first notice of every certificate.
 	Approval Reason = "approval"
-	// Resent notices were asked for by the institution.
+	// Resent notices were requested by the institution.
 	Resent Reason = "resent"
-	// Corrected notices go to an address that the institution corrected.
+	// Corrected notices go to an address that the institution has corrected.
 	Corrected Reason = "corrected"
 )
 
@@ -61,39 +61,39 @@ type Notice struct {
 	// Occasion counts from 1.
 	Occasion int
 	Reason   Reason
-	// Email is where it goes, or went.
+	// Email is its address.
 	Email  string
 	Status Status
-	// Error is why it failed, a sentence.
+	// Error is the reason of a failure as a sentence.
 	Error                string
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx takes note of a certificate's change of status, in its transaction. It
-// is what cert.Config.Moved is told by.
-func (s *Service) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+// MovedTx records a certificate's change of status, in the transaction of the
+// change. It serves cert.Config.Moved.
+func (l *Ledger) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
-		return s.approvedTx(ctx, tx, c)
+		return l.approvedTx(ctx, tx, c)
 	case cert.Revoked:
-		return s.withdrawTx(ctx, tx, c.ID)
+		return l.withdrawTx(ctx, tx, c.ID)
 	default:
 		return nil
 	}
 }
 
-func (s *Service) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func (l *Ledger) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
 		return fmt.Errorf("reading the address of a certificate: %w", err)
 	}
-	_, err = s.insertTx(ctx, tx, c, email, Approval, c.BatchID)
+	_, err = l.insertTx(ctx, tx, c, email, Approval, c.BatchID)
 	return err
 }
 
-// insertTx notes that a certificate's recipient is to be told: on approval once,
-// on other occasions once more each time.
-func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
+// insertTx adds a notice to a certificate's recipient: one on approval, and another
+// one on each other occasion.
+func (l *Ledger) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
 		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(occasion), 1) + 1 FROM notices WHERE certificate_id = $1`, c.ID).Scan(&occasion); err != nil {
@@ -103,7 +103,7 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	err = tx.QueryRowContext(ctx, `
 		INSERT INTO notices (certificate_id, occasion, institution_id, reason, batch_id, email, email_folded, status, created_at, updated_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, 'waiting', $8, $8) ON CONFLICT (certificate_id, occasion) DO NOTHING RETURNING id`,
-		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(s.now())).Scan(&id)
+		c.ID, occasion, c.InstitutionID, string(reason), sql.NullString{String: batch, Valid: batch != ""}, email.Text, email.Folded, db.Micros(l.now())).Scan(&id)
 	if errors.Is(err, sql.ErrNoRows) {
 		return 0, nil
 	}
@@ -113,15 +113,15 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, 
 	return id, nil
 }
 
-// withdrawTx takes back what has not left of a certificate's mail. What else was in
-// the same message waits for another one.
-func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
-	// All notices of the same messages, in one order, so that two that are taken back
-	// at once do not wait for each other.
+// withdrawTx cancels the unsent notices of a certificate. Other notices in the same
+// message wait for another message.
+func (l *Ledger) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
+	// not deadlock.
 	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
 		AND (certificate_id = $1 OR mail_uuid IN (SELECT mail_uuid FROM notices WHERE certificate_id = $1 AND status = 'queued')) ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// Whoever is about to write its mail is waited for.
+		// This waits for a transaction that is writing the mail.
 		query += ` FOR UPDATE`
 	}
 	rows, err := tx.QueryContext(ctx, query, certificateID)
@@ -140,13 +140,13 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 	if err != nil {
 		return fmt.Errorf("taking notices back: %w", err)
 	}
-	now := db.Micros(s.now())
+	now := db.Micros(l.now())
 	for _, n := range list {
 		if n.certificate != certificateID {
 			continue
 		}
 		if n.status == Queued {
-			ok, err := s.mailer.CancelTx(ctx, tx, n.mail)
+			ok, err := mail.CancelTx(ctx, tx, n.mail, l.now())
 			if err != nil {
 				return err
 			}
@@ -167,22 +167,22 @@ func (s *Service) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64
 	return nil
 }
 
-// MailEndedTx takes note of what became of a message; it is what
-// mail.Config.Ended is told by. Messages that carry no notice are none of ours.
-func (s *Service) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
+// MailEndedTx records whether a message was sent or failed. It ignores messages
+// without a notice. It serves mail.Config.Ended.
+func (l *Ledger) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	status := Sent
 	if e.Status == mail.Failed {
 		status = Failed
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
-		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(s.now()), e.UUID); err != nil {
+		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(l.now()), e.UUID); err != nil {
 		return fmt.Errorf("noting what became of a notice: %w", err)
 	}
 	return nil
 }
 
-// notify does for an approved certificate all that is to be done now: the person
-// it belongs to gets it, and its mail is written if it need not wait.
+// notify handles an approved certificate: it assigns the certificate to its person, and writes the
+// mail unless that has to wait.
 func (s *Service) notify(ctx context.Context, uuid string) error {
 	c, err := s.certs.ByCapability(ctx, uuid)
 	if err != nil {
@@ -194,13 +194,13 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if c.Status != cert.Approved {
-			return nil // what was to be told was taken back with it
+			return nil // its notices were withdrawn with it
 		}
 		// The number comes before the notice: see numberTx.
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
-		// One that was approved by the release before has none.
+		// A certificate that an earlier release approved has no notice.
 		if err := s.approvedTx(ctx, tx, c); err != nil {
 			return err
 		}
@@ -215,8 +215,8 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 	})
 }
 
-// readyTx tells whether mail about a batch to an address need wait no longer: all
-// entries to it are at their end, or the first has waited for long enough.
+// readyTx reports whether mail about a batch to an address can be written: all entries with the
+// address have ended, or the first one has waited for longestWait.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded string) (ready bool, err error) {
 	err = tx.QueryRowContext(ctx, `
 		SELECT (EXISTS (SELECT 1 FROM batches WHERE uuid = $1 AND expanded)
@@ -229,9 +229,8 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 	return ready, nil
 }
 
-// Sweep writes mail whose time has come, finds notices that lost their job, and
-// forgets what is over. The row is the truth: whatever the queue lost comes back by
-// this.
+// Sweep writes mail that is due, handles notices that have lost their job, and removes old counts.
+// The rows are the source of truth, so that nothing depends on the queue.
 func (s *Service) Sweep(ctx context.Context) error {
 	now := s.now()
 	rows, err := s.db.QueryContext(ctx, `
@@ -284,8 +283,8 @@ func scanNotice(row interface{ Scan(dest ...any) error }, before ...any) (*Notic
 	return &n, nil
 }
 
-// Notices gives the notices of a certificate, the latest first. The caller has
-// found it to be the institution's.
+// Notices returns the notices of a certificate, the latest first. The caller has checked that it
+// belongs to the institution.
 func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+noticeColumns+` FROM notices WHERE certificate_id = $1 ORDER BY occasion DESC`, c.ID)
 	if err != nil {
@@ -298,8 +297,8 @@ func (s *Service) Notices(ctx context.Context, c *cert.Certificate) ([]*Notice, 
 	return list, nil
 }
 
-// Latest gives the latest notice of each of the certificates, of which there are
-// at most a page's, by their ids.
+// Latest returns the latest notice of each certificate by its id. There must be at most a page of
+// certificates.
 func (s *Service) Latest(ctx context.Context, certificates []*cert.Certificate) (latest map[int64]*Notice, err error) {
 	latest = map[int64]*Notice{}
 	if len(certificates) == 0 {

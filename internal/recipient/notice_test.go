@@ -135,7 +135,7 @@ func TestBatchEndsWithoutApproval(t *testing.T) {
 			})
 		})
 	}
-	// Entries that are no certificates yet may be to the same address.
+	// Queued entries may have the same address.
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		list := b.batch(false, "a@example.org")
@@ -171,7 +171,7 @@ func TestRevokedBeforeItsMailLeft(t *testing.T) {
 		if m := b.mails()[0]; m.status != "cancelled" || m.Text != "" {
 			t.Errorf("the message is %s and says %q", m.status, m.Text)
 		}
-		// Of a mail about several the others are told again, without it.
+		// The other certificates of a mail are mailed again, without this one.
 		list := b.batch(true, "a@example.org", "a@example.org", "a@example.org")
 		b.approve(list...)
 		b.move(list[1], cert.Revoked)
@@ -196,7 +196,7 @@ func TestSweepFindsWhatLostItsJob(t *testing.T) {
 		b.Advance(lostAfter)
 		b.sweep()
 		b.wantSent("ada@example.org")
-		// And a job of the release before, which kept no notices.
+		// The job of an earlier release has no notice.
 		old := b.upload(titled("old"))
 		b.exec(`UPDATE certificates SET status = 'approved', approved_at = 1 WHERE id = $1`, old.ID)
 		b.work(old)
@@ -257,7 +257,7 @@ func TestResend(t *testing.T) {
 		if got := len(b.statuses(c)); got != 1+allowed[resending] || len(b.sent()) != got {
 			t.Errorf("%d notices and %d mails", got, len(b.sent()))
 		}
-		// Links of before go on to work.
+		// Earlier links still work.
 		for _, n := range []int{0, len(b.mails()) - 1} {
 			if _, err := b.MailLink(ctx, b.link(n)); err != nil {
 				t.Errorf("link %d: %v", n, err)
@@ -301,7 +301,7 @@ func TestCorrectEmail(t *testing.T) {
 		if _, err := b.Certificate(ctx, right, c.UUID); err != nil {
 			t.Errorf("in the wallet: %v", err)
 		}
-		// The old link shows the other certificate alone, and what was made of it nothing.
+		// The old link shows only the other certificate, and shares of this one show nothing.
 		if link, err = b.MailLink(ctx, b.link(0)); err != nil || len(link.Certificates) != 1 || link.Certificates[0].ID != other.ID {
 			t.Errorf("the old link shows %+v, %v", link, err)
 		}
@@ -316,7 +316,7 @@ func TestCorrectEmail(t *testing.T) {
 		if found, err = finder.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
 			t.Errorf("a search by the old address finds %d, %v", len(found.Items), err)
 		}
-		// One that would double another, and one that is revoked.
+		// A change that would make a duplicate is refused, and one of a revoked certificate.
 		same := b.upload(to("right@example.org"), titled("same"))
 		twin := b.upload(to("twin@example.org"), titled("same"))
 		if _, err := b.CorrectEmail(ctx, b.inst.ID, twin.UUID, "RIGHT@example.org", nil); !fault.Is(err, fault.Invalid) || b.get(twin.UUID).Email != "twin@example.org" {

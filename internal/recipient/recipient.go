@@ -1,7 +1,7 @@
-// Package recipient owns what an approved certificate means to the person it
-// belongs to: whose it is, the mail that tells them, the links by which they and
-// those they choose see it, and what they may ask for. Certificates themselves
-// are cert's, accounts identity's, and messages on their way out mail's.
+// Package recipient owns what belongs to the recipient of a certificate: the assignment to a
+// person, the mail about it, the links by which the person and others see it, and requests for
+// correction. It does not own certificates (cert), accounts (account and identity) and messages
+// (mail).
 package recipient
 
 import (
@@ -14,15 +14,16 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Workers is how many jobs of cert.RecipientQueue a process works at once.
+// Workers is the number of jobs of cert.RecipientQueue that a process works at once.
 const Workers = 2
 
-// Config says what a Service works with.
+// Config is what a Service needs.
 type Config struct {
 	DB       *db.DB
 	Certs    *cert.Service
@@ -30,14 +31,16 @@ type Config struct {
 	Mailer   *mail.Mailer
 	Queue    *job.Queue
 	Catalog  *locale.Catalog
-	// To gives the address of a path of ours.
+	// To returns the address of a path of the vault.
 	To  func(path string) string
 	Now func() time.Time
 	Log *slog.Logger
 }
 
-// Service works for recipients.
+// Service provides the operations for recipients.
 type Service struct {
+	*Ledger
+
 	db       *db.DB
 	certs    *cert.Service
 	accounts *account.Service
@@ -45,17 +48,16 @@ type Service struct {
 	queue    *job.Queue
 	catalog  *locale.Catalog
 	to       func(string) string
-	now      func() time.Time
 	log      *slog.Logger
-	// shows is linkShows; tests set it low.
+	// shows is linkShows; tests set a lower value.
 	shows int
 }
 
-// New makes a service and registers its workers with the queue. Its operations
-// that end in Tx are wired to cert, mail and identity by whoever makes it.
+// New makes a service and registers its workers with the queue. cert, mail and
+// identity call its operations that end in Tx; package vault connects them.
 func New(c Config) *Service {
 	s := &Service{
-		db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, now: c.Now, log: c.Log, shows: linkShows,
+		Ledger: NewLedger(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})
@@ -68,20 +70,20 @@ type noticeWorker struct {
 	service *Service
 }
 
-// Work finds whose an approved certificate is, and mails them. It may run more
-// than once for one certificate.
+// Work assigns an approved certificate and mails its recipient. It may run more than once for one
+// certificate.
 func (w *noticeWorker) Work(ctx context.Context, j *river.Job[cert.RecipientArgs]) error {
 	return w.service.notify(ctx, j.Args.UUID)
 }
 
-// claimArgs is the job that looks again for what a proved address claims: an
-// upload that was under way when it was proved may have missed it.
+// claimArgs is the job that claims certificates for a verified address a second time: the first
+// claim does not see uploads of concurrent transactions.
 type claimArgs struct {
 	UserID int64  `json:"user_id"`
 	Email  string `json:"email_folded"`
 }
 
-// Kind names the job.
+// Kind returns the name of the job.
 func (claimArgs) Kind() string { return "recipient_claim" }
 
 type claimWorker struct {
@@ -90,14 +92,17 @@ type claimWorker struct {
 	service *Service
 }
 
-// Work claims what is left.
+// Work claims the remaining certificates.
 func (w *claimWorker) Work(ctx context.Context, j *river.Job[claimArgs]) error {
 	s := w.service
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
-		p, found, err := proved(ctx, tx, j.Args.Email)
-		if err != nil || !found || p.id != j.Args.UserID {
+		u, err := account.VerifiedUser(ctx, tx, j.Args.Email)
+		if fault.Is(err, fault.NotFound) {
+			return nil
+		}
+		if err != nil || u.ID != j.Args.UserID {
 			return err
 		}
-		return s.claimTx(ctx, tx, p.id, j.Args.Email)
+		return s.claimTx(ctx, tx, u.ID, j.Args.Email)
 	})
 }

@@ -11,12 +11,12 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// sampleTitle is the certificate of a sample, in the panel's language.
+// sampleTitle is the title of a sample certificate, in the panel's language.
 const sampleTitle = "Bachelor of Science in Physics"
 
-// Sample gives the mail that somebody without an account would get for a new
-// certificate, with the institution's words as they are kept, or others in their
-// place. Its link leads to the page where certificates are looked up.
+// Sample returns the mail that a person without an account would get for a new certificate, with
+// the institution's texts or with the given ones. Its link leads to the page where certificates are
+// looked up.
 func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, words *account.Words, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {
@@ -41,7 +41,8 @@ func (s *Service) sample(d *draft, tag string, to mail.Address) (mail.Message, e
 	return d.message()
 }
 
-// Try mails a sample to who asks for it.
+// Try mails a sample to the person who requests it. The error is fault.TooMany if the day's limit
+// is reached.
 func (s *Service) Try(ctx context.Context, institutionID int64, tag string, userID int64, to mail.Address) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.allowTx(ctx, tx, Holder{userID: userID}.key(), trying); err != nil {

@@ -18,36 +18,36 @@ import (
 
 const (
 	maxLabel = 100
-	// maxShares bounds the links of one certificate that are open.
+	// maxShares bounds the open links of one certificate.
 	maxShares = 100
-	// longestShare is how far away the end of a link may be.
+	// longestShare is the maximum lifetime of a link with an end.
 	longestShare = 10 * 366 * 24 * time.Hour
 )
 
 // Share is a link by which a certificate's holder lets others see it.
 type Share struct {
 	UUID string
-	// Label says to its holder what it is for; it may be empty.
+	// Label is the holder's note on the purpose of the link; it may be empty.
 	Label string
-	// Public links may be found by search engines, others only by those who have them.
+	// Public links may be indexed by search engines.
 	Public    bool
 	CreatedAt time.Time
 	// ExpiresAt is nil for a link without an end.
 	ExpiresAt, RevokedAt *time.Time
-	// Open says that it shows the certificate now.
+	// Open reports whether the link shows the certificate at present.
 	Open bool
 }
 
-// NewShare is what a link is made from.
+// NewShare is the data of a link to create.
 type NewShare struct {
 	Label  string
 	Public bool
-	// Expires is the last day of the link, YYYY-MM-DD, "" for no end.
+	// Expires is the last day of the link as YYYY-MM-DD, or "" for no end.
 	Expires string
 }
 
-// CreateShare makes a link to a certificate that the holder has. The secret is
-// given this once, and is not kept.
+// CreateShare creates a link to a certificate of the holder. It returns the secret, of which only
+// the hash is stored. The error is fault.Invalid, fault.BadRequest or fault.TooMany.
 func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate, n NewShare) (secret string, share *Share, err error) {
 	now := s.now().UTC().Truncate(time.Microsecond)
 	share = &Share{UUID: uuid.Must(uuid.NewV7()).String(), Label: strings.Join(strings.Fields(n.Label), " "), Public: n.Public, CreatedAt: now, Open: true}
@@ -72,11 +72,14 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if err := s.allowTx(ctx, tx, h.key(), sharing); err != nil {
 			return err
 		}
-		var status cert.Status
+		status, err := s.certs.StatusTx(ctx, tx, c.ID)
+		if err != nil {
+			return err
+		}
 		var n int
 		if err := tx.QueryRowContext(ctx, `
-			SELECT status, (SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2))
-			FROM certificates WHERE id = $1`, c.ID, db.Micros(now)).Scan(&status, &n); err != nil {
+			SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
+			c.ID, db.Micros(now)).Scan(&n); err != nil {
 			return fmt.Errorf("making a link: %w", err)
 		}
 		switch {
@@ -112,8 +115,8 @@ func (s *Service) scanShare(row interface{ Scan(dest ...any) error }, before ...
 	return &x, nil
 }
 
-// Shares lists the links of a certificate that the caller has, the newest first;
-// of those that are over the latest alone.
+// Shares returns the links of a certificate, open ones first, then the newest first. It returns
+// only the latest of those that have ended. The caller has checked the holder.
 func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+shareColumns+` FROM shares WHERE certificate_id = $1
 		ORDER BY CASE WHEN revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) THEN 0 ELSE 1 END, id DESC LIMIT $3`,
@@ -128,8 +131,8 @@ func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, er
 	return list, nil
 }
 
-// RevokeShare ends a link of a certificate that the caller has. Ending it again is
-// no error.
+// RevokeShare revokes a link of a certificate. The caller has checked the holder. A second call is
+// not an error.
 func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id string) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		r, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = coalesce(revoked_at, $1) WHERE certificate_id = $2 AND uuid = $3`,
@@ -144,7 +147,7 @@ func (s *Service) RevokeShare(ctx context.Context, c *cert.Certificate, id strin
 	})
 }
 
-// revokeSharesTx ends all links of a certificate.
+// revokeSharesTx revokes all links of a certificate.
 func (s *Service) revokeSharesTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE shares SET revoked_at = $1 WHERE certificate_id = $2 AND revoked_at IS NULL`,
 		db.Micros(s.now()), certificateID); err != nil {
@@ -153,8 +156,8 @@ func (s *Service) revokeSharesTx(ctx context.Context, tx *db.Tx, certificateID i
 	return nil
 }
 
-// Shared gives what a link shows that a holder gave others. One that is over is
-// not found, as one that never was.
+// Shared returns a link by its secret and the certificate that it shows. If the link has ended, the
+// error is fault.NotFound, as for an unknown link.
 func (s *Service) Shared(ctx context.Context, secret string) (*Share, *cert.Certificate, error) {
 	var certificate int64
 	share, err := s.scanShare(s.db.QueryRowContext(ctx, `SELECT certificate_id, `+shareColumns+` FROM shares WHERE hash = $1`, account.HashSecret(secret)), &certificate)

@@ -321,8 +321,7 @@ func TestExport(t *testing.T) {
 	})
 }
 
-// A mailed link that is ended for a certificate goes on showing the others of its
-// mail.
+// A mailed link that is ended for one certificate still shows the others.
 func TestEndMailed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -355,7 +354,7 @@ func TestEndMailed(t *testing.T) {
 	})
 }
 
-// A link shows so many certificates, and says when its mail told of more.
+// A link shows a limited number of certificates, and reports that there are more.
 func TestMailLinkOfVeryMany(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -2,41 +2,29 @@ package recipient
 
 import (
 	"context"
-	"database/sql"
 	"fmt"
+	"slices"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/colour"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/search"
 )
 
 const (
-	// WalletPage is how many certificates a page of a wallet has.
+	// WalletPage is the number of certificates on a page of a wallet.
 	WalletPage = 24
 	maxFilter  = 255
 	maxPages   = 1000
 )
 
-// Issuer is an institution that a person has certificates of.
-type Issuer struct {
-	ID         int64
-	Slug, Name string
-	// Colour is its own as "#rrggbb", empty for the vault's.
-	Colour string
-}
-
-// Brand gives the colour as it is drawn, nil for none.
-func (i *Issuer) Brand() *colour.Brand { return account.BrandOf(i.Colour) }
-
-// Filter says which of a person's certificates to list.
+// Filter selects certificates of a person.
 type Filter struct {
 	Text string
-	// Issuer is the slug of an institution, "" for all.
+	// Issuer is the slug of an institution, or "" for all.
 	Issuer string
-	// Status is approved, revoked or "" for both.
+	// Status is approved, revoked, or "" for both.
 	Status cert.Status
 	// Page counts from 1.
 	Page int
@@ -45,21 +33,21 @@ type Filter struct {
 // Wallet is a page of a person's certificates.
 type Wallet struct {
 	Certificates []*cert.Certificate
-	// Total is how many the filter lets through, All how many there are.
+	// Total is the number of certificates that match the filter, and All the number of all.
 	Total, All int
 	// Issuers are all institutions that the person has certificates of, by name.
-	Issuers []Issuer
+	Issuers []account.Summary
 }
 
-// Pages is how many pages the list has, one at least.
+// Pages is the number of pages of the list, at least one.
 func (w *Wallet) Pages() int { return max(1, (w.Total+WalletPage-1)/WalletPage) }
 
-// issued is what a person has: what was approved, even if it was revoked since.
-// What is being prepared, or failed, is the institution's affair.
+// issued selects the certificates of a person: those that were approved, even if they have been
+// revoked since. Certificates in processing or failed are internal to the institution.
 const issued = ` FROM customers k JOIN certificates c ON c.institution_id = k.institution_id AND c.customer_id = k.number
-	JOIN institutions i ON i.id = k.institution_id WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
+	WHERE k.user_id = $1 AND c.status IN ('approved', 'revoked') AND c.approved_at IS NOT NULL`
 
-// Wallet lists a person's certificates, the latest first.
+// Wallet returns a page of a person's certificates, the latest first.
 func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, error) {
 	if !account.CleanText(f.Text) || len([]rune(f.Text)) > maxFilter || !account.CleanText(f.Issuer) || f.Page < 1 || f.Page > maxPages {
 		return nil, fault.OfField("search", "There is no such page, or the text is too long.")
@@ -82,7 +70,11 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 		add(` AND c.search_text LIKE $%d ESCAPE '\'`, search.Pattern(f.Text))
 	}
 	if f.Issuer != "" {
-		add(` AND i.slug = $%d`, f.Issuer)
+		of := slices.IndexFunc(w.Issuers, func(i account.Summary) bool { return i.Slug == f.Issuer })
+		if of < 0 {
+			return w, nil
+		}
+		add(` AND k.institution_id = $%d`, w.Issuers[of].ID)
 	}
 	if f.Status != "" {
 		add(` AND c.status = $%d`, string(f.Status))
@@ -99,22 +91,15 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 	return w, err
 }
 
-func (s *Service) issuers(ctx context.Context, userID int64) ([]Issuer, error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT DISTINCT i.id, i.slug, i.name, i.colour`+issued+` ORDER BY i.name, i.id`, userID)
+func (s *Service) issuers(ctx context.Context, userID int64) ([]account.Summary, error) {
+	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT DISTINCT k.institution_id`+issued, userID))
 	if err != nil {
 		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
 	}
-	list, err := db.Collect(rows, func(rows *sql.Rows) (i Issuer, err error) {
-		err = rows.Scan(&i.ID, &i.Slug, &i.Name, &i.Colour)
-		return i, err
-	})
-	if err != nil {
-		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
-	}
-	return list, nil
+	return account.Summaries(ctx, s.db, ids)
 }
 
-// Certificate gives one of a person's certificates; another's is not found.
+// Certificate returns one of a person's certificates, or fault.NotFound.
 func (s *Service) Certificate(ctx context.Context, userID int64, uuid string) (*cert.Certificate, error) {
 	list, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT c.id`+issued+` AND c.uuid = $2`, userID, uuid))
 	if err != nil {

@@ -26,8 +26,8 @@ func wordsDraft(t *testing.T, tag string, words map[string]account.Words) *draft
 	}
 }
 
-// The words of an institution stand in the mail as they were written, and from whom
-// it is can be changed, but for the address.
+// An institution's texts are in the mail as they were written. Its sender can be changed, except
+// for the address.
 func TestOwnWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]account.Words{
@@ -51,7 +51,7 @@ func TestOwnWords(t *testing.T) {
 			}
 		}
 	}
-	// No link but ours: an address in the words is text.
+	// The mail has no link but the vault's: an address in the texts stays text.
 	if n := strings.Count(parts["text/html"], "<a "); n != 3 {
 		t.Errorf("there are %d links", n)
 	}
@@ -64,13 +64,13 @@ func TestOwnWords(t *testing.T) {
 		t.Errorf("answers to %v, %v", reply, err)
 	}
 
-	// Several certificates are named by the first.
+	// If there are several certificates, the first replaces the placeholders.
 	d.items = append(d.items, d.items[0], d.items[0])
 	if m, err = d.message(); err != nil || !strings.Contains(m.Text, "your BSc <Physics> and 2 more of Northern") {
 		t.Errorf("%s, %v", m.Text, err)
 	}
 
-	// Who reads another language gets its words, or those of the default.
+	// A language without texts uses those of the default language.
 	if m, err = wordsDraft(t, "ar", words).message(); err != nil || !strings.Contains(m.HTML, `<p dir="auto" lang="ar"`) || strings.Contains(m.Text, "Dear") {
 		t.Errorf("%s, %v", m.Text, err)
 	}
@@ -82,7 +82,7 @@ func TestOwnWords(t *testing.T) {
 	}
 }
 
-// Nothing that an institution or a person is called becomes a header.
+// No name of an institution or a person becomes a header.
 func TestSenderIsOneHeader(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {

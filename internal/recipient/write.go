@@ -16,34 +16,34 @@ import (
 )
 
 const (
-	// listed is how many certificates a mail names; the others are counted.
+	// listed is the number of certificates that a mail names; it counts the others.
 	listed = 15
-	// titleInList and titleInText bound what of a title stands in a mail.
+	// titleInList and titleInText are the maximum lengths of a title in a mail.
 	titleInList = 60
 	titleInText = 200
-	// titleInWords bounds it in the institution's own words.
+	// titleInWords is its maximum length in the institution's own texts.
 	titleInWords = 100
 )
 
-// item is a certificate that a mail is to tell of.
+// item is a certificate in a mail.
 type item struct {
 	notice, certificate, institution int64
 	status                           cert.Status
 	uuid, title, name                string
 	email, folded                    string
-	// owner is the person it was given to, nil for nobody.
-	owner *person
+	// owner is the user it is assigned to, or nil.
+	owner *account.User
 }
 
-// writeTx writes the mail of the waiting notices that where selects, one for each
-// person. What was revoked meanwhile is dropped.
+// writeTx writes the mail of the waiting notices that where selects, one for each person. It drops
+// notices of certificates that have been revoked.
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	items, err := waitingTx(ctx, tx, where, args...)
 	if err != nil {
 		return fmt.Errorf("reading what is to be mailed: %w", err)
 	}
-	// Notices of a batch to one address are one person's, but for some that had it
-	// before.
+	// Notices of a batch with one address belong to one person, unless a certificate was assigned
+	// to an earlier holder of the address.
 	groups := map[int64][]item{}
 	var order []int64
 	for _, i := range items {
@@ -55,7 +55,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 		}
 		var owner int64
 		if i.owner != nil {
-			owner = i.owner.id
+			owner = i.owner.ID
 		}
 		if groups[owner] == nil {
 			order = append(order, owner)
@@ -73,7 +73,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]item, error) {
 	query := `SELECT id FROM notices WHERE status = 'waiting' AND ` + where + ` ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// Of two that are about to write the same, the second finds it done.
+		// The second of two concurrent transactions finds the notices written.
 		query += ` FOR UPDATE`
 	}
 	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))
@@ -81,30 +81,29 @@ func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]ite
 		return nil, err
 	}
 	var list []item
+	owners := map[int64]*account.User{}
 	for _, id := range waiting {
 		var i item
 		var owner sql.NullInt64
-		var p person
 		if err := tx.QueryRowContext(ctx, `
-			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, n.email, n.email_folded,
-				u.id, coalesce(u.name, ''), coalesce(u.email, ''), coalesce(u.language, '')
+			SELECT n.id, c.id, c.institution_id, c.status, c.uuid, c.title, c.full_name, n.email, n.email_folded, k.user_id
 			FROM notices n JOIN certificates c ON c.id = n.certificate_id
 				LEFT JOIN customers k ON k.institution_id = c.institution_id AND k.number = c.customer_id
-				LEFT JOIN users u ON u.id = k.user_id
-			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.email, &i.folded,
-			&owner, &p.name, &p.email, &p.language); err != nil {
+			WHERE n.id = $1`, id).Scan(&i.notice, &i.certificate, &i.institution, &i.status, &i.uuid, &i.title, &i.name, &i.email, &i.folded, &owner); err != nil {
 			return nil, err
 		}
-		if owner.Valid {
-			p.id = owner.Int64
-			i.owner = &p
+		if owner.Valid && owners[owner.Int64] == nil {
+			if owners[owner.Int64], err = account.UserByID(ctx, tx, owner.Int64); err != nil {
+				return nil, err
+			}
 		}
+		i.owner = owners[owner.Int64]
 		list = append(list, i)
 	}
 	return list, nil
 }
 
-// settleTx notes where notices stand.
+// settleTx records the state of notices.
 func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status Status, mailUUID string, link int64) error {
 	for _, i := range items {
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
@@ -126,7 +125,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	d.items, d.owner = items, first.owner
 	var link int64
 	if d.owner != nil {
-		d.language = s.language(d.owner.language, d.fallback)
+		d.language = s.language(d.owner.Language, d.fallback)
 		d.url = s.to("/account")
 		if len(items) == 1 {
 			d.url = s.to("/account/certificates/" + url.PathEscape(first.uuid))
@@ -161,19 +160,18 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	return s.settleTx(ctx, tx, items, Queued, id, link)
 }
 
-// draftOf begins a mail of an institution.
+// draftOf returns the beginning of a mail of an institution.
 func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, err error) {
-	var own string
-	if err := q.QueryRowContext(ctx, `SELECT name, mail_language, colour, mail_sender, mail_reply FROM institutions WHERE id = $1`, institutionID).
-		Scan(&d.institution, &d.fallback, &own, &d.head.Sender, &d.head.ReplyTo); err != nil {
-		return d, fmt.Errorf("reading the institution: %w", err)
+	i, err := account.ReadSettings(ctx, q, institutionID)
+	if err != nil {
+		return d, err
 	}
-	d.brand = account.BrandOf(own)
+	d.institution, d.fallback, d.brand, d.head = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.Letterhead
 	d.words, err = account.AllWords(ctx, q, institutionID)
 	return d, err
 }
 
-// language gives the first of the languages that there is, else the first of all.
+// language returns the first of the languages that the vault has, or its default.
 func (s *Service) language(tags ...string) *locale.Language {
 	for _, tag := range tags {
 		if l, ok := s.catalog.Get(tag); ok {
@@ -183,31 +181,31 @@ func (s *Service) language(tags ...string) *locale.Language {
 	return s.catalog.Languages()[0]
 }
 
-// draft is what a mail is written from.
+// draft has the data of a mail.
 type draft struct {
 	items       []item
 	institution string
 	brand       *colour.Brand
 	head        account.Letterhead
-	// words are the institution's by language; whoever reads one without gets those
-	// of the fallback, the language of its mail.
+	// words are the institution's texts by language. Languages without a text use that of fallback,
+	// the language of the institution's mail.
 	words       map[string]account.Words
 	fallback    string
-	owner       *person
+	owner       *account.User
 	language    *locale.Language
 	url         string
 	unsubscribe string
 }
 
-// words collects messages, and the first that could not be had.
+// words collects messages, and the errors of those that failed.
 type words struct {
 	language *locale.Language
-	// most bounds what of a name or title stands in it.
+	// most is the maximum length of a name or title in a message.
 	most int
 	err  error
 }
 
-// text gives a message of ours. What others wrote stands in it as a quotation.
+// text returns a message of the catalog. It quotes text of others.
 func (w *words) text(key string, args ...any) string {
 	for i := 1; i < len(args); i += 2 {
 		if s, ok := args[i].(string); ok {
@@ -219,7 +217,7 @@ func (w *words) text(key string, args ...any) string {
 	return t
 }
 
-// own gives the institution's words with what they name, nil where it has none.
+// own returns the institution's texts with their placeholders replaced, or nil.
 func (d *draft) own(w *words) *mail.Words {
 	tag := d.language.Tag
 	texts, ok := d.words[tag]
@@ -249,11 +247,11 @@ func (d *draft) own(w *words) *mail.Words {
 	return &mail.Words{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
 }
 
-// sizes are how many certificates a mail lists, and how much it tells of each name
-// and title: the first by which it is small enough for a mailbox to show whole.
+// sizes are the numbers of certificates that a mail lists and the lengths of their names and
+// titles. The first size that mailboxes show without cutting it is used.
 var sizes = []struct{ list, title int }{{listed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
 
-// message writes the mail.
+// message returns the mail.
 func (d *draft) message() (m mail.Message, err error) {
 	for _, size := range sizes {
 		if m, err = d.sized(size.list, size.title); err != nil || m.Fits() {
@@ -263,8 +261,7 @@ func (d *draft) message() (m mail.Message, err error) {
 	return m, err
 }
 
-// sized writes the mail with at most so many certificates listed, and so much told
-// of each name and title.
+// sized returns the mail with at most so many certificates and at most so long names and titles.
 func (d *draft) sized(most, title int) (mail.Message, error) {
 	w := &words{language: d.language, most: title}
 	first := d.items[0]
@@ -290,11 +287,10 @@ func (d *draft) sized(most, title int) (mail.Message, error) {
 	}
 	to := mail.Address{Name: first.name, Email: first.email}
 	if d.owner != nil {
-		// The account has an address that was proved; that of the certificate may be an
-		// earlier one.
-		to = mail.Address{Name: d.owner.name, Email: d.owner.email}
+		// The address of the account is verified; that of the certificate may be an earlier one.
+		to = mail.Address{Name: d.owner.Name, Email: d.owner.Email}
 		letter.Paragraphs = append(letter.Paragraphs, w.text("in_account"))
-		letter.Why = w.text("why_account", "email", d.owner.email)
+		letter.Why = w.text("why_account", "email", d.owner.Email)
 	} else {
 		letter.Paragraphs = append(letter.Paragraphs, w.text("no_account"))
 		letter.After = w.text("sign_up", "email", first.email)

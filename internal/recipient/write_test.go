@@ -79,7 +79,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 			largest := 0
 			for _, text := range hostile {
 				for _, n := range []int{1, 2, 5000} {
-					for _, owner := range []*person{nil, {id: 1, name: text, email: "ada@example.org"}} {
+					for _, owner := range []*account.User{nil, {ID: 1, Name: text, Email: "ada@example.org"}} {
 						d := draft{institution: text, brand: account.BrandOf("#1a237e"), owner: owner, language: l, url: "https://vault.example/c/SECRET"}
 						if owner == nil {
 							d.unsubscribe = "https://vault.example/unsubscribe/OTHER"

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// fake is a vault's interface for batches as the contract has it, in memory.
+// fake is a fake of the vault's batch interface, in memory.
 type fake struct {
 	t      *testing.T
 	server *httptest.Server
@@ -28,11 +28,11 @@ type fake struct {
 	made    map[string]string // uuid by e-mail, title and date
 	batches map[string][]client.BatchEntry
 	answers map[string]answered // by idempotency key
-	// uploads and submissions count what was done, not what was asked.
+	// uploads, submissions and entries count executed calls; repeated calls do not count.
 	uploads, submissions, entries int
-	// before is asked first; what it answers is sent, unless it is 0.
+	// before is called first; a status other than 0 is the answer.
 	before func(r *http.Request) int
-	// loseAnswer drops the connection after a deed was done.
+	// loseAnswer drops the connection after the call was executed.
 	loseAnswer func(r *http.Request) bool
 }
 
@@ -54,15 +54,15 @@ func newFake(t *testing.T) *fake {
 	return f
 }
 
-// now does something between two answers: a request that a run gave up may still
-// be under way.
+// now runs do between two answers, because a request that a run has cancelled may still be in
+// progress.
 func (f *fake) now(do func()) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	do()
 }
 
-// done tells how many files were stored and how many entries and batches taken.
+// done returns the number of stored files and accepted entries and batches.
 func (f *fake) done() (uploads, entries, submissions int) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -81,7 +81,7 @@ func (f *fake) client() *client.Client {
 	return c
 }
 
-// deed is an answer that is given once for each key.
+// deed returns a handler that executes a call once for each idempotency key.
 func (f *fake) deed(do func(form map[string]string, file []byte) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		form, file := f.form(r)
@@ -143,7 +143,7 @@ func (f *fake) form(r *http.Request) (form map[string]string, file []byte) {
 		}
 		b, err := io.ReadAll(part)
 		if err != nil {
-			return form, file // the client is gone
+			return form, file // the client closed the connection
 		}
 		if part.FileName() != "" {
 			file = b
@@ -174,7 +174,7 @@ func (f *fake) bulk(form map[string]string, _ []byte) (int, any) {
 	for name, value := range form {
 		m := entryField.FindStringSubmatch(name)
 		if m == nil {
-			f.t.Errorf("the field %q is none of an entry", name)
+			f.t.Errorf("the field %q does not belong to an entry", name)
 			continue
 		}
 		n, _ := strconv.Atoi(m[1])
@@ -241,7 +241,7 @@ func (f *fake) batch(w http.ResponseWriter, r *http.Request) {
 		send(w, 404, map[string]string{"message": "No such batch."})
 		return
 	}
-	// A cursor is how many were given.
+	// A cursor is the number of entries returned so far.
 	from := min(len(entries), atoi(r.URL.Query().Get("cursor")))
 	to := min(len(entries), from+atoi(r.URL.Query().Get("per_page")))
 	links, meta := map[string]any{"next": nil}, map[string]any{"next_cursor": nil}

@@ -15,16 +15,16 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// maxFile is the largest file that a vault takes.
+// maxFile is the maximum size of a file that a vault accepts.
 const maxFile = 20 << 20
 
-// folder is where the files of a list are. What a list names outside of it is not
-// opened: a list may come from anybody.
+// folder is the folder with the files of a list. Files outside it are never opened, because a list
+// may come from anyone.
 type folder struct {
 	root *os.Root
 
 	mu sync.Mutex
-	// listed are the names in each folder by their folded form.
+	// listed maps a folder and a folded name to the names in the folder.
 	listed map[string]map[string][]string
 }
 
@@ -36,15 +36,13 @@ func openFolder(dir string) (*folder, error) {
 	return &folder{root: root, listed: map[string]map[string][]string{}}, nil
 }
 
-// source is a file of a list: what is uploaded, and what tells whether it was
-// changed since.
+// source is a file of a list, with a key that changes if the file changes.
 type source struct {
 	file *client.File
 	key  string
 }
 
-// find looks for the file that a row names. A refusal is told in words for who
-// wrote the list.
+// find returns the file that a row names, or a message for the author of the list.
 func (f *folder) find(name string) (*source, string) {
 	name = strings.ReplaceAll(name, `\`, "/")
 	if path.IsAbs(name) || len(name) > 1 && name[1] == ':' {
@@ -80,8 +78,8 @@ func (f *folder) find(name string) (*source, string) {
 	}, ""
 }
 
-// alike looks for the one file whose name differs in case, or in how letters with
-// accents are composed: file systems and spreadsheets disagree about both.
+// alike returns the only file whose name differs in case or in the composition of accented letters,
+// because file systems and spreadsheets disagree about both.
 func (f *folder) alike(name string) (string, error) {
 	dir := path.Dir(name)
 	names, err := f.names(dir)

@@ -13,15 +13,15 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// fileLife is for how long a stored file is taken for good, within the 24 hours
-// that the vault keeps it.
+// fileLife is the time for which a stored file is reused. It is shorter than the 24 hours for which
+// the vault keeps it.
 const fileLife = 23 * time.Hour
 
-// ErrBusy is another run on the same list.
-var ErrBusy = errors.New("another certvault bulk is at work on this list")
+// ErrBusy means that another run uses the same list.
+var ErrBusy = errors.New("another certvault bulk is processing this list")
 
-// journal is what was done for a list, line by line in a file beside it, so that
-// the next run goes on.
+// journal records the progress of a list, line by line in a file beside it, so that the next run
+// can continue.
 type journal struct {
 	mu   sync.Mutex
 	file *os.File
@@ -31,7 +31,7 @@ type journal struct {
 	batches []*batch
 }
 
-// line is a line of the journal: one of its members.
+// line is a line of the journal, which has one of these fields.
 type line struct {
 	Vault    string      `json:"vault,omitempty"`
 	File     *storedFile `json:"file,omitempty"`
@@ -41,22 +41,22 @@ type line struct {
 	Dropped string `json:"dropped,omitempty"`
 }
 
-// storedFile is a file that the vault keeps for a batch.
+// storedFile is a file that the vault stores for a batch.
 type storedFile struct {
 	Key string    `json:"key"`
 	ID  string    `json:"id"`
 	At  time.Time `json:"at"`
 }
 
-// batch is what was submitted, or is about to be, under an idempotency key.
+// batch is a batch that was submitted, or is about to be, under an idempotency key.
 type batch struct {
 	Key  string     `json:"key"`
 	Rows []batchRow `json:"rows"`
-	// id is the vault's once it has accepted the batch.
+	// id is the vault's id after it has accepted the batch.
 	id string
 }
 
-// batchRow is a row as it was submitted.
+// batchRow is a submitted row.
 type batchRow struct {
 	Hash   string `json:"hash"`
 	Index  int    `json:"index"`
@@ -68,14 +68,14 @@ type accepted struct {
 	ID  string `json:"id"`
 }
 
-// openJournal reads what earlier runs did and holds the list for this one: its
-// file is locked, so that nothing is left behind.
+// openJournal reads the journal and locks the list for this run. It locks the list's own file, so
+// that no lock file remains.
 func openJournal(list, vault string) (_ *journal, err error) {
 	path := list + ".journal"
 	j := &journal{files: map[string]storedFile{}, lock: flock.New(list, flock.SetFlag(os.O_RDONLY))}
 	ok, err := j.lock.TryLock()
 	if err != nil {
-		return nil, fmt.Errorf("holding the list: %w", err)
+		return nil, fmt.Errorf("locking the list: %w", err)
 	}
 	if !ok {
 		return nil, ErrBusy
@@ -94,7 +94,7 @@ func openJournal(list, vault string) (_ *journal, err error) {
 	return j, nil
 }
 
-// load reads the journal. A last line that a crash cut off is taken away.
+// load reads the journal and removes a last line that a crash truncated.
 func (j *journal) load(path, vault string) error {
 	in := bufio.NewReader(j.file)
 	var whole int64
@@ -108,19 +108,19 @@ func (j *journal) load(path, vault string) error {
 		}
 		var l line
 		if err := json.Unmarshal(text, &l); err != nil {
-			return fmt.Errorf("the journal %s is damaged; to begin anew, move it away: %w", path, err)
+			return fmt.Errorf("the journal %s is damaged; to start again, move it away: %w", path, err)
 		}
 		if l.Vault != "" && l.Vault != vault {
-			return fmt.Errorf("the list was begun for the vault %s; for another one, move %s away", l.Vault, path)
+			return fmt.Errorf("the list was started for the vault %s; to use another vault, move %s away", l.Vault, path)
 		}
 		j.apply(&l)
 		whole += int64(len(text))
 	}
 	if err := j.file.Truncate(whole); err != nil {
-		return fmt.Errorf("mending the journal: %w", err)
+		return fmt.Errorf("repairing the journal: %w", err)
 	}
 	if _, err := j.file.Seek(whole, io.SeekStart); err != nil {
-		return fmt.Errorf("mending the journal: %w", err)
+		return fmt.Errorf("repairing the journal: %w", err)
 	}
 	if whole == 0 {
 		return j.write(&line{Vault: vault})
@@ -151,7 +151,7 @@ func (j *journal) apply(l *line) {
 	}
 }
 
-// note writes a line and takes it in.
+// note writes a line and applies it.
 func (j *journal) note(l *line) error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -168,7 +168,7 @@ func (j *journal) write(l *line) error {
 		return fmt.Errorf("writing the journal: %w", err)
 	}
 	if l.File != nil {
-		return nil // a file that is stored twice costs little; a sync for each would not
+		return nil // a sync for each file would cost more than storing a file twice
 	}
 	if err := j.file.Sync(); err != nil {
 		return fmt.Errorf("writing the journal: %w", err)
@@ -176,7 +176,7 @@ func (j *journal) write(l *line) error {
 	return nil
 }
 
-// stored gives the id under which the vault keeps a file.
+// stored returns the id under which the vault stores a file.
 func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -184,7 +184,7 @@ func (j *journal) stored(key string, now time.Time) (id string, ok bool) {
 	return f.ID, ok && now.Sub(f.At) < fileLife
 }
 
-// forget makes files be stored again.
+// forget removes a file from the journal, so that it is stored again.
 func (j *journal) forget(id string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()

@@ -11,22 +11,22 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// maxList bounds a list in bytes.
+// maxList is the maximum size of a list in bytes.
 const maxList = 64 << 20
 
-// List is a list, read.
+// List is a parsed list.
 type List struct {
 	Rows []*Row
-	// Unused are the columns that mean nothing to us.
+	// Unused are the columns that are not recognized.
 	Unused []string
 }
 
-// required are the columns without which there is no list.
+// required are the columns that a list must have.
 var required = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.File}
 
-// Read reads a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice
-// and others save it, in UTF-8 or UTF-16. What is wrong with the whole is an
-// error; what is wrong with a row is its Problem.
+// Read parses a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice and others save
+// it, in UTF-8 or UTF-16. It returns an error if the list is invalid. If a row is invalid, its
+// Problem says so.
 func Read(r io.Reader) (*List, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxList+1))
 	if err != nil {
@@ -82,17 +82,17 @@ func Read(r io.Reader) (*List, error) {
 }
 
 func malformed(err error) error {
-	return fmt.Errorf("the list is no CSV, is a quotation mark missing? %w", err)
+	return fmt.Errorf("the list is not valid CSV; a quotation mark may be missing: %w", err)
 }
 
-// decode gives the text of a list in UTF-8.
+// decode returns the text of a list in UTF-8.
 func decode(raw []byte) ([]byte, error) {
 	text, err := sheet.Text(raw)
 	if e, ok := errors.AsType[*sheet.EncodingError](err); ok {
 		return nil, fmt.Errorf("line %d of the list is not in UTF-8: save it as “CSV UTF-8”, so that no name is damaged", e.Line)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the list is no CSV text: save it as “CSV UTF-8”: %w", err)
+		return nil, fmt.Errorf("the list is not CSV text: save it as “CSV UTF-8”: %w", err)
 	}
 	return text, nil
 }
@@ -120,13 +120,13 @@ func (l *List) header(header []string) (places map[sheet.Column]int, err error) 
 		}
 	}
 	if len(missing) > 0 {
-		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and, if you like, issue_date and details",
+		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and optionally issue_date and details",
 			strings.Join(missing, ", "))
 	}
 	return places, nil
 }
 
-// readRow gives the row of a record; none for one without content.
+// readRow returns the row of a record, or nil if the record is empty.
 func readRow(number int, record []string, places map[sheet.Column]int, width int) *Row {
 	isEmpty := true
 	for _, field := range record {

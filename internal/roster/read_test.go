@@ -19,7 +19,7 @@ func utf16(t *testing.T, order unicode.Endianness, s string) string {
 	return out
 }
 
-// TestListsOfAllProgramsReadTheSame reads one list as different programs save it.
+// TestListsOfAllProgramsReadTheSame parses one list as different programs save it.
 func TestListsOfAllProgramsReadTheSame(t *testing.T) {
 	t.Parallel()
 	semicolons := "Title;Full Name;E-Mail;File Name;Issue-Date;Details\r\nBSc;Zoë Müller;z@example.org;z.pdf;2026-06-30;With, distinction\r\nMSc;李雷;l@example.org;l.pdf;;\r\n"

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// WriteResults writes what came of each row as CSV, whole or not at all.
+// WriteResults writes the result of each row as CSV, atomically.
 func WriteResults(path string, results []*Result) (err error) {
 	file, err := os.CreateTemp(filepath.Dir(path), ".results-*.csv")
 	if err != nil {
@@ -37,7 +37,7 @@ func WriteResults(path string, results []*Result) (err error) {
 	return nil
 }
 
-// Count gives the number of rows by what came of them.
+// Count returns the number of rows by status.
 func Count(results []*Result) map[Status]int {
 	counts := map[Status]int{}
 	for _, r := range results {

@@ -1,8 +1,7 @@
-// Package roster owns a list of certificates to be made, kept as a CSV file
-// beside the files it names, and its way through a vault's interface: reading
-// it, storing its files, submitting its rows in batches, going on where an
-// earlier run ended, and what came of each row. It knows the vault through
-// package client alone.
+// Package roster owns bulk uploads through a vault's interface: it reads a list of certificates, a
+// CSV file beside the files it names, stores the files, submits the rows in batches, continues
+// where an earlier run ended, and reports the result of each row. It accesses the vault only
+// through package client.
 package roster
 
 import (
@@ -17,32 +16,30 @@ import (
 const (
 	maxText    = 255
 	maxDetails = 1000
-	// maxNumber is the highest row number, for it is the entry's index in the
-	// interface.
+	// maxNumber is the highest row number, because it is the entry's index in the interface.
 	maxNumber = 999_999
 )
 
 // Row is one certificate of a list.
 type Row struct {
-	// Number counts the rows of the file from 1, which is the header, as a
-	// spreadsheet does.
+	// Number is the number of the row in a spreadsheet, where the header is 1.
 	Number                                       int
 	Title, Name, Email, File, IssueDate, Details string
-	// Problem is why the row cannot be sent; empty when it can.
+	// Problem is the reason why the row cannot be sent, or "".
 	Problem string
 }
 
-// hash tells rows apart by what they say, wherever they stand.
+// hash identifies a row by its content, independent of its position.
 func (r *Row) hash() string {
 	b, err := json.Marshal([]string{r.Title, r.Name, r.Email, r.File, r.IssueDate, r.Details})
 	if err != nil {
-		return "" // texts can always be written
+		return "" // strings always marshal
 	}
 	sum := sha256.Sum256(b)
 	return hex.EncodeToString(sum[:16])
 }
 
-// check says what is wrong with a row, as far as that can be told here.
+// check returns the problem of a row, as far as it can be found here.
 func (r *Row) check() string {
 	for _, f := range []struct {
 		name, value string

@@ -15,28 +15,28 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// parallel is how many files are stored at once.
+// parallel is the number of files stored at once.
 const parallel = 4
 
-// Status is what came of a row.
+// Status is the result of a row.
 type Status string
 
 const (
 	// Approved rows have a valid certificate.
 	Approved Status = "approved"
-	// Failed rows have a certificate whose verified PDF could not be made.
+	// Failed rows have a certificate whose processing failed.
 	Failed Status = "failed"
-	// Rejected rows have a certificate from before.
+	// Rejected rows have a certificate that existed before.
 	Rejected Status = "rejected"
-	// Revoked rows had a certificate that was revoked since.
+	// Revoked rows had a certificate that was revoked later.
 	Revoked Status = "revoked"
-	// Refused rows break a rule; they were not submitted.
+	// Refused rows are invalid and were not submitted.
 	Refused Status = "refused"
 	// Unfinished rows wait for the next run.
 	Unfinished Status = "unfinished"
 )
 
-// Result is what came of a row.
+// Result is the result of a row.
 type Result struct {
 	Row               int
 	Status            Status
@@ -44,23 +44,24 @@ type Result struct {
 	Error             string
 }
 
-// Progress tells how far a run is, in rows.
+// Progress is the progress of a run, in rows.
 type Progress struct {
-	// Total rows, of which so many have their file stored, are submitted, and are
-	// done.
+	// Total is the number of rows; the others are those whose file is stored, that are submitted,
+	// and that are finished.
 	Total, Stored, Submitted, Done int
 }
 
-// Run is a list on its way through a vault.
+// Run uploads a list to a vault.
 type Run struct {
 	Client *client.Client
-	// Vault is its address, kept so that a list goes on where it began.
+	// Vault is its address. The journal stores it, because a list must be continued at the same
+	// vault.
 	Vault string
 	List  *List
-	// File is the list's path; what was done is kept beside it. Dir is the folder
-	// of the files that it names.
+	// File is the path of the list; the journal is stored beside it. Dir is the folder of the files
+	// that it names.
 	File, Dir string
-	// Report is told how far the run is; it may be nil.
+	// Report is called with the progress; it may be nil.
 	Report func(Progress)
 	Now    func() time.Time
 
@@ -77,13 +78,12 @@ type work struct {
 	row    *Row
 	fileID string
 	result *Result
-	// isRestored says that the vault had lost the file, and was given it again.
+	// isRestored reports whether the file was stored again after the vault had removed it.
 	isRestored bool
 }
 
-// Do takes the list through the vault and gives a result for each row in the
-// order of the list, also when it ends with an error: what was not finished then
-// goes on in the next run.
+// Do uploads the list and returns a result for each row in the order of the list, even if it
+// returns an error. The next run continues unfinished rows.
 func (r *Run) Do(ctx context.Context) (_ []*Result, err error) {
 	if r.journal, err = openJournal(r.File, r.Vault); err != nil {
 		return nil, err
@@ -107,7 +107,7 @@ func (r *Run) Do(ctx context.Context) (_ []*Result, err error) {
 		todo = append(todo, &work{row: row, result: all[i]})
 	}
 	err = r.submitAll(ctx, todo)
-	// What was accepted is asked for in any case.
+	// Accepted batches are queried even after an error.
 	if e := r.collect(ctx); err == nil {
 		err = e
 	}
@@ -128,8 +128,8 @@ func (r *Run) advance(by func(*Progress)) {
 	}
 }
 
-// submitAll submits what no earlier run did, in batches: first what one had begun
-// to submit and does not know of, under the same key.
+// submitAll submits the rows that no earlier run submitted, in batches. It first repeats batches
+// whose result an earlier run does not know, under the same key.
 func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	byHash := make(map[string]*work, len(todo))
 	for _, w := range todo {
@@ -144,7 +144,7 @@ func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 		}
 		if b.id == "" {
 			if known < len(b.Rows) {
-				continue // the list was changed: what is left of the batch is submitted anew
+				continue // the list was changed: the remaining rows of the batch are submitted again
 			}
 			if err := r.resubmit(ctx, b, byHash); err != nil {
 				return err
@@ -174,8 +174,8 @@ func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	return nil
 }
 
-// resubmit sends a batch whose answer was never seen once more, as it was. When
-// the vault refuses it, its rows are submitted anew.
+// resubmit repeats a batch without a known answer unchanged. If the vault refuses it, its rows are
+// submitted in a new batch.
 func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) error {
 	entries := make([]client.Entry, len(b.Rows))
 	for i, row := range b.Rows {
@@ -200,11 +200,10 @@ func entryOf(row *Row, index int, fileID string) client.Entry {
 	}
 }
 
-// submit stores the files of rows and submits them as one batch. Rows that the
-// vault finds fault with are refused, and the others submitted without them.
+// submit stores the files of rows and submits them as one batch. If the vault refuses rows, the
+// others are submitted without them.
 func (r *Run) submit(ctx context.Context, rows []*work) error {
-	// Two rounds may find a file that the vault no longer keeps, each other one
-	// refuses a row.
+	// Up to two rounds may find a removed file, and each other round refuses at least one row.
 	for range len(rows) + 2 {
 		if err := r.storeFiles(ctx, rows); err != nil {
 			return err
@@ -238,11 +237,11 @@ func (r *Run) submit(ctx context.Context, rows []*work) error {
 			return err
 		}
 	}
-	return errors.New("the vault refuses the same rows again and again")
+	return errors.New("the vault refuses the same rows repeatedly")
 }
 
-// refuseRows takes the vault's word for the rows it names, and tells whether it
-// named any.
+// refuseRows marks the rows that the vault's error names as refused, and reports whether there are
+// any.
 func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	byNumber := make(map[int]*work, len(rows))
 	for _, w := range rows {
@@ -274,7 +273,7 @@ func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
 	return len(said)+len(lost) > 0
 }
 
-// loseFiles has files that the vault does not keep any more stored again, once.
+// loseFiles prepares files that the vault has removed to be stored again, once.
 func (r *Run) loseFiles(rows []*work, lost map[string]bool) {
 	for id := range lost {
 		r.journal.forget(id)
@@ -287,7 +286,7 @@ func (r *Run) loseFiles(rows []*work, lost map[string]bool) {
 	}
 }
 
-// remaining are the rows that were not refused.
+// remaining returns the rows that were not refused.
 func remaining(rows []*work) []*work {
 	var list []*work
 	for _, w := range rows {
@@ -298,7 +297,7 @@ func remaining(rows []*work) []*work {
 	return list
 }
 
-// storeFiles stores each file that the rows name, once, several at a time.
+// storeFiles stores each file of the rows once, several at a time.
 func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	type job struct {
 		source *source
@@ -335,8 +334,7 @@ func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
 	return group.Wait()
 }
 
-// storeFile stores a file for the rows that name it. They are refused when the
-// vault refuses it.
+// storeFile stores a file of rows. If the vault refuses the file, it marks these rows as refused.
 func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
 	stored, err := r.Client.UploadFile(ctx, s.file)
 	if refused, ok := errors.AsType[*client.Error](err); ok && (errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrTooLarge)) {
@@ -362,7 +360,7 @@ func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
 	return nil
 }
 
-// collect waits for the accepted batches and gives each row its result.
+// collect waits for the accepted batches and sets the result of each row.
 func (r *Run) collect(ctx context.Context) error {
 	for _, b := range r.journal.batches {
 		if b.id == "" {
@@ -383,7 +381,7 @@ func (r *Run) collect(ctx context.Context) error {
 	return nil
 }
 
-// entries gives the rows of a batch that are still in the list their results.
+// entries sets the results of a batch's rows that are still in the list.
 func (r *Run) entries(ctx context.Context, b *batch) error {
 	byIndex := make(map[int]*Result, len(b.Rows))
 	for _, row := range b.Rows {

@@ -15,14 +15,14 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// bench is a list with its files, and the vault it goes to.
+// bench is a list with its files and a fake vault.
 type bench struct {
 	*testing.T
 
 	fake *fake
 	dir  string
 	now  time.Time
-	// client stays the same over runs, as nothing of it is kept.
+	// client is shared by all runs, because it keeps no state of them.
 	client *client.Client
 	last   Progress
 }
@@ -40,7 +40,7 @@ func (b *bench) file(name, content string) {
 	}
 }
 
-// run takes a list through the vault.
+// run uploads a list to the vault.
 func (b *bench) run(ctx context.Context, list string) ([]*Result, error) {
 	b.Helper()
 	b.file("class.csv", list)
@@ -117,7 +117,7 @@ func TestListGoesThrough(t *testing.T) {
 	}
 }
 
-// classOf is a list of n rows, each with a file of its own.
+// classOf returns a list of n rows, each with its own file.
 func (b *bench) classOf(n int) string {
 	b.Helper()
 	var s strings.Builder
@@ -186,7 +186,7 @@ func TestRunGoesOnAfterAnInterruption(t *testing.T) {
 			if n := Count(results)[Approved]; n != 20 {
 				t.Errorf("%d approved\n%s", n, told(results))
 			}
-			// What was in flight when it broke off may be stored twice; nothing else.
+			// Only files in transfer at the interruption may be stored twice.
 			uploads, entries, submissions := b.fake.done()
 			if entries != 20 || uploads > 20+parallel {
 				t.Errorf("%d entries, %d files stored", entries, uploads)
@@ -238,7 +238,7 @@ func TestFileThatTheVaultLostIsStoredAgain(t *testing.T) {
 	list = b.classOf(2)
 	b.fake.before = func(r *http.Request) int {
 		if strings.HasSuffix(r.URL.Path, "bulk") {
-			clear(b.fake.files) // it never keeps one
+			clear(b.fake.files) // the vault removes all files
 		}
 		return 0
 	}
@@ -262,7 +262,7 @@ func TestFilesAreStoredAgainWhenTheirTimeIsOver(t *testing.T) {
 		t.Fatal("nothing broke off")
 	}
 	b.now = b.now.Add(fileLife)
-	// The batch that was begun is sent again under its key first, and then anew.
+	// The unfinished batch is repeated under its key first, and then submitted as a new one.
 	b.fake.now(func() {
 		b.fake.before = nil
 		clear(b.fake.files)
@@ -311,7 +311,7 @@ func TestFilesOutsideTheFolderAreNotSent(t *testing.T) {
 func TestFileNamesThatLookTheSameAreFound(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	b.file("Jose\u0301.PDF", "good") // as macOS keeps it
+	b.file("Jose\u0301.PDF", "good") // as macOS stores it
 	b.file("Twice.pdf", "good")
 	b.file("TWICE.pdf", "good")
 	results := b.mustRun(header + "BSc,José,j@example.org,jos\u00e9.pdf,\nBSc,T,t@example.org,twice.pdf,\n")
@@ -351,7 +351,7 @@ func TestJournal(t *testing.T) {
 	if strings.Contains(string(whole), "example.org,") || strings.Contains(string(whole), "p0@") {
 		t.Error("the journal has addresses")
 	}
-	// A crash cuts the last line.
+	// A crash truncates the last line.
 	if err := os.WriteFile(journal, whole[:len(whole)-5], 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -391,6 +391,6 @@ func TestResults(t *testing.T) {
 		t.Errorf("%q, %v", rows, err)
 	}
 	if err := WriteResults(filepath.Join(path, "no", "folder"), nil); err == nil {
-		t.Error("written where there is no folder")
+		t.Error("written to a missing folder")
 	}
 }

@@ -2,12 +2,12 @@ package safehttp
 
 import "net/netip"
 
-// special are the networks that are no place on the public internet: the
-// entries of the IANA special-purpose address registries (RFC 6890) that are
-// not globally reachable, multicast (RFC 5771), and the one public address
-// that leads to a metadata service. IPv6 outside 2000::/3 is refused as a
-// whole, which covers loopback, ULA, link-local, IPv4-compatible, NAT64
-// (64:ff9b::/96) and multicast.
+// special are networks that are not part of the public internet: the entries of
+// the IANA special-purpose address registries (RFC 6890) that are not globally
+// reachable, multicast (RFC 5771), and one public address that leads to a
+// metadata service. IPv6 outside 2000::/3 is refused as a whole, which covers
+// loopback, ULA, link-local, IPv4-compatible, NAT64 (64:ff9b::/96) and
+// multicast.
 var special = parse(
 	"0.0.0.0/8",        // this network
 	"10.0.0.0/8",       // private
@@ -24,14 +24,15 @@ var special = parse(
 	"203.0.113.0/24",   // documentation
 	"224.0.0.0/4",      // multicast
 	"240.0.0.0/4",      // reserved, and broadcast
-	"168.63.129.16/32", // metadata of a cloud that gave it a public address
-	"2001::/23",        // protocol assignments, Teredo among them
+	"168.63.129.16/32", // metadata service of a cloud provider at a public address
+	"2001::/23",        // protocol assignments, including Teredo
 	"2001:db8::/32",    // documentation
-	"2002::/16",        // 6to4, which wraps any IPv4 address
+	"2002::/16",        // 6to4, which embeds any IPv4 address
 	"3fff::/20",        // documentation
 )
 
-// global is the part of IPv6 from which public addresses are given (RFC 4291).
+// global is the range of IPv6 from which public addresses are assigned (RFC
+// 4291).
 var global = netip.MustParsePrefix("2000::/3")
 
 func parse(list ...string) []netip.Prefix {
@@ -42,18 +43,18 @@ func parse(list ...string) []netip.Prefix {
 	return out
 }
 
-// Public tells whether an address is a place on the public internet.
+// Public reports whether an address is part of the public internet.
 func Public(a netip.Addr) bool {
-	a = plain(a)
+	a = normalize(a)
 	if !a.IsValid() || a.Is6() && !global.Contains(a) {
 		return false
 	}
 	return !within(special, a)
 }
 
-// plain takes off what two spellings of one address differ in: IPv4 mapped
-// into IPv6 (RFC 4291, 2.5.5.2), and the zone.
-func plain(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
+// normalize normalizes an address: it unmaps IPv4-mapped IPv6 (RFC 4291, 2.5.5.2)
+// and removes the zone.
+func normalize(a netip.Addr) netip.Addr { return a.Unmap().WithZone("") }
 
 func within(list []netip.Prefix, a netip.Addr) bool {
 	for _, p := range list {

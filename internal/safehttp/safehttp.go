@@ -1,8 +1,7 @@
-// Package safehttp makes connections to addresses that a stranger named: it
-// refuses those that lead back into our own network. It judges the concrete
-// address at each dial, after the name was resolved, so that a name whose
-// address changes between two look-ups gains nothing. It owns no request and
-// no retry.
+// Package safehttp makes connections to addresses that a user chose. It refuses
+// addresses within our own network. It checks the resolved address at each
+// dial, so that a name that resolves differently the second time (DNS
+// rebinding) is refused too. It does not own requests or retries.
 package safehttp
 
 import (
@@ -18,38 +17,40 @@ import (
 	"time"
 )
 
-// ErrBlocked is an address that may not be dialled.
+// ErrBlocked reports an address that must not be dialled.
 var ErrBlocked = errors.New("this address may not be reached")
 
-// HandshakeError is a TLS connection that did not come about: a certificate
-// that is not trusted, over or for another name, or a peer that speaks no TLS.
+// HandshakeError reports a failed TLS handshake: the certificate is untrusted,
+// expired or for another name, or the peer does not speak TLS.
 type HandshakeError struct{ Err error }
 
-// Error tells what failed.
+// Error returns the message of the failure.
 func (e *HandshakeError) Error() string { return "TLS: " + e.Err.Error() }
 
-// Unwrap gives the cause.
+// Unwrap returns the cause.
 func (e *HandshakeError) Unwrap() error { return e.Err }
 
-// Options says what a transport may do.
+// Options configures a transport.
 type Options struct {
-	// Allow holds the networks that may be reached although they are not
-	// public, by https and by plain http.
+	// Allow lists non-public networks that may be reached, by https and by
+	// plain http.
 	Allow []netip.Prefix
-	// PlainHTTP lets plain http go to public addresses too. Without it, it goes
-	// to those of Allow alone.
+	// PlainHTTP allows plain http to public addresses too. Without it, only
+	// networks in Allow may be reached by plain http.
 	PlainHTTP bool
-	// Timeout bounds a dial, handshake included, for callers without a deadline.
+	// Timeout limits a dial, including the handshake, for callers without a
+	// deadline.
 	Timeout time.Duration
-	// Resolver finds addresses; nil is the system's.
+	// Resolver resolves names; nil means the system's resolver.
 	Resolver *net.Resolver
-	// Roots are the authorities trusted; nil are the system's.
+	// Roots are the trusted authorities; nil means those of the system.
 	Roots *x509.CertPool
 }
 
 const (
-	// idleTime is shorter than the 5 s after which common servers close an idle
-	// connection, so that a request seldom meets one that is just being closed.
+	// idleTime is less than the 5 s after which common servers close an idle
+	// connection, so that a request rarely uses a connection that is being
+	// closed.
 	idleTime      = 4 * time.Second
 	idlePerHost   = 4
 	idleTotal     = 256
@@ -57,9 +58,9 @@ const (
 	defaultDialed = 15 * time.Second
 )
 
-// Transport gives a transport that reaches only what the options let it. It
-// uses no proxy, not from the environment either, for a proxy would dial in our
-// stead; it asks for no compression and undoes none.
+// Transport returns a transport that reaches only addresses that the options
+// allow. It uses no proxy, not even one from the environment, because a proxy
+// would dial without these checks. It neither requests nor decodes compression.
 func Transport(o Options) *http.Transport {
 	if o.Timeout == 0 {
 		o.Timeout = defaultDialed
@@ -83,8 +84,8 @@ func Transport(o Options) *http.Transport {
 	}
 }
 
-// Client gives a client on such a transport that follows no redirect: the
-// answer to a request is what its server said, and nobody is sent elsewhere.
+// Client returns a client with such a transport. It follows no redirects, so
+// that a response always comes from the server that was asked.
 func Client(o Options) *http.Client {
 	return &http.Client{
 		Transport:     Transport(o),
@@ -98,7 +99,7 @@ func (o Options) dialer(c control) *net.Dialer {
 	return &net.Dialer{Timeout: o.Timeout, Resolver: o.Resolver, ControlContext: c}
 }
 
-// guard judges the address of a socket between its making and its connecting.
+// guard checks the address of a socket before the socket connects.
 type guard struct{ allow []netip.Prefix }
 
 func (g guard) public(_ context.Context, _, address string, _ syscall.RawConn) error {
@@ -120,19 +121,19 @@ func (g guard) allowed(_ context.Context, _, address string, _ syscall.RawConn) 
 	if within(g.allow, a) {
 		return nil
 	}
-	return fmt.Errorf("%w: plain http to %s, use https", ErrBlocked, a)
+	return fmt.Errorf("%w: plain http to %s: use https", ErrBlocked, a)
 }
 
 func target(address string) (netip.Addr, error) {
 	ap, err := netip.ParseAddrPort(address)
 	if err != nil {
-		return netip.Addr{}, fmt.Errorf("%w: %q is no address", ErrBlocked, address)
+		return netip.Addr{}, fmt.Errorf("%w: %q is not an address", ErrBlocked, address)
 	}
-	return plain(ap.Addr()), nil
+	return normalize(ap.Addr()), nil
 }
 
-// secureDialer dials and shakes hands, so that a failed handshake can be told
-// from a connection that broke later.
+// secureDialer dials and does the TLS handshake, so that a failed handshake can
+// be distinguished from a connection that breaks later.
 type secureDialer struct {
 	dialer *net.Dialer
 	config *tls.Config

@@ -47,7 +47,7 @@ func TestPublic(t *testing.T) {
 	}
 }
 
-// counting is a server on loopback that counts its visitors.
+// counting starts a server on loopback that counts its requests.
 func counting(t *testing.T, start func(http.Handler) *httptest.Server) (*httptest.Server, *atomic.Int64) {
 	t.Helper()
 	var hits atomic.Int64
@@ -72,9 +72,9 @@ func get(t *testing.T, c *http.Client, target string) error {
 	return res.Body.Close()
 }
 
-// Every way of writing the address of this machine is refused, whether by name
-// or in a form that only the resolver understands, and the server is not reached.
-func TestNoSpellingReachesThisMachine(t *testing.T) {
+// Every spelling of a loopback address is refused, also as a name and in forms
+// that only the resolver understands, and the server is not reached.
+func TestLoopbackIsBlockedInEverySpelling(t *testing.T) {
 	t.Parallel()
 	server, hits := counting(t, httptest.NewServer)
 	secure, secureHits := counting(t, httptest.NewTLSServer)
@@ -116,8 +116,8 @@ func TestAllowedNetworksAreReached(t *testing.T) {
 	}
 }
 
-// Plain http is for allowed networks alone: on the way to a public address
-// anybody could read along.
+// Plain http is only for allowed networks: on the way to a public address
+// others could read it.
 func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	t.Parallel()
 	c := safehttp.Client(safehttp.Options{Timeout: time.Second})
@@ -127,7 +127,7 @@ func TestPlainHTTPIsForAllowedNetworks(t *testing.T) {
 	}
 }
 
-func TestRedirectsAreAnswersAndProxiesAreNotAsked(t *testing.T) {
+func TestNoRedirectsAndNoProxies(t *testing.T) {
 	server, hits := counting(t, httptest.NewServer)
 	away := httptest.NewServer(http.RedirectHandler(server.URL, http.StatusTemporaryRedirect))
 	t.Cleanup(away.Close)
@@ -148,7 +148,7 @@ func TestRedirectsAreAnswersAndProxiesAreNotAsked(t *testing.T) {
 	}
 }
 
-func TestHandshakeFailuresAreToldApart(t *testing.T) {
+func TestHandshakeErrors(t *testing.T) {
 	t.Parallel()
 	secure, _ := counting(t, httptest.NewTLSServer)
 	plain, _ := counting(t, httptest.NewServer)
@@ -181,7 +181,7 @@ func TestHandshakeFailuresAreToldApart(t *testing.T) {
 	}
 }
 
-// A handshake that never ends is a time-out, not a failure of TLS.
+// A handshake that never ends is a time-out, not a TLS failure.
 func TestSilentServerTimesOut(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -195,9 +195,9 @@ func TestSilentServerTimesOut(t *testing.T) {
 	}
 }
 
-// A name that led to an allowed address at the first look-up and leads into the
-// private network at the second gains nothing.
-func TestNameThatChangesItsAddress(t *testing.T) {
+// A name that resolves to an allowed address first and to a private address the
+// second time is refused.
+func TestDNSRebindingIsBlocked(t *testing.T) {
 	t.Parallel()
 	server, hits := counting(t, httptest.NewServer)
 	var lookups atomic.Int64
@@ -218,8 +218,8 @@ func TestNameThatChangesItsAddress(t *testing.T) {
 	}
 }
 
-// nameServer is a DNS server on loopback whose every A answer is what address
-// gives at the time.
+// nameServer starts a DNS server on loopback that answers each A query with the
+// current result of address.
 func nameServer(t *testing.T, address func() [4]byte) *net.Resolver {
 	t.Helper()
 	conn, err := new(net.ListenConfig).ListenPacket(t.Context(), "udp", "127.0.0.1:0")

@@ -19,7 +19,7 @@ import (
 	"rsc.io/qr"
 )
 
-// benchFiles are the three sizes of which the cost is promised.
+// benchFiles returns files of the three sizes for which costs are documented.
 func benchFiles() map[string][]byte {
 	noise := func(n int) string {
 		b := make([]byte, n)
@@ -50,8 +50,9 @@ func benchFiles() map[string][]byte {
 	return map[string][]byte{"70kB": one(66 << 10), "500pages": rawPDF(objects...), "20MB": one(20<<20 - 8<<10)}
 }
 
-// BenchmarkCheckAndStamp is the work in this process without the renderer: Check, the
-// update with a stamp in a fixed corner, and the digest of the whole file.
+// BenchmarkCheckAndStamp measures the work of this process without the
+// renderer: Check, an update with a stamp in a fixed corner, and the digest of
+// the whole file.
 func BenchmarkCheckAndStamp(b *testing.B) {
 	for name, data := range benchFiles() {
 		o := original(b, "a.pdf", data)
@@ -91,7 +92,8 @@ func benchJob(b *testing.B, o Original) *job {
 	return j
 }
 
-// BenchmarkPdfcpuStamp is the peer: the same QR code as an image stamp on page one.
+// BenchmarkPdfcpuStamp measures pdfcpu for comparison: the same QR code as an
+// image stamp on page one.
 func BenchmarkPdfcpuStamp(b *testing.B) {
 	api.DisableConfigDir()
 	code, err := qr.Encode(testURL, qr.M)
@@ -114,7 +116,8 @@ func BenchmarkPdfcpuStamp(b *testing.B) {
 	}
 }
 
-// BenchmarkCopyAndDigest is the floor of anything that touches the whole file.
+// BenchmarkCopyAndDigest measures the lower bound of any operation that reads
+// and writes the whole file.
 func BenchmarkCopyAndDigest(b *testing.B) {
 	data := benchFiles()["20MB"]
 	for b.Loop() {
@@ -128,7 +131,8 @@ func BenchmarkCopyAndDigest(b *testing.B) {
 	}
 }
 
-// BenchmarkSeal is the whole work with the closed loop on real certificates, on all processors.
+// BenchmarkSeal measures sealing real certificates, including the check of the
+// rendered stamp, on all processors.
 func BenchmarkSeal(b *testing.B) {
 	s := sealer(b)
 	var originals []Original

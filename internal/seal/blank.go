@@ -9,22 +9,26 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// lookSide is the longer side in pixels of the picture in which blank places are sought.
-const lookSide = 400
+// blankSearchSide is the longer side in pixels of the picture in which blank places
+// are searched.
+const blankSearchSide = 400
 
-// Differences of grey that count as nothing: between neighbours, and over a whole place.
+// Tolerated differences of grey between neighbouring pixels and across a whole
+// place.
 const (
 	edgeTolerance  = 2
 	placeTolerance = 6
 )
 
-// blankMap tells which parts of a page as shown are blank: of one colour, whichever it is.
+// blankMap records which parts of a page as shown are blank, that is of one
+// colour.
 type blankMap struct {
 	img  *image.Gray
-	sums []int32 // summed area table of the pixels that differ from a neighbour or are taken
+	sums []int32 // summed-area table of the pixels that differ from a neighbour or are taken
 }
 
-// newBlankMap reads a picture of the page. The boxes count as taken whatever shows there.
+// newBlankMap builds the map from a picture of the page. The boxes count as
+// taken whatever they show.
 func newBlankMap(img *image.Gray, taken []Box) *blankMap {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	busy := make([]bool, w*h)
@@ -68,7 +72,7 @@ func newBlankMap(img *image.Gray, taken []Box) *blankMap {
 	return m
 }
 
-// blank tells whether nothing shows in r.
+// blank reports whether r has neither edges nor taken pixels.
 func (m *blankMap) blank(r image.Rectangle) bool {
 	if !r.In(m.img.Rect) || r.Empty() {
 		return false
@@ -78,7 +82,8 @@ func (m *blankMap) blank(r image.Rectangle) bool {
 	return at(r.Max.X, r.Max.Y)-at(r.Min.X, r.Max.Y)-at(r.Max.X, r.Min.Y)+at(r.Min.X, r.Min.Y) == 0
 }
 
-// flat tells that r is of one colour even where it changes too slowly for an edge.
+// flat reports whether r is of one colour; it also detects gradients that are
+// too gradual for an edge.
 func (m *blankMap) flat(r image.Rectangle) bool {
 	low, high := byte(255), byte(0)
 	for y := r.Min.Y; y < r.Max.Y; y++ {
@@ -89,32 +94,34 @@ func (m *blankMap) flat(r image.Rectangle) bool {
 	return high <= low || high-low <= placeTolerance
 }
 
-// Corners in the order in which they are preferred, and what a later one costs as a
-// fraction of the page: a clearly shorter way to another corner wins.
+// Corners in order of preference; cost is the penalty of a later one as a
+// fraction of the page: a clearly shorter distance to another corner outweighs
+// it.
 var corners = []struct {
 	mode Mode
 	cost float64
 }{{BottomRight, 0}, {BottomLeft, 0.03}, {TopRight, 0.06}, {TopLeft, 0.09}}
 
-// search is one search for blank places: for a figure of one size and the room around it.
+// search is a search for blank places for a figure of one size with its
+// margins.
 type search struct {
 	m            *blankMap
 	spot         spot
-	px, py       float64     // pixels a point
-	figure       image.Point // pixels it may touch
-	padX, padY   int         // clear around it
-	edgeX, edgeY int         // kept to the edge of the page
+	px, py       float64     // pixels per point
+	figure       image.Point // size of the figure in pixels
+	padX, padY   int         // margin that must stay clear around the figure
+	edgeX, edgeY int         // minimum distance from the edge of the page
 }
 
-// candidate is the best place found towards a corner.
+// candidate is the best place found near a corner.
 type candidate struct {
 	corner Mode
 	at     image.Point
-	room   image.Rectangle // the place and what stays clear around it
+	room   image.Rectangle // the figure and the margin that stays clear
 	cost   float64         // distance from the corner as a fraction of the page
 }
 
-// cost is the distance of a place from a corner.
+// cost returns the distance of a place from a corner.
 func (s *search) cost(x, y int, corner Mode) float64 {
 	w, h := s.m.img.Rect.Dx(), s.m.img.Rect.Dy()
 	dx, dy := x-s.edgeX, y-s.edgeY
@@ -127,9 +134,9 @@ func (s *search) cost(x, y int, corner Mode) float64 {
 	return math.Hypot(float64(dx)/float64(w), float64(dy)/float64(h))
 }
 
-// nearest looks for the best place towards each corner. That it has no edges costs nothing
-// to tell and mostly means that it is flat too, so that is looked at in the winners, and
-// everywhere only where one of them is not.
+// nearest finds the best place for each corner. A place without edges is cheap
+// to find and almost always flat, so that flatness is checked only for the
+// winners, and for every place only if one of the winners is not flat.
 func (s *search) nearest(best []candidate) {
 	fresh := slices.Clone(best)
 	s.scan(best, false)
@@ -142,7 +149,7 @@ func (s *search) nearest(best []candidate) {
 	}
 }
 
-// scan looks at every place on the page and improves the candidates.
+// scan tries every place on the page and updates the candidates.
 func (s *search) scan(best []candidate, flat bool) {
 	page := s.m.img.Rect
 	for y := s.edgeY; y+s.figure.Y+s.edgeY <= page.Dy(); y++ {
@@ -160,16 +167,18 @@ func (s *search) scan(best []candidate, flat bool) {
 	}
 }
 
-// farFromCorner is the distance from which a place is not in the corner any more.
+// farFromCorner is the distance from which a place no longer counts as in the
+// corner.
 const farFromCorner = 0.4
 
-// find returns the blank places for a figure nearest to each corner, best first. Around
-// it stay clear pad points, and edge points to the edge of the page.
+// find returns the blank place nearest to each corner, best first. pad points
+// around the figure stay clear, and it keeps edge points from the edge of the
+// page.
 func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode) []spot {
 	px, py := float64(m.img.Rect.Dx())/f.width, float64(m.img.Rect.Dy())/f.height
 	up := func(v float64) int { return int(math.Ceil(v)) }
 	s := &search{m: m, spot: spot{scale: side / float64(fig.symbol.full()), figure: fig}, px: px, py: py}
-	// One pixel more for where the figure lies between two.
+	// One more pixel, because the figure may start between two pixels.
 	s.figure = image.Pt(up(s.spot.width()*px)+1, up(s.spot.height()*py)+1)
 	s.padX, s.padY, s.edgeX, s.edgeY = up(pad*px), up(pad*py), up(edge*px), up(edge*py)
 	var best []candidate
@@ -200,11 +209,11 @@ func (m *blankMap) find(f frame, fig *figure, side, pad, edge float64, only Mode
 	return out
 }
 
-// near tells whether two places are the same but for a point.
+// near reports whether two places differ by less than a point.
 func (s spot) near(o spot) bool { return math.Abs(o.x-s.x) < 1 && math.Abs(o.y-s.y) < 1 }
 
-// places returns the blank places of the page for the largest figure that finds any. The
-// sides of the QR code are tried in turn.
+// places returns the blank places of the page for the largest figure that fits
+// anywhere. It tries the sides of the QR code in turn.
 func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode) []spot {
 	for _, side := range sides {
 		for _, room := range []struct{ pad, edge float64 }{{2 * millimetre, margin}, {0.8 * millimetre, margin / 2}} {
@@ -218,7 +227,8 @@ func (m *blankMap) places(f frame, figures []*figure, sides []float64, only Mode
 	return nil
 }
 
-// taken returns where annotations, form fields among them, lie on the page.
+// taken returns the boxes of the annotations on the page, including form
+// fields.
 func taken(doc *pdf.Document, page *pdf.Page, f frame) []Box {
 	const most = 10000
 	annotations, _ := page.Annotations()
@@ -250,12 +260,12 @@ func (f frame) shown(r pdf.Rectangle) Box {
 	return Box{min(x1, x2) / f.width, 1 - max(y1, y2)/f.height, max(x1, x2) / f.width, 1 - min(y1, y2)/f.height}
 }
 
-// overlaps tells whether two boxes have a part in common.
+// overlaps reports whether two boxes intersect.
 func (b Box) overlaps(o Box) bool {
 	return b[0] < o[2] && o[0] < b[2] && b[1] < o[3] && o[1] < b[3]
 }
 
-// pixels returns the pixels that lie in a box.
+// pixels returns the pixels in a box.
 func (m *blankMap) pixels(b Box) image.Rectangle {
 	w, h := float64(m.img.Rect.Dx()), float64(m.img.Rect.Dy())
 	return image.Rect(int(math.Ceil(b[0]*w)), int(math.Ceil(b[1]*h)), int(b[2]*w), int(b[3]*h))

@@ -8,11 +8,12 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// maxChecked is the image data that Check decodes to see that it is whole, in bytes;
-// what is larger is decoded by Seal alone.
+// maxChecked is the maximum size of image data that Check decodes, in bytes;
+// only Seal decodes larger data.
 const maxChecked = 8 << 20
 
-// An image that expands beyond bombSize bytes and by more than bombRatio is made to exhaust.
+// An image that expands beyond bombSize bytes and by more than bombRatio is a
+// decompression bomb.
 const (
 	bombSize  = 256 << 20
 	bombRatio = 200
@@ -20,8 +21,8 @@ const (
 
 func refuse(code, reason string) *Refusal { return &Refusal{Code: code, Reason: reason} }
 
-// Check says at upload whether a file can be sealed at all, without rendering. An
-// error is a *Refusal, or a passing fault such as ctx having ended.
+// Check checks at upload whether a file can be sealed, without rendering it. An
+// error is a *Refusal, or a temporary failure such as an ended ctx.
 func Check(ctx context.Context, o Original) (Report, error) {
 	if err := ctx.Err(); err != nil {
 		return Report{}, fmt.Errorf("check original: %w", err)
@@ -75,7 +76,8 @@ func imageNotices(trailing bool) []Notice {
 	return []Notice{{"trailing_data", "Bytes after the end of the image were left out of the verified PDF."}}
 }
 
-// ErrActive refuses a file whose Report says Active, for an institution that wants none such.
+// ErrActive is the refusal of a file whose Report is Active, for an institution
+// that does not accept such files.
 var ErrActive error = &Refusal{
 	Code:   "active_content",
 	Reason: "The PDF contains JavaScript or other actions that run by themselves, which this institution does not accept.",
@@ -90,7 +92,7 @@ func checkPDF(o Original) (Report, error) {
 	if err != nil {
 		return Report{}, pdfError(err)
 	}
-	// Content that cannot be decoded is no reason to refuse, a bomb is.
+	// Content that cannot be decoded is accepted, a decompression bomb is not.
 	if _, err := doc.ContentBalance(page); errors.Is(err, pdf.ErrLimit) {
 		return Report{}, pdfError(err)
 	}
@@ -101,7 +103,7 @@ func checkPDF(o Original) (Report, error) {
 	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings), Active: active(findings)}, nil
 }
 
-// refusals are the errors of package pdf that mean the file can never be sealed.
+// refusals maps the errors of package pdf for files that can never be sealed.
 var refusals = []struct {
 	err          error
 	code, reason string
@@ -116,7 +118,8 @@ var refusals = []struct {
 	{pdf.ErrDamaged, "damaged", "The PDF is damaged beyond repair."},
 }
 
-// pdfError turns an error of package pdf into a *Refusal, unless it is a passing fault.
+// pdfError converts an error of package pdf to a *Refusal, unless it is
+// temporary.
 func pdfError(err error) error {
 	for _, r := range refusals {
 		if errors.Is(err, r.err) {

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// corpusFolder lies beside the repository.
+// corpusFolder is next to the repository.
 const corpusFolder = "../../../shared/corpus"
 
 // corpusCase is a line of the manifest of the corpus.
@@ -58,7 +58,7 @@ func (c corpusCase) read(t testing.TB) []byte {
 	return data
 }
 
-// original makes an Original of data, as an upload would.
+// original returns an Original with data, as an upload would.
 func original(t testing.TB, name string, data []byte) Original {
 	t.Helper()
 	h := sha256.New()
@@ -73,7 +73,7 @@ func original(t testing.TB, name string, data []byte) Original {
 	return o
 }
 
-// mustRefuse fails unless err is a *Refusal that says something.
+// mustRefuse fails the test unless err is a *Refusal with a reason.
 func mustRefuse(t testing.TB, err error) *Refusal {
 	t.Helper()
 	var r *Refusal

@@ -15,16 +15,17 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// The cover: an A4 page, in points.
+// Dimensions of the cover, an A4 page, in points.
 const (
 	coverWidth  = 595.276
 	coverHeight = 841.89
-	coverSide   = 50 * millimetre // of the QR code
+	coverSide   = 50 * millimetre // side of the QR code
 )
 
-// cover makes a new PDF of one page with the stamp that carries the original, untouched,
-// as an embedded file (ISO 32000-2, 7.11.4). It serves files that allow no change, or none
-// without harm, for the reason given.
+// cover returns a new PDF of one page with the stamp, which carries the
+// unchanged original as an embedded file (ISO 32000-2, 7.11.4). It is for files
+// that allow no change or that any change would damage; reason is printed on
+// the page.
 func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	f := frame{coverWidth, coverHeight, [6]float64{1, 0, 0, 1, 0, 0}}
 	s := spot{scale: coverSide / float64(j.figures[idBeside].symbol.full()), figure: j.figures[idBeside]}
@@ -53,7 +54,8 @@ func (j *job) cover(ctx context.Context, reason string) (*Verified, error) {
 	return v, nil
 }
 
-// writeCover returns the stream that has the original as its data.
+// writeCover writes the cover and returns the reference of the stream whose
+// data is the original.
 func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	w := pdf.NewWriter(out)
 	name := fileName(j.name)
@@ -110,7 +112,8 @@ func (j *job) writeCover(out io.Writer, f frame, s spot) (pdf.Ref, error) {
 	return stream, nil
 }
 
-// coverContent draws the stamp and, below it, what the reader should know.
+// coverContent returns the content of the page: the stamp and an explanation
+// below it.
 func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	var b bytes.Buffer
 	drawArtifact(&b, f, s)
@@ -127,7 +130,7 @@ func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	} {
 		drawn := strings.ToUpper(line.text)
 		if _, err := strokes(drawn); err != nil || drawn == "" {
-			y -= 15 // a name in another script is told by the metadata and the page behind the code
+			y -= 15 // a name in another script appears only in the metadata and on the verification page
 			continue
 		}
 		n := len([]rune(drawn))
@@ -143,7 +146,8 @@ func (j *job) coverContent(f frame, s spot) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// fileName is the name of the original as that of an attachment: no folders, nothing unprintable.
+// fileName returns the name of the attachment: the original's, without folders
+// and unprintable characters.
 func fileName(name string) string {
 	name = path.Base(strings.ReplaceAll(name, `\`, "/"))
 	name = strings.Map(func(r rune) rune {

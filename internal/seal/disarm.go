@@ -4,28 +4,28 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Bounds of what is searched for actions.
+// Limits of the search for actions.
 const (
 	maxPages       = 200
 	maxAnnotations = 5000
 	maxFields      = 5000
-	maxChain       = 16 // actions that follow one another
+	maxChain       = 16 // length of a chain of actions
 )
 
-// disarm takes the references to what acts by itself out of the document: JavaScript,
-// launch and opening actions, additional actions and XFA. The objects stay in
-// the original part of the file, where nothing leads to them any more.
+// disarm removes the references to active content from the document:
+// JavaScript, launch and open actions, additional actions and XFA. The objects
+// stay in the original part of the file, but nothing refers to them.
 func (e *edit) disarm(f pdf.Findings) {
 	if !active(f) {
 		return
 	}
 	catalog := e.update.Catalog().Clone()
-	if e.runs(catalog.Get("OpenAction")) {
+	if e.isActiveDestination(catalog.Get("OpenAction")) {
 		catalog.Delete("OpenAction")
 	}
 	catalog.Delete("AA")
-	e.within(catalog, "Names", func(names *pdf.Dict) bool { return remove(names, "JavaScript") })
-	e.within(catalog, "AcroForm", func(form *pdf.Dict) bool { return remove(form, "XFA") })
+	e.changeDict(catalog, "Names", func(names *pdf.Dict) bool { return remove(names, "JavaScript") })
+	e.changeDict(catalog, "AcroForm", func(form *pdf.Dict) bool { return remove(form, "XFA") })
 	e.update.SetCatalog(catalog)
 	if !f.JavaScript && !f.Launch && !f.AdditionalAction {
 		return
@@ -43,15 +43,16 @@ func (e *edit) disarm(f pdf.Findings) {
 	}
 }
 
-// remove deletes a key and tells whether it was there.
+// remove deletes a key and reports whether it existed.
 func remove(dict *pdf.Dict, key pdf.Name) bool {
 	found := dict.Has(key)
 	dict.Delete(key)
 	return found
 }
 
-// within changes the dictionary that parent has at key, where change says that it did.
-func (e *edit) within(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) bool) {
+// changeDict calls change with the dictionary at key in parent, and stores the
+// dictionary if change returns true.
+func (e *edit) changeDict(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) bool) {
 	value := parent.Get(key)
 	dict := e.update.Dict(value)
 	if dict == nil {
@@ -68,8 +69,9 @@ func (e *edit) within(parent *pdf.Dict, key pdf.Name, change func(*pdf.Dict) boo
 	parent.Set(key, dict)
 }
 
-// runs tells whether an action or a destination does more than go to a place in the document.
-func (e *edit) runs(obj pdf.Object) bool {
+// isActiveDestination reports whether an action or a destination does more than go to a place
+// in the document.
+func (e *edit) isActiveDestination(obj pdf.Object) bool {
 	for range maxChain {
 		action := e.update.Dict(obj)
 		if action == nil {
@@ -83,8 +85,9 @@ func (e *edit) runs(obj pdf.Object) bool {
 	return true
 }
 
-// acts tells whether an action runs JavaScript or a program, now or as one that follows.
-func (e *edit) acts(obj pdf.Object, depth int) bool {
+// isActive reports whether an action or one of the actions after it runs JavaScript
+// or a program.
+func (e *edit) isActive(obj pdf.Object, depth int) bool {
 	action := e.update.Dict(obj)
 	if action == nil {
 		return false
@@ -94,17 +97,18 @@ func (e *edit) acts(obj pdf.Object, depth int) bool {
 	}
 	next := action.Get("Next")
 	for _, a := range e.update.Array(next) {
-		if e.acts(a, depth+1) {
+		if e.isActive(a, depth+1) {
 			return true
 		}
 	}
-	return e.acts(next, depth+1)
+	return e.isActive(next, depth+1)
 }
 
-// disarmDict takes additional actions, and what acts, out of an annotation or a field.
+// disarmDict removes additional actions and active actions from an annotation
+// or a field.
 func (e *edit) disarmDict(dict *pdf.Dict) bool {
 	changed := remove(dict, "AA")
-	if e.acts(dict.Get("A"), 0) {
+	if e.isActive(dict.Get("A"), 0) {
 		dict.Delete("A")
 		changed = true
 	}
@@ -130,7 +134,7 @@ func (e *edit) disarmPage(page *pdf.Page) {
 	dict := e.dict(page).Clone()
 	changed := remove(dict, "AA")
 	annotations, holder := e.annotations(page)
-	var direct bool // an annotation that stands in the array itself was changed
+	var direct bool // a direct object of the array changed
 	annotations = append(pdf.Array(nil), annotations...)
 	for i, a := range annotations[:min(len(annotations), maxAnnotations)] {
 		annotation := e.update.Dict(a).Clone()
@@ -154,11 +158,12 @@ func (e *edit) disarmPage(page *pdf.Page) {
 	}
 }
 
-// dict is the dictionary of a page as updated so far.
+// dict returns the dictionary of a page with the changes so far.
 func (e *edit) dict(page *pdf.Page) *pdf.Dict { return e.update.PageDict(page) }
 
-// annotations returns the annotations of a page as updated so far, and the object
-// that holds the array, the zero Ref where it stands in the page itself.
+// annotations returns the annotations of a page with the changes so far, and
+// the reference of the array, or the zero Ref if the array is a direct object
+// of the page.
 func (e *edit) annotations(page *pdf.Page) (pdf.Array, pdf.Ref) {
 	value := e.dict(page).Get("Annots")
 	array := e.update.Array(value)

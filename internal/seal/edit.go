@@ -10,22 +10,24 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// edit is one way to bring the stamp into a document: an incremental update.
+// edit is an incremental update that adds the stamp to a document.
 type edit struct {
 	doc    *pdf.Document
 	update *pdf.Update
 	stamp  Stamp
 }
 
-// content appends the stamp to the content of a page, as an artifact (ISO 32000-2,
-// 14.8.2.2) drawn with paths alone: it needs no resource. What the page drew before
-// is enclosed so that nothing it left open reaches the stamp.
+// content appends the stamp to the content of a page, as an artifact (ISO
+// 32000-2, 14.8.2.2) that consists only of paths: it needs no resources. The
+// existing content is enclosed so that its graphics state does not affect the
+// stamp.
 func (e *edit) content(page *pdf.Page, f frame, s spot) error {
 	return e.draw(page, e.dict(page).Clone(), f, s, nil)
 }
 
-// strip enlarges the boxes of a page by a strip below it and puts the stamp there. What
-// the page hid beyond its box stays hidden. It returns the page as it is shown then.
+// strip enlarges the boxes of a page by a strip below it and draws the stamp
+// there. Content outside the old box stays hidden. It returns the frame of the
+// enlarged page.
 func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) {
 	shown, s := f.strip(fig)
 	larger := f.enlarged(shown)
@@ -42,11 +44,12 @@ func (e *edit) strip(page *pdf.Page, f frame, fig *figure) (frame, spot, error) 
 	return larger, s, e.draw(page, dict, larger, s, &old)
 }
 
-// errStops tells that some viewers stop before the end of a page's content, and would not
-// show a stamp there.
-var errStops = errors.New("the page's content has faults at which viewers stop")
+// errStops reports that some viewers stop before the end of a page's content,
+// and would not show a stamp after it.
+var errStops = errors.New("the page's content has errors at which viewers stop")
 
-// draw gives the page new content: the old, clipped if so wanted, and the stamp.
+// draw sets the content of a page: the old content, clipped if clip is set, and
+// the stamp.
 func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.Rectangle) error {
 	balance, err := e.doc.ContentBalance(page)
 	if err != nil {
@@ -82,7 +85,7 @@ func (e *edit) draw(page *pdf.Page, dict *pdf.Dict, f frame, s spot, clip *pdf.R
 	return nil
 }
 
-// drawArtifact writes the operators of a stamp, marked as no part of the document's content.
+// drawArtifact writes the operators of a stamp, marked as an artifact.
 func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 	b.WriteString("/Artifact BMC\nq ")
 	for _, v := range s.matrix(f) {
@@ -90,15 +93,16 @@ func drawArtifact(b *bytes.Buffer, f frame, s spot) {
 		b.WriteByte(' ')
 	}
 	b.WriteString("cm\n")
-	if !s.bare {
+	if !s.transparent {
 		b.Write(s.figure.backing)
 	}
 	b.Write(s.figure.operators)
 	b.WriteString("Q\nEMC\n")
 }
 
-// annotation puts the stamp on a page as a rubber stamp annotation (ISO 32000-2,
-// 12.5.6.12), printed, read-only and locked, and leaves the content alone.
+// annotation adds the stamp to a page as a rubber stamp annotation (ISO
+// 32000-2, 12.5.6.12) that is printed, read-only and locked. The content stays
+// unchanged.
 func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	m := s.matrix(f)
 	n := math.Hypot(m[0], m[1])
@@ -131,8 +135,8 @@ func (e *edit) annotation(page *pdf.Page, f frame, s spot) {
 	e.update.SetPage(page, e.dict(page).Clone().Set("Annots", annotations))
 }
 
-// appended adds a page after the last one, as large as the first but no smaller than
-// the stamp, and returns it as it is shown.
+// appended adds a page at the end, as large as the first one but not smaller
+// than the stamp, and returns its frame.
 func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
 	catalog := e.update.Catalog()
 	root, ok := catalog.Get("Pages").(pdf.Ref)
@@ -164,7 +168,7 @@ func (e *edit) appended(first frame, fig *figure) (frame, spot, error) {
 
 func bound(v, low, high float64) float64 { return max(low, min(v, high)) }
 
-// enlarged returns the frame of which shown, in points of f, is the page.
+// enlarged returns the frame of the page whose area is shown, in points of f.
 func (f frame) enlarged(shown pdf.Rectangle) frame {
 	m := f.matrix
 	return frame{shown.Width(), shown.Height(), [6]float64{
@@ -173,7 +177,7 @@ func (f frame) enlarged(shown pdf.Rectangle) frame {
 	}}
 }
 
-// area is the page in the default user space.
+// area returns the page in default user space.
 func (f frame) area() pdf.Rectangle {
 	m := f.matrix
 	x, y := m[0]*f.width+m[2]*f.height+m[4], m[1]*f.width+m[3]*f.height+m[5]

@@ -10,20 +10,21 @@ const (
 	tagResolutionUnit = 0x0128
 )
 
-// The types of fields that are read (TIFF 6.0, section 2).
+// Supported field types (TIFF 6.0, section 2).
 const (
 	typeShort    = 3
 	typeRational = 5
 )
 
-// exif is what an Exif block says of how the image is to be shown.
+// exif holds the fields of an Exif block that affect how the image is shown.
 type exif struct {
-	orientation int     // 1 to 8, 0 where it is not given
+	orientation int     // 1 to 8, 0 if absent
 	x, y        float64 // pixels per unit
 	unit        int     // 2 inch, 3 centimetre
 }
 
-// readExif reads the first directory of a TIFF structure. What it cannot read it leaves out.
+// readExif reads the first directory of a TIFF structure. It skips fields that
+// it cannot read.
 func readExif(tiff []byte) exif {
 	e := exif{unit: 2}
 	if len(tiff) < 8 {
@@ -78,15 +79,15 @@ func rational(tiff []byte, at int64, order binary.ByteOrder) float64 {
 	return float64(order.Uint32(tiff[at:])) / float64(denominator)
 }
 
-// Resolutions in pixels per inch. Those beyond the limits are not meant as such.
+// Plausible resolutions in pixels per inch; others are ignored.
 const (
 	defaultResolution = 96
 	minResolution     = 10
 	maxResolution     = 10000
 )
 
-// density is how large the pixels of an image are: pixels per inch, or, where
-// absolute is not set, their aspect ratio only.
+// density is the pixel density of an image: pixels per inch if absolute is set,
+// else only the aspect ratio of a pixel.
 type density struct {
 	x, y     float64
 	absolute bool
@@ -108,7 +109,7 @@ func jfifDensity(body []byte) density {
 	}
 }
 
-// density is the resolution that an Exif block gives.
+// density returns the resolution in an Exif block.
 func (e exif) density() density {
 	if e.unit == 3 {
 		return density{e.x * 2.54, e.y * 2.54, true}

@@ -6,36 +6,39 @@ import (
 	"strings"
 )
 
-// figure is the stamp as it is drawn: the QR code on white and beside it the
-// reference id. One unit is one module of the QR code, the origin its lower left.
+// figure is the drawing of the stamp: the QR code on white and the reference id
+// next to it. The unit is one module of the QR code, the origin is the lower
+// left corner.
 type figure struct {
 	symbol        *symbol
 	width, height float64
-	backing       []byte // operators of a content stream that paint the white behind it
-	operators     []byte // those of the figure itself; they leave the graphics state changed
+	backing       []byte // content stream operators that paint the white background
+	operators     []byte // operators of the figure itself; they change the graphics state
 	text          idText
 }
 
-// idText is the reference id within the figure: rows of strokes on a grid.
+// idText is the reference id in the figure: rows of strokes on a grid.
 type idText struct {
-	grid, x, y float64 // unit of the grid in modules, and its lower left corner
+	grid, x, y float64 // grid unit in modules, and the lower left corner
 	rows       []string
 }
 
-// The shapes of the stamp. Margins of a page are wide and low, or high and narrow.
+// The shapes of the stamp. Page margins are either wide and low or narrow and
+// high.
 const (
 	idBeside = iota
 	idBelow
 )
 
-// rowPitch is the distance of two rows of text on their grid, maxGrid the largest unit of that grid in modules.
+// rowPitch is the distance of two rows of text in grid units, maxGrid the
+// largest grid unit in modules.
 const (
 	rowPitch = glyphHeight + 3
 	maxGrid  = 0.8
 	textEdge = 2 // modules between the text and the edge of the stamp
 )
 
-// newFigure draws the stamp of a reference id in one of the two shapes.
+// newFigure returns the stamp of a reference id in one of the two shapes.
 func newFigure(s *symbol, referenceID string, shape int) (*figure, error) {
 	side := float64(s.full())
 	f := &figure{symbol: s, width: side, height: side}
@@ -87,16 +90,17 @@ func newFigure(s *symbol, referenceID string, shape int) (*figure, error) {
 	return f, nil
 }
 
-// height is that of all rows, on the grid.
+// height returns the height of all rows in grid units.
 func (t *idText) height() float64 { return float64(len(t.rows)*rowPitch - 3) }
 
-// baseline is where row i stands, on the grid.
+// baseline returns the baseline of row i in grid units.
 func (t *idText) baseline(i int) int { return (len(t.rows) - 1 - i) * rowPitch }
 
-// origin is the lower left corner of the QR code with its quiet zone.
+// origin returns the lower left corner of the QR code with its quiet zone.
 func (f *figure) origin() (x, y float64) { return 0, f.height - float64(f.symbol.full()) }
 
-// idRows breaks a reference id after its prefix and then every n characters.
+// idRows breaks a reference id after its prefix and then after every n
+// characters.
 func idRows(id string, n int) []string {
 	prefix, code, ok := strings.Cut(id, "-")
 	if ok {
@@ -114,5 +118,5 @@ func idRows(id string, n int) []string {
 	return rows
 }
 
-// decimal rounds to two decimals.
+// decimal rounds to two decimal places.
 func decimal(v float64) float64 { return math.Round(v*100) / 100 }

@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// The reference id is drawn in strokes of a hand of its own, so that the verified PDF
-// needs no font and the id costs a few hundred bytes. A glyph lies on a
-// grid 4 wide and 6 high, y upwards, as an engraver would cut it: strokes divided
-// by '|', each the corners of a line as two digits, x and y.
+// The reference id is drawn with a built-in stroke font, so that the verified
+// PDF needs no embedded font and the id costs a few hundred bytes. A glyph is
+// on a grid 4 wide and 6 high, y upwards: strokes separated by '|', each a list
+// of points with two digits, x and y.
 const (
 	glyphWidth   = 4
 	glyphHeight  = 6
@@ -67,8 +67,8 @@ var glyphs = map[rune]string{
 	'Z':  "06 46 00 40",
 }
 
-// strokes returns the lines that draw text, each a list of x and y on the grid,
-// the first glyph's lower left corner at the origin.
+// strokes returns the polylines that draw text, each a list of x and y on the
+// grid. The lower left corner of the first glyph is the origin.
 func strokes(text string) ([][][2]int, error) {
 	var lines [][][2]int
 	for i, r := range text {
@@ -87,11 +87,11 @@ func strokes(text string) ([][][2]int, error) {
 	return lines, nil
 }
 
-// textWidth is the width of n glyphs on the grid.
+// textWidth returns the width of n glyphs in grid units.
 func textWidth(n int) int { return (n-1)*glyphAdvance + glyphWidth }
 
-// textOperators writes text as PDF path construction (ISO 32000-2, 8.5.2) in units of the
-// grid. The path is left for the caller to stroke.
+// textOperators writes text as PDF path construction (ISO 32000-2, 8.5.2) in
+// grid units. The caller strokes the path.
 func textOperators(b *bytes.Buffer, text string, x, y int) error {
 	lines, err := strokes(text)
 	if err != nil {

@@ -9,23 +9,25 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// maxPage is the longest side of a page that viewers show, in points (ISO 32000-2, Annex C).
+// maxPage is the longest side of a page that viewers support, in points (ISO
+// 32000-2, Annex C).
 const maxPage = 14400
 
-// picture is an image ready to become the only content of a page.
+// picture is an image in the form in which a page shows it.
 type picture struct {
-	width, height int // pixels as stored
-	orientation   int // as in Exif, 1 where none is given
+	width, height int // in pixels as stored
+	orientation   int // Exif orientation, 1 if absent
 	density       density
-	trailing      bool // there were bytes after its end
+	trailing      bool // the file has bytes after its end
 
 	image   *pdf.Stream
-	alpha   *pdf.Stream // soft mask; nil where the image is opaque
-	profile []byte      // ICC
+	alpha   *pdf.Stream // soft mask; nil if the image is opaque
+	profile []byte      // ICC profile
 	space   colourSpace
 }
 
-// colourSpace makes the colour space of a picture, given that of its components by device or profile.
+// colourSpace returns the colour space of a picture; base is the colour space
+// of its components, by device or profile.
 type colourSpace func(base pdf.Object) pdf.Object
 
 func plainSpace(base pdf.Object) pdf.Object { return base }
@@ -39,7 +41,7 @@ func newPicture(ctx context.Context, o Original) (*picture, error) {
 		return pngPicture(ctx, o)
 	case PDF:
 	}
-	return nil, fmt.Errorf("seal: %q is no type of image", o.Type)
+	return nil, fmt.Errorf("seal: %q is not an image type", o.Type)
 }
 
 func jpegPicture(o Original) (*picture, error) {
@@ -60,7 +62,7 @@ func jpegPicture(o Original) (*picture, error) {
 		dict.Set("DecodeParms", pdf.NewDict(pdf.Entry{Key: "ColorTransform", Value: pdf.Integer(0)}))
 	}
 	if len(img.ids) == 4 && img.adobe {
-		// Adobe stores CMYK inverted, and no filter turns it back.
+		// Adobe stores CMYK inverted, and DCTDecode does not revert that.
 		dict.Set("Decode", integers(1, 0, 1, 0, 1, 0, 1, 0))
 	}
 	dict.Set("ColorSpace", deviceSpace(len(img.ids)))
@@ -98,7 +100,7 @@ func integers(values ...int) pdf.Array {
 	return out
 }
 
-// size returns width and height of the page in points.
+// size returns the width and height of the page in points.
 func (p *picture) size() (width, height float64) {
 	x, y := p.density.resolution()
 	width, height = float64(p.width)*72/x, float64(p.height)*72/y
@@ -111,8 +113,8 @@ func (p *picture) size() (width, height float64) {
 	return width, height
 }
 
-// matrix maps the unit square of the image (ISO 32000-2, 8.9.5) to a page of that
-// size, turned and mirrored as the Exif orientation says.
+// matrix maps the unit square of the image (ISO 32000-2, 8.9.5) to a page of
+// that size, rotated and mirrored by the Exif orientation.
 func (p *picture) matrix(w, h float64) [6]float64 {
 	switch p.orientation {
 	case 2:
@@ -134,7 +136,7 @@ func (p *picture) matrix(w, h float64) [6]float64 {
 	}
 }
 
-// file is the PDF of the picture alone, which takes about size bytes.
+// file returns a PDF with only the picture, of about size bytes.
 func (p *picture) file(size int64) (*bytes.Buffer, error) {
 	var file bytes.Buffer
 	file.Grow(int(size) + 16<<10)
@@ -144,7 +146,7 @@ func (p *picture) file(size int64) (*bytes.Buffer, error) {
 	return &file, nil
 }
 
-// writeTo writes a PDF file of one page that shows the picture.
+// writeTo writes a PDF of one page that shows the picture.
 func (p *picture) writeTo(out io.Writer) error {
 	w := pdf.NewWriter(out)
 	dict := p.image.Dict
@@ -192,8 +194,8 @@ func (p *picture) writeTo(out io.Writer) error {
 	return nil
 }
 
-// standIn is a picture of the same page with one pixel for all.
-func (p *picture) standIn() *picture {
+// onePixel returns a picture of one pixel with the same page size.
+func (p *picture) onePixel() *picture {
 	s := *p
 	dict := imageDict(1, 1, 8)
 	dict.Set("ColorSpace", pdf.Name("DeviceGray"))
@@ -201,7 +203,7 @@ func (p *picture) standIn() *picture {
 	return &s
 }
 
-// writeNumber writes v as a number of a content stream.
+// writeNumber writes v in the number syntax of content streams.
 func writeNumber(b *bytes.Buffer, v float64) {
 	switch n := pdf.Number(v).(type) {
 	case pdf.Integer:

@@ -12,7 +12,7 @@ import (
 	"testing"
 )
 
-// shownAs turns an image as an Exif orientation says.
+// shownAs transforms an image by an Exif orientation.
 func shownAs(img image.Image, orientation int) image.Image {
 	w, h := img.Bounds().Dx(), img.Bounds().Dy()
 	at := map[int]func(x, y int) (int, int){
@@ -41,8 +41,9 @@ func shownAs(img image.Image, orientation int) image.Image {
 	return out
 }
 
-// difference is the mean difference, 0 to 255, of an image as seen on white and poppler's
-// picture of it from x on, which has fine pixels for each of the image.
+// difference returns the mean difference, 0 to 255, between an image on white
+// and poppler's picture of it from x on, which has fine pixels per pixel of the
+// image.
 func difference(img, page image.Image, x, fine int) float64 {
 	var total, n float64
 	r := img.Bounds()
@@ -69,7 +70,8 @@ func decoded(t *testing.T, data []byte) image.Image {
 	return img
 }
 
-// brightened applies the gamma of a file as a viewer of 2.2 does.
+// brightened applies the gamma of a file as a viewer with display gamma 2.2
+// does.
 func brightened(img image.Image, exponent float64) image.Image {
 	out := image.NewNRGBA64(img.Bounds())
 	power := func(v uint16) uint16 { return uint16(0xFFFF * math.Pow(float64(v)/0xFFFF, exponent)) }
@@ -82,8 +84,9 @@ func brightened(img image.Image, exponent float64) image.Image {
 	return out
 }
 
-// judgeImage compares poppler's picture of the page with the image, pixel on pixel.
-func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
+// checkImage compares poppler's picture of the page with the image, pixel by
+// pixel.
+func checkImage(t *testing.T, name string, data []byte, want image.Image) {
 	t.Helper()
 	o := original(t, name, data)
 	p, err := newPicture(t.Context(), o)
@@ -94,7 +97,7 @@ func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
 	path := file(t, "after.pdf", sealed)
 	w, _ := p.size()
 	pageWidth, _ := pageSize(t, path, 1)
-	limit, fine := 8.0, 1 // one pixel for one is never quite in place
+	limit, fine := 8.0, 1 // at one pixel per pixel the positions never match exactly
 	if want.Bounds().Dx() < 300 {
 		limit, fine = 4, 5
 	}
@@ -109,7 +112,7 @@ func judgeImage(t *testing.T, name string, data []byte, want image.Image) {
 	}
 }
 
-func TestImagesOfCorpusAreShownAsTheyAre(t *testing.T) {
+func TestCorpusImagesKeepTheirPixels(t *testing.T) {
 	t.Parallel()
 	for _, c := range append(corpus(t, "jpg/"), corpus(t, "png/")...) {
 		if c.expected != "accept" {
@@ -122,12 +125,12 @@ func TestImagesOfCorpusAreShownAsTheyAre(t *testing.T) {
 			if strings.Contains(c.path, "orientation-") {
 				orientation = int(c.path[strings.LastIndex(c.path, "-")+1] - '0')
 			}
-			judgeImage(t, filepath.Base(c.path), data, shownAs(decoded(t, data), orientation))
+			checkImage(t, filepath.Base(c.path), data, shownAs(decoded(t, data), orientation))
 		})
 	}
 }
 
-// scene is a picture without any symmetry.
+// scene returns a picture without any symmetry.
 func scene(w, h int) *image.NRGBA {
 	img := image.NewNRGBA(image.Rect(0, 0, w, h))
 	for y := range h {
@@ -146,7 +149,7 @@ func TestEveryOrientationIsUpright(t *testing.T) {
 	}
 	for o := 1; o <= 8; o++ {
 		exif := "Exif\x00\x00II*\x00\x08\x00\x00\x00\x01\x00\x12\x01\x03\x00\x01\x00\x00\x00" + string(rune(o)) + "\x00\x00\x00\x00\x00\x00\x00"
-		judgeImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), shownAs(decoded(t, b.Bytes()), o))
+		checkImage(t, "a.jpg", withSegment(b.Bytes(), markerAPP1, exif), shownAs(decoded(t, b.Bytes()), o))
 	}
 }
 
@@ -168,11 +171,11 @@ func TestPNGKinds(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Log(name)
-		judgeImage(t, "a.png", b.Bytes(), img)
+		checkImage(t, "a.png", b.Bytes(), img)
 	}
 }
 
-func TestLargeImageIsNotDrawnAgain(t *testing.T) {
+func TestLargeImageIsNotRendered(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, image.NewGray(image.Rect(0, 0, 4000, 3000)), nil); err != nil {
@@ -182,5 +185,5 @@ func TestLargeImageIsNotDrawnAgain(t *testing.T) {
 	if v.Placement != Strip || !v.Whole {
 		t.Errorf("placement %s, whole %v", v.Placement, v.Whole)
 	}
-	judgeQR(t, file(t, "after.pdf", data), v)
+	checkQR(t, file(t, "after.pdf", data), v)
 }

@@ -14,22 +14,22 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// job brings one stamp into one PDF.
+// job adds one stamp to one PDF.
 type job struct {
-	sealer  *Sealer
-	stamp   Stamp
-	r       io.ReaderAt
-	size    int64
-	name    string
-	state   []byte    // of crypto/sha256 after the last byte of r; may be missing
-	figures []*figure // idBeside, idBelow
-	trusted bool      // a strip is known to read
-	slow    bool      // drawing a page took too long
-	covers  bool      // the exact place that is wanted is not blank
+	sealer        *Sealer
+	stamp         Stamp
+	r             io.ReaderAt
+	size          int64
+	name          string
+	state         []byte    // hash state of crypto/sha256 after the last byte of r; may be nil
+	figures       []*figure // idBeside, idBelow
+	stripProved   bool      // a stamp in a strip is already proved to be readable
+	slow          bool      // rendering a page took too long
+	coversContent bool      // the exact place that was requested is not blank
 
 	doc      *pdf.Document
 	findings pdf.Findings
-	page     *pdf.Page // the one to stamp
+	page     *pdf.Page // the page to stamp
 	frame    frame
 	notices  []Notice
 	original pades.Original
@@ -38,10 +38,10 @@ type job struct {
 // attempt is one way to place the stamp.
 type attempt struct {
 	mode       Mode
-	annotation bool // instead of page content
+	annotation bool // use an annotation instead of page content
 	page       *pdf.Page
-	frame      frame // of the page
-	spot       spot  // not for Strip and Appended, which make their own
+	frame      frame // frame of the page
+	spot       spot  // unused by Strip and Appended, which compute their own
 }
 
 // open reads the document and finds the page to stamp.
@@ -64,7 +64,7 @@ func (j *job) open() error {
 	return nil
 }
 
-// run tries the ways to place the stamp in turn until one of them reads.
+// run tries the possible placements in turn until the stamp is readable.
 func (j *job) run(ctx context.Context) (*Verified, error) {
 	if err := j.open(); err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	}
 	switch {
 	case err == nil:
-		j.tell(v)
+		j.addPlacementNotices(v)
 		return v, nil
 	case !errors.Is(err, errNotReadable):
 		return nil, err
@@ -92,11 +92,11 @@ func (j *job) run(ctx context.Context) (*Verified, error) {
 	return nil, refuse("not_readable", "The PDF cannot be drawn, so no QR code on it could be read.")
 }
 
-// tryAll makes the first attempt that reads.
+// tryAll returns the result of the first attempt whose stamp is readable.
 func (j *job) tryAll(ctx context.Context, attempts []attempt) (*Verified, error) {
 	for _, a := range attempts {
 		if j.slow && a.mode != Appended {
-			continue // only a page that costs next to nothing to draw comes into question
+			continue // after a timeout only an appended page is cheap enough to render
 		}
 		if v, err := j.try(ctx, a); !errors.Is(err, errNotReadable) {
 			return v, err
@@ -109,15 +109,15 @@ func (j *job) signed() bool { return len(j.findings.Signatures) > 0 || j.finding
 
 func (j *job) note(code, message string) { j.notices = append(j.notices, Notice{code, message}) }
 
-// tell adds what the placement that was found has to say.
-func (j *job) tell(v *Verified) {
+// addPlacementNotices adds the notices about the placement.
+func (j *job) addPlacementNotices(v *Verified) {
 	wanted := j.stamp.Placement.Mode
 	if wanted == "" {
 		wanted = Auto
 	}
 	switch {
 	case v.Placement == Exact:
-		if j.covers {
+		if j.coversContent {
 			j.note("covers_content", "The place chosen for the stamp was not blank; what stood there is covered.")
 		}
 	case v.Placement == wanted, wanted == Auto && v.Placement != Strip && v.Placement != Appended:
@@ -131,7 +131,7 @@ func (j *job) tell(v *Verified) {
 	v.Notices = j.notices
 }
 
-// attempts lists the ways to place the stamp, best first.
+// attempts returns the placements to try, best first.
 func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	if j.signed() {
 		return j.annotations(ctx)
@@ -149,9 +149,9 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		return []attempt{appended}, nil
 	case Exact:
 		if s, ok := j.fit(j.stamp.Placement.Box); ok {
-			if m, err := j.look(ctx, j.page, j.frame); err == nil {
-				j.covers = !m.blank(m.pixels(s.box(j.frame)))
-			} else if !lasting(ctx, err) {
+			if m, err := j.newBlankMap(ctx, j.page, j.frame); err == nil {
+				j.coversContent = !m.blank(m.pixels(s.box(j.frame)))
+			} else if !isPermanent(ctx, err) {
 				return nil, err
 			}
 			return []attempt{{Exact, false, j.page, j.frame, s}, {Annotation, true, j.page, j.frame, s}, strip, appended}, nil
@@ -160,15 +160,16 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 		mode = Auto
 	case Auto, TopLeft, TopRight, BottomLeft, BottomRight:
 	case Annotation, Cover:
-		mode = Auto // results, not wishes
+		mode = Auto // these are results, not requests
 	}
-	m, err := j.look(ctx, j.page, j.frame)
+	m, err := j.newBlankMap(ctx, j.page, j.frame)
 	if err != nil {
 		if errors.Is(err, pdfium.ErrPassword) {
 			return nil, pdfError(pdf.ErrPassword)
 		}
-		if lasting(ctx, err) {
-			// A page that cannot be drawn cannot be judged: leave it alone.
+		if isPermanent(ctx, err) {
+			// If a page cannot be rendered, the result cannot be checked: leave
+			// the page unchanged.
 			j.note("page_not_rendered", "The page could not be drawn, so no place on it was chosen.")
 			return []attempt{appended}, nil
 		}
@@ -185,11 +186,13 @@ func (j *job) attempts(ctx context.Context) ([]attempt, error) {
 	return append(out, strip, appended), nil
 }
 
-// maxSignedPages is how many pages of a signed file are searched for a blank place.
+// maxSignedPages is the number of pages of a signed file that are searched for
+// a blank place.
 const maxSignedPages = 5
 
-// annotations lists the blank places of a signed file, which may get an annotation but no
-// larger page: on the page wanted, if need be smaller than usual, then on others.
+// annotations returns the blank places of a signed file, which may get an
+// annotation but no larger page: first on the requested page, if necessary
+// smaller than usual, then on others.
 func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	var out []attempt
 	for i := range min(j.doc.PageCount(), maxSignedPages) + 1 {
@@ -202,8 +205,8 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 			page = other
 		}
 		f := newFrame(page.Geometry())
-		m, err := j.look(ctx, page, f)
-		if lasting(ctx, err) {
+		m, err := j.newBlankMap(ctx, page, f)
+		if isPermanent(ctx, err) {
 			continue
 		}
 		if err != nil {
@@ -225,7 +228,7 @@ func (j *job) annotations(ctx context.Context) ([]attempt, error) {
 	return out, nil
 }
 
-// fit returns the place in a box with the shape that is larger there.
+// fit returns the place in a box, with the shape that is larger there.
 func (j *job) fit(b Box) (spot, bool) {
 	var best spot
 	for _, fig := range j.figures {
@@ -236,25 +239,25 @@ func (j *job) fit(b Box) (spot, bool) {
 	return best, best.scale > 0
 }
 
-// look draws a page small and finds out where it is blank.
-func (j *job) look(ctx context.Context, page *pdf.Page, f frame) (*blankMap, error) {
+// newBlankMap renders a page in low resolution and returns its blank map.
+func (j *job) newBlankMap(ctx context.Context, page *pdf.Page, f frame) (*blankMap, error) {
 	src := pdfium.Source{Head: j.r, HeadSize: j.size}
-	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: lookSide})
+	_, img, err := j.draw(ctx, src, pdfium.Request{Page: page.Index, MaxSide: blankSearchSide})
 	if err != nil {
-		return nil, fmt.Errorf("look at the page: %w", err)
+		return nil, fmt.Errorf("find blank places on the page: %w", err)
 	}
 	return newBlankMap(img, taken(j.doc, page, f)), nil
 }
 
-// remembered returns the attempts at places that worked for earlier pages of this size. They
-// are made without looking first: the picture that proves the stamp also proves that
-// the place was blank.
+// remembered returns attempts at places that worked for earlier pages of this
+// size. They need no search: the picture that proves that the stamp is readable
+// also proves that the place was blank.
 func (j *job) remembered() []attempt {
 	p := j.stamp.Placement
 	if j.signed() || p.Mode != "" && p.Mode != Auto {
 		return nil
 	}
-	w, h := whole(j.frame.width), whole(j.frame.height)
+	w, h := wholePoints(j.frame.width), wholePoints(j.frame.height)
 	busy := taken(j.doc, j.page, j.frame)
 	for _, l := range p.Remembered {
 		if l.Width != w || l.Height != h || w == 0 || h == 0 {
@@ -264,18 +267,19 @@ func (j *job) remembered() []attempt {
 		if !ok || slices.ContainsFunc(busy, s.box(j.frame).overlaps) {
 			continue
 		}
-		s.bare = true
+		s.transparent = true
 		return []attempt{{Auto, false, j.page, j.frame, s}}
 	}
 	return nil
 }
 
-func whole(v float64) int { return int(math.Round(v)) }
+func wholePoints(v float64) int { return int(math.Round(v)) }
 
-// errNotReadable tells that an attempt did not lead to a stamp that reads.
-var errNotReadable = errors.New("the stamp does not read")
+// errNotReadable reports that an attempt did not produce a readable stamp.
+var errNotReadable = errors.New("the stamp is not readable")
 
-// try makes the update for one attempt and reads it back.
+// try builds the update of an attempt and checks the stamp in the rendered
+// page.
 func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	p, err := j.place(a, documentMetadata)
 	if err == nil && len(p.tail)-p.signature() > maxTail {
@@ -289,7 +293,7 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	case err != nil:
 		return nil, pdfError(err)
 	}
-	if !j.trusted || a.mode != Strip {
+	if !j.stripProved || a.mode != Strip {
 		src := pdfium.Source{Head: j.r, HeadSize: j.size, Tail: p.tail}
 		if err := j.prove(ctx, src, p); err != nil {
 			return nil, err
@@ -301,19 +305,20 @@ func (j *job) try(ctx context.Context, a attempt) (*Verified, error) {
 	v := &Verified{Placement: a.mode, Page: p.number, Box: p.spot.box(p.frame)}
 	v.Body = io.NewSectionReader(bytes.NewReader(p.tail), 0, int64(len(p.tail)))
 	if a.mode != Strip && a.mode != Appended && p.number == 1 {
-		v.Layout = Layout{whole(p.frame.width), whole(p.frame.height), v.Box}
+		v.Layout = Layout{wholePoints(p.frame.width), wholePoints(p.frame.height), v.Box}
 	}
 	return v, nil
 }
 
-// maxTail is what a verified PDF may be longer than its original, in bytes, before its metadata is
-// left alone and that of the stamp goes to the page.
+// maxTail is the maximum length of the tail in bytes up to which the document
+// metadata is rewritten; above it, the metadata of the stamp is attached to the
+// page instead.
 const maxTail = 3000
 
-// placed is a stamp in its place.
+// placed is an update that contains the stamp.
 type placed struct {
 	tail   []byte
-	number int // of the page, from 1
+	number int // page number, from 1
 	frame  frame
 	spot   spot
 
@@ -321,7 +326,7 @@ type placed struct {
 	pending  *pades.Pending // nil without a signature
 }
 
-// signature is about how much of the tail is the signature's.
+// signature returns the approximate size of the signature in the tail.
 func (p *placed) signature() int {
 	if p.pending == nil {
 		return 0
@@ -329,7 +334,7 @@ func (p *placed) signature() int {
 	return p.pending.Size() + fieldSize
 }
 
-// place makes the update for one attempt.
+// place builds the update for one attempt.
 func (j *job) place(a attempt, where metadataPlace) (placed, error) {
 	e := &edit{doc: j.doc, update: j.doc.Update(), stamp: j.stamp}
 	p := placed{number: a.page.Index + 1, frame: a.frame, spot: a.spot, metadata: where}

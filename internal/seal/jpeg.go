@@ -9,10 +9,11 @@ import (
 	"slices"
 )
 
-// maxPixels is the largest image that is sealed: 128 megapixels.
+// maxPixels is the maximum image size: 128 megapixels.
 const maxPixels = 128_000_000
 
-// maxProfile bounds an ICC profile, in bytes. Those of printing presses have two million.
+// maxProfile is the maximum size of an ICC profile in bytes. Profiles of
+// printing presses have about two million.
 const maxProfile = 8 << 20
 
 // Markers of ITU-T T.81, table B.1.
@@ -42,7 +43,7 @@ const (
 // span is a range of bytes of the original.
 type span struct{ offset, length int64 }
 
-// jpegImage is what the markers of a JPEG file say.
+// jpegImage is the content of the markers of a JPEG file.
 type jpegImage struct {
 	width, height int
 	ids           []byte // component identifiers
@@ -50,23 +51,24 @@ type jpegImage struct {
 	jfif          bool
 	exif          exif
 	density       density
-	profile       []byte // ICC, empty where there is none or it does not fit
-	keep          []span // what is passed on: the image without metadata
-	end           int64  // of the image within the file
+	profile       []byte // ICC profile, empty if absent or unsuitable
+	keep          []span // the ranges to copy: the image without metadata
+	end           int64  // end of the image in the file
 }
 
-// jpegReader walks the markers of a JPEG file. No sample is decoded.
+// jpegReader reads the markers of a JPEG file. It decodes no samples.
 type jpegReader struct {
 	r      *windowReader
 	img    jpegImage
-	chunks map[byte][]byte // of the ICC profile, by sequence number
-	count  byte            // of chunks
-	size   int             // of the chunks in all
+	chunks map[byte][]byte // chunks of the ICC profile by sequence number
+	count  byte            // number of chunks
+	size   int             // total size of the chunks
 	scans  int
 	frame  bool
 }
 
-// readJPEG parses the file of size bytes in r. An error is a *Refusal, or one of reading r.
+// readJPEG parses the file of size bytes in r. An error is a *Refusal, or an
+// error of r.
 func readJPEG(r io.ReaderAt, size int64) (*jpegImage, error) {
 	j := jpegReader{r: newWindowReader(r, size), chunks: map[byte][]byte{}}
 	if err := j.run(); err != nil {
@@ -87,7 +89,7 @@ func (j *jpegReader) run() error {
 	if head[0] != 0xFF || head[1] != markerSOI {
 		return errNotJPEG
 	}
-	j.retain(0, 2)
+	j.keepRange(0, 2)
 	at := int64(2)
 	for {
 		marker, start, err := j.marker(at)
@@ -99,18 +101,18 @@ func (j *jpegReader) run() error {
 			if j.scans == 0 {
 				return refuse("damaged", "The JPEG file contains no image.")
 			}
-			j.retain(start, 2)
+			j.keepRange(start, 2)
 			j.img.end = start + 2
 			return nil
 		case marker == markerSOI, marker >= markerRST0 && marker <= markerRST7, marker == markerTEM:
-			return errDamagedJPEG // none of them stands between segments
+			return errDamagedJPEG // none of these may appear between segments
 		}
 		body, err := j.segment(start + 2)
 		if err != nil {
 			return err
 		}
 		next := start + 4 + int64(len(body))
-		if err := j.take(marker, body, span{start, next - start}); err != nil {
+		if err := j.readSegment(marker, body, span{start, next - start}); err != nil {
 			return err
 		}
 		if marker == markerSOS {
@@ -118,7 +120,7 @@ func (j *jpegReader) run() error {
 			if err != nil {
 				return err
 			}
-			j.retain(next, end-next)
+			j.keepRange(next, end-next)
 			next = end
 		}
 		at = next
@@ -130,8 +132,9 @@ var (
 	errDamagedJPEG = refuse("damaged", "The JPEG image is damaged and cannot be read.")
 )
 
-// marker returns the first marker at or after offset. Fill bytes may precede it (B.1.1.2);
-// other bytes may not, but encoders leave some, and decoders skip them.
+// marker returns the first marker at or after offset. Fill bytes may precede it
+// (B.1.1.2). Other bytes must not, but some encoders leave them and decoders
+// skip them.
 func (j *jpegReader) marker(offset int64) (marker byte, start int64, err error) {
 	for {
 		start, err = j.r.index(offset, 0xFF)
@@ -162,8 +165,8 @@ func (j *jpegReader) segment(offset int64) ([]byte, error) {
 	return j.r.bytes(offset+2, n-2)
 }
 
-// entropy returns where the entropy-coded data that begins at offset ends: at a
-// marker other than a restart (B.1.1.5).
+// entropy returns the end of the entropy-coded data at offset: the next marker
+// other than a restart marker (B.1.1.5).
 func (j *jpegReader) entropy(offset int64) (int64, error) {
 	for {
 		i, err := j.r.index(offset, 0xFF)
@@ -185,8 +188,8 @@ func (j *jpegReader) entropy(offset int64) (int64, error) {
 	}
 }
 
-// take notes what a segment says, and keeps it where the image needs it.
-func (j *jpegReader) take(marker byte, body []byte, whole span) error {
+// readSegment reads a segment, and keeps it if the image needs it.
+func (j *jpegReader) readSegment(marker byte, body []byte, whole span) error {
 	keep := true
 	switch {
 	case marker == markerAPP0:
@@ -201,7 +204,7 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 			j.img.exif = readExif(tiff)
 		}
 	case marker == markerAPP2:
-		keep = j.takeProfile(body)
+		keep = j.readProfile(body)
 	case marker == markerAPP14:
 		keep = bytes.HasPrefix(body, []byte("Adobe")) && len(body) >= 12
 		j.img.adobe = j.img.adobe || keep
@@ -215,12 +218,12 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 	case marker == markerDAC, marker == markerDNL:
 		return errCodingJPEG
 	case marker >= markerSOF0 && marker <= markerSOF15 && marker != markerDHT:
-		if err := j.takeFrame(marker, body); err != nil {
+		if err := j.readFrame(marker, body); err != nil {
 			return err
 		}
 	}
 	if keep {
-		j.retain(whole.offset, whole.length)
+		j.keepRange(whole.offset, whole.length)
 	}
 	return nil
 }
@@ -228,9 +231,9 @@ func (j *jpegReader) take(marker byte, body []byte, whole span) error {
 var errCodingJPEG = refuse("unsupported_coding",
 	"The JPEG image uses a rare coding (arithmetic, lossless, hierarchical or more than 8 bits) that PDF cannot show. Save it as an ordinary JPEG.")
 
-// takeFrame reads a frame header (B.2.2). DCTDecode knows baseline, extended and
-// progressive Huffman coding with 8 bits a sample (ISO 32000-2, 7.4.8).
-func (j *jpegReader) takeFrame(marker byte, body []byte) error {
+// readFrame reads a frame header (B.2.2). DCTDecode supports baseline, extended
+// and progressive Huffman coding with 8 bits per sample (ISO 32000-2, 7.4.8).
+func (j *jpegReader) readFrame(marker byte, body []byte) error {
 	if marker > markerSOF2 || j.frame || len(body) < 6 || body[0] != 8 {
 		if j.frame || len(body) < 6 {
 			return errDamagedJPEG
@@ -258,8 +261,9 @@ func (j *jpegReader) takeFrame(marker byte, body []byte) error {
 	return nil
 }
 
-// takeProfile notes a chunk of an ICC profile (ICC.1, B.4) and tells whether body is one.
-func (j *jpegReader) takeProfile(body []byte) bool {
+// readProfile stores a chunk of an ICC profile (ICC.1, B.4) and reports whether
+// body is one.
+func (j *jpegReader) readProfile(body []byte) bool {
 	chunk, ok := bytes.CutPrefix(body, []byte("ICC_PROFILE\x00"))
 	if !ok || len(chunk) < 2 {
 		return false
@@ -272,7 +276,7 @@ func (j *jpegReader) takeProfile(body []byte) bool {
 	return true
 }
 
-// profile joins the chunks of the ICC profile, if it is complete and fits the image.
+// profile returns the ICC profile if it is complete and fits the image.
 func (j *jpegReader) profile() []byte {
 	var profile []byte
 	for i := range int(j.count) {
@@ -284,8 +288,8 @@ func (j *jpegReader) profile() []byte {
 	return profile
 }
 
-// retain adds a range to what is passed on.
-func (j *jpegReader) retain(offset, length int64) {
+// keepRange adds a range to the ranges to copy.
+func (j *jpegReader) keepRange(offset, length int64) {
 	if n := len(j.img.keep); n > 0 && j.img.keep[n-1].offset+j.img.keep[n-1].length == offset {
 		j.img.keep[n-1].length += length
 		return
@@ -306,8 +310,8 @@ func (j *jpegImage) body(r io.ReaderAt) (io.Reader, int64) {
 	return io.MultiReader(readers...), length
 }
 
-// rgb tells that three components are red, green and blue rather than YCbCr: no
-// JFIF or Adobe segment says otherwise, and the identifiers do.
+// rgb reports whether three components are RGB rather than YCbCr: there is no
+// JFIF or Adobe segment, and the component identifiers are R, G and B.
 func (j *jpegImage) rgb() bool {
 	return !j.jfif && !j.adobe && slices.Equal(j.ids, []byte("RGB"))
 }
@@ -319,7 +323,8 @@ func checkPixels(width, height int) error {
 	return nil
 }
 
-// profileFits tells whether an ICC profile is for images of n components (ICC.1, 7.2).
+// profileFits reports whether an ICC profile is for images with n components
+// (ICC.1, 7.2).
 func profileFits(profile []byte, n int) bool {
 	if len(profile) < 132 || string(profile[36:40]) != "acsp" || int(binary.BigEndian.Uint32(profile)) > len(profile) {
 		return false

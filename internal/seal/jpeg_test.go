@@ -18,7 +18,7 @@ func sampleJPEG(t testing.TB, w, h int) []byte {
 	return b.Bytes()
 }
 
-// withSegment puts a marker segment behind SOI.
+// withSegment inserts a marker segment after SOI.
 func withSegment(data []byte, marker byte, body string) []byte {
 	out := append([]byte{}, data[:2]...)
 	out = append(out, 0xFF, marker)
@@ -27,7 +27,7 @@ func withSegment(data []byte, marker byte, body string) []byte {
 	return append(out, data[2:]...)
 }
 
-func TestJPEGIsPassedOnWithoutMetadata(t *testing.T) {
+func TestJPEGIsCopiedWithoutMetadata(t *testing.T) {
 	t.Parallel()
 	plain := sampleJPEG(t, 40, 30)
 	exif := "Exif\x00\x00MM\x00*\x00\x00\x00\x08\x00\x01\x01\x12\x00\x03\x00\x00\x00\x01\x00\x06\x00\x00\x00\x00\x00\x00"

@@ -2,12 +2,12 @@ package seal
 
 import "github.com/certvault/certvault/internal/pdf"
 
-// active tells whether a document has content that acts by itself.
+// active reports whether a document has active content.
 func active(f pdf.Findings) bool {
 	return f.JavaScript || f.Launch || f.OpenAction || f.AdditionalAction || f.XFA || f.RichMedia
 }
 
-// notices tells what was found in a document that its institution should know of.
+// notices returns the findings in a document that its institution should know.
 func notices(doc *pdf.Document, f pdf.Findings) []Notice {
 	var out []Notice
 	add := func(found bool, code, message string) {

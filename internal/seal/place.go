@@ -9,14 +9,14 @@ import (
 // Lengths in points.
 const (
 	millimetre  = 72 / 25.4
-	smallest    = 18.2 * millimetre // side of the QR code with its quiet zone, where the page allows
-	tiny        = 12 * millimetre   // the same on a signed page that must not grow
+	smallest    = 18.2 * millimetre // normal minimum side of the QR code with its quiet zone
+	tiny        = 12 * millimetre   // minimum side on a signed page, which cannot be enlarged
 	comfortable = 24 * millimetre
-	margin      = 6 * millimetre // to the edge of the page
+	margin      = 6 * millimetre // distance from the edge of the page
 )
 
-// frame is a page as it is shown: its size in points, and how that maps to the
-// default user space. Places on it have their origin at its lower left.
+// frame is a page as it is shown: its size in points, and its mapping to
+// default user space. The origin is the lower left corner.
 type frame struct {
 	width, height float64
 	matrix        [6]float64
@@ -27,17 +27,18 @@ func newFrame(g pdf.Geometry) frame {
 	return frame{w, h, g.Matrix()}
 }
 
-// spot is a place for a figure on a page: its lower left corner and the points a module measures.
+// spot is a place for a figure on a page: its lower left corner and the size of
+// a module in points.
 type spot struct {
 	x, y, scale float64
 	figure      *figure
-	bare        bool // on what the page shows there, without white behind it
+	transparent bool // drawn on the existing background, without a white one
 }
 
 func (s spot) width() float64  { return s.figure.width * s.scale }
 func (s spot) height() float64 { return s.figure.height * s.scale }
 
-// box returns the place as fractions of the page from its top left.
+// box returns the place in fractions of the page from its top left corner.
 func (s spot) box(f frame) Box {
 	return Box{
 		s.x / f.width, 1 - (s.y+s.height())/f.height,
@@ -45,7 +46,7 @@ func (s spot) box(f frame) Box {
 	}
 }
 
-// matrix maps the figure to the default user space of the page.
+// matrix maps the figure to default user space of the page.
 func (s spot) matrix(f frame) [6]float64 {
 	m := f.matrix
 	return [6]float64{
@@ -54,7 +55,7 @@ func (s spot) matrix(f frame) [6]float64 {
 	}
 }
 
-// rectangle returns the place in the default user space of the page.
+// rectangle returns the place in default user space of the page.
 func (s spot) rectangle(f frame) pdf.Rectangle {
 	m := s.matrix(f)
 	w, h := s.figure.width, s.figure.height
@@ -63,8 +64,9 @@ func (s spot) rectangle(f frame) pdf.Rectangle {
 	return pdf.Rectangle{X0: min(x1, x2), Y0: min(y1, y2), X1: max(x1, x2), Y1: max(y1, y2)}
 }
 
-// sides returns the sizes of the QR code to try on a page, largest first. A code
-// on a poster grows with it, so that it still reads when the whole page is looked at.
+// sides returns the sizes of the QR code to try on a page, largest first. The
+// code grows with the page, so that it is readable even if a poster is viewed
+// as a whole.
 func (f frame) sides() []float64 {
 	least := max(smallest, 0.06*max(f.width, f.height))
 	out := []float64{least, smallest}
@@ -74,7 +76,8 @@ func (f frame) sides() []float64 {
 	return out
 }
 
-// corner returns the place of a figure in a corner of the page, as large as the page allows.
+// corner returns the place of a figure in a corner of the page, as large as the
+// page allows.
 func (f frame) corner(fig *figure, mode Mode) spot {
 	side := f.sides()[0]
 	shorter := min(f.width, f.height)
@@ -82,7 +85,8 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	scale := side / float64(fig.symbol.full())
 	scale = min(scale, (f.width-2*gap)/fig.width, (f.height-2*gap)/fig.height)
 	if limit := 0.3 * shorter / float64(fig.symbol.full()); scale > limit {
-		// A small page keeps most of itself, but not at the price of a code that does not read.
+		// On a small page the stamp is smaller, but never too small to be
+		// readable.
 		scale = max(limit, min(scale, smallest/float64(fig.symbol.full())))
 	}
 	s := spot{x: gap, y: gap, scale: scale, figure: fig}
@@ -95,8 +99,8 @@ func (f frame) corner(fig *figure, mode Mode) spot {
 	return s
 }
 
-// within returns the place of a figure in a box, as large as fits and in its middle.
-// A box off the page or without area is not ok.
+// within returns the largest place of a figure centred in a box. ok is false if
+// the box is empty or not on the page.
 func (f frame) within(fig *figure, b Box) (spot, bool) {
 	for _, v := range b {
 		if math.IsNaN(v) || v < -1e-6 || v > 1+1e-6 {
@@ -113,8 +117,9 @@ func (f frame) within(fig *figure, b Box) (spot, bool) {
 	return s, true
 }
 
-// strip returns the page enlarged below by a strip for the figure, and the place in
-// it: at the right, or in the middle where the page had to be widened.
+// strip returns the page enlarged by a strip for the figure below it, and the
+// place in the strip: at the right, or in the middle if the page had to be
+// widened.
 func (f frame) strip(fig *figure) (larger pdf.Rectangle, s spot) {
 	side := max(smallest, 0.06*max(f.width, f.height))
 	gap := margin / 2

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// full paints the page with a pattern that leaves no blank place.
+// full paints the page with a pattern without blank places.
 const full = "0.5 G 1 w " // followed by lines
 
 func fullPage() string {
@@ -28,7 +28,7 @@ func TestPlacement(t *testing.T) {
 		want Placement
 		mode Mode
 		page int
-		x, y float64 // of the middle of the box
+		x, y float64 // the middle of the box
 	}{
 		{"an empty page takes the bottom right", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
 		{"only the top is free", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
@@ -54,12 +54,12 @@ func TestPlacement(t *testing.T) {
 			if v.Placement != c.mode || v.Page != c.page || math.Abs(x-c.x) > 0.08 || math.Abs(y-c.y) > 0.08 {
 				t.Errorf("%s on page %d around %.2f, %.2f; want %s on page %d around %.2f, %.2f", v.Placement, v.Page, x, y, c.mode, c.page, c.x, c.y)
 			}
-			judgeQR(t, file(t, "after.pdf", data), v)
+			checkQR(t, file(t, "after.pdf", data), v)
 		})
 	}
 }
 
-func TestRememberedPlaceIsTakenOnlyWhereItIsBlank(t *testing.T) {
+func TestRememberedPlaceMustBeBlank(t *testing.T) {
 	t.Parallel()
 	first, _ := seals(t, "a.pdf", pagePDF{}.bytes(), Placement{Mode: TopLeft})
 	if first.Layout.Width != 595 || first.Layout.Height != 842 {
@@ -81,7 +81,7 @@ func TestRememberedPlaceIsTakenOnlyWhereItIsBlank(t *testing.T) {
 		if near(v.Box, first.Box) != c.taken {
 			t.Errorf("%s: stamp at %v, remembered was %v", name, v.Box, first.Box)
 		}
-		judgeQR(t, file(t, "after.pdf", data), v)
+		checkQR(t, file(t, "after.pdf", data), v)
 	}
 	annotated := pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 700 300 842]/Border[0 0 0]>>]"}
 	if v, _ := seals(t, "a.pdf", annotated.bytes(), p); near(v.Box, first.Box) {
@@ -89,7 +89,7 @@ func TestRememberedPlaceIsTakenOnlyWhereItIsBlank(t *testing.T) {
 	}
 }
 
-func TestExactPlaceThatCoversContentIsTold(t *testing.T) {
+func TestExactPlaceOverContentIsReported(t *testing.T) {
 	t.Parallel()
 	box := Box{0.4, 0.4, 0.6, 0.6}
 	for content, want := range map[string]string{"": "", fullPage(): "covers_content"} {
@@ -108,12 +108,12 @@ func TestStampIsAtLeast18Millimetres(t *testing.T) {
 	}
 }
 
-func TestStripHidesWhatThePageHid(t *testing.T) {
+func TestStripKeepsContentHidden(t *testing.T) {
 	t.Parallel()
-	// The content paints below the page, where the strip will be.
+	// The content paints below the page, where the strip will be added.
 	v, data := seals(t, "a.pdf", pagePDF{content: fullPage() + " 0 g -500 -500 3000 500 re f"}.bytes(), Placement{})
 	if v.Placement != Strip {
 		t.Fatalf("placement %s", v.Placement)
 	}
-	judgeQR(t, file(t, "after.pdf", data), v)
+	checkQR(t, file(t, "after.pdf", data), v)
 }

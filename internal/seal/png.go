@@ -29,23 +29,24 @@ var pngDepths = map[byte]string{
 	pngRGBA:      "\x08\x10",
 }
 
-// maxAncillary bounds the chunks that are read whole, apart from the profile.
+// maxAncillary is the maximum size of chunks that are read into memory, apart
+// from the profile.
 const maxAncillary = 1 << 20
 
-// pngImage is what the chunks of a PNG file say.
+// pngImage is the content of the chunks of a PNG file.
 type pngImage struct {
 	width, height int
-	depth         int // bits a sample
+	depth         int // bits per sample
 	colour        byte
 	interlaced    bool
 	palette       []byte
-	transparency  []byte // tRNS
+	transparency  []byte // content of tRNS
 	density       density
 	exif          exif
-	gamma         float64 // of gAMA; 0 where there is none or sRGB overrides it
-	profile       []byte  // ICC, empty where there is none or it does not fit
+	gamma         float64 // from gAMA; 0 if absent or overridden by sRGB
+	profile       []byte  // ICC profile, empty if absent or unsuitable
 	data          []span  // the contents of the IDAT chunks
-	end           int64   // of the image within the file
+	end           int64   // end of the image in the file
 }
 
 var (
@@ -54,8 +55,8 @@ var (
 	errShortPNG   = refuse("truncated", "The PNG image is cut off: its end is missing.")
 )
 
-// readPNG parses the chunks of the file of size bytes in r. Image data is not decoded.
-// An error is a *Refusal, or one of reading r.
+// readPNG parses the chunks of the file of size bytes in r. It does not decode
+// image data. An error is a *Refusal, or an error of r.
 func readPNG(r io.ReaderAt, size int64) (*pngImage, error) {
 	p := pngReader{r: newWindowReader(r, size)}
 	if err := p.run(); err != nil {
@@ -73,7 +74,7 @@ func readPNG(r io.ReaderAt, size int64) (*pngImage, error) {
 type pngReader struct {
 	r       *windowReader
 	img     pngImage
-	dataEnd int64 // of the last IDAT chunk
+	dataEnd int64 // end of the last IDAT chunk
 	srgb    bool
 }
 
@@ -105,9 +106,9 @@ func (p *pngReader) run() error {
 		switch {
 		case !sound && critical:
 			return errDamagedPNG
-		case !sound: // an ancillary chunk can be left out (W3C PNG, 13.1)
+		case !sound: // ancillary chunks are optional (W3C PNG, 13.1)
 		case kind == "IDAT":
-			if err := p.takeData(at, span{at + 8, length}); err != nil {
+			if err := p.readData(at, span{at + 8, length}); err != nil {
 				return err
 			}
 		case kind == "IEND":
@@ -118,7 +119,7 @@ func (p *pngReader) run() error {
 			if err != nil {
 				return err
 			}
-			if err := p.take(kind, body); err != nil {
+			if err := p.readChunk(kind, body); err != nil {
 				return err
 			}
 		}
@@ -126,10 +127,12 @@ func (p *pngReader) run() error {
 	}
 }
 
-// ancillary are the chunks that say how the image is to be shown; the others are dropped.
+// ancillary lists the ancillary chunks that affect the rendering; others are
+// dropped.
 var ancillary = map[string]bool{"tRNS": true, "pHYs": true, "gAMA": true, "sRGB": true, "eXIf": true}
 
-// checksum tells whether the chunk whose type is at offset has the CRC it claims.
+// checksum reports whether the CRC of the chunk whose type is at offset is
+// correct.
 func (p *pngReader) checksum(offset, length int64) (bool, error) {
 	crc := uint32(0)
 	for left := 4 + length; left > 0; {
@@ -148,8 +151,9 @@ func (p *pngReader) checksum(offset, length int64) (bool, error) {
 	return binary.BigEndian.Uint32(b) == crc, nil
 }
 
-// takeData notes an IDAT chunk at offset. They stand together (W3C PNG, 5.6).
-func (p *pngReader) takeData(offset int64, data span) error {
+// readData records an IDAT chunk at offset. IDAT chunks must be consecutive
+// (W3C PNG, 5.6).
+func (p *pngReader) readData(offset int64, data span) error {
 	if p.dataEnd != 0 && p.dataEnd != offset || p.img.colour == pngPalette && p.img.palette == nil {
 		return errDamagedPNG
 	}
@@ -160,12 +164,12 @@ func (p *pngReader) takeData(offset int64, data span) error {
 	return nil
 }
 
-// take notes what a chunk other than IDAT says. Its body is good during the call only.
-func (p *pngReader) take(kind string, body []byte) error {
+// readChunk reads a chunk other than IDAT. body is valid only during the call.
+func (p *pngReader) readChunk(kind string, body []byte) error {
 	img := &p.img
 	switch kind {
 	case "IHDR":
-		return p.takeHeader(body)
+		return p.readHeader(body)
 	case "PLTE":
 		if len(body) == 0 || len(body)%3 != 0 || len(body) > 768 || img.palette != nil {
 			return errDamagedPNG
@@ -191,13 +195,13 @@ func (p *pngReader) take(kind string, body []byte) error {
 		img.exif = readExif(body)
 	case "iCCP":
 		img.profile = inflateProfile(body)
-	default: // a critical chunk that is not known cannot be left out
+	default: // an unknown critical chunk cannot be skipped
 		return errDamagedPNG
 	}
 	return nil
 }
 
-func (p *pngReader) takeHeader(b []byte) error {
+func (p *pngReader) readHeader(b []byte) error {
 	if len(b) != 13 || b[10] != 0 || b[11] != 0 || b[12] > 1 {
 		return errDamagedPNG
 	}
@@ -225,7 +229,8 @@ func (p *pngReader) finish() error {
 	return nil
 }
 
-// inflateProfile returns the profile of an iCCP chunk (W3C PNG, 11.3.2.3), nil if it cannot be read.
+// inflateProfile returns the profile of an iCCP chunk (W3C PNG, 11.3.2.3), or
+// nil if it cannot be read.
 func inflateProfile(body []byte) []byte {
 	_, rest, ok := bytes.Cut(body, []byte{0})
 	if !ok || len(rest) < 2 || rest[0] != 0 {
@@ -242,12 +247,12 @@ func inflateProfile(body []byte) []byte {
 	return profile
 }
 
-// samples is the number of samples a pixel has in the file.
+// samples returns the number of samples per pixel in the file.
 func (img *pngImage) samples() int {
 	return map[byte]int{pngGray: 1, pngRGB: 3, pngPalette: 1, pngGrayAlpha: 2, pngRGBA: 4}[img.colour]
 }
 
-// colours is the number of colour components a pixel stands for: 1 or 3.
+// colours returns the number of colour components per pixel: 1 or 3.
 func (img *pngImage) colours() int {
 	if img.colour == pngGray || img.colour == pngGrayAlpha {
 		return 1
@@ -255,7 +260,8 @@ func (img *pngImage) colours() int {
 	return 3
 }
 
-// compressed returns the zlib stream of the image data as it is in the file, and its length.
+// compressed returns the zlib stream of the image data in the file, and its
+// length.
 func (img *pngImage) compressed(r io.ReaderAt) (io.Reader, int64) {
 	readers := make([]io.Reader, 0, len(img.data))
 	var length int64

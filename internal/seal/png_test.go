@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// decodedPNG decodes with this package's reader into what image/png makes of the same file.
+// decodedPNG decodes with this package's reader to the type that image/png
+// returns.
 func decodedPNG(t *testing.T, img *pngImage, data []byte) *image.NRGBA64 {
 	t.Helper()
 	out := image.NewNRGBA64(image.Rect(0, 0, img.width, img.height))
@@ -36,9 +37,9 @@ func pngPixel(img *pngImage, row []byte, x int) color.NRGBA64 {
 		case img.depth == 16:
 			return uint16(row[2*i])<<8 | uint16(row[2*i+1])
 		case img.colour == pngPalette:
-			return uint16(packed(row, i, img.depth))
+			return uint16(sampleAt(row, i, img.depth))
 		}
-		return uint16(int(packed(row, i, img.depth)) * 0xFFFF / (1<<img.depth - 1))
+		return uint16(int(sampleAt(row, i, img.depth)) * 0xFFFF / (1<<img.depth - 1))
 	}
 	switch img.colour {
 	case pngGray, pngGrayAlpha:
@@ -64,7 +65,7 @@ func pngPixel(img *pngImage, row []byte, x int) color.NRGBA64 {
 	}
 }
 
-func TestPNGOfCorpusDecodesAsTheStandardLibrarySays(t *testing.T) {
+func TestPNGMatchesStandardLibrary(t *testing.T) {
 	t.Parallel()
 	for _, c := range corpus(t, "png/") {
 		t.Run(c.path, func(t *testing.T) {
@@ -98,7 +99,8 @@ func TestPNGOfCorpusDecodesAsTheStandardLibrarySays(t *testing.T) {
 	}
 }
 
-// keyed tells that one colour is transparent, which decodedPNG does not apply.
+// keyed reports whether one colour is transparent, which decodedPNG does not
+// apply.
 func (img *pngImage) keyed() bool { return img.colour != pngPalette && len(img.transparency) > 0 }
 
 func TestPNGIsRefused(t *testing.T) {
@@ -109,7 +111,7 @@ func TestPNGIsRefused(t *testing.T) {
 	}
 	whole := b.Bytes()
 	damaged := bytes.Clone(whole)
-	damaged[45]++ // in the first IDAT
+	damaged[45]++ // in the first IDAT chunk
 	for name, data := range map[string][]byte{
 		"truncated":    whole[:len(whole)-13],
 		"damaged":      damaged,

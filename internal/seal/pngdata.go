@@ -10,11 +10,12 @@ import (
 	"io"
 )
 
-// maxInterlaced bounds the memory for an interlaced image, which has to be
-// collected before its first row is known, in bytes.
+// maxInterlaced is the maximum memory for an interlaced image in bytes: all of
+// it must be decoded before its first row is complete.
 const maxInterlaced = 192 << 20
 
-// pass is one of the seven passes of Adam7 interlacing (W3C PNG, 8.2), or the only one.
+// pass is one of the seven passes of Adam7 interlacing (W3C PNG, 8.2), or the
+// single pass of an image without interlacing.
 type pass struct{ x, y, dx, dy int }
 
 var (
@@ -26,14 +27,15 @@ func (p pass) size(width, height int) (w, h int) {
 	return (width - p.x + p.dx - 1) / p.dx, (height - p.y + p.dy - 1) / p.dy
 }
 
-// stride is the length of a row of so many pixels in bytes.
+// stride returns the length in bytes of a row with that many pixels.
 func (img *pngImage) stride(pixels int) int { return (pixels*img.samples()*img.depth + 7) / 8 }
 
-// rowFunc takes a row of samples without its filter, and the filter it had.
+// rowFunc receives a row of unfiltered samples and the filter of the row.
 type rowFunc func(row []byte, filter byte) error
 
-// rows decodes the image and hands each row, from top to bottom, to f. The row is good
-// during the call only. An error is a *Refusal, one of reading r, or that of f.
+// rows decodes the image and calls f for each row, from top to bottom. row is
+// valid only during the call. An error is a *Refusal, an error of r, or one of
+// f.
 func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	if !img.interlaced {
 		return img.decode(ctx, r, single, func(_, _ int, row []byte, filter byte) error { return f(row, filter) })
@@ -65,22 +67,24 @@ func (img *pngImage) rows(ctx context.Context, r io.ReaderAt, f rowFunc) error {
 	return nil
 }
 
-// copyPixel copies the pixel of so many bits at index j of from to index i of to, which is zero there.
+// copyPixel copies the pixel of that many bits at index j of from to index i of
+// to, whose bits must be zero.
 func copyPixel(to []byte, i int, from []byte, j, bits int) {
 	if bits >= 8 {
 		n := bits / 8
 		copy(to[i*n:(i+1)*n], from[j*n:(j+1)*n])
 		return
 	}
-	to[i*bits/8] |= packed(from, j, bits) << (8 - bits - i*bits%8)
+	to[i*bits/8] |= sampleAt(from, j, bits) << (8 - bits - i*bits%8)
 }
 
-// packed returns sample i of a row of samples of 1, 2, 4 or 8 bits.
-func packed(row []byte, i, bits int) byte {
+// sampleAt returns sample i of a row of samples of 1, 2, 4 or 8 bits.
+func sampleAt(row []byte, i, bits int) byte {
 	return row[i*bits/8] >> (8 - bits - i*bits%8) & (1<<bits - 1)
 }
 
-// decode undoes compression and filters of each pass. A pass is named by its index.
+// decode reverts the compression and the filters of each pass. f receives the
+// index of the pass.
 func (img *pngImage) decode(ctx context.Context, r io.ReaderAt, passes []pass, f func(n, y int, row []byte, filter byte) error) error {
 	source, _ := img.compressed(r)
 	z, err := zlib.NewReader(bufio.NewReaderSize(source, 32<<10))
@@ -119,7 +123,8 @@ func (img *pngImage) decode(ctx context.Context, r io.ReaderAt, passes []pass, f
 	return nil
 }
 
-// dataError turns an error of decompression into what it means.
+// dataError converts an error of decompression to a *Refusal, unless it is an
+// error of the reader.
 func dataError(err error) error {
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
@@ -133,7 +138,8 @@ func dataError(err error) error {
 	return fmt.Errorf("read original: %w", err)
 }
 
-// unfilter undoes a filter (W3C PNG, 9.2) in place and tells whether there is such a filter.
+// unfilter reverts a filter (W3C PNG, 9.2) in place and reports whether the
+// filter exists.
 func unfilter(filter byte, row, above []byte, distance int) bool {
 	switch filter {
 	case 0:
@@ -167,7 +173,8 @@ func unfilter(filter byte, row, above []byte, distance int) bool {
 	return true
 }
 
-// applyFilter writes row with a filter applied to out, the reverse of unfilter.
+// applyFilter writes row to out with a filter applied. It is the reverse of
+// unfilter.
 func applyFilter(filter byte, out, row, above []byte, distance int) {
 	copy(out, row)
 	switch filter {
@@ -198,7 +205,7 @@ func applyFilter(filter byte, out, row, above []byte, distance int) {
 	}
 }
 
-// paeth is the predictor of filter 4 (W3C PNG, 9.4).
+// paeth returns the Paeth predictor of filter 4 (W3C PNG, 9.4).
 func paeth(left, above, corner byte) byte {
 	a, b, c := int(left), int(above), int(corner)
 	p := a + b - c

@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// pngPicture passes the compressed data of a PNG image through where PDF can say
-// the same: FlateDecode with the PNG predictors (ISO 32000-2, 7.4.4.4) knows
-// neither interlacing nor alpha. Otherwise colour and alpha are compressed anew.
+// pngPicture copies the compressed data of a PNG image if PDF supports its
+// form: FlateDecode with the PNG predictors (ISO 32000-2, 7.4.4.4) has neither
+// interlacing nor alpha. Otherwise it compresses colour and alpha anew.
 func pngPicture(ctx context.Context, o Original) (*picture, error) {
 	img, err := readPNG(o.R, o.Size)
 	if err != nil {
@@ -33,7 +33,8 @@ func pngPicture(ctx context.Context, o Original) (*picture, error) {
 		dict.Set("Mask", key)
 	}
 	if !img.interlaced && !img.needsMask() {
-		// The data is decoded once all the same: a viewer would show half an image without a word.
+		// Decode the data even if it is copied: a viewer shows half an image
+		// without an error.
 		if err := img.rows(ctx, o.R, func([]byte, byte) error { return nil }); err != nil {
 			return nil, err
 		}
@@ -74,13 +75,14 @@ func flateParameters(dict *pdf.Dict, colours, depth, columns int) {
 
 func (img *pngImage) hasAlpha() bool { return img.colour == pngGrayAlpha || img.colour == pngRGBA }
 
-// needsMask tells that transparency takes a soft mask. A single transparent colour of
-// 8 bits or less does not, see colourKey.
+// needsMask reports whether the transparency needs a soft mask. A single
+// transparent colour of 8 bits or less does not, see colourKey.
 func (img *pngImage) needsMask() bool {
 	return img.hasAlpha() || len(img.transparency) > 0 && (img.colour == pngPalette || img.depth == 16)
 }
 
-// colourKey returns the colour key mask (ISO 32000-2, 8.9.6.4), nil where there is none.
+// colourKey returns the colour key mask (ISO 32000-2, 8.9.6.4), or nil if there
+// is none.
 func (img *pngImage) colourKey() pdf.Array {
 	if len(img.transparency) == 0 || img.needsMask() {
 		return nil
@@ -93,8 +95,8 @@ func (img *pngImage) colourKey() pdf.Array {
 	return key
 }
 
-// space is the colour space over that of device or profile: a palette, or one
-// calibrated to the gamma of the file where no profile says better.
+// space returns the colour space based on that of device or profile: a palette
+// or, without a profile, one calibrated to the gamma of the file.
 func (img *pngImage) space(base pdf.Object) pdf.Object {
 	if name, ok := base.(pdf.Name); ok && img.gamma > 0.1 && img.gamma < 10 && math.Abs(img.gamma*2.2-1) > 0.05 {
 		base = calibrated(name, 1/img.gamma)
@@ -125,26 +127,27 @@ func numbers(values ...float64) pdf.Array {
 	return out
 }
 
-// splitter compresses the rows of an image, colour and alpha apart. Each row keeps
-// the filter that its encoder chose.
+// splitter compresses the rows of an image, colour and alpha separately. Each
+// row keeps the filter that its encoder chose.
 type splitter struct {
 	img        *pngImage
 	alphaDepth int
 	colour     *plane
-	alpha      *plane // nil where the image has none
+	alpha      *plane // nil if the image has no alpha
 	opaque     bool
 }
 
-// plane is a stream of filtered rows being compressed.
+// plane is a stream of filtered rows that is being compressed.
 type plane struct {
 	compressed bytes.Buffer
 	z          *zlib.Writer
 	row, above []byte
 	out        []byte
-	distance   int // of the sample to the left, in bytes
+	distance   int // to the sample on the left, in bytes
 }
 
-// fastData is how much image data, in bytes, is compressed well rather than fast.
+// fastData is the size of image data in bytes up to which the best compression
+// is used; larger data is compressed fast.
 const fastData = 16 << 20
 
 func newPlane(stride, height, distance int) (*plane, error) {
@@ -160,7 +163,7 @@ func newPlane(stride, height, distance int) (*plane, error) {
 	return p, nil
 }
 
-// flush compresses the row that was put in p.row.
+// flush compresses the row in p.row.
 func (p *plane) flush(filter byte) error {
 	p.out[0] = filter
 	applyFilter(filter, p.out[1:], p.row, p.above, p.distance)
@@ -219,13 +222,14 @@ func (s *splitter) row(row []byte, filter byte) error {
 	return s.colour.flush(filter)
 }
 
-// key derives alpha from the transparent palette entries, or from the one transparent colour of 16 bits.
+// key derives alpha from the transparent palette entries, or from the one
+// transparent 16-bit colour.
 func (s *splitter) key(row []byte) {
 	img := s.img
 	if img.colour == pngPalette {
 		for i := range img.width {
 			s.alpha.row[i] = 0xFF
-			if index := int(packed(row, i, img.depth)); index < len(img.transparency) {
+			if index := int(sampleAt(row, i, img.depth)); index < len(img.transparency) {
 				s.alpha.row[i] = img.transparency[index]
 			}
 		}
@@ -240,7 +244,8 @@ func (s *splitter) key(row []byte) {
 	}
 }
 
-// finish returns both compressed streams; alpha is nil where every pixel is opaque.
+// finish returns both compressed streams; alpha is nil if every pixel is
+// opaque.
 func (s *splitter) finish() (colour, alpha []byte, err error) {
 	if err := s.colour.z.Close(); err != nil {
 		return nil, nil, fmt.Errorf("compress image: %w", err)

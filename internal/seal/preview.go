@@ -8,23 +8,22 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// previewSide is the longer side of the picture of a page that is not stamped yet,
-// in pixels.
+// previewSide is the longer side in pixels of the picture of an unstamped page.
 const previewSide = 1000
 
-// Preview is what can be told of an original before it is sealed.
+// Preview describes an original and the possible places of its stamp.
 type Preview struct {
-	// Page is the page that would be stamped, from 1, of Pages; Width and Height are
-	// its size in points as shown.
+	// Page is the page to stamp, from 1, of Pages; Width and Height are its
+	// size in points as shown.
 	Page, Pages   int
 	Width, Height float64
-	// Signed says that the file has signatures, which leaves no choice but that of a
-	// blank place.
+	// Signed reports whether the file has signatures; then only a blank place
+	// is possible.
 	Signed bool
-	// Chosen is where the stamp would stand as the placement is wanted now; its Box is
-	// nil below the page and on a page of its own.
+	// Chosen is the place of the stamp for the requested placement. Its Box is
+	// nil for a strip and for an appended page.
 	Chosen Candidate
-	// Candidates are the other places that can be wanted.
+	// Candidates are the other possible places.
 	Candidates []Candidate
 	Notices    []Notice
 }
@@ -33,41 +32,41 @@ type Preview struct {
 type Candidate struct {
 	Mode Mode
 	Box  *Box
-	// Covers says that something stands there that would be covered, and Missing
-	// that the page has no room there.
+	// Covers reports whether the stamp would cover content, and Missing whether
+	// the page has no room there.
 	Covers, Missing bool
-	// Remembered says that the place is where an earlier stamp stood on a page of
-	// this size, and not looked for anew.
+	// Remembered reports whether the place is that of an earlier stamp on a
+	// page of this size, found without a search.
 	Remembered bool
 }
 
-// corner modes, in the order in which people look at a page.
-var previewed = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
+// Corner modes in the order in which people see them.
+var previewModes = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 
-// Preview tells where a stamp would stand. It looks for places as Seal does, and
-// does not prove that the stamp would read there; where it does not, Seal takes
-// another. A *Refusal is one that Seal would give.
+// Preview returns the place where a stamp would be. It searches as Seal does
+// but does not check that the stamp is readable there; if it is not, Seal uses
+// another place. A *Refusal is the one that Seal would return.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
-	j, err := s.lookAt(ctx, o, stamp)
+	j, err := s.openOriginal(ctx, o, stamp)
 	if err != nil {
 		return nil, err
 	}
 	p := &Preview{Page: j.page.Index + 1, Pages: j.doc.PageCount(), Width: j.frame.width, Height: j.frame.height, Signed: j.signed(), Notices: j.notices}
-	m, err := j.look(ctx, j.page, j.frame)
-	if err != nil && !lasting(ctx, err) {
+	m, err := j.newBlankMap(ctx, j.page, j.frame)
+	if err != nil && !isPermanent(ctx, err) {
 		return nil, err
 	}
 	p.Candidates = []Candidate{{Mode: Strip}, {Mode: Appended}}
 	if err != nil {
 		j.note("page_not_rendered", "The page could not be drawn, so no place on it can be chosen.")
 		p.Candidates, p.Notices, p.Chosen = p.Candidates[1:], j.notices, Candidate{Mode: Appended}
-		return p, nil //nolint:nilerr // a page that cannot be drawn is told as a notice
+		return p, nil //nolint:nilerr // a notice reports that the page cannot be drawn
 	}
 	if p.Signed {
 		p.Candidates = nil
 	}
 	var list []Candidate
-	for _, mode := range previewed {
+	for _, mode := range previewModes {
 		c := Candidate{Mode: mode, Missing: true}
 		if spots := m.places(j.frame, j.figures, j.frame.sides(), mode); len(spots) > 0 {
 			box := spots[0].box(j.frame)
@@ -76,12 +75,12 @@ func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview
 		list = append(list, c)
 	}
 	p.Candidates = append(list, p.Candidates...)
-	p.Chosen = j.chosen(ctx, m, list)
+	p.Chosen = j.chosenCandidate(ctx, m, list)
 	return p, nil
 }
 
-// chosen is where the stamp would stand as it is wanted.
-func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
+// chosenCandidate returns the place of the stamp for the requested placement.
+func (j *job) chosenCandidate(ctx context.Context, m *blankMap, corners []Candidate) Candidate {
 	wanted := j.stamp.Placement
 	switch wanted.Mode {
 	case Strip, Appended:
@@ -113,8 +112,9 @@ func (j *job) chosen(ctx context.Context, m *blankMap, corners []Candidate) Cand
 	return Candidate{Mode: Strip}
 }
 
-// lookAt opens an original, an image as the page that would be made of it.
-func (s *Sealer) lookAt(ctx context.Context, o Original, stamp Stamp) (*job, error) {
+// openOriginal opens an original; an image is opened as the page that Seal would make
+// of it.
+func (s *Sealer) openOriginal(ctx context.Context, o Original, stamp Stamp) (*job, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
 		return nil, err
@@ -128,7 +128,7 @@ func (s *Sealer) lookAt(ctx context.Context, o Original, stamp Stamp) (*job, err
 	return j, nil
 }
 
-// asPDF gives an original as it is, or the page that is made of an image.
+// asPDF returns an original, or a PDF of one page for an image.
 func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	if o.Type == PDF {
 		return o.R, o.Size, nil
@@ -144,7 +144,7 @@ func asPDF(ctx context.Context, o Original) (io.ReaderAt, int64, error) {
 	return bytes.NewReader(file.Bytes()), int64(file.Len()), nil
 }
 
-// Picture draws a page of an original as it is, without a stamp.
+// Picture renders a page of an original without a stamp.
 func (s *Sealer) Picture(ctx context.Context, o Original, page int) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// TestPreviewIsWhatIsSealed holds the place that is shown before the upload against
-// the one that the stamp takes.
-func TestPreviewIsWhatIsSealed(t *testing.T) {
+// TestPreviewMatchesSeal checks that the stamp is at the place that Preview
+// returned.
+func TestPreviewMatchesSeal(t *testing.T) {
 	t.Parallel()
 	blank := pagePDF{}.bytes()
 	before, _ := seals(t, "a.pdf", blank, Placement{Mode: TopLeft})

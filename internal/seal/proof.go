@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// modulePixels is the size of a module in the picture that is read back.
+// modulePixels is the size of a module in the rendered picture.
 const modulePixels = 4
 
 // Grey values that count as light and dark.
@@ -20,9 +20,9 @@ const (
 	darkest  = 85
 )
 
-// prove renders the place of the stamp on the finished page and compares every module of
-// the QR code, quiet zone included. The error is errNotReadable if one does not
-// show there as it should.
+// prove renders the place of the stamp on the finished page and compares every
+// module of the QR code, including the quiet zone. The error is errNotReadable
+// if a module differs.
 func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 	f, s := p.frame, p.spot
 	side := math.Ceil(modulePixels * max(f.width, f.height) / s.scale)
@@ -32,22 +32,24 @@ func (j *job) prove(ctx context.Context, src pdfium.Source, p placed) error {
 		return errNotReadable
 	}
 	picture, img, err := j.draw(ctx, src, pdfium.Request{Page: p.number - 1, MaxSide: int(side), Clip: clip})
-	if lasting(ctx, err) {
+	if isPermanent(ctx, err) {
 		return fmt.Errorf("%w: %w", errNotReadable, err)
 	}
 	if err != nil {
 		return fmt.Errorf("read the stamp back: %w", err)
 	}
-	if !reads(img, picture, f, s) || s.bare && !undisturbed(img, picture, f, s) {
+	if !readable(img, picture, f, s) || s.transparent && !onUniformBackground(img, picture, f, s) {
 		return errNotReadable
 	}
 	return nil
 }
 
-// drawingTime is the time for one picture, not counting the wait for a free renderer.
-const drawingTime = 2500 * time.Millisecond
+// renderTimeout is the time limit for one picture, without the wait for a free
+// renderer.
+const renderTimeout = 2500 * time.Millisecond
 
-// draw renders a part of a page in grey. A job that ran out of time once is slow.
+// draw renders a part of a page in grey. After one timeout it marks the job as
+// slow.
 func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (*pdfium.Page, *image.Gray, error) {
 	if j.sealer.renderer == nil {
 		return nil, nil, pdfium.ErrUnavailable
@@ -58,7 +60,7 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	}
 	defer doc.Close()
 	req.Annotations, req.Gray = true, true
-	bounded, cancel := context.WithTimeout(ctx, drawingTime)
+	bounded, cancel := context.WithTimeout(ctx, renderTimeout)
 	defer cancel()
 	picture, err := doc.Render(bounded, req)
 	if err != nil {
@@ -67,13 +69,13 @@ func (j *job) draw(ctx context.Context, src pdfium.Source, req pdfium.Request) (
 	}
 	img, ok := picture.Image.(*image.Gray)
 	if !ok {
-		return nil, nil, fmt.Errorf("the picture is not grey but %T", picture.Image)
+		return nil, nil, fmt.Errorf("the picture is a %T, not grey", picture.Image)
 	}
 	return picture, img, nil
 }
 
-// reads compares the middle of every module with the symbol.
-func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
+// readable compares the centre of every module with the symbol.
+func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	symbol := s.figure.symbol
 	ox, oy := s.figure.origin()
 	for v := -quietZone; v < symbol.side+quietZone; v++ {
@@ -96,9 +98,9 @@ func reads(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 	return true
 }
 
-// lasting tells whether an error of the renderer is due to the document, so that
-// another attempt would end in the same way.
-func lasting(ctx context.Context, err error) bool {
+// isPermanent reports whether an error of the renderer is caused by the document,
+// so that a retry would fail in the same way.
+func isPermanent(ctx context.Context, err error) bool {
 	if ctx.Err() != nil {
 		return false
 	}

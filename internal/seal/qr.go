@@ -8,22 +8,22 @@ import (
 	"rsc.io/qr"
 )
 
-// quietZone is the light margin that every side of a QR code needs, in modules
-// (ISO/IEC 18004, 9.1).
+// quietZone is the light margin on every side of a QR code, in modules (ISO/IEC
+// 18004, 9.1).
 const quietZone = 4
 
-// maxURL keeps the symbol at 57 modules (version 10) or less, so that a module of
-// an 18 mm stamp stays above a quarter of a millimetre.
+// maxURL limits the symbol to 57 modules (version 10), so that a module of an
+// 18 mm stamp is larger than a quarter of a millimetre.
 const maxURL = 200
 
 // symbol is a QR code: side x side modules without the quiet zone.
 type symbol struct {
 	side int
-	dark []bool // row by row from the top left
+	dark []bool // row by row from the top left corner
 }
 
-// newSymbol encodes url with error correction level M, or with a better one
-// where that costs no larger symbol.
+// newSymbol encodes url with error correction level M, or with a higher level
+// if the symbol does not grow.
 func newSymbol(url string) (*symbol, error) {
 	if url == "" || len(url) > maxURL {
 		return nil, fmt.Errorf("encode QR code: the address has %d bytes, 1 to %d are possible", len(url), maxURL)
@@ -48,19 +48,20 @@ func newSymbol(url string) (*symbol, error) {
 	return s, nil
 }
 
-// at says whether a module is dark; those outside the symbol are light.
+// at reports whether a module is dark; modules outside the symbol are light.
 func (s *symbol) at(x, y int) bool {
 	return x >= 0 && y >= 0 && x < s.side && y < s.side && s.dark[y*s.side+x]
 }
 
-// full is the side of the symbol with its quiet zone, in modules.
+// full returns the side of the symbol with its quiet zone, in modules.
 func (s *symbol) full() int { return s.side + 2*quietZone }
 
 // rect is a rectangle of modules.
 type rect struct{ x, y, w, h int }
 
-// rects covers the dark modules with few rectangles that do not overlap: a run of
-// a row, drawn out downwards for as long as the rows below have the same run free.
+// rects covers the dark modules with few rectangles that do not overlap: a run
+// in a row, extended downwards while the rows below have the same run
+// uncovered.
 func (s *symbol) rects() []rect {
 	var out []rect
 	done := make([]bool, len(s.dark))
@@ -92,9 +93,9 @@ func (s *symbol) rects() []rect {
 	return out
 }
 
-// operators writes the symbol as PDF path construction (ISO 32000-2, 8.5.2): one unit
-// is one module, the origin is the lower left corner of the quiet zone. The path
-// is left for the caller to fill.
+// operators writes the symbol as PDF path construction (ISO 32000-2, 8.5.2):
+// the unit is one module, the origin is the lower left corner of the quiet
+// zone. The caller fills the path.
 func (s *symbol) operators(b *bytes.Buffer) {
 	for _, r := range s.rects() {
 		b.WriteString(strconv.Itoa(quietZone + r.x))

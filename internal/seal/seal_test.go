@@ -32,7 +32,7 @@ func TestSignedPDF(t *testing.T) {
 			if v.Placement != c.want {
 				t.Fatalf("placement %s, want %s", v.Placement, c.want)
 			}
-			judgeQR(t, file(t, "after.pdf", data), v)
+			checkQR(t, file(t, "after.pdf", data), v)
 			if c.want != Cover {
 				if !bytes.HasPrefix(data, c.data) {
 					t.Error("the original is not the beginning")
@@ -89,7 +89,7 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 	}
 }
 
-func TestDestinationOnOpeningStays(t *testing.T) {
+func TestOpenDestinationIsKept(t *testing.T) {
 	t.Parallel()
 	for _, action := range []string{"[3 0 R/Fit]", "<</S/GoTo/D[3 0 R/Fit]>>"} {
 		_, sealed := seals(t, "a.pdf", pagePDF{catalog: "/OpenAction" + action + "/AA<<>>"}.bytes(), Placement{})
@@ -118,7 +118,7 @@ func packetOf(t *testing.T, data []byte) string {
 	return string(packet)
 }
 
-func TestMetadataKeepsTheOriginalsAndNamesTheCertificate(t *testing.T) {
+func TestMetadataIsExtended(t *testing.T) {
 	t.Parallel()
 	own := `<?xpacket begin="" id="W5M0MpCehiHzreSzNTczkc9d"?><x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">` +
 		`<rdf:Description rdf:about="uuid:1" xmlns:dc="http://purl.org/dc/elements/1.1/">` +
@@ -157,7 +157,7 @@ func TestMetadataOfPDFADescribesItsProperties(t *testing.T) {
 	}
 }
 
-func TestSealHeedsItsContext(t *testing.T) {
+func TestSealStopsWithItsContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -207,7 +207,7 @@ func TestSniff(t *testing.T) {
 		{"a.pdf", string(plain) + zipEnd, "", "polyglot"},
 		{"a.pdf", "MZ\x90" + string(plain), "", "polyglot"},
 		{"a.pdf", "<HTML><script>" + string(plain), "", "polyglot"},
-		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // an archive that is attached
+		{"a.pdf", strings.Replace(string(plain), "endobj", zipEnd+"endobj", 1), PDF, ""}, // an attached archive
 	} {
 		got, err := Sniff(c.name, strings.NewReader(c.data), int64(len(c.data)))
 		if c.code != "" {

@@ -15,20 +15,20 @@ import (
 	"github.com/certvault/certvault/internal/pdfium"
 )
 
-// pictureSide is the longer side of what PNG draws, in pixels.
+// pictureSide is the longer side of the pictures of PNG in pixels.
 const pictureSide = 1600
 
-// Sealer makes verified PDFs. It is safe for concurrent use.
+// Sealer seals originals. It is safe for concurrent use.
 type Sealer struct {
 	renderer *pdfium.Renderer
 }
 
-// New returns a Sealer that looks at pages through r.
+// New returns a Sealer that renders pages with r.
 func New(r *pdfium.Renderer) *Sealer { return &Sealer{renderer: r} }
 
-// Seal makes the verified PDF of an original. An error is a *Refusal if the file
-// can never be sealed, and otherwise a passing fault: ctx ended, the original
-// cannot be read, or the renderer is out.
+// Seal returns the verified PDF of an original. An error is a *Refusal if the
+// file can never be sealed, and otherwise temporary: ctx ended, the original
+// cannot be read, or the renderer failed.
 func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, error) {
 	j, err := s.newJob(o, stamp)
 	if err != nil {
@@ -44,8 +44,8 @@ func (s *Sealer) Seal(ctx context.Context, o Original, stamp Stamp) (*Verified, 
 	return v, continueDigest(v, o)
 }
 
-// newJob draws what the stamp shows. That of an image stands in a strip unless another place is
-// wanted.
+// newJob prepares the figure of the stamp. For an image the stamp is in a strip
+// unless another place is requested.
 func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	symbol, err := newSymbol(stamp.VerifyURL)
 	if err != nil {
@@ -71,29 +71,32 @@ func (s *Sealer) newJob(o Original, stamp Stamp) (*job, error) {
 	return j, nil
 }
 
-// manyPixels is the size from which an image is not drawn again to read the strip below it.
+// manyPixels is the image size from which the strip below an image is not
+// checked by rendering the image.
 const manyPixels = 8_000_000
 
-// image makes a page of an image and stamps that.
+// image makes a page of an image and stamps it.
 func (j *job) image(ctx context.Context, o Original) (*Verified, error) {
 	page, err := newPicture(ctx, o)
 	if err != nil {
 		return nil, err
 	}
 	if page.width*page.height > manyPixels && j.stamp.Placement.Mode == Strip {
-		// The strip is the same below any image on such a page, and clipped from it: read it
-		// once below one that costs nothing to draw.
+		// The strip is the same below any image on a page of that size, and the
+		// image is clipped from it: check it once below an image that is cheap
+		// to render.
 		trial := *j
 		trial.stamp.Signature = nil
-		if _, err := trial.runOn(ctx, page.standIn(), 0); err != nil {
+		if _, err := trial.runOn(ctx, page.onePixel(), 0); err != nil {
 			return nil, err
 		}
-		j.trusted = true
+		j.stripProved = true
 	}
 	return j.runOn(ctx, page, o.Size)
 }
 
-// runOn stamps the page of a picture, which takes about size bytes; the verified PDF is whole.
+// runOn stamps the page of a picture, which has about size bytes. The result is
+// Whole.
 func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, error) {
 	file, err := page.file(size)
 	if err != nil {
@@ -112,7 +115,7 @@ func (j *job) runOn(ctx context.Context, page *picture, size int64) (*Verified, 
 	return v, nil
 }
 
-// setWhole makes file the entire verified PDF.
+// setWhole sets file as the entire verified PDF.
 func (v *Verified) setWhole(file []byte) {
 	v.Whole = true
 	v.Body = io.NewSectionReader(bytes.NewReader(file), 0, int64(len(file)))
@@ -120,7 +123,7 @@ func (v *Verified) setWhole(file []byte) {
 	v.SHA256 = sha256.Sum256(file)
 }
 
-// continueDigest sets digest and size of the original followed by the tail.
+// continueDigest sets the digest and size of the original followed by the tail.
 func continueDigest(v *Verified, o Original) error {
 	h := sha256.New()
 	state, ok := h.(encoding.BinaryUnmarshaler)
@@ -138,7 +141,8 @@ func continueDigest(v *Verified, o Original) error {
 	return nil
 }
 
-// PNG draws page one of the verified PDF in r, longer side 1600 pixels.
+// PNG renders page one of the verified PDF in r; the longer side has 1600
+// pixels.
 func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, error) {
 	if s.renderer == nil {
 		return nil, pdfium.ErrUnavailable
@@ -146,14 +150,14 @@ func (s *Sealer) PNG(ctx context.Context, r io.ReaderAt, size int64) ([]byte, er
 	return s.draw(ctx, r, size, pdfium.Request{MaxSide: pictureSide, Annotations: true})
 }
 
-// draw gives a page of a PDF as PNG.
+// draw returns a page of a PDF as PNG.
 func (s *Sealer) draw(ctx context.Context, r io.ReaderAt, size int64, want pdfium.Request) ([]byte, error) {
 	page, err := s.renderer.Render(ctx, pdfium.Source{Head: r, HeadSize: size}, want)
 	if errors.Is(err, pdfium.ErrPassword) {
 		return nil, pdfError(pdf.ErrPassword)
 	}
 	if err != nil {
-		if lasting(ctx, err) {
+		if isPermanent(ctx, err) {
 			return nil, errors.Join(refuse("not_rendered", "The page cannot be drawn."), err)
 		}
 		return nil, err

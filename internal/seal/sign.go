@@ -11,21 +11,24 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// Signature is what a verified PDF is signed with, in the revision of the stamp.
+// Signature configures the signature of the verified PDF, which is part of the
+// revision of the stamp.
 type Signature struct {
 	Signer *pades.Signer
-	// Time is when, as the signature tells it.
+	// Time is the signing time in the signature.
 	Time time.Time
 }
 
-// fieldSize is about what a signature's field and dictionary take beside its value.
+// fieldSize is the approximate size of a signature's field and dictionary
+// without its value.
 const fieldSize = 1200
 
-// prepare adds the signature to an update that is otherwise complete; nil where none is wanted.
+// prepare adds the signature to an otherwise complete update. It returns nil if
+// no signature is wanted.
 func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page) (*pades.Pending, error) {
 	s := j.stamp.Signature
 	if s == nil {
-		return nil, nil //nolint:nilnil // an unsigned update has no signature to complete
+		return nil, nil //nolint:nilnil // without a signature nothing is pending
 	}
 	p, err := s.Signer.Prepare(u, doc, found, page, pades.Statement{
 		Name: j.stamp.Institution, Reason: "Issued as " + j.stamp.ReferenceID, Time: s.Time, Original: j.original,
@@ -36,8 +39,9 @@ func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page
 	return p, nil
 }
 
-// complete signs a stamp that was proved. When the time stamp took more room than was kept, the
-// update is made once more: the room is known then.
+// complete signs a stamp that was proved to be readable. If the time stamp
+// needs more space than reserved, it builds the update again with the space
+// that is then known.
 func (j *job) complete(ctx context.Context, a attempt, p *placed) error {
 	if p.pending == nil {
 		return nil
@@ -57,7 +61,7 @@ func (j *job) complete(ctx context.Context, a attempt, p *placed) error {
 
 func (j *job) head() pades.Head { return pades.Head{R: j.r, Size: j.size, State: j.state} }
 
-// signWhole signs a complete new file by an update of its own.
+// signWhole signs a complete new file with a second update.
 func (j *job) signWhole(ctx context.Context, file []byte) ([]byte, error) {
 	if j.stamp.Signature == nil {
 		return file, nil

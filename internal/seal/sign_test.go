@@ -19,7 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// testSignature signs with a key of its own, whose certificate is its root.
+// testSignature returns a signature with a new key and a self-signed
+// certificate.
 func testSignature(t *testing.T) *Signature {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -51,9 +52,9 @@ func picturePNG(t *testing.T) []byte {
 	return b.Bytes()
 }
 
-// Stamp and signature are one revision, of whatever shape the verified PDF is;
-// pdfsig, which knows nothing of us, finds the signature valid and the whole
-// file covered, and earlier signatures as they were.
+// The stamp and the signature are one revision in every form of the verified
+// PDF. pdfsig, which is independent of this code, finds the signature valid for
+// the whole file, and earlier signatures unchanged.
 func TestVerifiedPDFIsSigned(t *testing.T) {
 	t.Parallel()
 	signature := testSignature(t)
@@ -80,7 +81,7 @@ func TestVerifiedPDFIsSigned(t *testing.T) {
 				t.Error("digest or size is not that of the signed file")
 			}
 			path := file(t, name+".pdf", data)
-			judgeQR(t, path, v)
+			checkQR(t, path, v)
 			out, err := tool(t, "pdfsig", "-nocert", path)
 			if err != nil || !strings.Contains(out, "Signature is Valid") || !strings.Contains(out, "Total document signed") {
 				t.Errorf("pdfsig: %v\n%s", err, out)

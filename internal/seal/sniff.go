@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// headLength is how far into the file the header of a PDF may stand, for this
-// vault as for the common viewers.
+// headLength is the number of bytes at the start of the file in which the
+// header of a PDF must begin. Common viewers use the same limit.
 const headLength = 1024
 
-// extensions are the endings of file names and the types they promise.
+// extensions maps file name extensions to their types.
 var extensions = map[string]MediaType{".pdf": PDF, ".jpg": JPEG, ".jpeg": JPEG, ".png": PNG}
 
-// foreign are the beginnings of files of other types. A PDF that begins with one is
-// both, and what it shows depends on who opens it.
-var foreign = []struct{ magic, what string }{
+// otherSignatures lists the signatures of other file types. A PDF that begins with one
+// of them is both, and different programs show different content.
+var otherSignatures = []struct{ magic, what string }{
 	{"PK\x03\x04", "a ZIP archive"},
 	{"PK\x05\x06", "a ZIP archive"},
 	{"GIF8", "a GIF image"},
@@ -44,11 +44,12 @@ var foreign = []struct{ magic, what string }{
 	{"\xD0\xCF\x11\xE0", "an Office document"},
 }
 
-// markup are the beginnings of tags that make a browser take the start of a file for a page.
+// markup lists beginnings of tags by which a browser detects HTML.
 var markup = []string{"<!doctype", "<html", "<head", "<body", "<script", "<svg", "<?xml", "<iframe", "<?php", "<!--"}
 
-// Sniff decides the type of a file from the extension of its name and its content. If
-// they disagree, or the type is none that can be sealed, the error is a *Refusal.
+// Sniff detects the type of a file from the extension of its name and its
+// content. If they disagree, or the type cannot be sealed, the error is a
+// *Refusal.
 func Sniff(name string, r io.ReaderAt, size int64) (MediaType, error) {
 	promised, ok := extensions[strings.ToLower(path.Ext(name))]
 	if !ok {
@@ -96,10 +97,10 @@ func describe(t MediaType) string {
 	return "something else"
 }
 
-// refusePolyglot refuses a PDF that is at the same time a file of another type.
+// refusePolyglot refuses a PDF that is also a file of another type.
 func refusePolyglot(r io.ReaderAt, size int64, head []byte) error {
 	lead := head[:max(0, bytes.Index(head, []byte("%PDF-")))]
-	for _, f := range foreign {
+	for _, f := range otherSignatures {
 		if len(lead) > 0 && bytes.HasPrefix(head, []byte(f.magic)) {
 			return polyglot(f.what)
 		}
@@ -127,9 +128,9 @@ func polyglot(what string) *Refusal {
 	return refuse("polyglot", "The file is a PDF document and "+what+" at the same time. Save the document as a plain PDF.")
 }
 
-// endsInZIP tells whether the file ends in that of a ZIP archive (APPNOTE 4.3.16): an
-// end record whose comment ends with the file, and before it the directory. An
-// archive that is merely attached has the rest of the PDF behind it.
+// endsInZIP reports whether the file ends with a ZIP archive (APPNOTE 4.3.16):
+// an end record whose comment ends with the file, and the directory before it.
+// After an archive that is an attachment, the rest of the PDF follows.
 func endsInZIP(r io.ReaderAt, size int64) (bool, error) {
 	const record = 22
 	n := min(size, record+1<<16)

@@ -16,8 +16,8 @@ const (
 	maxID     = 64
 )
 
-// QRCodeSVG draws the QR code of url as a self-contained SVG image, one unit a
-// module. An error means that url is empty or too long.
+// QRCodeSVG returns the QR code of url as a self-contained SVG image; one unit
+// is one module. An error means that url is empty or too long.
 func QRCodeSVG(url string) ([]byte, error) {
 	s, err := newSymbol(url)
 	if err != nil {
@@ -35,9 +35,10 @@ func QRCodeSVG(url string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// BarcodeSVG draws referenceID as a Code 128 barcode (ISO/IEC 15417) with the id
-// below it, a self-contained SVG image, one unit a module. An error means that
-// referenceID has other characters than A to Z, 0 to 9 and '-', or too many.
+// BarcodeSVG returns referenceID as a Code 128 barcode (ISO/IEC 15417) with the
+// id below it, as a self-contained SVG image; one unit is one module. An error
+// means that referenceID is too long or has characters other than A to Z, 0 to
+// 9 and '-'.
 func BarcodeSVG(referenceID string) ([]byte, error) {
 	if referenceID == "" || len(referenceID) > maxID {
 		return nil, fmt.Errorf("draw barcode: the id has %d bytes, 1 to %d are possible", len(referenceID), maxID)
@@ -84,8 +85,8 @@ func BarcodeSVG(referenceID string) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// openSVG writes the start of an SVG image of w x h units, scale pixels a unit, on
-// white, named and described for those who cannot see it.
+// openSVG writes the start of an SVG image of w x h units, scale pixels per
+// unit, on white. title and desc describe it for screen readers.
 func openSVG(b *bytes.Buffer, w, h, scale int, title, desc string) error {
 	fmt.Fprintf(b, `<svg xmlns="http://www.w3.org/2000/svg" width="%d" height="%d" viewBox="0 0 %d %d" role="img" aria-labelledby="t d"><title id="t">`, w*scale, h*scale, w, h)
 	if err := xml.EscapeText(b, []byte(title)); err != nil {

@@ -12,7 +12,8 @@ import (
 	"testing"
 )
 
-// rasterise draws the first path of an SVG of this package: rectangles as in M1 2h3v4h-3z.
+// rasterise draws the first path of an SVG of this package; the path consists
+// of rectangles such as M1 2h3v4h-3z.
 func rasterise(t *testing.T, svg []byte, w, h int) []byte {
 	t.Helper()
 	const scale = 4

@@ -6,8 +6,9 @@ import (
 	"io"
 )
 
-// windowReader reads a file in windows, so that a parser can look at any of its bytes
-// without a read for each. What lies beyond its end is io.ErrUnexpectedEOF.
+// windowReader reads a file in windows, so that a parser can access single
+// bytes without a read call for each. Access beyond the end returns
+// io.ErrUnexpectedEOF.
 type windowReader struct {
 	r      io.ReaderAt
 	size   int64
@@ -20,7 +21,7 @@ func newWindowReader(r io.ReaderAt, size int64) *windowReader {
 	return &windowReader{r: r, size: size, buf: make([]byte, 64<<10)}
 }
 
-// bytes returns n bytes from offset, good until the next call.
+// bytes returns n bytes from offset, valid until the next call.
 func (w *windowReader) bytes(offset int64, n int) ([]byte, error) {
 	if offset < 0 || n < 0 || offset > w.size-int64(n) {
 		return nil, io.ErrUnexpectedEOF
@@ -51,7 +52,7 @@ func (w *windowReader) index(offset int64, c byte) (int64, error) {
 	}
 }
 
-// fill reads the window that begins at offset.
+// fill reads the window at offset.
 func (w *windowReader) fill(offset int64) error {
 	n := min(int64(len(w.buf)), w.size-offset)
 	w.window = nil

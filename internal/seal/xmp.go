@@ -13,10 +13,10 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// maxMetadata bounds the XMP packet that is rewritten, in bytes.
+// maxMetadata is the maximum size of an XMP packet that is rewritten, in bytes.
 const maxMetadata = 64 << 10
 
-// namespace is that of the vault's own XMP properties.
+// namespace is the namespace of our own XMP properties.
 const namespace = "https://github.com/certvault/certvault/ns/1.0/"
 
 var (
@@ -25,7 +25,7 @@ var (
 	padding  = regexp.MustCompile(`\s+(<\?xpacket end=)`)
 )
 
-// properties is the rdf:Description of a stamp (ISO 16684-1, 7.4).
+// properties returns the rdf:Description of a stamp (ISO 16684-1, 7.4).
 func properties(about string, s Stamp) string {
 	return `<rdf:Description rdf:about="` + about + `" xmlns:cv="` + namespace + `">` +
 		"<cv:ReferenceID>" + escape(s.ReferenceID) + "</cv:ReferenceID>" +
@@ -34,7 +34,7 @@ func properties(about string, s Stamp) string {
 		"</rdf:Description>\n"
 }
 
-// newPacket is a complete XMP packet, with a title if there is one.
+// newPacket returns a complete XMP packet, with a title if there is one.
 func newPacket(title string, s Stamp) string {
 	var b strings.Builder
 	b.WriteString("<?xpacket begin=\"\uFEFF\" id=\"W5M0MpCehiHzreSzNTczkc9d\"?>\n" +
@@ -48,8 +48,8 @@ func newPacket(title string, s Stamp) string {
 	return b.String()
 }
 
-// extendPacket returns a packet with the properties of a stamp added, and not ok where
-// it cannot be read well enough for that.
+// extendPacket returns a packet with the properties of a stamp added. ok is
+// false if the packet cannot be parsed sufficiently.
 func extendPacket(packet string, s Stamp) (string, bool) {
 	end := strings.LastIndex(packet, "</rdf:RDF>")
 	if end < 0 || !utf8.ValidString(packet) {
@@ -70,7 +70,8 @@ func extendPacket(packet string, s Stamp) (string, bool) {
 	return padding.ReplaceAllString(head+added+packet[end:], "\n$1"), true
 }
 
-// schema describes the properties, as PDF/A asks for those it does not know (ISO 19005-2, 6.6.2.3).
+// schema describes the properties, which PDF/A requires for properties that it
+// does not define (ISO 19005-2, 6.6.2.3).
 var schema = `<rdf:li rdf:parseType="Resource"><pdfaSchema:schema xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">Verification</pdfaSchema:schema>` +
 	`<pdfaSchema:namespaceURI xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">` + namespace + `</pdfaSchema:namespaceURI>` +
 	`<pdfaSchema:prefix xmlns:pdfaSchema="http://www.aiim.org/pdfa/ns/schema#">cv</pdfaSchema:prefix>` +
@@ -84,8 +85,8 @@ func property(name, kind, description string) string {
 		`</pdfaProperty:valueType><pdfaProperty:category>external</pdfaProperty:category><pdfaProperty:description>` + description + `</pdfaProperty:description></rdf:li>`
 }
 
-// withSchema adds the schema to the extension schemas of a packet, which have one bag.
-// It is not ok where the bag cannot be found.
+// withSchema adds the schema to the extension schemas of a packet, which have a
+// single bag. ok is false if the bag cannot be found.
 func withSchema(head, about string) (string, bool) {
 	const open = "<pdfaExtension:schemas>"
 	at := strings.Index(head, open)
@@ -102,7 +103,8 @@ func withSchema(head, about string) (string, bool) {
 	return head[:at] + schema + head[at:], true
 }
 
-// archivalPart is the part of ISO 19005 that a packet claims, as a digit, or 0.
+// archivalPart returns the part of ISO 19005 that a packet claims, as a digit,
+// or 0.
 func archivalPart(packet string) byte {
 	if m := pdfaPart.FindStringSubmatch(packet); m != nil {
 		return m[1][0]
@@ -113,20 +115,21 @@ func archivalPart(packet string) byte {
 func escape(s string) string {
 	var b bytes.Buffer
 	if err := xml.EscapeText(&b, []byte(s)); err != nil {
-		return "" // a bytes.Buffer does not fail
+		return "" // a bytes.Buffer returns no errors
 	}
 	return b.String()
 }
 
-// metadataPlace says whose metadata tells of the stamp.
+// metadataPlace selects the metadata stream that describes the stamp.
 type metadataPlace int
 
 const (
 	documentMetadata metadataPlace = iota
-	pageMetadata                   // where that of the document is too large to be written again
+	pageMetadata                   // used if the document's metadata is too large to rewrite
 )
 
-// metadata adds the stamp to the XMP of the document or of a page, or makes one.
+// metadata adds the stamp to the XMP metadata of the document or of a page, or
+// creates it.
 func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	owner, title := e.update.Catalog(), e.doc.Text(e.doc.Dict(e.doc.Trailer().Get("Info")).Get("Title"))
 	if where == pageMetadata {
@@ -141,15 +144,16 @@ func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 		}
 		extended, ok := extendPacket(data, e.stamp)
 		if !ok {
-			return nil // better the original's as it is than none of it
+			return nil // keep the original metadata rather than replace it
 		}
 		packet, dict = extended, metadataDict(stream.Dict)
 	}
 	stream := pdf.NewStream(dict, []byte(packet))
 	encryption := e.doc.Dict(e.doc.Trailer().Get("Encrypt"))
 	if archivalPart(packet) == '1' || e.doc.Resolve(encryption.Get("EncryptMetadata")) == pdf.Boolean(false) {
-		// ISO 19005-1, 6.7.2 allows no filter, and metadata that is not encrypted in a file that is
-		// (ISO 32000-2, 7.6.4.2) is there for those who read no PDF.
+		// ISO 19005-1, 6.7.2 allows no filter, and unencrypted metadata in an
+		// encrypted file (ISO 32000-2, 7.6.4.2) is for programs that do not
+		// parse PDF.
 		stream = pdf.NewRawStream(dict, []byte(packet))
 	}
 	if ref, ok := old.(pdf.Ref); ok && e.update.Resolve(old) != nil {
@@ -165,8 +169,8 @@ func (e *edit) metadata(where metadataPlace, page *pdf.Page) error {
 	return nil
 }
 
-// metadataDict is the dictionary of a metadata stream (ISO 32000-2, 14.3.2), without what
-// tells how the old data was stored.
+// metadataDict returns the dictionary of a metadata stream (ISO 32000-2,
+// 14.3.2) without the entries on how the old data was stored.
 func metadataDict(old *pdf.Dict) *pdf.Dict {
 	dict := old.Clone()
 	for _, key := range []pdf.Name{"Length", "Filter", "DecodeParms", "DL", "F", "FFilter", "FDecodeParms"} {
@@ -175,7 +179,7 @@ func metadataDict(old *pdf.Dict) *pdf.Dict {
 	return dict.Set("Type", pdf.Name("Metadata")).Set("Subtype", pdf.Name("XML"))
 }
 
-// readMetadata returns the packet of a stream, empty where it cannot be decoded.
+// readMetadata returns the packet of a stream, or "" if it cannot be decoded.
 func readMetadata(stream *pdf.Stream) (string, error) {
 	r, err := stream.Decoded()
 	if errors.Is(err, pdf.ErrFilter) || errors.Is(err, pdf.ErrDamaged) {

@@ -2,10 +2,10 @@ package sheet
 
 import "strings"
 
-// Column is what a column means.
+// Column is the meaning of a column.
 type Column string
 
-// What the columns of a list of certificates mean.
+// These are the meanings of columns in a list of certificates.
 const (
 	Title      Column = "title"
 	Name       Column = "full_name"
@@ -17,10 +17,10 @@ const (
 	Details    Column = "details"
 )
 
-// Columns are all of them, in the order in which people are asked for them.
+// Columns lists all meanings in the order of the form.
 var Columns = []Column{Title, Name, GivenName, FamilyName, Email, File, IssueDate, Details}
 
-// meanings are the names under which people keep what a row needs, folded.
+// meanings maps common names of columns, folded, to their meanings.
 var meanings = map[string]Column{
 	"title": Title, "certificatetitle": Title, "certificate": Title, "award": Title, "qualification": Title,
 	"degree": Title, "degreetitle": Title, "programme": Title, "program": Title, "abschluss": Title, "studiengang": Title, "titel": Title, "título": Title, "titulo": Title,
@@ -31,20 +31,20 @@ var meanings = map[string]Column{
 	"details": Details, "description": Details,
 }
 
-// parts are the names of parts of a person's name.
+// parts maps folded names of columns that hold one part of a person's name.
 var parts = map[string]Column{
 	"firstname": GivenName, "givenname": GivenName, "givennames": GivenName, "forename": GivenName, "forenames": GivenName,
 	"lastname": FamilyName, "familyname": FamilyName, "surname": FamilyName,
 	"vorname": GivenName, "vornamen": GivenName, "nachname": FamilyName, "familienname": FamilyName,
 }
 
-// Meaning gives what a column means by its name in the header, "" where that does
-// not tell. That a name is in two parts is not known by it.
+// Meaning returns the meaning of a column by its header, or "" if the header is
+// unknown. It does not recognise the parts of a name.
 func Meaning(header string) Column { return meanings[Fold(header)] }
 
-// Guess gives the place of each column of which the header tells what it means.
-// Of two that mean the same the first is taken. The parts of a name are taken
-// where the whole is missing.
+// Guess returns the index of each column whose header has a known meaning. The
+// first of two columns with the same meaning is used. The parts of a name are
+// used if there is no column with the whole name.
 func Guess(header []string) map[Column]int {
 	places := map[Column]int{}
 	for i, name := range header {
@@ -63,7 +63,7 @@ func Guess(header []string) map[Column]int {
 	return places
 }
 
-// Fold takes out of a column's name what people write differently.
+// Fold removes the differences between common spellings of a column's name.
 func Fold(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r == ' ' || r == '_' || r == '-' || r == '.' || r == '\u00a0' || r == '*' || r == ':' {

@@ -8,42 +8,43 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// Order is in which order day and month stand in dates that do not tell.
+// Order is the order of day and month in an ambiguous date.
 type Order string
 
 const (
-	// Unknown is the order of a list that nobody told.
+	// Unknown means that the order is not known.
 	Unknown Order = ""
-	// DayFirst is that of 30/06/2026.
+	// DayFirst is the order of 30/06/2026.
 	DayFirst Order = "day"
-	// MonthFirst is that of 06/30/2026.
+	// MonthFirst is the order of 06/30/2026.
 	MonthFirst Order = "month"
 )
 
-// Orders are those that can be chosen.
+// Orders lists the orders that can be chosen.
 var Orders = []Order{DayFirst, MonthFirst}
 
 const (
-	// minSerial and maxSerial are what a number in a column of dates can be taken
-	// for: 1927 to the last day that Excel knows.
+	// minSerial and maxSerial limit the numbers that are read as dates in a
+	// column of dates: from 1927 to the last day that Excel supports.
 	minSerial = 10_000
 	maxSerial = 2_958_465
-	// pivot is the last year of this century that two digits can mean.
+	// pivot is the last two-digit year that belongs to this century.
 	pivot = 49
 )
 
-// Date reads a date as people write it and gives it as YYYY-MM-DD. It is "" where
-// there is none; ambiguous says that it is one in each order, and a different one.
+// Date parses a date in common notations and returns it as YYYY-MM-DD, or "" if
+// it is not a date. ambiguous reports that day-first and month-first are both
+// valid and differ.
 func Date(text string, order Order) (date string, ambiguous bool) {
 	text = strings.TrimSpace(text)
-	// A time of the day is no matter of a date of issue.
+	// Ignore the time of day.
 	if i := strings.IndexAny(text, " T"); i >= 8 && strings.Count(text, ":") >= 1 {
 		text = text[:i]
 	}
-	if at, ok := serial(text); ok {
+	if at, ok := parseSerial(text); ok {
 		return at, false
 	}
-	if at, ok := named(text); ok {
+	if at, ok := parseNamed(text); ok {
 		return at, false
 	}
 	parts := strings.FieldsFunc(text, func(r rune) bool { return r == '-' || r == '/' || r == '.' || r == ' ' })
@@ -60,12 +61,12 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	if len(parts[0]) == 4 {
 		return valid(n[0], n[1], n[2]), false
 	}
-	year := century(n[2], len(parts[2]))
+	year := fullYear(n[2], len(parts[2]))
 	byDay, byMonth := valid(year, n[1], n[0]), valid(year, n[0], n[1])
 	switch {
 	case order == DayFirst, strings.Contains(text, "."):
-		// A full stop stands after the number of the day in all languages that write
-		// it so.
+		// Every language that separates the parts by full stops puts the day
+		// first.
 		return byDay, false
 	case order == MonthFirst:
 		return byMonth, false
@@ -78,8 +79,9 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	}
 }
 
-// GuessOrder finds out the order of a list by its dates: one whose day is above 12
-// tells. It is Unknown where none does, or where they disagree.
+// GuessOrder derives the order from dates that are valid in only one order,
+// with a day above 12. It returns Unknown if there is none or if they
+// contradict each other.
 func GuessOrder(dates func(yield func(string) bool)) Order {
 	var seen [2]bool
 	for text := range dates {
@@ -109,7 +111,7 @@ func valid(year, month, day int) string {
 	return at.Format(time.DateOnly)
 }
 
-func century(year, digits int) int {
+func fullYear(year, digits int) int {
 	switch {
 	case digits > 2:
 		return year
@@ -120,9 +122,8 @@ func century(year, digits int) int {
 	}
 }
 
-// serial reads the number of a day that a spreadsheet wrote where a date was
-// meant.
-func serial(text string) (date string, ok bool) {
+// parseSerial parses the serial number that a spreadsheet saves for a date.
+func parseSerial(text string) (date string, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < minSerial || n > maxSerial || strings.ContainsAny(text, "eExXpP_+-") {
 		return "", false
@@ -134,8 +135,8 @@ func serial(text string) (date string, ok bool) {
 	return at.Format(time.DateOnly), true
 }
 
-// named reads dates with the English name of the month.
-func named(text string) (date string, ok bool) {
+// parseNamed parses a date with the English name of the month.
+func parseNamed(text string) (date string, ok bool) {
 	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == ' ' || r == '-' || r == '.' || r == ',' || r == '/' }), " ")
 	for _, layout := range []string{"2 January 2006", "2 Jan 2006", "January 2 2006", "Jan 2 2006", "2 Jan 06", "Jan 2 06", "2006 January 2", "2006 Jan 2", "20060102"} {
 		if at, err := time.Parse(layout, text); err == nil {

@@ -10,47 +10,48 @@ import (
 )
 
 const (
-	// MaxFile is the largest list in bytes.
+	// MaxFile is the maximum size of a list in bytes.
 	MaxFile = 32 << 20
-	// MaxRows is how many rows a list can have beside its header.
+	// MaxRows is the maximum number of rows, without the header.
 	MaxRows = 10_000
-	// MaxColumns is how many columns.
+	// MaxColumns is the maximum number of columns.
 	MaxColumns = 100
-	// maxText bounds all cells together in bytes.
+	// maxText is the maximum size of all cells together in bytes.
 	maxText = 32 << 20
-	// maxNumber is the highest number of a row: Excel's last.
+	// maxNumber is the highest row number of Excel.
 	maxNumber = 1 << 20
-	// maxNotices bounds what is said of a list.
+	// maxNotices is the maximum number of notices about a list.
 	maxNotices = 20
 )
 
-// Refusal is a list that cannot be taken, with a sentence for the one who made
-// it.
+// Refusal is the error for a list that cannot be read. Its message is a
+// sentence for the user.
 type Refusal struct{ Message string }
 
-// Error gives the sentence.
+// Error returns the message.
 func (e *Refusal) Error() string { return e.Message }
 
 func refusal(message string) error { return &Refusal{Message: message} }
 
-// Table is a list as it was read: a header and the rows that have content.
+// Table is the content of a list: a header and the rows that are not empty.
 type Table struct {
 	Header []string
 	Rows   []Row
-	// Notices are what the reading found worth saying.
+	// Notices are remarks about the list for the user.
 	Notices []string
 
 	size int
 }
 
-// Row is a row of a table. Cells past its last are empty.
+// Row is a row of a table. Cells beyond the last one are empty.
 type Row struct {
-	// Number counts from 1 as a spreadsheet does; the header has one too.
+	// Number is the row number as a spreadsheet shows it: from 1, the header
+	// included.
 	Number int
 	Cells  []string
 }
 
-// Cell gives the text in a column, counted from 0.
+// Cell returns the text in a column, counted from 0.
 func (r Row) Cell(column int) string {
 	if column < 0 || column >= len(r.Cells) {
 		return ""
@@ -58,8 +59,8 @@ func (r Row) Cell(column int) string {
 	return r.Cells[column]
 }
 
-// Read reads a list from an Excel workbook or from CSV, which its content tells
-// apart. A *Refusal says what is wrong with it.
+// Read reads a list from an Excel workbook or from CSV; it detects the format
+// from the content. It returns a *Refusal if the list cannot be read.
 func Read(ctx context.Context, r io.Reader) (*Table, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, MaxFile+1))
 	if err != nil {
@@ -72,7 +73,7 @@ func Read(ctx context.Context, r io.Reader) (*Table, error) {
 	case bytes.HasPrefix(raw, []byte("PK\x03\x04")):
 		err = t.readWorkbook(ctx, raw)
 	case bytes.HasPrefix(raw, []byte{0xD0, 0xCF, 0x11, 0xE0, 0xA1, 0xB1, 0x1A, 0xE1}):
-		// A compound file: a workbook of Excel 97, or one with a password around it.
+		// A compound file is a workbook of Excel 97, or an encrypted one.
 		err = refusal("The list is an old Excel workbook (.xls), or one with a password. Save it as .xlsx without a password and choose it again.")
 	default:
 		err = t.readText(raw)
@@ -94,7 +95,7 @@ func (t *Table) note(text string) {
 	}
 }
 
-// add takes the next row; one without content is passed over.
+// add adds a row. It skips an empty one.
 func (t *Table) add(number int, cells []string) error {
 	cells = slices.Clone(cells)
 	last := -1

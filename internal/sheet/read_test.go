@@ -35,8 +35,9 @@ func encoded(t *testing.T, utf16 unicode.Endianness, text string) []byte {
 
 const sample = "Name,File\nZoë Müller,z.pdf\n\"Ada, Countess\",a.pdf\n"
 
-// TestListsOfAllProgramsReadTheSame reads one list as different programs save it.
-func TestListsOfAllProgramsReadTheSame(t *testing.T) {
+// TestReadListsOfDifferentPrograms reads the same list as saved by different
+// programs.
+func TestReadListsOfDifferentPrograms(t *testing.T) {
 	t.Parallel()
 	semicolons := "Name;File\r\nZoë Müller;z.pdf\r\nAda, Countess;a.pdf\r\n"
 	windows, err := charmap.Windows1252.NewEncoder().String(semicolons)
@@ -69,8 +70,8 @@ func TestListsOfAllProgramsReadTheSame(t *testing.T) {
 	}
 }
 
-// Rows that nobody sees in the workbook are read, and counted as people count.
-func TestHiddenRowsAreSaid(t *testing.T) {
+// Hidden rows are read, and row numbers count them.
+func TestHiddenRowsAreReported(t *testing.T) {
 	t.Parallel()
 	for want, hidden := range map[string][]int{
 		"1 row that is hidden in the workbook was read too.": {2}, "2 rows that are hidden in the workbook were read too.": {2, 5},
@@ -132,7 +133,7 @@ func hide(t *testing.T, f *excelize.File) {
 	}
 }
 
-// TestDatesOfAWorkbook reads dates in all the ways in which Excel shows them.
+// TestDatesOfAWorkbook reads dates in all number formats of Excel.
 func TestDatesOfAWorkbook(t *testing.T) {
 	t.Parallel()
 	at := time.Date(2026, 6, 5, 0, 0, 0, 0, time.UTC)
@@ -150,7 +151,7 @@ func TestDatesOfAWorkbook(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		// Number 14 is the date that follows the reader's country.
+		// Number format 14 depends on the locale of the reader.
 		cell := fmt.Sprintf("A%d", len(formats)+2)
 		set(t, f, "Sheet1", cell, at)
 		style, err := f.NewStyle(&excelize.Style{NumFmt: 14})
@@ -172,8 +173,8 @@ func TestDatesOfAWorkbook(t *testing.T) {
 	}
 }
 
-// TestNumbersStayAsTheyAreShown reads numbers that are no dates.
-func TestNumbersStayAsTheyAreShown(t *testing.T) {
+// TestNumbersKeepTheirFormat reads numbers that are not dates.
+func TestNumbersKeepTheirFormat(t *testing.T) {
 	t.Parallel()
 	raw := workbook(t, func(f *excelize.File) {
 		set(t, f, "Sheet1", "A1", "Number")

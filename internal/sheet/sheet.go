@@ -1,5 +1,5 @@
-// Package sheet owns tables as people keep them: reading one from a spreadsheet
-// or a CSV file however a program saved it, finding out what its columns and
-// dates mean, and writing one that a spreadsheet opens without harm. It knows
-// nothing of what the rows are for.
+// Package sheet owns tables from spreadsheets: it reads Excel and CSV files as
+// different programs save them, detects the meaning of columns and the order of
+// dates, and writes CSV that a spreadsheet opens safely. It does not know the
+// purpose of the rows.
 package sheet

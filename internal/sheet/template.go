@@ -8,18 +8,18 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// blank is a column of a list that is to be filled in.
-type blank struct {
+// templateColumn is a column of the template.
+type templateColumn struct {
 	column Column
-	// head is its name, by which Guess knows it again; says and example tell people
-	// what belongs there.
-	head, says, example string
-	width               float64
+	// header is the header, which Guess recognises; hint and example explain the
+	// column to the user.
+	header, hint, example string
+	width                 float64
 }
 
-// blanks are the columns of a template. The whole name has one column: where people
-// have it in two, Guess takes those.
-var blanks = []blank{
+// templateColumns are the columns of the template. It has one column for the whole name;
+// Guess also accepts lists that split the name in two.
+var templateColumns = []templateColumn{
 	{Title, "Title", "What is awarded, as the certificate says it. Needed.", "Bachelor of Science in Physics", 36},
 	{Name, "Full name", "The person's name, as on the certificate. Needed.", "Ada Obi", 26},
 	{Email, "E-mail", "The person's own address: the link to the certificate goes there. Needed.", "ada.obi@example.org", 30},
@@ -29,17 +29,17 @@ var blanks = []blank{
 }
 
 const (
-	// listSheet is the sheet that is filled in: the first, which is the one that is
-	// read.
+	// listSheet is the sheet for the user's rows: the first, which is the one
+	// that is read.
 	listSheet  = "Certificates"
 	guideSheet = "How to fill it in"
 )
 
-// WriteTemplate writes a list without rows as CSV.
+// WriteTemplate writes the template as CSV.
 func WriteTemplate(w io.Writer) error {
-	heads := make([]string, len(blanks))
-	for i, b := range blanks {
-		heads[i] = b.head
+	heads := make([]string, len(templateColumns))
+	for i, b := range templateColumns {
+		heads[i] = b.header
 	}
 	out := NewWriter(w)
 	if err := out.Write(heads...); err != nil {
@@ -48,14 +48,14 @@ func WriteTemplate(w io.Writer) error {
 	return out.Flush()
 }
 
-// WriteTemplateWorkbook writes a list without rows as an Excel workbook, and what
-// belongs into it on a second sheet. An example on the first would be made a
-// certificate by whoever forgets to take it out.
+// WriteTemplateWorkbook writes the template as an Excel workbook. The
+// explanations are on a second sheet: an example row on the first sheet would
+// become a certificate if the user forgets to delete it.
 func WriteTemplateWorkbook(w io.Writer) (err error) {
 	f := excelize.NewFile()
 	defer func() { err = errors.Join(err, f.Close()) }()
 	if err := fillTemplate(f); err != nil {
-		return fmt.Errorf("making a template: %w", err)
+		return fmt.Errorf("creating a template: %w", err)
 	}
 	if err := f.Write(w); err != nil {
 		return fmt.Errorf("writing a template: %w", err)
@@ -69,7 +69,7 @@ func fillTemplate(f *excelize.File) error {
 	if err != nil {
 		return err
 	}
-	// A column of text keeps what is typed, such as a file that is called 007.
+	// A text column keeps input unchanged, such as the file name 007.
 	text, err := f.NewStyle(&excelize.Style{NumFmt: 49})
 	if err != nil {
 		return err
@@ -89,9 +89,9 @@ func fillTemplate(f *excelize.File) error {
 	}
 	guide := [][]any{{"Column", "What belongs there", "Example"}}
 	var heads []any
-	for i, b := range blanks {
-		heads = append(heads, b.head)
-		guide = append(guide, []any{b.head, b.says, b.example})
+	for i, b := range templateColumns {
+		heads = append(heads, b.header)
+		guide = append(guide, []any{b.header, b.hint, b.example})
 		column, err := excelize.ColumnNumberToName(i + 1)
 		if err != nil {
 			return err

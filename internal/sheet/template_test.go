@@ -10,8 +10,8 @@ import (
 	"github.com/xuri/excelize/v2"
 )
 
-// Whoever fills a template in need say of no column what it means.
-func TestTemplatesAreKnownAgain(t *testing.T) {
+// The columns of a filled template are all recognised.
+func TestTemplateColumnsAreRecognised(t *testing.T) {
 	t.Parallel()
 	var csv, workbook bytes.Buffer
 	if err := WriteTemplate(&csv); err != nil {
@@ -55,7 +55,7 @@ func TestTemplatesAreKnownAgain(t *testing.T) {
 	}
 }
 
-// The guide of a template has no row that could become a certificate.
+// The guide of a template contains no row that could become a certificate.
 func TestTemplateHasNoRows(t *testing.T) {
 	t.Parallel()
 	var b bytes.Buffer

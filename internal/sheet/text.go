@@ -13,20 +13,20 @@ import (
 	"golang.org/x/text/encoding/unicode"
 )
 
-// EncodingError is text that is in no form of Unicode.
+// EncodingError reports text in an unknown encoding.
 type EncodingError struct {
 	// Line counts from 1.
 	Line int
 }
 
-// Error names the line.
+// Error returns a message with the line.
 func (e *EncodingError) Error() string { return fmt.Sprintf("line %d is not in UTF-8", e.Line) }
 
-// ErrNotText is a file that is no text at all.
+// ErrNotText reports a file that is not text.
 var ErrNotText = errors.New("not text")
 
-// Text gives text in UTF-8, with line feeds at the ends of lines. The mark at the
-// beginning tells the encoding (Unicode 16, 23.8).
+// Text converts text to UTF-8 with line feeds. A byte order mark selects the
+// encoding (Unicode 16, 23.8).
 func Text(raw []byte) ([]byte, error) {
 	switch {
 	case bytes.HasPrefix(raw, []byte(mark)):
@@ -41,7 +41,7 @@ func Text(raw []byte) ([]byte, error) {
 	if bytes.IndexByte(raw, 0) >= 0 {
 		return nil, ErrNotText
 	}
-	if line := damagedLine(raw); line > 0 {
+	if line := firstInvalidLine(raw); line > 0 {
 		return nil, &EncodingError{Line: line}
 	}
 	return lineFeeds(raw), nil
@@ -54,8 +54,8 @@ func lineFeeds(raw []byte) []byte {
 	return raw
 }
 
-// damagedLine gives the first line that is not in UTF-8, 0 where all are.
-func damagedLine(raw []byte) int {
+// firstInvalidLine returns the number of the first line that is not UTF-8, or 0.
+func firstInvalidLine(raw []byte) int {
 	if utf8.Valid(raw) {
 		return 0
 	}
@@ -73,15 +73,16 @@ func damagedLine(raw []byte) int {
 	return line
 }
 
-// Separator tells what stands between the fields of CSV, and gives the text
-// without the first line in which Excel says so ("sep=;"); where there is none, it
-// is what the header has most of, outside quotation marks.
+// Separator returns the field separator of a CSV text, and the text without the
+// first line by which Excel declares it ("sep=;"). Without that line, the
+// separator is the most frequent candidate in the header outside quotation
+// marks.
 func Separator(text []byte) (comma rune, rest []byte) {
 	first, rest, _ := bytes.Cut(text, []byte{'\n'})
-	if said, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
-		switch said {
+	if declared, ok := strings.CutPrefix(strings.ToLower(strings.TrimRight(string(first), "\r")), "sep="); ok {
+		switch declared {
 		case ",", ";", "\t", "|":
-			return rune(said[0]), rest
+			return rune(declared[0]), rest
 		}
 	}
 	counts := map[rune]int{}
@@ -107,8 +108,9 @@ func Separator(text []byte) (comma rune, rest []byte) {
 func (t *Table) readText(raw []byte) error {
 	text, err := Text(raw)
 	if _, ok := errors.AsType[*EncodingError](err); ok {
-		// What is left is the encoding that Excel writes on most machines; every byte
-		// of it is a character, so nobody but a person can tell that it is another.
+		// The remaining case is the encoding that Excel writes on most
+		// machines. Every byte is valid in it, so that other encodings cannot
+		// be detected.
 		if text, err = charmap.Windows1252.NewDecoder().Bytes(raw); err != nil {
 			return refusal("The list is in an encoding that is not known. Save it as “CSV UTF-8” and choose it again.")
 		}

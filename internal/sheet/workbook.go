@@ -16,30 +16,30 @@ import (
 )
 
 const (
-	// maxParts bounds the files of which a workbook is made.
+	// maxParts is the maximum number of files in a workbook.
 	maxParts = 2000
-	// maxUnpacked bounds them together, unpacked, in bytes; what is held of their
-	// shared texts and styles in memory is many times their size.
+	// maxUnpacked is the maximum size of all unpacked parts in bytes; in
+	// memory, the shared strings and styles take many times their size.
 	maxUnpacked = 64 << 20
 	maxShared   = 24 << 20
 	maxStyles   = 4 << 20
-	// maxRatio is how much smaller than itself a part may be packed, from
-	// smallPart on: rows that differ do not reach it.
+	// maxRatio is the maximum compression ratio of parts above smallPart: real
+	// rows do not reach it.
 	maxRatio  = 250
 	smallPart = 4 << 20
-	// someRows is after how many rows it is asked whether anybody waits.
-	someRows = 500
+	// rowsPerCheck is the number of rows between two checks of the context.
+	rowsPerCheck = 500
 )
 
 var errBomb = refusal("The workbook unpacks to more than a list of 10,000 rows can need. Copy the rows to a new workbook, or save the list as CSV.")
 
-// readWorkbook reads the first sheet of an Excel workbook that has content and is
-// not hidden.
+// readWorkbook reads the first visible sheet of an Excel workbook that is not
+// empty.
 func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 	if err := checkParts(raw); err != nil {
 		return err
 	}
-	// The library was not made for files that mean harm.
+	// The library may panic on malicious files.
 	defer func() {
 		if r := recover(); r != nil {
 			err = fmt.Errorf("%w: %v", errDamaged, r)
@@ -88,9 +88,8 @@ func (t *Table) readWorkbook(ctx context.Context, raw []byte) (err error) {
 
 var errDamaged = refusal("The workbook is damaged and cannot be read. Save it anew, or save the list as CSV.")
 
-// checkParts holds a workbook's parts against their bounds by what the archive
-// says of them, before any is unpacked; the unpacking of one ends where what was
-// said ends.
+// checkParts checks the sizes of a workbook's parts in the archive's directory,
+// before any part is unpacked; the unpacking stops at the declared size.
 func checkParts(raw []byte) error {
 	archive, err := zip.NewReader(bytes.NewReader(raw), int64(len(raw)))
 	if err != nil {
@@ -119,8 +118,8 @@ func checkParts(raw []byte) error {
 	return nil
 }
 
-// sheetReader reads one sheet twice at a time: as its cells are shown, and as they
-// are stored, which tells which of them are dates.
+// sheetReader reads the displayed and the stored values of one sheet in
+// parallel; comparing them shows which cells are dates.
 type sheetReader struct {
 	table    *Table
 	file     *excelize.File
@@ -141,7 +140,7 @@ func (s *sheetReader) read(ctx context.Context) (err error) {
 	}
 	defer func() { err = errors.Join(err, stored.Close()) }()
 	for number := 1; shown.Next() && stored.Next(); number++ {
-		if number%someRows == 0 && ctx.Err() != nil {
+		if number%rowsPerCheck == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
 		cells, err := shown.Columns()
@@ -171,8 +170,9 @@ func (s *sheetReader) read(ctx context.Context) (err error) {
 	return nil
 }
 
-// date gives the date of a cell that is shown as one, "" for any other: its number
-// is a date, and what is shown has that date's day and year and its month.
+// date returns the date of a cell, or "" if the cell does not display a date:
+// its stored number must be a date, and the displayed text must contain that
+// date's day, month and year.
 func (s *sheetReader) date(shown, stored string) string {
 	if shown == stored {
 		return ""
@@ -191,7 +191,7 @@ func (s *sheetReader) date(shown, stored string) string {
 		if err != nil {
 			return ""
 		}
-		// The same number may be the day and the month.
+		// One number may be both the day and the month.
 		switch {
 		case n == at.Year(), len(part) == 2 && !year && n == at.Year()%100 && day:
 			year = true

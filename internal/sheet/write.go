@@ -9,14 +9,13 @@ import (
 	"unicode/utf8"
 )
 
-// mark is the byte order mark of UTF-8, by which Excel knows that a file is in
-// UTF-8 and not in the machine's older encoding.
+// mark is the UTF-8 byte order mark, by which Excel recognises UTF-8.
 const mark = "\uFEFF"
 
-// Safe gives a text as a cell of a CSV file in which no program finds a formula:
-// one that begins as formulas do has an apostrophe before it, by which
-// spreadsheets know text. White space before it does not hide the beginning, and
-// the full-width forms are read as the narrow ones.
+// Safe returns a text as a CSV cell that no program evaluates as a formula: if
+// the text begins like a formula, it is prefixed with an apostrophe, which
+// spreadsheets recognise as text. Leading white space is skipped in the check,
+// and full-width forms count as their narrow ones.
 func Safe(text string) string {
 	if strings.HasPrefix(text, "\t") || strings.HasPrefix(text, "\r") || strings.HasPrefix(text, "\n") {
 		return "'" + text
@@ -29,8 +28,8 @@ func Safe(text string) string {
 	return text
 }
 
-// Writer writes CSV (RFC 4180) for spreadsheets: in UTF-8 with its mark, and with
-// no cell that is a formula. Call Flush when all rows are written.
+// Writer writes CSV (RFC 4180) for spreadsheets: UTF-8 with a byte order mark,
+// and no cell that is a formula. Call Flush after the last row.
 type Writer struct {
 	out    *bufio.Writer
 	marked bool
@@ -39,8 +38,8 @@ type Writer struct {
 // NewWriter returns a Writer to w.
 func NewWriter(w io.Writer) *Writer { return &Writer{out: bufio.NewWriter(w)} }
 
-// Write writes a row. Every cell is quoted: where a spreadsheet of another
-// country parts cells at semicolons, "a;=1+1" would have a formula in it.
+// Write writes a row. It quotes every cell: in a locale where a spreadsheet
+// separates cells by semicolons, an unquoted "a;=1+1" would contain a formula.
 func (w *Writer) Write(cells ...string) error {
 	if err := w.begin(); err != nil {
 		return err
@@ -70,7 +69,7 @@ func (w *Writer) begin() error {
 	return nil
 }
 
-// Flush sends on what is held back, and gives the error of any Write before it.
+// Flush writes the buffered data and returns the first error of any Write.
 func (w *Writer) Flush() error {
 	if err := w.begin(); err != nil {
 		return err

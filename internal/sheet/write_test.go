@@ -58,7 +58,8 @@ func TestWrittenRowsReadBack(t *testing.T) {
 	}
 }
 
-// A spreadsheet that parts cells at semicolons, or tabs, finds no more of them.
+// A spreadsheet that separates cells by semicolons or tabs finds no further
+// cells.
 func TestNoSeparatorStandsOutsideOfQuotes(t *testing.T) {
 	t.Parallel()
 	var b strings.Builder

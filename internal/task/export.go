@@ -16,7 +16,7 @@ import (
 // walk calls f for all certificates of a selection, in the order of the filter. It
 // returns the first error.
 func (s *Service) walk(ctx context.Context, institutionID int64, c Selection, f func(*cert.Certificate) error) error {
-	var bad fault.Fields
+	var bad cert.Problems
 	selected := checkSelected(&bad, c.Selected)
 	if err := bad.Err(); err != nil {
 		return err

@@ -19,6 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/webhook"
@@ -118,7 +119,7 @@ func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 }
 
 // samplePDF is a PDF of one page.
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
+func samplePDF() []byte { return pdftest.Page("a diploma") }
 
 func titled(title string) func(*cert.Upload) { return func(u *cert.Upload) { u.Title = title } }
 

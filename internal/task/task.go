@@ -117,21 +117,21 @@ type Task struct {
 }
 
 // checkSelected returns the selected UUIDs in their stored form.
-func checkSelected(bad *fault.Fields, selected []string) []string {
+func checkSelected(bad *cert.Problems, selected []string) []string {
 	if len(selected) > maxSelected {
-		bad.Add("selected", fmt.Sprintf("At most %d certificates can be selected one by one.", maxSelected))
+		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: maxSelected})
 		return nil
 	}
-	kept := make([]string, len(selected))
+	ids := make([]string, len(selected))
 	for i, id := range selected {
 		u, err := uuid.Parse(id)
 		if err != nil {
-			bad.Add("selected", "What is selected is no certificate.")
+			*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeNotCertificate})
 			return nil
 		}
-		kept[i] = u.String()
+		ids[i] = u.String()
 	}
-	return kept
+	return ids
 }
 
 // changeable are the statuses that an operation changes.
@@ -142,7 +142,7 @@ var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Proc
 // kind BadRequest if no certificate of it can be in a status that allows the
 // operation.
 func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
-	var bad fault.Fields
+	var bad cert.Problems
 	statuses, ok := changeable[n.Kind]
 	if !ok {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
@@ -415,9 +415,7 @@ func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Task, id string) er
 // ended.
 func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		var alive bool
-		if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM river_job WHERE kind = $1 AND state IN `+job.Alive+`)`, taskArgs{}.Kind()).
-			Scan(&alive); err != nil || alive {
+		if alive, err := job.AliveTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {
 			return err
 		}
 		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_tasks WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))

@@ -13,13 +13,13 @@ const (
 	VaultList Permission = "certificate-vault:list"
 	// VaultView shows one vault certificate.
 	VaultView Permission = "certificate-vault:view"
-	// VaultCreate uploads, singly and in bulk.
+	// VaultCreate uploads certificates, singly and in bulk.
 	VaultCreate Permission = "certificate-vault:create"
 	// VaultDownload downloads verified PDFs.
 	VaultDownload Permission = "certificate-vault:download"
 	// VaultUpdate retries failed processing.
 	VaultUpdate Permission = "certificate-vault:update"
-	// VaultRevoke revokes.
+	// VaultRevoke revokes certificates.
 	VaultRevoke Permission = "certificate-vault:revoke"
 	// TemplateList lists certificate templates.
 	TemplateList Permission = "certificate-template:list"
@@ -35,13 +35,13 @@ const (
 	CertificateDownload Permission = "certificate:download"
 )
 
-// All is every permission.
+// All lists every permission.
 var All = []Permission{
 	VaultList, VaultView, VaultCreate, VaultDownload, VaultUpdate, VaultRevoke,
 	TemplateList, BatchList, BatchView, CertificateList, CertificateView, CertificateDownload,
 }
 
-// Valid tells whether there is such a permission.
+// Valid reports whether the permission exists.
 func (p Permission) Valid() bool { return slices.Contains(All, p) }
 
 func join(permissions []Permission) string {

@@ -1,20 +1,20 @@
 package token
 
-// Group is permissions that belong together, each with what it opens.
+// Group is a set of related permissions with their descriptions.
 type Group struct {
 	Label       string
-	Permissions []Described
+	Permissions []PermissionText
 }
 
-// Described is a permission with what it opens, in words.
-type Described struct {
+// PermissionText is a permission and a description of what it allows.
+type PermissionText struct {
 	Permission Permission
 	Says       string
 }
 
-// Groups are all permissions, in the order in which people are asked for them.
+// Groups lists all permissions in the order of the form.
 var Groups = []Group{
-	{"The vault", []Described{
+	{"The vault", []PermissionText{
 		{VaultCreate, "Upload certificates, singly and in bulk"},
 		{VaultList, "List and search certificates"},
 		{VaultView, "See one certificate"},
@@ -22,25 +22,25 @@ var Groups = []Group{
 		{VaultUpdate, "Have failed certificates processed again"},
 		{VaultRevoke, "Revoke certificates"},
 	}},
-	{"Batches and templates", []Described{
+	{"Batches and templates", []PermissionText{
 		{BatchList, "List bulk uploads"},
 		{BatchView, "See a bulk upload and its entries"},
 		{TemplateList, "List templates, to test a connection"},
 	}},
-	{"Certificates of every source", []Described{
+	{"Certificates of every source", []PermissionText{
 		{CertificateList, "List certificates of every source"},
 		{CertificateView, "See a certificate of any source"},
 		{CertificateDownload, "Download the PDF of a certificate of any source"},
 	}},
 }
 
-// Preset is a set of permissions that is often wanted.
+// Preset is a common set of permissions.
 type Preset struct {
 	Name, Label, Says string
 	Permissions       []Permission
 }
 
-// Presets are the usual sets.
+// Presets lists the common sets.
 var Presets = []Preset{
 	{"issuing", "Issuing", "A student system that uploads certificates and follows them.", []Permission{
 		VaultCreate, VaultList, VaultView, VaultDownload, VaultUpdate, BatchList, BatchView, TemplateList,

@@ -10,19 +10,20 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MaxOverlap is how long the old token of a rotation may work on at most.
+// MaxOverlap is the longest time for which the old token of a rotation keeps
+// working.
 const MaxOverlap = 30 * 24 * time.Hour
 
-// Works tells whether the token opens anything at a time.
-func (t *Token) Works(now time.Time) bool {
+// ValidAt reports whether the token is valid at a time.
+func (t *Token) ValidAt(now time.Time) bool {
 	return t.RevokedAt == nil && (t.ExpiresAt == nil || t.ExpiresAt.After(now))
 }
 
-// Rotate makes a token that follows another: with its name and permissions, good
-// for as long as that one was from its beginning. The old one works on for the
-// overlap, so that nothing stops while programs change over, and never longer
-// than it would have; without an overlap it ends at once. Both are given as they
-// are then.
+// Rotate creates a token that replaces another one. It has the same name and
+// permissions and the same lifetime, counted from now. The old token keeps
+// working for the overlap, so that programs can change over, but never longer
+// than it would have; without an overlap it ends at once. Rotate returns both
+// tokens as they are after the change.
 func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap time.Duration) (made *Token, secret string, old *Token, err error) {
 	if overlap < 0 || overlap > MaxOverlap {
 		return nil, "", nil, fault.OfField("overlap", fmt.Sprintf("The old token can work on for %d days at most.", MaxOverlap/(24*time.Hour)))
@@ -32,7 +33,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 		if old, err = getTx(ctx, tx, institutionID, id); err != nil {
 			return err
 		}
-		if !old.Works(now) {
+		if !old.ValidAt(now) {
 			return fault.New(fault.BadRequest, "This token does not work any more: make a new one instead.")
 		}
 		made = &Token{InstitutionID: institutionID, Name: old.Name, Permissions: old.Permissions, CreatedAt: now}
@@ -62,7 +63,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID, id int64, overlap t
 	return made, secret, old, nil
 }
 
-// micros is a time as it is stored where none is null.
+// micros returns a time as it is stored, or nil for no time.
 func micros(t *time.Time) *int64 {
 	if t == nil {
 		return nil

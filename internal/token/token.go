@@ -1,6 +1,6 @@
-// Package token owns API tokens: made once, shown once, kept hashed, tied to
-// an institution and limited to a set of permissions. What a permission opens
-// is decided by the surface that asks for it.
+// Package token owns API tokens. A token is created once, shown once, stored as
+// a hash, belongs to an institution and has a set of permissions. The surface
+// that checks a permission decides what it allows.
 package token
 
 import (
@@ -41,11 +41,11 @@ type Token struct {
 	ID            int64
 	InstitutionID int64
 	Name          string
-	// Hint is the beginning of the secret, by which its owner recognises it.
+	// Hint is the beginning of the secret, by which the owner recognises it.
 	Hint        string
 	Permissions []Permission
-	// Creator is who made it, as people know them; empty for one that was made
-	// before that was kept.
+	// Creator is the name of the actor who created the token. It is empty for
+	// tokens older than this field.
 	Creator    string
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
@@ -53,12 +53,12 @@ type Token struct {
 	RevokedAt  *time.Time
 }
 
-// Has tells whether the token carries any of the permissions.
+// Has reports whether the token has any of the permissions.
 func (t *Token) Has(wanted ...Permission) bool {
 	return slices.ContainsFunc(wanted, func(p Permission) bool { return slices.Contains(t.Permissions, p) })
 }
 
-// Service works on tokens.
+// Service creates, checks and revokes tokens.
 type Service struct {
 	db  *db.DB
 	now func() time.Time
@@ -67,13 +67,13 @@ type Service struct {
 	touched map[int64]time.Time
 }
 
-// New makes a service; now is the clock.
+// New returns a service; now is its clock.
 func New(d *db.DB, now func() time.Time) *Service {
 	return &Service{db: d, now: now, touched: map[int64]time.Time{}}
 }
 
-// Create makes a token and gives its secret, which is not kept. A nil expires
-// never ends.
+// Create creates a token and returns its secret, which is not stored. A token
+// with nil expires does not expire.
 func (s *Service) Create(ctx context.Context, institutionID int64, name string, permissions []Permission, expires *time.Time) (*Token, string, error) {
 	name = strings.TrimSpace(name)
 	now := s.now().UTC()
@@ -106,13 +106,13 @@ func (s *Service) Create(ctx context.Context, institutionID int64, name string, 
 		return s.recordTx(ctx, tx, audit.TokenCreated, t, audit.Detail{"permissions": t.Permissions, "expires_at": expires})
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("making the token: %w", err)
+		return nil, "", fmt.Errorf("creating the token: %w", err)
 	}
 	return t, secret, nil
 }
 
-// insertTx gives a token its secret and writes it down, made by who acts in the
-// context.
+// insertTx generates the secret of a token and inserts the row. The creator is
+// the actor of the context.
 func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err error) {
 	if secret, err = generate(); err != nil {
 		return "", err
@@ -124,23 +124,23 @@ func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err erro
 		t.InstitutionID, t.Name, account.HashSecret(secret), t.Hint, join(t.Permissions), t.Creator, db.Micros(t.CreatedAt), micros(t.ExpiresAt)).Scan(&t.ID)
 }
 
-// generate makes a secret of 178 random bits with its checksum, so that a
-// scanner of repositories can tell a real token from a look-alike.
+// generate returns a secret of 178 random bits with a checksum, so that a
+// scanner of repositories can distinguish a real token from a similar string.
 func generate() (string, error) {
 	var b strings.Builder
 	b.WriteString(prefix)
 	for range secretLen {
 		i, err := rand.Int(rand.Reader, big.NewInt(int64(len(alphabet))))
 		if err != nil {
-			return "", fmt.Errorf("making the token: %w", err)
+			return "", fmt.Errorf("creating the token: %w", err)
 		}
 		b.WriteByte(alphabet[i.Int64()])
 	}
 	return b.String() + checksum(b.String()[len(prefix):]), nil
 }
 
-// checksum is the CRC-32 (IEEE) of the secret's random part in base 62, six
-// digits, highest first.
+// checksum returns the CRC-32 (IEEE) of the secret's random part in base 62, as
+// six digits, the most significant first.
 func checksum(random string) string {
 	sum := crc32.ChecksumIEEE([]byte(random))
 	var digits [checksumLen]byte
@@ -151,7 +151,8 @@ func checksum(random string) string {
 	return string(digits[:])
 }
 
-// wellFormed spares the database a look-up of what no token can be.
+// wellFormed reports whether a secret can be a token. It saves the database
+// look-ups of other strings.
 func wellFormed(secret string) bool {
 	random, ok := strings.CutPrefix(secret, prefix)
 	if !ok || len(random) != secretLen+checksumLen {
@@ -162,7 +163,7 @@ func wellFormed(secret string) bool {
 
 const columns = `id, institution_id, name, hint, permissions, creator, created_at, expires_at, last_used_at, revoked_at`
 
-// scan reads a row of columns, and into more what follows them.
+// scan reads a token from a row, and the columns that follow it into more.
 func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error) {
 	var t Token
 	var permissions string
@@ -180,9 +181,9 @@ func scan(row interface{ Scan(dest ...any) error }, more ...any) (*Token, error)
 	return &t, nil
 }
 
-// Authenticate gives the token of a secret and its institution; one that is
-// unknown, over or revoked is Unauthorized. The secret is looked up by its
-// hash, so that the time taken tells nothing of it.
+// Authenticate returns the token with the secret, and its institution. It
+// returns Unauthorized if the token is unknown, expired or revoked. The secret
+// is looked up by its hash, so that the response time reveals nothing about it.
 func (s *Service) Authenticate(ctx context.Context, secret string) (*Token, *account.Institution, error) {
 	if !wellFormed(secret) {
 		return nil, nil, errUnauthorized
@@ -211,8 +212,8 @@ var errNoToken = fault.New(fault.NotFound, "This institution has no such token."
 
 var errUnauthorized = fault.New(fault.Unauthorized, "Unauthorized - Invalid API token")
 
-// Touch notes that a token was used, at most once a minute and process: a
-// request must cost no durable write of its own.
+// Touch records that a token was used, at most once a minute per process,
+// because a request must not cost a durable write.
 func (s *Service) Touch(ctx context.Context, t *Token) error {
 	now := s.now()
 	s.mu.Lock()
@@ -230,12 +231,12 @@ func (s *Service) Touch(ctx context.Context, t *Token) error {
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("noting the use of a token: %w", err)
+		return fmt.Errorf("recording the use of a token: %w", err)
 	}
 	return nil
 }
 
-// List gives an institution's tokens, newest first.
+// List returns an institution's tokens, newest first.
 func (s *Service) List(ctx context.Context, institutionID int64) (list []*Token, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM tokens WHERE institution_id = $1 ORDER BY id DESC`, institutionID)
 	if err != nil {
@@ -253,7 +254,7 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []*Token,
 	return list, rows.Err()
 }
 
-// Get gives an institution's token.
+// Get returns a token of an institution.
 func (s *Service) Get(ctx context.Context, institutionID, id int64) (*Token, error) {
 	return getTx(ctx, s.db, institutionID, id)
 }
@@ -269,7 +270,7 @@ func getTx(ctx context.Context, q db.Queryer, institutionID, id int64) (*Token, 
 	return t, nil
 }
 
-// Revoke ends a token at once; one already ended stays as it is.
+// Revoke ends a token at once. A token that has already ended stays unchanged.
 func (s *Service) Revoke(ctx context.Context, institutionID, id int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		t, err := scan(tx.QueryRowContext(ctx,

@@ -28,7 +28,7 @@ func institution(t *testing.T, d *db.DB, prefix string) int64 {
 	return i.ID
 }
 
-func TestTokenLife(t *testing.T) {
+func TestTokenLifecycle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
@@ -87,7 +87,7 @@ func TestTokenLife(t *testing.T) {
 	})
 }
 
-func TestAuthenticateRefusesLookAlikes(t *testing.T) {
+func TestAuthenticateRefusesMalformedSecrets(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	s := token.New(d, time.Now)
@@ -104,7 +104,7 @@ func TestAuthenticateRefusesLookAlikes(t *testing.T) {
 	}
 }
 
-func TestCreateRefusesNonsense(t *testing.T) {
+func TestCreateRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")
 	s := token.New(d, time.Now)
@@ -156,8 +156,8 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 	})
 }
 
-// A rotated token is followed by one of the same rights; the old one works for
-// the overlap, and never longer than it would have.
+// A rotated token has the rights of the old one; the old one works for the
+// overlap, and never longer than it would have.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -212,7 +212,8 @@ func TestRotation(t *testing.T) {
 	})
 }
 
-// Every permission has its place in the groups, and presets hold nothing else.
+// Every permission is in one of the groups, and presets contain only known
+// permissions.
 func TestGroupsHaveEveryPermission(t *testing.T) {
 	t.Parallel()
 	var grouped []token.Permission

@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// typed answers with a body of a type, as our handlers do.
+// typed answers with a body of a media type, as the handlers do.
 func typed(mediaType, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", mediaType)
@@ -83,12 +83,12 @@ func TestOnlyWhatPaysIsCompressed(t *testing.T) {
 			t.Errorf("%s: compressed %v, %d bytes, header %v", tc.what, got, len(body), w.Header())
 		}
 		if !strings.Contains(log, fmt.Sprintf(`"bytes":%d`, w.Body.Len())) {
-			t.Errorf("%s: the log tells other bytes than were sent: %s", tc.what, log)
+			t.Errorf("%s: the size in the log differs from the bytes sent: %s", tc.what, log)
 		}
 	}
 }
 
-// A HEAD does not tell a length that the GET would not have (RFC 9110, 8.6).
+// The answer to HEAD has no length if the GET may be compressed (RFC 9110, 8.6).
 func TestHeadOfWhatIsCompressed(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
@@ -124,8 +124,7 @@ func TestHeadOfWhatIsCompressed(t *testing.T) {
 	}
 }
 
-// The same text has the same length each time: a difference would tell that
-// something in it differs.
+// The same text always has the same length; a difference would reveal that the content differs.
 func TestCompressionTellsNothingByChance(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
@@ -230,7 +229,7 @@ func TestOriginsAreAdmittedByName(t *testing.T) {
 		if tc.preflight && !strings.Contains(h.Get("Access-Control-Allow-Headers"), "Idempotency-Key") {
 			t.Errorf("%s: %v", tc.what, h)
 		}
-		// Without a setting there is no trace of it.
+		// Without the setting there are no CORS headers.
 		w, _ = serve(web.Options{}, r, web.CORS(nil, next))
 		for name := range w.Header() {
 			if strings.HasPrefix(name, "Access-Control") || name == "Vary" {
@@ -269,7 +268,7 @@ func TestMethodOfTheClientsMakingIsNotLogged(t *testing.T) {
 	}
 }
 
-// Events reach who listens while the answer goes on, compressed or not.
+// Flushed data reaches the client during the answer, compressed or not.
 func TestEventsAreSentAsTheyCome(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()

@@ -11,20 +11,20 @@ import (
 )
 
 const (
-	// compressFrom is the size in bytes from which compressing pays: what fits in
-	// a packet takes as long either way.
+	// compressFrom is the minimum size in bytes of a compressed answer. A smaller one fits into one
+	// packet anyway.
 	compressFrom = 1 << 10
-	// padding is by how many bytes at most a compressed answer is longer than it
-	// need be, so that its length does not tell what is in it.
+	// padding is the maximum number of random bytes added to a compressed answer, so that its length
+	// reveals nothing about its content.
 	padding = 32
 )
 
-// compressible are the types of answers that compress well. A file that somebody
-// uploaded is none of them: PDF, PNG and JPEG are compressed already.
+// compressible are the types of answers that compress well. Uploaded files are not among them: PDF,
+// PNG and JPEG are already compressed.
 var compressible = []string{"application/json", "text/html", "text/css", "text/javascript", "image/svg+xml"}
 
-// Compress gives the middleware that compresses answers, for clients that take
-// gzip (RFC 9110, 12.5.3). A part of a file is never compressed.
+// Compress returns the middleware that compresses answers for clients that accept gzip (RFC 9110,
+// 12.5.3). It never compresses a part of a file.
 func Compress() (func(http.Handler) http.Handler, error) {
 	wrap, err := gzhttp.NewWrapper(
 		gzhttp.EnableZstd(false), gzhttp.CompressionLevel(gzip.BestSpeed), gzhttp.MinSize(compressFrom), gzhttp.ContentTypes(compressible),
@@ -44,8 +44,8 @@ func Compress() (func(http.Handler) http.Handler, error) {
 	}, nil
 }
 
-// unsized answers a HEAD whose GET may be compressed: it does not tell the length
-// that the GET would not have (RFC 9110, 8.6).
+// unsized answers a HEAD request whose GET may be compressed. It omits the length, because the GET
+// would have another one (RFC 9110, 8.6).
 type unsized struct {
 	http.ResponseWriter
 
@@ -62,8 +62,8 @@ func (w *unsized) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// Write takes the body that a HEAD does not have, and by which its length would be
-// told.
+// Write discards the body, which a HEAD answer does not have, and from which net/http would compute
+// the length.
 func (w *unsized) Write(p []byte) (int, error) {
 	if !w.told {
 		w.WriteHeader(http.StatusOK)
@@ -71,5 +71,5 @@ func (w *unsized) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap is for http.ResponseController.
 func (w *unsized) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -11,22 +11,22 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// contentTime bounds how long an answer with a file may take to leave.
+// contentTime is the time limit for sending an answer with a file.
 const contentTime = 10 * time.Minute
 
-// ServeContent answers with a stored file, whose digest makes its ETag; ranges
-// and conditions are net/http's (RFC 9110, 13 and 14). The headers that say what
-// it is are the caller's. A range that lies outside the file, and a condition that
-// does not hold, are errors, so that their answers have the form of their surface.
+// ServeContent answers with a stored file, whose digest is its ETag. Ranges and conditions are
+// handled by net/http (RFC 9110, 13 and 14). The caller sets the headers that describe the file. If
+// a range lies outside the file or a condition fails, ServeContent returns an error, so that the
+// surface can render it.
 func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker, tag string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(contentTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the download's time: %w", err)
+		return fmt.Errorf("setting the download's deadline: %w", err)
 	}
 	h := w.Header()
 	h.Set("Cache-Control", "private, no-cache")
 	h.Set("ETag", `"`+tag+`"`)
 	if unit, _, _ := strings.Cut(r.Header.Get("Range"), "="); unit != "" && unit != "bytes" {
-		// A unit that is not known asks for nothing (RFC 9110, 14.2).
+		// A server ignores a Range with an unknown unit (RFC 9110, 14.2).
 		r = r.Clone(r.Context())
 		r.Header.Del("Range")
 	}
@@ -34,7 +34,7 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	http.ServeContent(ranged, r, "", time.Time{}, content)
 	switch ranged.refused {
 	case http.StatusRequestedRangeNotSatisfiable:
-		// Content-Range, which says how long the file is, stays.
+		// Content-Range stays, because it contains the length of the file.
 		h.Del("Content-Disposition")
 		return fault.New(fault.OutOfRange, "The file does not have the range that was asked for.")
 	case http.StatusPreconditionFailed:
@@ -44,11 +44,11 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	return nil
 }
 
-// rangeWriter keeps net/http's own words for what it refuses back.
+// rangeWriter suppresses the body that net/http writes with a refusal.
 type rangeWriter struct {
 	http.ResponseWriter
 
-	// refused is the status of the refusal, 0 for none.
+	// refused is the status of the refusal, or 0.
 	refused int
 }
 
@@ -67,11 +67,10 @@ func (w *rangeWriter) Write(p []byte) (int, error) {
 	return w.ResponseWriter.Write(p)
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap is for http.ResponseController.
 func (w *rangeWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// Timestamp writes a time as every JSON answer has it: RFC 3339 in UTC; null for
-// none.
+// Timestamp returns a time in the format of JSON answers: RFC 3339 in UTC, or null.
 func Timestamp(t *time.Time) *string {
 	if t == nil {
 		return nil

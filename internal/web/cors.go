@@ -5,20 +5,19 @@ import (
 	"slices"
 )
 
-// What scripts of another origin may send and read beside what the Fetch
-// standard lets them anyway.
+// Methods and headers that scripts of another origin may use, in addition to those that the Fetch
+// standard always allows.
 const (
 	corsMethods = "GET, HEAD, POST"
 	corsSend    = "Authorization, Content-Type, Idempotency-Key, If-None-Match, If-Range, Range, X-Request-Id"
 	corsRead    = "Content-Disposition, Content-Range, ETag, Idempotency-Replayed, Retry-After, X-RateLimit-Limit, X-RateLimit-Remaining, X-Request-Id"
-	// corsMaxAge is for how long a browser may keep a preflight's answer, in
-	// seconds.
+	// corsMaxAge is the time in seconds for which a browser may cache the answer to a preflight.
 	corsMaxAge = "600"
 )
 
-// CORS lets scripts of some origins read the answers of next (Fetch, 3.3). Never
-// with credentials: a token is in a header that a script sets itself, and nothing
-// that a browser adds by itself opens anything here. With no origins it is next.
+// CORS allows scripts of the given origins to read the answers of next (Fetch, 3.3). Credentials
+// are never allowed: scripts set the token in a header themselves, and no credential that a browser
+// adds by itself is accepted. Without origins it returns next.
 func CORS(origins []string, next http.Handler) http.Handler {
 	if len(origins) == 0 {
 		return next
@@ -37,7 +36,7 @@ func CORS(origins []string, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 			return
 		}
-		// A preflight carries no token, and asks for nothing but this.
+		// A preflight has no token and needs no other handling.
 		SetRoute(r, "(preflight)")
 		h.Set("Access-Control-Allow-Methods", corsMethods)
 		h.Set("Access-Control-Allow-Headers", corsSend)

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxFieldErrors bounds how many messages one answer lists.
+// maxFieldErrors is the maximum number of messages in one answer.
 const maxFieldErrors = 1000
 
 var statuses = map[fault.Kind]int{
@@ -34,14 +34,14 @@ var statuses = map[fault.Kind]int{
 	fault.Unavailable:  http.StatusServiceUnavailable,
 }
 
-// statusClientGone is logged of a request whose client left; nobody sees it.
+// statusClientGone is logged if the client closed the connection. It is never sent.
 const statusClientGone = 499
 
-// Status is the HTTP status of an error.
+// Status returns the HTTP status of an error.
 func Status(err error) int { return statuses[fault.KindOf(err)] }
 
-// Explain gives the status and the message that may be shown, notes a fault of
-// ours for the log, and sets the headers that go with the error.
+// Explain returns the status and the public message of an error. It records an internal error for
+// the log, and sets the headers of the error.
 func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, message string) {
 	if errors.Is(err, context.Canceled) && r.Context().Err() != nil {
 		return statusClientGone, "Client Closed Request"
@@ -64,8 +64,8 @@ func Explain(w http.ResponseWriter, r *http.Request, err error) (status int, mes
 	return status, messageOf(e)
 }
 
-// messageOf is the error's own message, else the first field's with the count
-// of the others behind it.
+// messageOf returns the error's own message, or else the message of the first field with the number
+// of the others.
 func messageOf(e *fault.Error) string {
 	if e.Message != "" || len(e.Fields) == 0 {
 		return e.Message
@@ -85,8 +85,7 @@ func messageOf(e *fault.Error) string {
 	}
 }
 
-// orderedFields marshals as a JSON object in the order in which the fields
-// were found.
+// orderedFields marshals as a JSON object in the order in which the errors were found.
 type orderedFields []fault.Field
 
 // MarshalJSON writes at most maxFieldErrors messages.
@@ -125,7 +124,7 @@ type Problem struct {
 	Errors  orderedFields `json:"errors,omitempty"`
 }
 
-// ProblemOf is Explain with the fields of an invalid input beside the message.
+// ProblemOf is Explain with the field errors of an invalid input.
 func ProblemOf(w http.ResponseWriter, r *http.Request, err error) (status int, p Problem) {
 	status, p.Message = Explain(w, r, err)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {
@@ -134,7 +133,7 @@ func ProblemOf(w http.ResponseWriter, r *http.Request, err error) (status int, p
 	return status, p
 }
 
-// WriteJSONError answers an error as {"message", "errors"?}.
+// WriteJSONError writes an error as {"message", "errors"?}.
 func WriteJSONError(w http.ResponseWriter, r *http.Request, err error) {
 	status, body := ProblemOf(w, r, err)
 	w.Header().Set("Cache-Control", "no-store")
@@ -143,7 +142,7 @@ func WriteJSONError(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// JSON writes a body in the form in which every JSON answer has it.
+// JSON encodes a body in the format of JSON answers.
 func JSON(body any) ([]byte, error) {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -154,7 +153,7 @@ func JSON(body any) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// WriteJSON answers with a JSON body.
+// WriteJSON writes a JSON answer.
 func WriteJSON(w http.ResponseWriter, status int, body any) error {
 	b, err := JSON(body)
 	if err != nil {
@@ -164,8 +163,8 @@ func WriteJSON(w http.ResponseWriter, status int, body any) error {
 	return nil
 }
 
-// SendJSON answers with a JSON body that is written already. A client that is
-// gone is nobody to tell.
+// SendJSON writes a JSON answer that is already encoded. It ignores a failed write, because the
+// client is gone.
 func SendJSON(w http.ResponseWriter, status int, body []byte) {
 	w.Header().Set("Content-Type", "application/json")
 	w.Header().Set("Content-Length", strconv.Itoa(len(body)))

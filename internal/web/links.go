@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// linkLife is how long a capability URL is good.
+// linkLife is the lifetime of a capability URL.
 const linkLife = 24 * time.Hour
 
-// Kind is what a capability URL gives.
+// Kind is the kind of file behind a capability URL.
 type Kind string
 
 const (
@@ -24,34 +24,33 @@ const (
 	ImageFile Kind = "image"
 )
 
-// Links makes the addresses that the vault hands out.
+// Links creates the public URLs of the vault.
 type Links struct {
 	base string
 	ring *keyring.Ring
 	now  func() time.Time
 }
 
-// NewLinks makes links below a base address; now is the clock.
+// NewLinks returns Links below a base URL; now is the clock.
 func NewLinks(base string, ring *keyring.Ring, now func() time.Time) *Links {
 	return &Links{base: base, ring: ring, now: now}
 }
 
-// To gives the address of a path of ours.
+// To returns the URL of a path of the vault.
 func (l *Links) To(path string) string { return l.base + path }
 
-// Verify gives the public page of a reference id.
+// Verify returns the URL of the public page of a reference id.
 func (l *Links) Verify(referenceID string) string {
 	return l.base + "/verify/" + url.PathEscape(referenceID)
 }
 
-// QRCode gives the address of a reference id's QR code.
+// QRCode returns the URL of a reference id's QR code.
 func (l *Links) QRCode(referenceID string) string { return l.Verify(referenceID) + "/qrcode.svg" }
 
-// Barcode gives the address of a reference id's barcode.
+// Barcode returns the URL of a reference id's barcode.
 func (l *Links) Barcode(referenceID string) string { return l.Verify(referenceID) + "/barcode.svg" }
 
-// File makes a capability URL: whoever has it may read this one file for a
-// day, with no token.
+// File returns a capability URL, with which this file can be read for a day without a token.
 func (l *Links) File(uuid string, kind Kind) (string, error) {
 	end := strconv.FormatInt(l.now().Add(linkLife).Unix(), 10)
 	mac, err := l.mac(uuid, string(kind), end)
@@ -63,22 +62,22 @@ func (l *Links) File(uuid string, kind Kind) (string, error) {
 
 func encode(mac []byte) string { return base64.RawURLEncoding.EncodeToString(mac) }
 
-// FileAllowed tells whether a request for a file carries a good signature.
+// FileAllowed reports whether a request for a file has a valid signature.
 func (l *Links) FileAllowed(uuid, kind string, query url.Values) (bool, error) {
 	end := query.Get("expires")
 	seconds, err := strconv.ParseInt(end, 10, 64)
 	if err != nil || !l.now().Before(time.Unix(seconds, 0)) {
-		return false, nil //nolint:nilerr // a malformed link is one that is not allowed
+		return false, nil //nolint:nilerr // a malformed link is not allowed
 	}
 	mac, err := l.mac(uuid, kind, end)
 	if err != nil {
 		return false, err
 	}
-	// The text is compared, not what it decodes to: two texts can decode to one.
+	// The text is compared, not the decoded bytes, because two texts can decode to the same bytes.
 	return hmac.Equal([]byte(encode(mac)), []byte(query.Get("signature"))), nil
 }
 
-// mac binds the parts with a separator that none of them holds.
+// mac joins the parts with a separator that none of them contains.
 func (l *Links) mac(uuid, kind, end string) ([]byte, error) {
 	return l.ring.MAC(keyring.CapabilityURL, []byte(strings.Join([]string{uuid, kind, end}, "\n")))
 }

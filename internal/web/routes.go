@@ -8,15 +8,15 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Routes serves a mux whose own words for an unknown path or method are not in
-// the form of its surface.
+// Routes serves a mux and renders its answers for an unknown path or method in the form of the
+// surface.
 func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		// The mux would redirect to the cleaned path; no client of ours means one.
+		// The mux would redirect to the cleaned path, which no client expects.
 		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
 		handler, pattern := mux.Handler(r)
 		if pattern != "" && clean {
-			// What a surface put around the request hides the mux's own note of it.
+			// If a surface wrapped the request, the pattern that the mux sets on it is lost.
 			SetRoute(r, pattern)
 			mux.ServeHTTP(w, r)
 			return
@@ -36,8 +36,8 @@ func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 	})
 }
 
-// NotAllowed is the error of a method that a route does not have, of which it has
-// those that allow names (RFC 9110, 10.2.1).
+// NotAllowed returns the error for a method that a route does not support, and sets Allow to the
+// supported ones (RFC 9110, 10.2.1).
 func NotAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	w.Header().Set("Allow", allow)
 	message := "This method is not supported for this route."
@@ -47,7 +47,7 @@ func NotAllowed(w http.ResponseWriter, r *http.Request, allow string) error {
 	return fault.New(fault.NotAllowed, message)
 }
 
-// probe takes the answer of the mux itself, for its status and Allow header.
+// probe records the status and the Allow header of the mux's own answer.
 type probe struct {
 	header http.Header
 	status int

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/limit"
 )
 
-// Throttle counts a request of a key, tells the client what it may still do, and
-// refuses what is too much.
+// Throttle counts a request for a key, sets the rate-limit headers, and returns an error if the
+// limit is exceeded.
 func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	answer := c.Take(key)
 	if answer.Limit > 0 {
@@ -22,8 +22,8 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 	return nil
 }
 
-// Throttled counts the requests of an address, also those that lead nowhere,
-// before a handler sees them. What is too much is answered by render.
+// Throttled counts the requests of an address before a handler runs, including those to unknown
+// paths. It renders a refusal with render.
 func Throttled(c *limit.Counter, render Renderer, next http.Handler) http.Handler {
 	return Handler(render, func(w http.ResponseWriter, r *http.Request) error {
 		if err := Throttle(w, c, limit.AddressKey(Client(r))); err != nil {

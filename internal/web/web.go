@@ -1,7 +1,6 @@
-// Package web is what all HTTP surfaces of the vault share: handlers that
-// return errors, the one place where an error becomes an answer, the
-// middleware around every request, and the links that the vault hands out. The
-// surfaces themselves are packages below it.
+// Package web owns what all HTTP surfaces of the vault share: handlers that return errors, the one
+// place where an error becomes an answer, the middleware around every request, and the URLs of the
+// vault. The surfaces themselves are packages below it.
 package web
 
 import (
@@ -26,7 +25,7 @@ type Func func(w http.ResponseWriter, r *http.Request) error
 // Renderer writes an error in the form of its surface: JSON or a page.
 type Renderer func(w http.ResponseWriter, r *http.Request, err error)
 
-// Handler makes an http.Handler of f.
+// Handler returns an http.Handler that calls f and renders its error.
 func Handler(render Renderer, f Func) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if err := f(w, r); err != nil {
@@ -40,8 +39,8 @@ type contextKey int
 
 const requestKey contextKey = iota
 
-// request is what the middleware knows of a request and the handlers add to
-// its log line.
+// request holds what the middleware knows about a request and what the handlers add to its log
+// line.
 type request struct {
 	id     string
 	client netip.Addr
@@ -57,32 +56,32 @@ func requestOf(r *http.Request) *request {
 	return q
 }
 
-// RequestID gives the id under which a request is logged.
+// RequestID returns the id under which a request is logged.
 func RequestID(r *http.Request) string { return requestOf(r).id }
 
-// Client gives the address a request comes from; behind a trusted proxy the one
-// the proxy tells.
+// Client returns the client address of a request; behind a trusted proxy, the address that the
+// proxy reports.
 func Client(r *http.Request) netip.Addr { return requestOf(r).client }
 
-// SetRoute notes the pattern that a request matched, for log and metrics: the
-// raw path may hold secrets.
+// SetRoute records the pattern of a request for log and metrics, because the raw path may contain
+// secrets.
 func SetRoute(r *http.Request, pattern string) { requestOf(r).route = pattern }
 
-// Options is what the middleware needs to know.
+// Options configures the middleware.
 type Options struct {
 	Log *slog.Logger
-	// Proxies are the addresses whose forwarded headers count. With none, the
-	// request must have come over TLS itself.
+	// Proxies are the addresses whose forwarded headers are trusted. Without proxies, a request must
+	// use TLS directly.
 	Proxies []netip.Prefix
-	// HSTS asks browsers to keep to HTTPS; not for a certificate of our own
-	// making, which nobody could then get past.
+	// HSTS sends Strict-Transport-Security. It must be off with a self-signed certificate, because
+	// browsers would then refuse to continue.
 	HSTS    bool
 	Metrics *Metrics
 	Now     func() time.Time
 }
 
-// Wrap puts the middleware around all routes: request id, client address,
-// HTTPS only, log, metrics, panics.
+// Wrap applies the middleware to all routes: request id, client address, HTTPS only, log, metrics,
+// panics.
 func Wrap(o Options, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		start := o.Now()
@@ -96,13 +95,13 @@ func Wrap(o Options, next http.Handler) http.Handler {
 		}
 		defer func() {
 			if v := recover(); v != nil {
-				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // a panic's value, compared as net/http does
-					panic(v) //nolint:forbidigo // it tells net/http to end the connection
+				if v == http.ErrAbortHandler { //nolint:errorlint,err113 // the value of a panic, compared as in net/http
+					panic(v) //nolint:forbidigo // makes net/http close the connection
 				}
 				o.Log.ErrorContext(r.Context(), "a handler panicked", slog.String("request_id", q.id), slog.Any("panic", v), slog.String("stack", string(debug.Stack())))
 				if rec.status != 0 {
 					o.finish(r, rec, q, o.Now().Sub(start))
-					panic(http.ErrAbortHandler) //nolint:forbidigo // half an answer must not pass for a whole one
+					panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated answer must not look complete
 				}
 				WriteJSONError(rec, r, fault.New(fault.Internal, ""))
 			}
@@ -118,8 +117,8 @@ func Wrap(o Options, next http.Handler) http.Handler {
 	})
 }
 
-// locate finds out who asks and whether over TLS. Forwarded headers count only
-// from a trusted proxy, and of X-Forwarded-For only what trusted proxies added,
+// locate determines the client's address and whether the request used TLS. Forwarded headers count
+// only from a trusted proxy. In X-Forwarded-For only the entries that trusted proxies added count,
 // from the right.
 func (o *Options) locate(r *http.Request, q *request) (secure bool) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
@@ -175,13 +174,13 @@ func (o *Options) finish(r *http.Request, rec *recorder, q *request, took time.D
 	o.Log.LogAttrs(r.Context(), level, "request", attrs...)
 }
 
-// methods are those of RFC 9110, 9.3, and PATCH of RFC 5789.
+// methods are the methods of RFC 9110, 9.3, and PATCH of RFC 5789.
 var methods = []string{
 	http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodConnect, http.MethodOptions, http.MethodTrace,
 }
 
-// methodOf gives a request's method for the log; one of the client's own making
-// may be long and say anything.
+// methodOf returns a request's method for the log. An unknown method may be long and contain
+// arbitrary text.
 func methodOf(r *http.Request) string {
 	if slices.Contains(methods, r.Method) {
 		return r.Method
@@ -191,8 +190,8 @@ func methodOf(r *http.Request) string {
 
 var requestIDRule = regexp.MustCompile(`^[A-Za-z0-9_-]{8,64}$`)
 
-// requestIDOf keeps the id that a caller gave, when it is harmless, so that
-// both logs can be held together.
+// requestIDOf returns the caller's request id if it is safe, so that both logs can be correlated,
+// or else a new one.
 func requestIDOf(r *http.Request) string {
 	if id := r.Header.Get("X-Request-Id"); requestIDRule.MatchString(id) {
 		return id
@@ -200,7 +199,7 @@ func requestIDOf(r *http.Request) string {
 	return rand.Text()
 }
 
-// recorder notes what was answered.
+// recorder records the status and size of an answer.
 type recorder struct {
 	http.ResponseWriter
 
@@ -224,12 +223,12 @@ func (w *recorder) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// Flush sends what was written so far. What compresses asks for an http.Flusher and
-// looks no further than here.
+// Flush sends the buffered data. The compressing writer only checks whether this type is an
+// http.Flusher.
 func (w *recorder) Flush() {
-	// Who cannot be reached is noticed by the next write.
+	// The next write reports a closed connection.
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// Unwrap lets http.ResponseController reach the connection.
+// Unwrap is for http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }

@@ -22,8 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// serve runs one request through the middleware and gives the answer and the
-// log.
+// serve runs one request through the middleware and returns the answer and the log.
 func serve(o web.Options, r *http.Request, next http.Handler) (*httptest.ResponseRecorder, string) {
 	var log bytes.Buffer
 	o.Log, o.Now = slog.New(slog.NewJSONHandler(&log, nil)), time.Now
@@ -105,7 +104,7 @@ func TestPanicIsOneAnswerAndOneLogLine(t *testing.T) {
 		t.Fatalf("answered %d %s", w.Code, w.Body)
 	}
 	if !strings.Contains(log, "nil map") {
-		t.Fatalf("the log does not tell the cause: %s", log)
+		t.Fatalf("the log does not have the cause: %s", log)
 	}
 }
 

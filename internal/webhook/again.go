@@ -16,14 +16,14 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// replayBatch is how many deliveries one transaction of a replay takes: others
-// write in between, however many there are in all.
+// replayBatch is the number of deliveries that one transaction of a replay changes, so that other
+// writers are not blocked for the whole replay.
 const replayBatch = 1000
 
 var errStopped = fault.New(fault.BadRequest, "This endpoint is paused or switched off: resume it first.")
 
-// Test sends an endpoint an example of an event, before anything else that
-// waits for it, once. It gives the delivery; its log tells how it went.
+// Test sends an example of an event to an endpoint once, before all other pending deliveries. It
+// returns the id of the delivery, whose log shows the outcome.
 func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string, name Name) (delivery int64, err error) {
 	if !slices.Contains(Names, name) {
 		return 0, fault.OfField("event", fmt.Sprintf("There is no event %q; there are: %s.", string(name), joinNames(Names)))
@@ -35,7 +35,7 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 		return 0, fmt.Errorf("writing the test: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
-		// A breaker that is open lets this one through now.
+		// A test is sent even if the breaker is open.
 		id, rawURL, err := s.activeTx(ctx, tx, `UPDATE webhook_endpoints SET held_until = 0 WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING id, url`,
 			institutionID, endpoint)
 		if err != nil {
@@ -61,7 +61,7 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 	return delivery, nil
 }
 
-// activeTx runs a statement that finds an active endpoint.
+// activeTx runs a statement that selects an active endpoint.
 func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institutionID int64, endpoint string) (id int64, rawURL string, err error) {
 	err = tx.QueryRowContext(ctx, query, institutionID, endpoint).Scan(&id, &rawURL)
 	if !errors.Is(err, sql.ErrNoRows) {
@@ -73,8 +73,8 @@ func (s *Service) activeTx(ctx context.Context, tx *db.Tx, query string, institu
 	return 0, "", errStopped
 }
 
-// Redeliver sends one delivery again, delivered or not, before anything else
-// that waits for its endpoint. One that waits for a retry is sent now.
+// Redeliver sends a delivery again, whatever its status, before all other pending deliveries of its
+// endpoint. A delivery that waits for a retry is sent now.
 func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var endpoint string
@@ -107,10 +107,9 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 	return nil
 }
 
-// Replay sends all deliveries of an endpoint again that were made since a time
-// and are exhausted, at half speed behind live ones. It gives how many there
-// are; there is no cap. When it is broken off, what it had taken is sent, and
-// the same call takes the rest.
+// Replay queues all exhausted deliveries of an endpoint that were created since a time, behind live
+// deliveries and at half their speed. It returns their number, which has no limit. If the call is
+// interrupted, the deliveries queued so far are sent, and a second call queues the rest.
 func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint string, since time.Time) (total int, err error) {
 	e, err := s.Endpoint(ctx, institutionID, endpoint)
 	if err != nil {
@@ -119,7 +118,7 @@ func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint stri
 	if e.Status != Active {
 		return 0, errStopped
 	}
-	// What fails while this goes on is not its business.
+	// Deliveries that fail during the replay are not part of it.
 	began, after := s.now(), int64(0)
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		return s.recordTx(ctx, tx, audit.WebhookReplayed, institutionID, endpoint, e.URL, audit.Detail{"since": since.UTC()})

@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// exhaust makes n deliveries of an endpoint as if all attempts at them had failed.
+// exhaust creates n deliveries of an endpoint whose attempts have all failed.
 func (f *fixture) exhaust(t *testing.T, institution, certificate int64, n int) {
 	t.Helper()
 	f.emit(t, institution, certificate, n)
@@ -27,7 +27,7 @@ func (f *fixture) exhaust(t *testing.T, institution, certificate int64, n int) {
 	}
 }
 
-// A replay has half of the width, and what happens meanwhile goes first.
+// A replay uses half of the width, and live deliveries go first.
 func TestReplayRunsBehindLiveDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -83,8 +83,7 @@ func TestReplayRunsBehindLiveDeliveries(t *testing.T) {
 	})
 }
 
-// A replay takes what is exhausted and was made since the time, no test, and from
-// as many as there are.
+// A replay includes all exhausted deliveries created since the time, however many, but no tests.
 func TestReplayTakesAllSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -116,7 +115,7 @@ func TestReplayTakesAllSince(t *testing.T) {
 	})
 }
 
-// A test goes before all that waits, through an open breaker, and once.
+// A test goes before all pending deliveries, through an open breaker, and once.
 func TestTestGoesFirst(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -154,7 +153,7 @@ func TestTestGoesFirst(t *testing.T) {
 	})
 }
 
-// One delivery again, whatever became of it.
+// A delivery can be sent again in every status.
 func TestRedeliver(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -187,7 +186,7 @@ func TestRedeliver(t *testing.T) {
 	})
 }
 
-// Nothing of an institution's is another's to see or to work.
+// An institution can neither see nor change the endpoints of another.
 func TestOperationsAreTheInstitutionsAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -229,7 +228,7 @@ func TestOperationsAreTheInstitutionsAlone(t *testing.T) {
 	})
 }
 
-// The log turns its pages without a gap, in all statuses together.
+// The pages of the log have no gaps, with all statuses together.
 func TestLogTurnsItsPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -270,7 +269,7 @@ func TestLogTurnsItsPages(t *testing.T) {
 			if total != want {
 				t.Errorf("%d deliveries in the pages, not %d", total, want)
 			}
-			// And back from the oldest, which is met but once.
+			// The way back from the oldest delivery, which is counted once.
 			total = 1
 			for after := before; ; {
 				list, err := f.Log(t.Context(), inst, endpoint, webhook.LogQuery{After: after, Limit: 7})
@@ -300,7 +299,7 @@ func TestLogTurnsItsPages(t *testing.T) {
 	})
 }
 
-// What was paused is sent in full when it is resumed.
+// Events of a paused endpoint are all sent after it is resumed.
 func TestPausedEndpointKeepsItsEvents(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordTx writes what was done to an endpoint into its institution's audit log.
-// Of the URL it keeps the origin: path and query may hold a key.
+// recordTx writes an action on an endpoint to its institution's audit log. It stores only the
+// origin of the URL, because path and query may contain a key.
 func (s *Service) recordTx(ctx context.Context, tx *db.Tx, action audit.Action, institutionID int64, uuid, rawURL string, detail audit.Detail) error {
 	return recordTx(ctx, tx, s.now(), action, institutionID, uuid, rawURL, detail)
 }
@@ -21,7 +21,7 @@ func recordTx(ctx context.Context, tx *db.Tx, at time.Time, action audit.Action,
 	})
 }
 
-// origin is scheme and host of a URL.
+// origin returns the scheme and host of a URL.
 func origin(rawURL string) string {
 	u, err := url.Parse(rawURL)
 	if err != nil {

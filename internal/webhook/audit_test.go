@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Everything done to an endpoint by hand is in the log, what was refused is not,
-// and neither its secret nor what its URL may hide is there.
+// The audit log has every change to an endpoint, but no refused change, no secret and no path of a
+// URL.
 func TestWorkOnEndpointsIsRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -33,15 +33,15 @@ type rig struct {
 	certificate int64
 	url         string
 	mu          sync.Mutex
-	// committed has the time of each event's commit, arrivals all receipts. Both
-	// are made in full beforehand: what grows is not the rig.
+	// committed holds the commit time of each event, arrivals all receipts. Both are allocated in
+	// advance, so that the rig does not affect the memory measurement.
 	committed []time.Time
 	arrivals  []arrival
 	enough    chan struct{}
 	want      int
 }
 
-// arrival is the receipt of an event of a number.
+// arrival is the receipt of the event with a number.
 type arrival struct {
 	event int
 	at    time.Time
@@ -104,8 +104,7 @@ func (r *rig) receive(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// reset forgets what arrived and says how many events there will be, and how
-// many receipts.
+// reset clears the arrivals and sets the number of events and of receipts to expect.
 func (r *rig) reset(events, want int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -135,7 +134,7 @@ func (r *rig) endpoints(institution int64, url string, n int) (last *webhook.End
 	return last
 }
 
-// emit emits events in one transaction, and notes when it was committed.
+// emit emits events in one transaction and records its commit time.
 func (r *rig) emit(institution int64, n int) {
 	r.tb.Helper()
 	if err := r.db.Tx(r.tb.Context(), func(tx *db.Tx) error {
@@ -172,12 +171,12 @@ func (r *rig) await() {
 	}
 }
 
-// latencies are from commit to receipt, sorted.
+// latencies returns the times from commit to receipt, sorted.
 func (r *rig) latencies() (list []time.Duration) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, a := range r.arrivals {
-		// The receiver may be faster than the note of the commit.
+		// A receipt may be recorded before the commit is.
 		list = append(list, max(0, a.at.Sub(r.committed[a.event])))
 	}
 	slices.Sort(list)
@@ -188,7 +187,7 @@ func millis(list []time.Duration, share float64) float64 {
 	return float64(list[min(len(list)-1, int(share*float64(len(list))))].Microseconds()) / 1000
 }
 
-// BenchmarkIdle is one event at a time, from its commit to its receipt.
+// BenchmarkIdle measures one event at a time, from its commit to its receipt.
 func BenchmarkIdle(b *testing.B) {
 	eachBench(b, func(b *testing.B, r *rig) {
 		inst := r.institution("AAA")
@@ -200,7 +199,7 @@ func BenchmarkIdle(b *testing.B) {
 				r.emit(inst, 1)
 				r.await()
 				all = append(all, r.latencies()...)
-				time.Sleep(40 * time.Millisecond) // idle is what is measured
+				time.Sleep(40 * time.Millisecond) // the benchmark measures an idle deliverer
 			}
 		}
 		slices.Sort(all)
@@ -210,10 +209,10 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// BenchmarkDeadEndpoint is 40 events for each of 50 healthy endpoints, beside one
-// that accepts and never answers with a million deliveries queued: the time until
-// all have arrived, that of each from its commit, and that of a look for what is
-// due.
+// BenchmarkDeadEndpoint emits 40 events for each of 50 healthy endpoints, while one endpoint with a
+// million queued deliveries accepts connections and never answers. It measures the time until all
+// events have arrived, the time of each from its commit, and the duration of a search for due
+// deliveries.
 func BenchmarkDeadEndpoint(b *testing.B) {
 	const queued, healthy, events = 1_000_000, 50, 40
 	eachBench(b, func(b *testing.B, r *rig) {
@@ -256,8 +255,8 @@ func BenchmarkDeadEndpoint(b *testing.B) {
 	})
 }
 
-// BenchmarkMinute is the promised rate for a minute, with all of it, receiver
-// too, in this process, whose memory is looked at over the time.
+// BenchmarkMinute sends at the promised rate for a minute, with the receiver in this process, and
+// reports the memory of the process over time.
 func BenchmarkMinute(b *testing.B) {
 	const minute, endpoints, tick = time.Minute, 5, 20 * time.Millisecond
 	eachBench(b, func(b *testing.B, r *rig) {
@@ -275,7 +274,7 @@ func BenchmarkMinute(b *testing.B) {
 			var memory []float64
 			for sent < total {
 				<-pace.C
-				// What a slow tick left is made up for: the rate is kept.
+				// The next tick makes up for a slow one, so that the rate is constant.
 				due := min(total, int(float64(rate/endpoints)*time.Since(began).Seconds()))
 				if due > sent {
 					r.emit(inst, due-sent)
@@ -302,7 +301,7 @@ func BenchmarkMinute(b *testing.B) {
 	})
 }
 
-// BenchmarkBurst is how fast a queue of 5,000 for one endpoint drains.
+// BenchmarkBurst measures how fast a queue of 5,000 deliveries for one endpoint drains.
 func BenchmarkBurst(b *testing.B) {
 	const queued = 5_000
 	eachBench(b, func(b *testing.B, r *rig) {
@@ -323,7 +322,7 @@ func BenchmarkBurst(b *testing.B) {
 	})
 }
 
-// resident is the memory of this process that is in use, after a collection.
+// resident returns the memory in use of this process after a garbage collection.
 func resident(b *testing.B) float64 {
 	b.Helper()
 	runtime.GC()

@@ -13,12 +13,12 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Change is what is to be different about an endpoint; nil stays as it is.
+// Change holds the new values of an endpoint; nil leaves a value unchanged.
 type Change struct {
 	URL *string
-	// Events are all that it subscribes to; an empty list means every event.
+	// Events replaces the list of subscribed events; an empty list means every event.
 	Events *[]Name
-	// Headers are all that are added to its deliveries.
+	// Headers replaces the list of headers added to deliveries.
 	Headers *[]Header
 }
 
@@ -38,9 +38,9 @@ func (c *Change) check() error {
 	return bad.Err()
 }
 
-// Update changes where an endpoint's events are sent, which, and with what
-// headers. What waits goes to the new address; events that it did not subscribe
-// to before are not made up. A new address has a clean record.
+// Update changes the URL, the subscribed events and the headers of an endpoint. Pending deliveries
+// go to the new URL. No deliveries are created for past events that the endpoint did not subscribe
+// to. A new URL resets the endpoint's health.
 func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, c Change) error {
 	if err := c.check(); err != nil {
 		return err
@@ -93,16 +93,16 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 	return nil
 }
 
-// Delete ends an endpoint for good: nothing is sent to it any more, what waited
-// for it and its log are gone, and its secrets are forgotten at once. The events
-// themselves are their certificates' history, and stay.
+// Delete deletes an endpoint. Nothing more is sent to it, its secrets are removed at once, and its
+// pending deliveries and its log are removed by the sweep. The events stay, because they are the
+// history of their certificates.
 func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		e, err := endpointTx(ctx, tx, institutionID, uuid)
 		if err != nil {
 			return err
 		}
-		// A deliverer that sends to it now finds that its lease is another's.
+		// The new lease number fences a deliverer that is sending to the endpoint now.
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE webhook_endpoints SET status = 'deleted', stopped_at = $2, stop_reason = NULL, secret = $3, previous_secret = NULL, previous_until = NULL,
 				promoted = false, headers = NULL, lease = lease + 1, leased_until = 0
@@ -117,8 +117,8 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 	return nil
 }
 
-// bury removes what is left of endpoints that were deleted, a part in each
-// transaction: a log may be long.
+// bury removes the deliveries and attempts of deleted endpoints in batches, because a log may be
+// long.
 func (d *Deliverer) bury(ctx context.Context, _ time.Time) error {
 	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {
@@ -148,8 +148,8 @@ func burySomeTx(ctx context.Context, tx *db.Tx, id int64) (more bool, err error)
 	if err != nil {
 		return false, err
 	}
-	for _, from := range []string{`webhook_attempts WHERE delivery_id IN `, `webhook_deliveries WHERE id IN `} {
-		if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+some, id, sweepBatch); err != nil {
+	for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id IN ` + some, `DELETE FROM webhook_deliveries WHERE id IN ` + some} {
+		if _, err := tx.ExecContext(ctx, statement, id, sweepBatch); err != nil {
 			return false, err
 		}
 	}

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// A changed endpoint gets what waited, at its new address, with its new headers.
+// A changed endpoint gets its pending deliveries at the new URL, with the new headers.
 func TestChangedEndpoint(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -40,7 +40,7 @@ func TestChangedEndpoint(t *testing.T) {
 		if req := moved.next(t); req.header.Get("X-Gateway") != "new" || !strings.Contains(string(req.body), e.UUID) {
 			t.Errorf("%v", req.header)
 		}
-		// What is left out stays.
+		// Values that are not set stay.
 		if err := f.Update(t.Context(), mine, e.UUID, webhook.Change{Events: &[]webhook.Name{}}); err != nil {
 			t.Fatal(err)
 		}
@@ -67,7 +67,7 @@ func TestChangeRefusesNonsense(t *testing.T) {
 	bad := "ftp://x"
 	err := f.Update(t.Context(), mine, e.UUID, webhook.Change{URL: &bad, Events: &[]webhook.Name{"x"}, Headers: &[]webhook.Header{{Name: "Host", Value: "x"}}})
 	fields := []string{}
-	if failed, ok := err.(*fault.Error); ok { //nolint:errorlint // it is what the operation gives
+	if failed, ok := err.(*fault.Error); ok { //nolint:errorlint // the operation returns an unwrapped error
 		for _, f := range failed.Fields {
 			fields = append(fields, f.Name)
 		}
@@ -77,8 +77,7 @@ func TestChangeRefusesNonsense(t *testing.T) {
 	}
 }
 
-// A deleted endpoint is there for nobody, is sent nothing, and leaves nothing but
-// the history of certificates.
+// A deleted endpoint is hidden and gets no deliveries, and only the events of certificates stay.
 func TestDeletedEndpoint(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -145,7 +144,7 @@ func last[T any](_ T, err error) error { return err }
 
 func second(_ string, _ time.Time, err error) error { return err }
 
-// The log is searched by event and by certificate, and counted.
+// The log can be searched by event and by certificate, and counted.
 func TestSearchOfTheLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -193,7 +192,7 @@ func TestSearchOfTheLog(t *testing.T) {
 			}
 		}
 		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "no.such", Limit: 1}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("no such kind: %v", err)
+			t.Errorf("an unknown status: %v", err)
 		}
 		counts, err := f.Counts(t.Context(), mine, one.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {
@@ -202,7 +201,7 @@ func TestSearchOfTheLog(t *testing.T) {
 	})
 }
 
-// What is shown as an example of an event is what a test of it sends.
+// The example of an event is equal to what a test of it sends.
 func TestExamplesAreWhatTestsSend(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// A delivery is what the interface and Standard Webhooks say, and each check here
-// is made from their texts alone.
+// A delivery satisfies the interface and Standard Webhooks. The checks are written from the two
+// specifications alone.
 func TestDeliveryIsSignedBothWays(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -67,20 +67,20 @@ func TestDeliveryIsSignedBothWays(t *testing.T) {
 		var kept string
 		if err := d.QueryRowContext(t.Context(), `SELECT request_headers FROM webhook_attempts`).Scan(&kept); err != nil ||
 			strings.Contains(kept, "of the gateway") || !strings.Contains(kept, "X-Gateway-Key") || !strings.Contains(kept, got.header.Get("Webhook-Signature")) {
-			t.Errorf("the log keeps the headers %s, %v", kept, err)
+			t.Errorf("the log has the headers %s, %v", kept, err)
 		}
 	})
 }
 
-// plainSignature is the interface's: hexadecimal, of the raw body, keyed with the
-// secret as it was shown.
+// plainSignature returns the signature that the interface defines: hexadecimal, of the raw body,
+// keyed with the secret string as it was shown.
 func plainSignature(secret string, body []byte) string {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(body)
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// standardSignature is that of Standard Webhooks: of id, time and body, keyed with
+// standardSignature returns the signature of Standard Webhooks: of id, time and body, keyed with
 // the bytes that the secret encodes.
 func standardSignature(t *testing.T, secret string, r request) string {
 	t.Helper()
@@ -104,18 +104,18 @@ func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {
 		{"", "x"}, {"X Y", "x"}, {"X:Y", "x"}, {"X", "a\r\nX-Webhook-ID: b"}, {"X", strings.Repeat("x", 1001)}, {"X\nY", "x"}, {"Idempotency-Key", "x"},
 	} {
 		if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, bad); err == nil {
-			t.Errorf("the header %q: %q was taken", bad.Name, bad.Value)
+			t.Errorf("the header %q: %q was accepted", bad.Name, bad.Value)
 		}
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "X-A", Value: "1"}, webhook.Header{Name: "x-a", Value: "2"}); err == nil {
-		t.Error("the same header was taken twice")
+		t.Error("the same header was accepted twice")
 	}
 	if _, _, err := f.Create(t.Context(), inst, "https://a.example", nil, webhook.Header{Name: "Authorization", Value: "Bearer x"}); err != nil {
 		t.Errorf("a header of the institution's own: %v", err)
 	}
 }
 
-// A retry has the same bytes and the same id, and a signature of its own time.
+// A retry has the same body and id, and a signature of its own time.
 func TestRetryHasTheSameBytes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -12,39 +12,39 @@ import (
 )
 
 const (
-	// lanes is how many endpoints are served at once when nobody says.
+	// lanes is the default number of endpoints served at once.
 	lanes = 64
-	// pollTime is how often due deliveries are looked for when nobody tells of
-	// one: retries, and what other processes have written.
+	// pollTime is the interval at which due deliveries are searched without a wake-up: retries, and
+	// deliveries written by other processes.
 	pollTime = 200 * time.Millisecond
-	// gatherTime is the least time between two looks, restTime that after one
-	// which found something: what is committed in between is found together, and
-	// written down together. A single event is looked for at once.
+	// gatherTime is the minimum time between two searches, and restTime the minimum time after a
+	// search that found something. Deliveries committed in between are fetched and recorded
+	// together. A single event is searched at once.
 	gatherTime = 5 * time.Millisecond
 	restTime   = 20 * time.Millisecond
 )
 
-// DelivererConfig says how deliveries go out.
+// DelivererConfig configures a Deliverer.
 type DelivererConfig struct {
-	// Transport makes connections; it must refuse addresses that may not be
-	// reached, see package safehttp.
+	// Transport makes connections. It must refuse addresses that may not be reached; see package
+	// safehttp.
 	Transport http.RoundTripper
-	// Waits are those between attempts; none means Waits.
+	// Waits are the waits between attempts; nil means the package variable Waits.
 	Waits []time.Duration
-	// Lanes bounds how many endpoints are served at once; 0 means 64.
+	// Lanes is the maximum number of endpoints served at once; 0 means 64.
 	Lanes int
-	// Poll is how often due deliveries are looked for; 0 means every 200 ms.
+	// Poll is the interval at which due deliveries are searched; 0 means 200 ms.
 	Poll time.Duration
-	// Notify tells an endpoint's owners of its health, in the transaction that
-	// found it out; nil tells nobody.
+	// Notify informs an endpoint's owners about its health, in the transaction that records it. If
+	// nil, owners get no notices.
 	Notify  func(ctx context.Context, tx *db.Tx, n Notice) error
 	Metrics *Metrics
 	Log     *slog.Logger
 }
 
-// Deliverer sends what is due. Any number of them, in any number of processes,
-// may work on one database: each leases an endpoint before it serves it. One
-// endpoint that does not answer holds up nobody but itself.
+// Deliverer sends due deliveries. Any number of deliverers, in any number of processes, may work on
+// one database: each leases an endpoint before it serves it. An endpoint that does not answer
+// delays no other endpoint.
 type Deliverer struct {
 	hooks     *Service
 	transport http.RoundTripper
@@ -55,19 +55,19 @@ type Deliverer struct {
 	metrics   *Metrics
 	log       *slog.Logger
 
-	// soft ends when no new attempt may begin, hard when those under way are cut.
-	soft, hard           context.Context //nolint:containedctx // they are the deliverer's life, not a request's
+	// soft ends when no new attempt may begin, hard when attempts under way are cancelled.
+	soft, hard           context.Context //nolint:containedctx // the contexts belong to the deliverer, not to a request
 	stopSoft, stopHard   context.CancelFunc
 	dispatcher, servants sync.WaitGroup
-	// freed is told when an endpoint was left.
+	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts endpoints being served, suspects those of them that failed last.
+	// busy counts endpoints being served, and suspects those of them whose last attempt failed.
 	busy, suspects atomic.Int64
-	// crowded says that endpoints wait for a lane.
+	// crowded reports whether endpoints wait for a lane.
 	crowded atomic.Bool
 }
 
-// NewDeliverer makes a deliverer; Start it.
+// NewDeliverer returns a Deliverer; call Start to run it.
 func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	d := &Deliverer{
 		hooks: s, transport: c.Transport, waits: c.Waits, lanes: c.Lanes, poll: c.Poll, notify: c.Notify, metrics: c.Metrics, log: c.Log,
@@ -85,7 +85,7 @@ func NewDeliverer(s *Service, c DelivererConfig) *Deliverer {
 	return d
 }
 
-// Start begins to deliver, until Stop.
+// Start starts delivering until Stop is called.
 func (d *Deliverer) Start(ctx context.Context) {
 	ctx = context.WithoutCancel(ctx)
 	d.hard, d.stopHard = context.WithCancel(ctx)
@@ -93,8 +93,8 @@ func (d *Deliverer) Start(ctx context.Context) {
 	d.dispatcher.Go(d.dispatch)
 }
 
-// Stop begins no new attempt and waits for those under way; when ctx ends they
-// are cut, and made again by whoever delivers next.
+// Stop starts no new attempts and waits for those under way. When ctx ends, it cancels them; the
+// next deliverer repeats them.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {
 		return
@@ -109,7 +109,7 @@ func (d *Deliverer) Stop(ctx context.Context) {
 	}
 }
 
-// dispatch looks for endpoints with something due, whenever there is reason to.
+// dispatch searches for endpoints with due deliveries on each wake-up and at intervals.
 func (d *Deliverer) dispatch() {
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -123,7 +123,7 @@ func (d *Deliverer) dispatch() {
 		}
 		leased, err := d.scan(d.soft)
 		if err != nil && d.soft.Err() == nil {
-			d.log.ErrorContext(d.soft, "looking for due deliveries failed and will be tried again", slog.Any("error", err))
+			d.log.ErrorContext(d.soft, "searching for due deliveries failed and will be retried", slog.Any("error", err))
 		}
 		if leased > 0 {
 			timer.Reset(restTime)
@@ -139,10 +139,10 @@ func (d *Deliverer) dispatch() {
 	}
 }
 
-// scan leases endpoints with something due and serves each in a lane of its own.
-// Those that failed last have at most half of the lanes, and one of them when
-// all are asked for: were many to hang, the others would not notice, and one that
-// is back gets its turn.
+// scan leases endpoints with due deliveries and serves each in its own lane. Endpoints whose last
+// attempt failed use at most half of the lanes, so that a large number of unresponsive endpoints
+// does not delay the others. If all other lanes are in use, one lane stays available to them, so
+// that an endpoint that works again is noticed.
 func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	free, suspects := d.lanes-int(d.busy.Load()), int(d.suspects.Load())
 	if free <= 0 {
@@ -181,7 +181,7 @@ func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	return len(leases), nil
 }
 
-// serve serves one endpoint and tells when it is left.
+// serve serves one endpoint and signals when its lane is free.
 func (d *Deliverer) serve(l *lease) {
 	defer func() {
 		if l.suspect {
@@ -194,7 +194,7 @@ func (d *Deliverer) serve(l *lease) {
 		}
 	}()
 	if err := d.run(l); err != nil {
-		d.log.ErrorContext(d.hard, "serving an endpoint failed and will be tried again when its lease is over",
+		d.log.ErrorContext(d.hard, "serving an endpoint failed and will be retried when its lease expires",
 			slog.String("endpoint", l.uuid), slog.Any("error", err))
 	}
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Event is something that happened to a certificate.
+// Event is a change of a certificate that is reported to endpoints.
 type Event struct {
 	Name           Name
 	InstitutionID  int64
@@ -29,13 +29,12 @@ type Event struct {
 	Status         string
 	FullName       string
 	IssueDate      string
-	// FailureCode and FailureMessage are of a failed certificate, Reason of a
-	// revoked one.
+	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked one.
 	FailureCode, FailureMessage, Reason string
 }
 
-// payload is the body of a delivery: the fields every receiver may rely on,
-// then what we add.
+// payload is the body of a delivery. The fields of the interface that every receiver may rely on
+// come first, additional fields follow.
 type payload struct {
 	Event            Name     `json:"event"`
 	WebhookID        string   `json:"webhook_id,omitempty"`
@@ -53,7 +52,7 @@ type payload struct {
 	IssueDate        string   `json:"issue_date"`
 	Failure          *failure `json:"failure,omitempty"`
 	RevocationReason string   `json:"revocation_reason,omitempty"`
-	// Test says that there is no such certificate.
+	// Test is true if the event is an example without a certificate.
 	Test bool `json:"test,omitempty"`
 }
 
@@ -62,10 +61,9 @@ type failure struct {
 	Message string `json:"message"`
 }
 
-// EmitTx writes an event, and a delivery with its frozen body for each endpoint
-// of the institution that subscribes to it, in the transaction of the change:
-// rolled back, neither is there; committed, both are. Endpoints that are paused
-// or switched off get theirs too: it waits for them.
+// EmitTx writes an event, and for each subscribed endpoint of the institution a delivery with its
+// final body, in the transaction of the change: after a rollback neither exists, after a commit
+// both do. Paused and switched-off endpoints get deliveries too, which wait for them.
 func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	p := payload{
 		Event: e.Name, Timestamp: e.OccurredAt.UTC().Format(time.RFC3339Nano), ApplicationID: e.CertificateID, UUID: e.UUID,
@@ -80,7 +78,7 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	if err != nil {
 		return fmt.Errorf("writing the event: %w", err)
 	}
-	// The count spares institutions without endpoints, which are most, a query.
+	// The count saves a query for institutions without endpoints, which are most.
 	var eventID, endpoints int64
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO webhook_events (uuid, institution_id, certificate_id, name, payload, occurred_at)
@@ -108,11 +106,11 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 	return nil
 }
 
-// emitBatch bounds the rows of one statement.
+// emitBatch is the maximum number of rows that one statement inserts.
 const emitBatch = 50
 
-// deliverTx writes the deliveries of an event to some endpoints, each with a body
-// of its own, since it names the endpoint.
+// deliverTx writes the deliveries of an event to endpoints. Each has its own body, since the body
+// names the endpoint.
 func deliverTx(ctx context.Context, tx *db.Tx, eventID int64, p *payload, at time.Time, endpoints []Endpoint) error {
 	const columns = 6
 	var rows strings.Builder
@@ -137,14 +135,14 @@ func subscribersTx(ctx context.Context, tx *db.Tx, institutionID int64, name Nam
 	rows, err := tx.QueryContext(ctx,
 		`SELECT id, uuid, events FROM webhook_endpoints WHERE institution_id = $1 AND status <> 'deleted' ORDER BY id`, institutionID)
 	if err != nil {
-		return nil, fmt.Errorf("looking for endpoints: %w", err)
+		return nil, fmt.Errorf("reading endpoints: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var e Endpoint
 		var events string
 		if err := rows.Scan(&e.ID, &e.UUID, &events); err != nil {
-			return nil, fmt.Errorf("looking for endpoints: %w", err)
+			return nil, fmt.Errorf("reading endpoints: %w", err)
 		}
 		if err := json.Unmarshal([]byte(events), &e.Events); err != nil {
 			return nil, fmt.Errorf("reading the events of endpoint %s: %w", e.UUID, err)

@@ -20,53 +20,52 @@ import (
 
 const maxURL = 2048
 
-// Status is whether an endpoint is served.
+// Status is the state of an endpoint.
 type Status string
 
 const (
-	// Active endpoints are sent every event they subscribe to.
+	// Active endpoints receive every event they subscribe to.
 	Active Status = "active"
 	// Paused endpoints were stopped by their institution; their events wait.
 	Paused Status = "paused"
 	// SwitchedOff endpoints were stopped by the vault; their events wait.
 	SwitchedOff Status = "switched_off"
-	// In the database "deleted" is one more: such endpoints are there for nobody,
-	// and what is left of them is removed bit by bit.
+	// The database also has the status "deleted". Queries hide such endpoints, and the sweep removes
+	// their data in batches.
 )
 
-// Endpoint is where an institution wants its events.
+// Endpoint is an HTTP server of an institution that receives its events.
 type Endpoint struct {
 	ID            int64
 	UUID          string
 	InstitutionID int64
 	URL           string
-	// Events it subscribes to; none means all.
+	// Events are the subscribed events; none means all.
 	Events    []Name
 	Status    Status
 	CreatedAt time.Time
-	// StoppedAt is when it was paused or switched off, StopReason why the vault
-	// did so.
+	// StoppedAt is the time at which it was paused or switched off. StopReason is the reason why the
+	// vault switched it off.
 	StoppedAt  *time.Time
 	StopReason Reason
-	// FailingSince is when nothing but failures began, FailedAt and DeliveredAt
-	// are the last of each.
+	// FailingSince is the start of the current series of failures. FailedAt and DeliveredAt are the
+	// times of the last failure and the last success.
 	FailingSince, FailedAt, DeliveredAt *time.Time
-	// BreakerOpen says that it is left alone until HeldUntil, when one attempt
-	// decides. HeldUntil without it is a receiver that asked for a pause.
+	// BreakerOpen reports whether nothing is sent until HeldUntil, when one attempt decides. If
+	// HeldUntil is set without it, the receiver asked for a pause with Retry-After.
 	BreakerOpen bool
 	HeldUntil   *time.Time
-	// OverlapUntil is until when the secret before the last rotation signs too,
-	// Promoted whether the new one keys X-Webhook-Signature already.
+	// OverlapUntil is the time until which the secret before the last rotation also signs. Promoted
+	// reports whether the new secret already keys X-Webhook-Signature.
 	OverlapUntil *time.Time
 	Promoted     bool
-	// Waiting counts pending deliveries, up to 10,000; List gives it.
+	// Waiting is the number of pending deliveries, up to 10,000; only List sets it.
 	Waiting int
 }
 
-// Create makes an endpoint and gives its signing secret: "whsec_" and the
-// base64 of 32 random bytes, as Standard Webhooks has it. Only a URL without
-// http(s) or host is refused here: whether its address may be dialled is
-// judged at each delivery by the node that sends it. The headers are added to
+// Create creates an endpoint and returns its signing secret: "whsec_" and the base64 of 32 random
+// bytes, as Standard Webhooks defines. It refuses only a URL without the scheme http(s) or without
+// a host: the node that sends a delivery checks the address each time. The headers are added to
 // each delivery.
 func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string, events []Name, headers ...Header) (*Endpoint, string, error) {
 	rawURL = strings.TrimSpace(rawURL)
@@ -107,13 +106,13 @@ func (s *Service) Create(ctx context.Context, institutionID int64, rawURL string
 		return s.recordTx(ctx, tx, audit.WebhookCreated, institutionID, e.UUID, rawURL, audit.Detail{"events": append([]Name{}, e.Events...)})
 	})
 	if err != nil {
-		return nil, "", fmt.Errorf("making the endpoint: %w", err)
+		return nil, "", fmt.Errorf("creating the endpoint: %w", err)
 	}
 	return e, secret, nil
 }
 
-// sealHeaders encrypts an institution's own headers, which may hold a key of
-// its gateway; none are nil.
+// sealHeaders encrypts an institution's own headers, which may contain a key of its gateway. It
+// returns nil if there are none.
 func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error) {
 	if len(headers) == 0 {
 		return nil, nil
@@ -125,7 +124,7 @@ func (s *Service) sealHeaders(endpoint string, headers []Header) ([]byte, error)
 	return s.ring.Seal(keyring.WebhookHeaders, text, []byte(endpoint))
 }
 
-// storedNames writes events as they are stored; none is all.
+// storedNames returns events as the database stores them; an empty list means all.
 func storedNames(events []Name) (string, error) {
 	text, err := json.Marshal(append([]Name{}, events...))
 	if err != nil {
@@ -134,7 +133,7 @@ func storedNames(events []Name) (string, error) {
 	return string(text), nil
 }
 
-// sortedNames sorts events, each once.
+// sortedNames returns the events sorted and without duplicates.
 func sortedNames(events []Name) []Name { return slices.Compact(slices.Sorted(slices.Values(events))) }
 
 func checkURL(bad *fault.Fields, raw string) {

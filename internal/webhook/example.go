@@ -8,12 +8,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// standings are what a certificate's status is when an event of it is told.
+// standings maps an event to the certificate status that its payload states.
 var standings = map[Name]string{
 	Created: "processing", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing", Revoked: "revoked",
 }
 
-// example gives the body of an event about nobody's certificate.
+// example returns the payload of an event for an example certificate.
 func example(name Name, endpoint, event string, at time.Time) *payload {
 	p := &payload{
 		Event: name, WebhookID: endpoint, Timestamp: at.UTC().Format(time.RFC3339Nano), UUID: uuid.Nil.String(), CertificateTitle: "Example certificate",
@@ -30,7 +30,7 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 	return p
 }
 
-// Example shows what a delivery of an event holds, as a test sends it.
+// Example returns the body that a test of an event sends.
 func Example(name Name) (string, error) {
 	at := time.Date(2026, 7, 1, 8, 30, 0, 0, time.UTC)
 	body, err := json.MarshalIndent(example(name, "3f0e4f7a-5d0f-4c8e-9a68-0c9a4b1f7d21", "01980a2b-7c3d-7e4f-8a5b-6c7d8e9f0a1b", at), "", "  ")

@@ -2,7 +2,7 @@ package webhook
 
 import "context"
 
-// Look looks for what is due, and leases nothing.
+// Look searches for due deliveries without leasing them.
 func (d *Deliverer) Look(ctx context.Context) (int, error) {
 	n := 0
 	for _, suspect := range []bool{true, false} {
@@ -15,5 +15,5 @@ func (d *Deliverer) Look(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Stopping is closed when no new attempt begins any more.
+// Stopping is closed when no new attempt begins.
 func (d *Deliverer) Stopping() <-chan struct{} { return d.soft.Done() }

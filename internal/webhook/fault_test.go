@@ -28,7 +28,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// What receivers do to a delivery, and what becomes of it.
+// Each behaviour of a receiver leads to the expected state of the delivery.
 func TestFaultsOfReceivers(t *testing.T) {
 	t.Parallel()
 	var led atomic.Int64
@@ -101,7 +101,7 @@ func TestFaultsOfReceivers(t *testing.T) {
 				t.Errorf("%+v, not %+v", got, tc.want)
 			}
 			if got.answer != tc.body {
-				t.Errorf("the log keeps the answer %.100q", got.answer)
+				t.Errorf("the log has the answer %.100q", got.answer)
 			}
 			if got.code == 0 && got.failure == "" || strings.Contains(got.failure, "127.0.0.1") || strings.Contains(got.failure, "10.0.0.1") {
 				t.Errorf("the log explains it with %q", got.failure)
@@ -143,7 +143,7 @@ func breakOff(t *testing.T, w http.ResponseWriter, text string) {
 	_ = conn.Close()
 }
 
-// unused gives a URL at which nobody listens.
+// unused returns a URL on which no server listens.
 func unused(t *testing.T) string {
 	t.Helper()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "127.0.0.1:0")
@@ -156,8 +156,7 @@ func unused(t *testing.T) string {
 
 var rootsMu sync.Mutex
 
-// secure is a receiver with a certificate of its own that ends in a while, and
-// that pool trusts.
+// secure starts a receiver with a certificate of the given lifetime that pool trusts.
 func secure(t *testing.T, pool *x509.CertPool, life time.Duration) func(t *testing.T) string {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -190,7 +189,7 @@ func secure(t *testing.T, pool *x509.CertPool, life time.Duration) func(t *testi
 	}
 }
 
-// Gone switches the endpoint off, tells its owners, and keeps the event.
+// An answer of 410 switches the endpoint off, informs its owners, and keeps the event.
 func TestGoneSwitchesOff(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -205,7 +204,7 @@ func TestGoneSwitchesOff(t *testing.T) {
 			t.Errorf("after 410: %+v", a)
 		}
 		if n := <-notices; n.Kind != webhook.NoticeSwitchedOff || n.Reason != webhook.ReasonGone || n.Endpoint != e.UUID || n.InstitutionID != inst {
-			t.Errorf("the owners are told %+v", n)
+			t.Errorf("the owners got the notices %+v", n)
 		}
 		now, err := f.Endpoint(t.Context(), inst, e.UUID)
 		if err != nil || now.Status != webhook.SwitchedOff || now.StopReason != webhook.ReasonGone || now.StoppedAt == nil {
@@ -214,7 +213,7 @@ func TestGoneSwitchesOff(t *testing.T) {
 	})
 }
 
-// Who asks for a pause gets it, for the delivery and for the endpoint.
+// Retry-After applies to the delivery and to the endpoint.
 func TestRetryAfterHoldsTheEndpoint(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
@@ -240,8 +239,8 @@ func TestRetryAfterHoldsTheEndpoint(t *testing.T) {
 	}
 }
 
-// pipe gives a transport to a receiver in memory, so that time can be made up:
-// serve is given each connection.
+// pipe returns a transport to a receiver in memory, which works with simulated time. It calls serve
+// with each connection.
 func pipe(t *testing.T, serve func(conn net.Conn)) *http.Transport {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -256,7 +255,7 @@ func pipe(t *testing.T, serve func(conn net.Conn)) *http.Transport {
 	}}
 }
 
-// read takes a request off a connection.
+// read reads a request from a connection.
 func read(conn net.Conn) bool {
 	req, err := http.ReadRequest(bufio.NewReader(conn))
 	if err != nil {
@@ -266,7 +265,7 @@ func read(conn net.Conn) bool {
 	return err == nil
 }
 
-// One deadline covers everything: whoever keeps us waiting, wherever, has 15 s.
+// One deadline of 15 s covers the whole attempt, whichever part is slow.
 func TestEverythingEndsAfter15Seconds(t *testing.T) {
 	t.Parallel()
 	drip := func(conn net.Conn, head, drop string) {
@@ -307,7 +306,7 @@ func TestEverythingEndsAfter15Seconds(t *testing.T) {
 	}
 }
 
-// A connection that the receiver closed while it lay idle costs no attempt.
+// A connection that the receiver closed while it was idle costs no attempt.
 func TestStaleConnectionCostsNoAttempt(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Header is a request header that an institution adds to the deliveries of an
-// endpoint, such as a key that its gateway asks for.
+// Header is a request header that an institution adds to the deliveries of an endpoint, such as a
+// key for its gateway.
 type Header struct {
 	Name  string `json:"name"`
 	Value string `json:"value"`
@@ -22,12 +22,12 @@ const (
 	maxCustom      = 10
 	maxCustomName  = 100
 	maxCustomValue = 1000
-	// hidden stands for the value of an institution's own header in the log.
+	// hidden replaces the value of an institution's own header in the log.
 	hidden = "(hidden)"
 )
 
-// reserved are headers that belong to us or to the connection. Those that begin
-// with x-webhook- or webhook- are ours too.
+// reserved are the headers that Certvault or the connection sets. Headers that begin with
+// x-webhook- or webhook- are reserved too.
 var reserved = map[string]bool{
 	"accept": true, "accept-encoding": true, "connection": true, "content-encoding": true, "content-length": true, "content-type": true,
 	"date": true, "expect": true, "host": true, "http2-settings": true, "keep-alive": true, "idempotency-key": true, "x-idempotency-key": true,
@@ -35,7 +35,7 @@ var reserved = map[string]bool{
 	"user-agent": true, "via": true,
 }
 
-// checkHeaders refuses what would shadow what we sign or how we talk.
+// checkHeaders refuses headers that would replace reserved ones.
 func checkHeaders(bad *fault.Fields, list []Header) {
 	if len(list) > maxCustom {
 		bad.Add("headers", fmt.Sprintf("There must not be more than %d headers.", maxCustom))
@@ -45,11 +45,11 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 		folded := strings.ToLower(h.Name)
 		switch {
 		case len(h.Name) > maxCustomName || !httpguts.ValidHeaderFieldName(h.Name):
-			bad.Add("headers", fmt.Sprintf("%.100q is not a header's name.", h.Name))
+			bad.Add("headers", fmt.Sprintf("%.100q is not a valid header name.", h.Name))
 		case reserved[folded], strings.HasPrefix(folded, "x-webhook-"), strings.HasPrefix(folded, "webhook-"):
 			bad.Add("headers", fmt.Sprintf("The header %s is set by the vault.", h.Name))
 		case seen[folded]:
-			bad.Add("headers", fmt.Sprintf("The header %s is there twice.", h.Name))
+			bad.Add("headers", fmt.Sprintf("The header %s is listed twice.", h.Name))
 		case len(h.Value) > maxCustomValue || !httpguts.ValidHeaderFieldValue(h.Value):
 			bad.Add("headers", fmt.Sprintf("The value of %s must be text on one line with at most %d characters.", h.Name, maxCustomValue))
 		}
@@ -57,11 +57,10 @@ func checkHeaders(bad *fault.Fields, list []Header) {
 	}
 }
 
-// maxLogged bounds what the log keeps of an answer's headers, and of its body.
+// maxLogged is the maximum size of an answer's headers in the log, and of its body.
 const maxLogged = 4 << 10
 
-// logged gives headers as the log keeps them, without the values of the
-// institution's own.
+// logged returns headers for the log, without the values of the institution's own headers.
 func logged(h http.Header, own []Header) (string, error) {
 	if len(own) > 0 {
 		h = h.Clone()

@@ -5,75 +5,74 @@ import (
 	"time"
 )
 
-// Waits are the waits before the second, third, ... attempt of a delivery; after
-// the last of them it is exhausted.
+// Waits are the waits before the second, third, ... attempt of a delivery. If the attempt after the
+// last wait fails, the delivery is exhausted.
 var Waits = []time.Duration{
 	5 * time.Second, 5 * time.Minute, 30 * time.Minute, 2 * time.Hour, 5 * time.Hour, 10 * time.Hour, 14 * time.Hour, 20 * time.Hour, 24 * time.Hour,
 }
 
 const (
-	// breakAfter failures in a row open an endpoint's breaker.
+	// breakAfter is the number of failures in a row that opens an endpoint's breaker.
 	breakAfter = 10
-	// maxOpening is how long the breaker stays open at most before it lets one
-	// attempt through.
+	// maxOpening is the longest time for which the breaker stays open before it allows one attempt.
 	maxOpening = 5 * time.Minute
-	// maxRetryAfter bounds for how long a receiver can put off one delivery.
+	// maxRetryAfter is the longest time for which a receiver can postpone a delivery.
 	maxRetryAfter = 24 * time.Hour
-	// spread is the part of a wait by which it is longer or shorter at random, so
-	// that what failed together does not come back together.
+	// spread is the fraction by which a wait is randomly longer or shorter, so that deliveries that
+	// failed together are not retried together.
 	spread = 0.2
-	// streakGap ends a time of failing: nothing was tried for so long that what
-	// fails now is another matter. It is longer than the longest wait.
+	// streakGap ends a series of failures: if nothing was tried for this time, the next failure
+	// starts a new series. It is longer than the longest wait.
 	streakGap = 48 * time.Hour
 )
 
-// Outcome is how an attempt ended.
+// Outcome is the result of an attempt.
 type Outcome string
 
 const (
-	// Delivered is any answer of 2xx, read in time.
+	// Delivered is an answer of 2xx that was read in time.
 	Delivered Outcome = "delivered"
-	// Answered is any other answer.
+	// Answered is an answer with another status.
 	Answered Outcome = "answered"
-	// TimedOut had no whole answer in time.
+	// TimedOut means that no complete answer arrived in time.
 	TimedOut Outcome = "timeout"
-	// Unreachable found nobody to connect to.
+	// Unreachable means that the connection failed.
 	Unreachable Outcome = "unreachable"
-	// Untrusted failed at TLS.
+	// Untrusted means that the TLS handshake failed.
 	Untrusted Outcome = "tls"
-	// Unresolved found no address for the name.
+	// Unresolved means that the name has no address.
 	Unresolved Outcome = "dns"
-	// Blocked was refused by the guard against private addresses.
+	// Blocked means that the guard against private addresses refused the connection.
 	Blocked Outcome = "blocked"
-	// Broken is a connection that broke, or an answer that is no HTTP.
+	// Broken means that the connection broke or that the answer is not HTTP.
 	Broken Outcome = "broken"
 )
 
-// Outcomes are all ends of an attempt.
+// Outcomes lists all outcomes of an attempt.
 var Outcomes = []Outcome{Delivered, Answered, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
 
-// health is how an endpoint does. Its breaker is closed while openings is 0, open
-// until heldUntil, and then half open: one attempt decides.
+// health is the state of an endpoint's circuit breaker. The breaker is closed while openings is 0,
+// open until heldUntil, and then half open: one attempt decides.
 type health struct {
 	waits              []time.Duration
 	first, longest     time.Duration
 	failures, openings int
 	heldUntil          time.Time
-	// failingSince is when nothing but failures began; none when the last attempt
+	// failingSince is the start of the current series of failures. It is zero if the last attempt
 	// succeeded.
 	failingSince, failedAt, deliveredAt time.Time
-	// What happened since it was last written down: a first success after
+	// The following report changes since the health was last recorded: a first success after
 	// failures, the breaker opened or closed, an answer of 410.
 	recovered, opened, closed, gone bool
 }
 
-// schedule gives a healthy endpoint under a list of waits.
+// schedule returns the health of an endpoint without failures, for a list of waits.
 func schedule(waits []time.Duration) health {
 	return health{waits: waits, first: waits[0], longest: max(waits[0], maxOpening)}
 }
 
-// counts tells whether the breaker counts an outcome: those by which a receiver
-// that is down or overloaded is known. An answer of 500 is about one delivery.
+// counts reports whether the breaker counts an outcome. It counts those that show that a receiver
+// is down or overloaded. An answer of 500 concerns one delivery only.
 func (r *result) counts() bool {
 	switch r.outcome {
 	case TimedOut, Unreachable, Untrusted:
@@ -85,7 +84,7 @@ func (r *result) counts() bool {
 	}
 }
 
-// note takes a result into account.
+// note updates the health with a result.
 func (h *health) note(r *result, now time.Time) {
 	if r.outcome == Delivered {
 		h.recovered = h.recovered || !h.failingSince.IsZero()
@@ -107,22 +106,22 @@ func (h *health) note(r *result, now time.Time) {
 		case h.openings == 0 && h.failures >= breakAfter:
 			h.open(now)
 		}
-		// Who asks to be left alone is left alone, by all its deliveries.
+		// Retry-After applies to the endpoint, not to one delivery.
 		if r.outcome == Answered && r.retryAfter > 0 {
 			if until := now.Add(min(r.retryAfter, h.longest)); until.After(h.heldUntil) {
 				h.heldUntil = until
 			}
 		}
 	case r.outcome == Answered:
-		// It is there.
+		// Any answer shows that the receiver is reachable.
 		h.close()
 	case r.probe:
-		// Nothing that would let the rest through.
+		// A probe that found no receiver must not let the backlog through.
 		h.open(now)
 	}
 }
 
-// open opens the breaker, each time in a row for twice as long.
+// open opens the breaker. Each time in a row the opening is twice as long.
 func (h *health) open(now time.Time) {
 	wait := h.first
 	for range h.openings {
@@ -141,44 +140,44 @@ func (h *health) close() {
 	h.failures, h.openings, h.heldUntil = 0, 0, time.Time{}
 }
 
-// halfOpen tells whether the next attempt decides about the breaker.
+// halfOpen reports whether the next attempt decides about the breaker.
 func (h *health) halfOpen() bool { return h.openings > 0 }
 
-// held tells whether nothing may be sent at a time.
+// held reports whether nothing may be sent at a time.
 func (h *health) held(now time.Time) bool { return h.gone || now.Before(h.heldUntil) }
 
-// fate is what becomes of a delivery after an attempt.
+// fate is the new state of a delivery after an attempt.
 type fate struct {
 	status DeliveryStatus
 	tries  int
 	due    time.Time
 }
 
-// fateOf decides about a delivery, after note.
+// fateOf returns the new state of a delivery. Call it after note.
 func (h *health) fateOf(r *result, now time.Time) fate {
 	d := r.delivery
 	switch {
 	case r.outcome == Delivered:
 		return fate{status: DeliveryDelivered, tries: d.tries}
 	case d.test:
-		// Whoever tests is waiting for the answer and asks again by hand.
+		// The user who runs a test waits for the answer and can repeat the test.
 		return fate{status: DeliveryExhausted, tries: d.tries + 1}
 	case h.gone:
-		// It is kept for the day when the endpoint is switched on again.
+		// The delivery stays pending until the endpoint is resumed.
 		return fate{status: DeliveryPending, tries: d.tries, due: now}
 	case r.probe && h.halfOpen():
-		// While the breaker is open the clocks of deliveries stand still: to have
-		// been the probe costs no try. The next probe is another one's turn.
+		// While the breaker is open, deliveries do not age: a probe costs no try. The next probe is
+		// another delivery's.
 		return fate{status: DeliveryPending, tries: d.tries, due: h.heldUntil}
 	case d.tries >= len(h.waits):
 		return fate{status: DeliveryExhausted, tries: d.tries + 1}
 	}
 	wait := jitter(h.waits[d.tries])
-	// RFC 9110, 10.2.3: not before that.
+	// RFC 9110, 10.2.3: Retry-After is the minimum wait.
 	wait = max(wait, min(r.retryAfter, maxRetryAfter))
 	return fate{status: DeliveryPending, tries: d.tries + 1, due: now.Add(wait)}
 }
 
 func jitter(wait time.Duration) time.Duration {
-	return time.Duration(float64(wait) * (1 - spread + 2*spread*rand.Float64())) //nolint:gosec // spreading load, not guarding a secret
+	return time.Duration(float64(wait) * (1 - spread + 2*spread*rand.Float64())) //nolint:gosec // load spreading needs no cryptographic randomness
 }

@@ -13,8 +13,8 @@ var (
 
 func answered(code int) result { return result{outcome: Answered, code: code} }
 
-// Only what says that a receiver is down or overloaded counts, ten in a row open
-// the breaker, and any other answer begins the row anew.
+// Only outcomes that show that a receiver is down or overloaded count. Ten in a row open the
+// breaker, and any other answer restarts the count.
 func TestBreakerCountsOnlyWhatSaysDown(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
@@ -69,7 +69,7 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 		for range probes {
 			at := h.heldUntil
 			if h.held(at) || !h.held(at.Add(-1)) {
-				t.Fatal("the breaker does not let an attempt through when its time is over, or does so before")
+				t.Fatal("the breaker does not allow an attempt after its time, or allows one before")
 			}
 			probe.probe = true
 			h.note(&probe, at)
@@ -86,8 +86,8 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 	if _, held := open([]time.Duration{time.Hour}, 2, refused); held[0] != time.Hour || held[2] != time.Hour {
 		t.Errorf("with a first wait of an hour open for %v", held)
 	}
-	// Nothing but an answer closes it: an attempt that found no name would else
-	// let the whole backlog through.
+	// Only an answer closes the breaker. Otherwise a probe that found no address would let the whole
+	// backlog through.
 	for _, probe := range []result{{outcome: Unresolved}, {outcome: Blocked}, {outcome: Broken}} {
 		if h, _ := open(Waits, 1, probe); !h.held(h.heldUntil.Add(-1)) || h.openings != 2 {
 			t.Errorf("a probe that ended in %s let others through", probe.outcome)
@@ -134,8 +134,8 @@ func TestWaitsAreSpread(t *testing.T) {
 	}
 }
 
-// While the breaker is open the clocks of deliveries stand still: a probe costs
-// no try, and the next one is another's turn.
+// While the breaker is open, deliveries do not age: a probe costs no try, and the next probe is
+// another delivery.
 func TestProbeCostsNoTry(t *testing.T) {
 	t.Parallel()
 	h := schedule(Waits)
@@ -148,7 +148,7 @@ func TestProbeCostsNoTry(t *testing.T) {
 	if f := h.fateOf(r, epoch); f.status != DeliveryPending || f.tries != 9 || !f.due.Equal(h.heldUntil) {
 		t.Errorf("after a failed probe: %+v", f)
 	}
-	// One whose probe was answered is judged by the answer.
+	// If a probe was answered, the answer decides about its delivery.
 	r = &result{delivery: d, outcome: Answered, code: 500, probe: true}
 	h.note(r, h.heldUntil)
 	if f := h.fateOf(r, epoch); f.status != DeliveryExhausted {
@@ -177,7 +177,7 @@ func TestRetryAfterIsHonouredAndBounded(t *testing.T) {
 	if got := h.heldUntil.Sub(epoch); got != maxOpening {
 		t.Errorf("the endpoint is left alone for %v", got)
 	}
-	// A receiver cannot hurry us.
+	// A receiver cannot shorten the wait.
 	r = &result{delivery: &delivery{tries: 3}, outcome: Answered, code: 503, retryAfter: time.Second}
 	if f := h.fateOf(r, epoch); f.due.Sub(epoch) < 90*time.Minute {
 		t.Errorf("the delivery waits %v only", f.due.Sub(epoch))
@@ -202,7 +202,7 @@ func TestTimeOfFailing(t *testing.T) {
 	if !h.failingSince.Equal(epoch) {
 		t.Errorf("failing since %v", h.failingSince)
 	}
-	// Nothing was tried for a week: what fails now is another matter.
+	// After a week without attempts a failure starts a new series.
 	later := epoch.Add(8 * 24 * time.Hour)
 	h.note(&result{outcome: Unreachable}, later)
 	if !h.failingSince.Equal(later) {

@@ -32,7 +32,7 @@ func backlog(tb testing.TB, d *db.DB, institution, certificate, endpoint int64, 
 	}
 }
 
-// silent answers nothing until the test ends.
+// silent does not answer until the test ends.
 func silent(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	end := make(chan struct{})
@@ -45,9 +45,9 @@ func silent(t *testing.T) http.HandlerFunc {
 	}
 }
 
-// One endpoint accepts and never answers, with a long queue. The others must not
-// notice: everything of theirs arrives while the first few attempts at the dead
-// one have not even come to their end, and its backlog is not touched.
+// One endpoint with a long queue accepts connections and never answers. The others must not be
+// delayed: all their deliveries arrive before the first attempts at the unresponsive endpoint time
+// out, and its backlog is not read.
 func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	const healthy = 50
@@ -93,7 +93,7 @@ func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 	})
 }
 
-// Many dead endpoints leave half of the lanes to the others.
+// Many unresponsive endpoints leave half of the lanes to the others.
 func TestManyDeadEndpointsLeaveRoom(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
@@ -105,7 +105,7 @@ func TestManyDeadEndpointsLeaveRoom(t *testing.T) {
 		f.at(t, dead, gone.URL)
 	}
 	f.at(t, alive, r.URL)
-	// They failed before.
+	// Their last attempts have failed.
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE webhook_endpoints SET failures = 3 WHERE institution_id = $1`, dead)
 		return err
@@ -126,7 +126,7 @@ func TestManyDeadEndpointsLeaveRoom(t *testing.T) {
 	}
 }
 
-// Several deliverers share the work, and nobody sends what another holds.
+// Several deliverers share the work, and none sends what another has leased.
 func TestDeliverersShareTheWork(t *testing.T) {
 	t.Parallel()
 	const nodes, endpoints, events = 4, 12, 60
@@ -151,10 +151,10 @@ func TestDeliverersShareTheWork(t *testing.T) {
 		for range endpoints {
 			f.at(t, inst, r.URL)
 		}
-		// Their clock stands still, so that no lease runs out however slow the machine is.
+		// Their clock stands still, so that no lease expires on a slow machine.
 		now := time.Now().Add(time.Hour)
 		for range nodes {
-			// Each has a service of its own, as another process has.
+			// Each has its own service, as in another process.
 			node := &fixture{db: d, ring: f.ring, Service: webhook.New(d, f.ring, func() time.Time { return now })}
 			node.deliver(t, webhook.DelivererConfig{Poll: 5 * time.Millisecond})
 		}
@@ -174,8 +174,8 @@ func TestDeliverersShareTheWork(t *testing.T) {
 	})
 }
 
-// At the end of a process attempts under way are finished and recorded, and no
-// new one begins; when there is no time for that, they are left to the next.
+// Stop completes and records the attempts under way and begins no new one. If its context ends
+// first, the next deliverer repeats them.
 func TestStopFinishesWhatIsUnderWay(t *testing.T) {
 	t.Parallel()
 	for name, patient := range map[string]bool{"in time": true, "cut": false} {

@@ -7,14 +7,14 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
 )
 
-// endBatch bounds how many events one transaction looks at.
+// endBatch is the maximum number of events that one transaction reads.
 const endBatch = 500
 
-// ForgetTx removes the events of a certificate that is about to be removed, with
-// their deliveries.
+// ForgetTx removes the events of a certificate that is about to be removed, with their deliveries.
 func (*Service) ForgetTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	const events = `(SELECT id FROM webhook_events WHERE certificate_id = $1)`
 	for _, statement := range []string{
@@ -29,20 +29,23 @@ func (*Service) ForgetTx(ctx context.Context, tx *db.Tx, certificateID int64) er
 	return nil
 }
 
-// oldEvent is an event whose text is to end.
+// oldEvent is an event whose names and addresses are about to be removed.
 type oldEvent struct {
 	id, occurred int64
 	test         bool
 	text         []byte
 }
 
-// EndTextsTx takes names and addresses out of what an institution's events told, for
-// events from before a time, in the order in which they happened. It goes on where
-// it was before, and tells how many ended and whether there may be more. The events
-// themselves stay: they are their certificates' history. Deliveries have bodies of
-// their own, which end with their log.
+// EndTextsTx removes names and addresses from the payloads of an institution's events that occurred
+// before a time, oldest first. It continues where the last call stopped. It returns how many events
+// it changed and whether more may follow. The events themselves stay, because they are the history
+// of their certificates. Deliveries have their own bodies, which are removed with their log.
 func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
-	list, err := oldEventsTx(ctx, tx, institutionID)
+	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedEvent)
+	if err != nil {
+		return 0, false, err
+	}
+	list, err := oldEventsTx(ctx, tx, institutionID, last)
 	if err != nil {
 		return 0, false, fmt.Errorf("reading events: %w", err)
 	}
@@ -65,23 +68,23 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 			return 0, false, fmt.Errorf("writing an event: %w", err)
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE webhook_events SET payload = $1 WHERE id = $2`, string(text), e.id); err != nil {
-			return 0, false, fmt.Errorf("ending the text of an event: %w", err)
+			return 0, false, fmt.Errorf("redacting an event: %w", err)
 		}
 		n++
 	}
 	if place == 0 {
 		return 0, false, nil
 	}
-	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET ended_event = $1 WHERE id = $2 AND ended_event < $1`, place, institutionID); err != nil {
-		return 0, false, fmt.Errorf("noting how far texts have ended: %w", err)
+	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedEvent, place); err != nil {
+		return 0, false, err
 	}
 	return n, len(list) == endBatch && place == list[endBatch-1].id, nil
 }
 
-func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) ([]oldEvent, error) {
+func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]oldEvent, error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, occurred_at, certificate_id IS NULL, payload FROM webhook_events
-		WHERE id > (SELECT ended_event FROM institutions WHERE id = $1) AND institution_id = $1 ORDER BY id LIMIT $2`, institutionID, endBatch)
+		WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, after, institutionID, endBatch)
 	if err != nil {
 		return nil, err
 	}
@@ -91,12 +94,16 @@ func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID int64) ([]oldEven
 	})
 }
 
-// OldTexts counts the events of an institution from before a time that still tell
+// OldTexts returns the number of events of an institution from before a time that still contain
 // names and addresses.
 func OldTexts(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
+	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedEvent)
+	if err != nil {
+		return 0, err
+	}
 	if err := q.QueryRowContext(ctx, `
-		SELECT count(*) FROM webhook_events WHERE id > (SELECT ended_event FROM institutions WHERE id = $1)
-			AND institution_id = $1 AND certificate_id IS NOT NULL AND occurred_at < $2`, institutionID, db.Micros(before)).Scan(&n); err != nil {
+		SELECT count(*) FROM webhook_events WHERE id > $1 AND institution_id = $2 AND certificate_id IS NOT NULL AND occurred_at < $3`,
+		last, institutionID, db.Micros(before)).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting events: %w", err)
 	}
 	return n, nil

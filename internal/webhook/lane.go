@@ -12,27 +12,27 @@ import (
 )
 
 const (
-	// quantum is how many deliveries are read, sent and written down together.
+	// quantum is the number of deliveries fetched, sent and recorded together.
 	quantum = 32
-	// width is how many attempts at one endpoint are under way at once.
+	// width is the number of concurrent attempts at one endpoint.
 	width = 4
-	// replayShare divides both for replays: half speed.
+	// replayShare divides both for replays, which halves the speed.
 	replayShare = 2
-	// writeTime bounds the writing down of a quantum when its lease is all but over.
+	// writeTime is the minimum time allowed for recording a quantum, even if its lease is about to
+	// expire.
 	writeTime = 5 * time.Second
 )
 
-// lane is the serving of one leased endpoint.
+// lane serves one leased endpoint.
 type lane struct {
 	*Deliverer
 
 	lease *lease
-	// mu guards the lease's health while attempts are under way.
+	// mu guards the lease's health during attempts.
 	mu sync.Mutex
 }
 
-// run serves an endpoint: live deliveries as long as there are enough of them to
-// fill a quantum, then a quantum of replays.
+// run serves an endpoint: live deliveries while they fill a quantum, then a quantum of replays.
 func (d *Deliverer) run(l *lease) error {
 	n := &lane{Deliverer: d, lease: l}
 	replay := !l.fresh
@@ -66,14 +66,14 @@ func (n *lane) limit(replay bool) int {
 	}
 }
 
-// over tells whether the endpoint must be left. One that is always busy is left
-// too, now and then: so that what was changed of it by hand is seen.
+// over reports whether the lane must leave the endpoint. A busy endpoint is left at intervals too,
+// so that changes to its record take effect.
 func (n *lane) over() bool {
 	now := n.hooks.now()
 	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.held(now) || now.Sub(n.lease.taken) >= beginTime
 }
 
-// fetch reads due deliveries, the longest due first.
+// fetch reads due deliveries, in the order of their due time.
 func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delivery, err error) {
 	rows, err := n.hooks.db.QueryContext(ctx, `
 		SELECT d.id, d.body, d.attempts, d.tries, e.uuid, e.name, e.certificate_id IS NULL
@@ -96,8 +96,7 @@ func (n *lane) fetch(ctx context.Context, replay bool, limit int) (list []delive
 	return list, rows.Err()
 }
 
-// attempt sends deliveries, a few at once, until one of them says that no more
-// should be.
+// attempt sends deliveries concurrently, until begin reports that no more may be sent.
 func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	workers := width
 	if replay {
@@ -110,7 +109,7 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 		wg.Go(func() {
 			for dl := range work {
 				probe, ok := n.begin()
-				// A live delivery that was told of goes before the next replay.
+				// Live deliveries committed meanwhile go before the next replay.
 				if !ok || replay && n.hooks.tidings.Load() != tidings {
 					continue
 				}
@@ -134,8 +133,8 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	return results
 }
 
-// begin tells whether one more attempt may begin, and whether it is one that
-// decides about the breaker. Attempts beside it may change both.
+// begin reports whether one more attempt may begin, and whether it is a probe that decides about
+// the breaker. Concurrent attempts may change both.
 func (n *lane) begin() (probe, ok bool) {
 	if n.soft.Err() != nil {
 		return false, false
@@ -146,15 +145,15 @@ func (n *lane) begin() (probe, ok bool) {
 	return n.lease.health.halfOpen(), now.Sub(n.lease.begun) < beginTime && !n.lease.health.held(now)
 }
 
-// record writes down how attempts went, and gives the endpoint back or renews
-// its lease, in one transaction.
+// record stores the results of attempts, and releases the endpoint or renews its lease, in one
+// transaction.
 func (n *lane) record(results []*result, over bool) error {
 	began := n.hooks.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.begun.Add(leaseTime).Sub(began)))
 	defer cancel()
 	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, over, began) })
 	if errors.Is(err, errFenced) {
-		// Somebody else serves the endpoint, and sends again what we have sent.
+		// Another deliverer serves the endpoint and repeats these attempts.
 		n.log.WarnContext(ctx, "attempts at an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
 			slog.Int("attempts", len(results)))
 		return nil
@@ -167,8 +166,7 @@ func (n *lane) record(results []*result, over bool) error {
 	return nil
 }
 
-// tell logs what an operator wants to know of an endpoint, and begins to watch
-// for the next.
+// tell logs the changes of an endpoint's health and resets them.
 func (n *lane) tell(ctx context.Context, results []*result) {
 	if len(results) == 0 {
 		return

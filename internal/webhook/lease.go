@@ -16,49 +16,48 @@ import (
 )
 
 const (
-	// leaseTime is for how long an endpoint belongs to who leased it: the time in
-	// which attempts begin, that which the last one may take, and some for
-	// writing down how they went. Clocks of nodes may differ by the rest.
+	// leaseTime is the duration of a lease: the time in which attempts begin, the time that the last
+	// one may take, and time to record the results. The rest allows for clock differences between
+	// nodes.
 	leaseTime = beginTime + attemptTime + 7*time.Second
-	// beginTime is for how long after a lease was taken, or renewed, attempts begin.
+	// beginTime is the time after the start or renewal of a lease in which attempts begin.
 	beginTime = 3 * time.Second
 )
 
-// errFenced is a lease that somebody else has taken over.
+// errFenced means that another deliverer has taken over the lease.
 var errFenced = errors.New("the lease of the endpoint was lost")
 
-// found is an endpoint with something due.
+// found is an endpoint with due deliveries.
 type found struct {
 	id            int64
 	suspect       bool
 	fresh, replay bool
 }
 
-// lease is an endpoint that is this deliverer's to serve for a while.
+// lease is an endpoint that this deliverer serves for a limited time.
 type lease struct {
 	found
 
 	uuid, url     string
 	institutionID int64
-	// number fences: it grows with each lease, and what is written must name it.
+	// number is the fencing token: it grows with each lease, and each write must name it.
 	number int64
-	// taken is when it was leased, begun when it was leased or renewed last.
+	// taken is the start of the lease, begun its start or last renewal.
 	taken, begun time.Time
 	keys         keys
 	custom       []Header
 	health       health
 }
 
-// due finds endpoints with something due that nobody serves, those first that
-// were served longest ago: suspects, which failed last, or the others. It asks
-// the index once or twice for each endpoint and never walks a backlog, however
-// long.
+// due returns endpoints with due deliveries that have no lease, the one served longest ago first:
+// either those whose last attempt failed, or the others. It reads one or two index entries per
+// endpoint and never scans a backlog.
 func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []found, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
-	// The first of each queue, by the index that has them in this order: asked
-	// whether there is one at all, PostgreSQL may read the table instead.
+	// The subquery selects the first entry of each queue, which the index has in this order. With
+	// EXISTS, PostgreSQL may scan the table instead.
 	const first = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = `
 	const rest = ` ORDER BY d.due_at, d.id LIMIT 1)`
 	now := db.Micros(d.hooks.now())
@@ -68,14 +67,14 @@ func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []fo
 			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1 AND (e.failures > 0) = $2
 		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3`, now, suspect, limit)
 	if err != nil {
-		return nil, fmt.Errorf("looking for due deliveries: %w", err)
+		return nil, fmt.Errorf("searching for due deliveries: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		f := found{suspect: suspect}
 		var fresh, replay sql.NullInt64
 		if err := rows.Scan(&f.id, &fresh, &replay); err != nil {
-			return nil, fmt.Errorf("looking for due deliveries: %w", err)
+			return nil, fmt.Errorf("searching for due deliveries: %w", err)
 		}
 		f.fresh, f.replay = fresh.Valid && fresh.Int64 <= now, replay.Valid && replay.Int64 <= now
 		list = append(list, f)
@@ -83,11 +82,11 @@ func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []fo
 	return list, rows.Err()
 }
 
-// leaseAll leases endpoints in one transaction; those that somebody else was
-// faster to lease are left out.
+// leaseAll leases endpoints in one transaction. It leaves out those that another deliverer leased
+// first.
 func (d *Deliverer) leaseAll(ctx context.Context, take []found) (list []*lease, err error) {
 	now := d.hooks.now()
-	// In one order, so that two deliverers never wait for each other.
+	// A fixed order prevents deadlocks between two deliverers.
 	slices.SortFunc(take, func(a, b found) int { return cmp.Compare(a.id, b.id) })
 	err = d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
 		list = list[:0]
@@ -106,8 +105,8 @@ func (d *Deliverer) leaseAll(ctx context.Context, take []found) (list []*lease, 
 	if err != nil {
 		return nil, fmt.Errorf("leasing endpoints: %w", err)
 	}
-	// An endpoint whose keys cannot be read must not keep the others waiting; its
-	// lease runs out and it is told of again.
+	// An endpoint whose keys cannot be read must not delay the others. Its lease expires and the
+	// error is logged again.
 	return slices.DeleteFunc(list, func(l *lease) bool { return len(l.keys.standard) == 0 }), nil
 }
 
@@ -145,7 +144,7 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Ti
 	return l, nil
 }
 
-// unlock decrypts what an endpoint is signed and sent with.
+// unlock decrypts the secrets and headers of an endpoint.
 func (s *Service) unlock(l *lease, sealed, previous, custom []byte, r rotation, now time.Time) error {
 	secret, err := s.ring.Open(keyring.WebhookSecret, sealed, []byte(l.uuid))
 	if err != nil {
@@ -171,8 +170,8 @@ func (s *Service) unlock(l *lease, sealed, previous, custom []byte, r rotation, 
 	return err
 }
 
-// FreeLeases ends all leases, where no other process can hold one: who held them
-// is dead.
+// FreeLeases ends all leases. Call it only if no other process can hold one, after a crash for
+// example.
 func (s *Service) FreeLeases(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET lease = lease + 1, leased_until = 0 WHERE leased_until <> 0`)

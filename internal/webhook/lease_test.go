@@ -15,8 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// node is a deliverer that is not started: the test does its steps one by one,
-// with a clock of its own.
+// node is a deliverer that is not started: the test runs its steps one by one, with its own clock.
 type node struct {
 	*Deliverer
 
@@ -46,7 +45,7 @@ type roundTrip func(r *http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// take leases what is due.
+// take leases endpoints with due deliveries.
 func (n *node) take(t *testing.T) []*lease {
 	t.Helper()
 	found, err := n.due(t.Context(), false, 10)
@@ -60,8 +59,8 @@ func (n *node) take(t *testing.T) []*lease {
 	return leases
 }
 
-// send fetches and sends what is due at a leased endpoint, and gives what is to be
-// recorded.
+// sendAll fetches and sends the due deliveries of a leased endpoint and returns the results to
+// record.
 func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	t.Helper()
 	serving := &lane{Deliverer: n.Deliverer, lease: l}
@@ -73,7 +72,7 @@ func (n *node) sendAll(t *testing.T, l *lease) (*lane, []*result) {
 	return serving, results
 }
 
-// one makes an institution with one endpoint and one event for it.
+// one creates an institution with one endpoint and one event for it.
 func one(t *testing.T, d *db.DB) *keyring.Ring {
 	t.Helper()
 	ring, err := keyring.Open(t.TempDir())
@@ -106,8 +105,8 @@ func count(t *testing.T, d *db.DB, query string) (n int) {
 	return n
 }
 
-// A deliverer that dies at any point leaves the delivery to the next one, once its
-// lease is over and not before: it is sent again, the same.
+// If a deliverer dies at any point, the next one sends the same delivery again after the lease
+// expires, and not before.
 func TestLeaseOfTheDeadRunsOut(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -138,7 +137,7 @@ func TestLeaseOfTheDeadRunsOut(t *testing.T) {
 				t.Fatalf("%s: after the lease %d endpoints are to be had", dies, len(again))
 			}
 			if dies == "before sending" {
-				// It dies too.
+				// This one dies too.
 				continue
 			}
 			serving, results := second.sendAll(t, again[0])
@@ -155,8 +154,7 @@ func TestLeaseOfTheDeadRunsOut(t *testing.T) {
 	})
 }
 
-// A deliverer that was only slow, and comes back when another one has the
-// endpoint, writes nothing.
+// A slow deliverer that continues after another one has leased the endpoint writes nothing.
 func TestLateDelivererIsFenced(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -19,17 +19,17 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// letter is a delivery as a receiver judges it.
+// letter is a delivery as a receiver verifies it.
 type letter struct {
 	Secret  string            `json:"secret"`
 	Headers map[string]string `json:"headers"`
 	Body    []byte            `json:"body"` // base64 in JSON
-	// plain and standard say whether each signature is good.
+	// plain and standard report whether each signature is valid.
 	plain, standard bool
 }
 
-// letters gives real deliveries, before, in and after a rotation, and some that
-// somebody has changed.
+// letters returns real deliveries from before, during and after a rotation, and some that were
+// modified.
 func letters(t *testing.T) map[string]letter {
 	t.Helper()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
@@ -113,7 +113,7 @@ func TestNodeLibrariesOfReceivers(t *testing.T) {
 	dir := filepath.Join("..", "..", "test", "receivers")
 	node := program(t, "node")
 	if _, err := os.Stat(filepath.Join(dir, "node_modules")); err != nil {
-		unmet(t, "the npm libraries are not there: make deps brings them")
+		unmet(t, "the npm libraries are missing: run make deps")
 	}
 	var names []string
 	var input bytes.Buffer
@@ -149,8 +149,8 @@ func TestNodeLibrariesOfReceivers(t *testing.T) {
 	}
 }
 
-// drivers call the functions of the samples for one delivery on standard
-// input, and print what each says.
+// drivers call the functions of the samples for one delivery on standard input and print the
+// results.
 var drivers = map[string]struct{ program, file, before, after string }{
 	"js": {program: "node", file: "sample.mjs", after: `
 const { secret, headers, body } = JSON.parse((await import('node:fs')).readFileSync(0, 'utf8'));
@@ -178,8 +178,7 @@ func main() {
 `},
 }
 
-// What receivers are told to do is done, with real deliveries; and the
-// documentation tells them the same.
+// The samples verify real deliveries, and the documentation contains the same samples.
 func TestSamples(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "docs", "webhooks.md"))
@@ -231,7 +230,7 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// program finds a program to judge by.
+// program returns the path of a program that the test needs.
 func program(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -241,7 +240,7 @@ func program(t *testing.T, name string) string {
 	return path
 }
 
-// unmet skips a test for want of something, but with CI=true it fails.
+// unmet skips a test if a requirement is missing; with CI=true it fails the test.
 func unmet(t *testing.T, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {

@@ -43,19 +43,19 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	return &e, nil
 }
 
-// endpointTx reads an institution's endpoint within a transaction.
+// endpointTx reads an institution's endpoint in a transaction.
 func endpointTx(ctx context.Context, q db.Queryer, institutionID int64, uuid string) (*Endpoint, error) {
 	return scanEndpoint(q.QueryRowContext(ctx,
 		`SELECT `+endpointColumns+` FROM webhook_endpoints WHERE institution_id = $1 AND uuid = $2 AND status <> 'deleted'`, institutionID, uuid))
 }
 
-// Endpoint gives an institution's endpoint.
+// Endpoint returns an institution's endpoint.
 func (s *Service) Endpoint(ctx context.Context, institutionID int64, uuid string) (*Endpoint, error) {
 	return endpointTx(ctx, s.db, institutionID, uuid)
 }
 
-// List gives an institution's endpoints, newest first, and how many deliveries
-// wait for each, counted up to 10,000.
+// List returns an institution's endpoints, newest first, with the number of pending deliveries of
+// each, up to 10,000.
 func (s *Service) List(ctx context.Context, institutionID int64) (list []Endpoint, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+endpointColumns+`,
@@ -77,7 +77,7 @@ func (s *Service) List(ctx context.Context, institutionID int64) (list []Endpoin
 	return list, rows.Err()
 }
 
-// scanner is a row's Scan with more behind it.
+// scanner is a row's Scan that reads additional columns.
 type scanner func(dest ...any) error
 
 // Scan reads the row.

@@ -16,22 +16,23 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Delivery is an event for an endpoint, as the log shows it.
+// Delivery is an entry of the log: an event that is sent to an endpoint.
 type Delivery struct {
 	ID int64
 	// Endpoint and EventID are UUIDs.
 	Endpoint, EventID string
 	Event             Name
-	// Test says that there is no certificate behind it.
+	// Test is true if the event is an example without a certificate.
 	Test     bool
 	Status   DeliveryStatus
 	Attempts int
-	// Tries are the attempts that the schedule of retries counts.
+	// Tries is the number of attempts that the retry schedule counts.
 	Tries int
-	// Replay says that it waits behind live deliveries.
+	// Replay is true if it waits behind live deliveries.
 	Replay    bool
 	CreatedAt time.Time
-	// DueAt is when a pending one is due, FinishedAt when another one ended.
+	// DueAt is the time at which a pending delivery is due, FinishedAt the time at which another one
+	// ended.
 	DueAt, FinishedAt *time.Time
 }
 
@@ -43,10 +44,10 @@ type DeliveryDetail struct {
 	Log  []Attempt
 }
 
-// Attempt is one request, and how it was answered.
+// Attempt is one request with its answer.
 type Attempt struct {
 	Number int
-	// Probe says that it was to find out whether the endpoint is back.
+	// Probe is true if the attempt decided about the breaker.
 	Probe          bool
 	StartedAt      time.Time
 	Duration       time.Duration
@@ -54,34 +55,34 @@ type Attempt struct {
 	Error          string
 	URL            string
 	RequestHeaders http.Header
-	// StatusCode is 0 where there was no answer.
+	// StatusCode is 0 if there was no answer.
 	StatusCode      int
 	ResponseHeaders http.Header
 	ResponseBody    string
-	// Truncated says that there was more of the body than is shown.
+	// Truncated is true if the answer's body was longer than ResponseBody.
 	Truncated bool
 }
 
 const (
-	// maxPage bounds a page of the log.
+	// maxPage is the largest page of the log.
 	maxPage = 100
-	// logTime bounds how long one is looked for.
+	// logTime is the longest time that a search of the log may take.
 	logTime = 5 * time.Second
 )
 
-// LogQuery chooses deliveries of the log.
+// LogQuery selects deliveries of the log.
 type LogQuery struct {
-	// Status limits it to one; empty is all.
+	// Status selects one status; empty means all.
 	Status DeliveryStatus
-	// Before gives those older than a delivery, After those right before it in the
-	// log, which are newer; 0 begins with the newest.
+	// Before selects deliveries older than a delivery; After selects the next newer ones. 0 starts
+	// with the newest.
 	Before, After int64
 	// Limit is 1 to 100.
 	Limit int
-	// Event limits it to one kind; empty is all.
+	// Event selects one event name; empty means all.
 	Event Name
-	// EventID gives those of one event, by its UUID; CertificateID those of all
-	// events of a certificate.
+	// EventID selects the deliveries of one event, by its UUID; CertificateID those of all events of
+	// a certificate.
 	EventID       string
 	CertificateID int64
 }
@@ -100,15 +101,15 @@ func scanDelivery(row interface{ Scan(dest ...any) error }, d *Delivery, more ..
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
 	if d.Status == DeliveryPending {
-		// What is to go first is due since the beginning of time.
+		// The due time 0 marks a delivery that goes before all others.
 		at := db.Time(max(due, created))
 		d.DueAt = &at
 	}
 	return nil
 }
 
-// Log gives a page of deliveries, newest first: of an endpoint, or without one of
-// all that the institution has.
+// Log returns a page of deliveries, newest first, of one endpoint or, if uuid is empty, of all
+// endpoints of the institution.
 func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q LogQuery) ([]Delivery, error) {
 	if q.Limit < 1 || q.Limit > maxPage {
 		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", maxPage))
@@ -127,7 +128,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 	if err != nil {
 		return nil, err
 	}
-	// A kind that is rare is looked for through the whole log.
+	// A search for a rare event name may read the whole log.
 	ctx, cancel := context.WithTimeout(ctx, logTime)
 	defer cancel()
 	if len(endpoints) > 0 && (q.EventID != "" || q.CertificateID != 0) {
@@ -137,8 +138,8 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 		}
 		return q.page(list), nil
 	}
-	// A page of each endpoint and status, and the newest of them all: the index
-	// has them so, and none of it is read in vain.
+	// The query reads a page for each endpoint and status and merges them, because the index has
+	// this order and no entry is read in vain.
 	var list []Delivery
 	for _, endpoint := range endpoints {
 		for _, status := range statuses {
@@ -157,7 +158,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 
 const longLog = "There is too much in the log to look through. Choose an endpoint or a state."
 
-// page gives a page of what was found, newest first.
+// page returns a page of the list, newest first.
 func (q *LogQuery) page(list []Delivery) []Delivery {
 	slices.SortFunc(list, func(a, b Delivery) int { return cmp.Compare(b.ID, a.ID) })
 	if q.After != 0 {
@@ -166,8 +167,7 @@ func (q *LogQuery) page(list []Delivery) []Delivery {
 	return list[:min(len(list), q.Limit)]
 }
 
-// span writes which deliveries a query is about by their ids, and in which order
-// those that it wants come first.
+// span returns the condition on the delivery id, the order, and the bound of a query.
 func (q *LogQuery) span() (condition, order string, id int64) {
 	if q.After != 0 {
 		return `d.id > `, ` ORDER BY d.id`, q.After
@@ -178,8 +178,7 @@ func (q *LogQuery) span() (condition, order string, id int64) {
 	return `d.id < `, ` ORDER BY d.id DESC`, q.Before
 }
 
-// endpoints gives the id of an institution's endpoint, or without one those of
-// all.
+// endpoints returns the id of an institution's endpoint, or the ids of all if uuid is empty.
 func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid string) ([]int64, error) {
 	if uuid != "" {
 		e, err := s.Endpoint(ctx, institutionID, uuid)
@@ -195,8 +194,8 @@ func (s *Service) endpoints(ctx context.Context, institutionID int64, uuid strin
 	return ids, nil
 }
 
-// logOfEvents gives the deliveries of one event or of one certificate's events:
-// they are few, and found from the event.
+// logOfEvents returns the deliveries of one event or of the events of one certificate. There are
+// few, and the query starts from the event.
 func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoints []int64, statuses []DeliveryStatus, q LogQuery) ([]Delivery, error) {
 	events, arg := `e.uuid = $2`, any(q.EventID)
 	if q.EventID == "" {
@@ -219,11 +218,11 @@ func (s *Service) logOfEvents(ctx context.Context, institutionID int64, endpoint
 			AND d.status IN (`+db.Places(5+len(endpoints), len(statuses))+`)`+order+` LIMIT $4`, args...)
 }
 
-// maxCount bounds what is counted.
+// maxCount is the limit of counts.
 const maxCount = 10_000
 
-// Counts tells how many deliveries of an institution's endpoint are in each
-// status, each counted up to 10,000.
+// Counts returns the number of deliveries in each status for an institution's endpoint, up to
+// 10,000 each.
 func (s *Service) Counts(ctx context.Context, institutionID int64, uuid string) (map[DeliveryStatus]int, error) {
 	endpoints, err := s.endpoints(ctx, institutionID, uuid)
 	if err != nil {
@@ -253,7 +252,7 @@ func (s *Service) logOf(ctx context.Context, endpoint int64, status DeliveryStat
 	return s.deliveries(ctx, where+order+` LIMIT $4`, args...)
 }
 
-// deliveries reads those that a condition chooses.
+// deliveries returns the deliveries that a condition selects.
 func (s *Service) deliveries(ctx context.Context, where string, args ...any) (list []Delivery, err error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+deliveryColumns+` FROM `+deliveryTables+` `+where, args...)
 	if err != nil {
@@ -270,7 +269,7 @@ func (s *Service) deliveries(ctx context.Context, where string, args ...any) (li
 	return list, rows.Err()
 }
 
-// Delivery gives one delivery with its body and attempts.
+// Delivery returns a delivery with its body and attempts.
 func (s *Service) Delivery(ctx context.Context, institutionID, id int64) (*DeliveryDetail, error) {
 	var d DeliveryDetail
 	err := scanDelivery(s.db.QueryRowContext(ctx, `

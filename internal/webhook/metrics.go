@@ -28,7 +28,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			Buckets: []float64{.005, .01, .025, .05, .1, .25, .5, 1, 2.5, 5, 10, 15},
 		}),
 	}
-	// A series that is not there cannot be told from one that is 0.
+	// Each series exists from the start, because a missing series cannot be distinguished from 0.
 	for _, o := range Outcomes {
 		m.outcomes.WithLabelValues(string(o))
 	}
@@ -44,20 +44,20 @@ func (m *Metrics) attempt(r *result) {
 	m.seconds.Observe(r.took.Seconds())
 }
 
-// Condition is how the sending of an installation does at a moment.
+// Condition is the state of all deliveries of an installation at one moment.
 type Condition struct {
-	// Late is for how long the delivery that waits longest has been due, at
-	// endpoints that are served, and Held the same at those whose breaker is open.
+	// Late is the time for which the oldest due delivery has been due at endpoints whose breaker is
+	// closed, Held the same at endpoints whose breaker is open.
 	Late, Held time.Duration
-	// Open counts endpoints whose breaker is open, Off those that are switched off.
+	// Open is the number of endpoints whose breaker is open, Off the number of those switched off.
 	Open, Off int
 }
 
-// Condition looks at all endpoints. It asks the index twice for each and counts
-// no backlog.
+// Condition reads the state of all endpoints. It reads two index entries per endpoint and counts no
+// backlog.
 func (s *Service) Condition(ctx context.Context) (Condition, error) {
-	// What goes before all others is due since the beginning of time; how long it
-	// waits is not told by that, and it waits for nobody.
+	// Deliveries with the due time 0 go before all others; their due time does not show how long
+	// they have waited.
 	const oldest = `(SELECT d.due_at FROM webhook_deliveries d WHERE d.endpoint_id = e.id AND d.status = 'pending' AND d.replay = false AND d.due_at > 0
 		ORDER BY d.due_at, d.id LIMIT 1)`
 	now := s.now()
@@ -69,7 +69,7 @@ func (s *Service) Condition(ctx context.Context) (Condition, error) {
 		FROM (SELECT e.status, e.openings, e.held_until, `+oldest+` AS due FROM webhook_endpoints e) AS all_endpoints`, db.Micros(now)).
 		Scan(&late, &held, &c.Open, &c.Off)
 	if err != nil {
-		return c, fmt.Errorf("looking at endpoints: %w", err)
+		return c, fmt.Errorf("reading the state of endpoints: %w", err)
 	}
 	c.Late, c.Held = since(now, late), since(now, held)
 	return c, nil
@@ -82,7 +82,7 @@ func since(now time.Time, micros sql.NullInt64) time.Duration {
 	return max(0, now.Sub(db.Time(micros.Int64)))
 }
 
-// conditions are the gauges of a Condition, taken when they are asked for.
+// conditions collects the gauges of a Condition at each scrape.
 type conditions struct {
 	hooks *Service
 	log   func(error)
@@ -90,29 +90,29 @@ type conditions struct {
 	due, open, off *prometheus.Desc
 }
 
-// Conditions gives the gauges of the sending; a failed look is told to log and
-// leaves them out, so that an alarm sees that they are gone.
+// Conditions returns the gauges of the deliveries. If reading them fails, it passes the error to
+// log and leaves the gauges out, so that an alert on absent series fires.
 func (s *Service) Conditions(log func(error)) prometheus.Collector {
 	return &conditions{
 		hooks: s, log: log,
 		due: prometheus.NewDesc("certvault_webhook_oldest_due_seconds",
-			"For how long the delivery that waits longest has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
-		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints that are left alone because they do not answer.", nil, nil),
+			"Time for which the oldest due delivery has been due, at endpoints whose breaker is closed or open.", []string{"breaker"}, nil),
+		open: prometheus.NewDesc("certvault_webhook_breakers_open", "Endpoints whose breaker is open because they do not answer.", nil, nil),
 		off:  prometheus.NewDesc("certvault_webhook_endpoints_off", "Endpoints that the vault has switched off.", nil, nil),
 	}
 }
 
-// Describe tells what there is.
+// Describe sends the descriptions of the gauges.
 func (c *conditions) Describe(ch chan<- *prometheus.Desc) {
 	ch <- c.due
 	ch <- c.open
 	ch <- c.off
 }
 
-// collectTime bounds a look.
+// collectTime is the longest time that a scrape may take.
 const collectTime = 2 * time.Second
 
-// Collect looks.
+// Collect sends the gauges.
 func (c *conditions) Collect(ch chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), collectTime)
 	defer cancel()

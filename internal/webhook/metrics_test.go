@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// gather gives all values, by name and labels.
+// gather returns all values by name and labels.
 func gather(t *testing.T, reg *prometheus.Registry) map[string]float64 {
 	t.Helper()
 	families, err := reg.Gather()
@@ -98,7 +98,7 @@ func TestMetrics(t *testing.T) {
 	})
 }
 
-// The dashboard asks for metrics that there are.
+// The dashboard uses only metrics that exist.
 func TestDashboardAsksForWhatThereIs(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "grafana", "webhooks.json"))

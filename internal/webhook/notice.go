@@ -8,35 +8,35 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// NoticeKind is what the owners of an endpoint are told.
+// NoticeKind is the subject of a notice.
 type NoticeKind string
 
 const (
-	// NoticeFailing tells that nothing was taken for an hour.
+	// NoticeFailing means that no delivery has succeeded for an hour.
 	NoticeFailing NoticeKind = "failing"
-	// NoticeStillFailing tells so after three days.
+	// NoticeStillFailing means that no delivery has succeeded for three days.
 	NoticeStillFailing NoticeKind = "still_failing"
-	// NoticeSwitchedOff tells that nothing is sent any more.
+	// NoticeSwitchedOff means that nothing more is sent.
 	NoticeSwitchedOff NoticeKind = "switched_off"
-	// NoticeRecovered tells that deliveries are taken again.
+	// NoticeRecovered means that deliveries succeed again.
 	NoticeRecovered NoticeKind = "recovered"
 )
 
-// Notice is something that the owners of an endpoint should know.
+// Notice informs the owners of an endpoint about its health.
 type Notice struct {
 	Kind          NoticeKind
 	InstitutionID int64
 	// Endpoint is its UUID.
 	Endpoint, URL string
-	// Since is when it began to fail, or recovered.
+	// Since is the time at which it began to fail, or recovered.
 	Since time.Time
-	// Reason is why it was switched off.
+	// Reason is the reason why it was switched off.
 	Reason Reason
 }
 
-// Letter puts the notice in words; vault is the base URL of the vault, by which
-// its reader knows which one it is. The endpoint's URL may hold a secret in its
-// path: it is named by its host.
+// Letter returns the text of the notice. The parameter vault is the base URL, which identifies the
+// installation to the reader. The text names only the host of the endpoint's URL, because the path
+// may contain a secret.
 func (n Notice) Letter(vault string) (letter mail.Letter, subject string) {
 	host := n.URL
 	if u, err := url.Parse(n.URL); err == nil {

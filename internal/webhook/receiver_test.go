@@ -16,13 +16,13 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// awaitTime bounds the wait for what must come; nothing is timed by it.
+// awaitTime limits waiting for an expected event; no result depends on it.
 const awaitTime = time.Minute
 
-// loopback is where receivers of tests are.
+// loopback is the network of the tests' receivers.
 var loopback = []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8")}
 
-// request is what a receiver was sent.
+// request is a request that a receiver got.
 type request struct {
 	method, path string
 	header       http.Header
@@ -37,7 +37,7 @@ type receiver struct {
 	arrived chan request
 }
 
-// receive starts a receiver that answers as told; nil is 204.
+// receive starts a receiver with a handler; nil answers 204.
 func receive(t *testing.T, answer http.HandlerFunc) *receiver {
 	t.Helper()
 	r := &receiver{arrived: make(chan request, 100_000)}
@@ -73,18 +73,18 @@ func (r *receiver) next(t *testing.T) request {
 	}
 }
 
-// answers is a handler that answers with a status.
+// answers returns a handler that answers with a status.
 func answers(code int) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }
 }
 
-// live lets a fixture's clock run.
+// live replaces a fixture's clock with the real one.
 func (f *fixture) live() *fixture {
 	f.Service = webhook.New(f.db, f.ring, time.Now)
 	return f
 }
 
-// at makes an endpoint for a URL.
+// at creates an endpoint for a URL.
 func (f *fixture) at(t *testing.T, institution int64, url string, headers ...webhook.Header) (endpoint *webhook.Endpoint, secret string) {
 	t.Helper()
 	endpoint, secret, err := f.Create(t.Context(), institution, url, nil, headers...)
@@ -113,8 +113,7 @@ func (f *fixture) emit(t *testing.T, institution, certificate int64, n int) {
 	}
 }
 
-// deliver starts a deliverer that may reach loopback, and stops it when the test
-// ends.
+// deliver starts a deliverer that may connect to loopback, and stops it when the test ends.
 func (f *fixture) deliver(t *testing.T, c webhook.DelivererConfig) *webhook.Deliverer {
 	t.Helper()
 	if c.Transport == nil {
@@ -139,8 +138,7 @@ type attempt struct {
 	truncated                bool
 }
 
-// last waits until a delivery of an endpoint has an attempt of a number, and
-// gives it.
+// last waits until a delivery of an endpoint has an attempt with a number and returns it.
 func (f *fixture) last(t *testing.T, endpoint int64, number int) (a attempt) {
 	t.Helper()
 	f.until(t, "the attempt is recorded", func() bool {
@@ -164,7 +162,7 @@ func (f *fixture) last(t *testing.T, endpoint int64, number int) (a attempt) {
 	return a
 }
 
-// until waits until something holds.
+// until waits until a condition holds.
 func (f *fixture) until(t *testing.T, what string, holds func() bool) {
 	t.Helper()
 	end := time.After(awaitTime)
@@ -179,7 +177,7 @@ func (f *fixture) until(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// pending counts what waits, at one endpoint or, for 0, at all.
+// pending counts the pending deliveries of one endpoint or, for 0, of all.
 func (f *fixture) pending(t *testing.T, endpoint int64) (n int) {
 	t.Helper()
 	if err := f.db.QueryRowContext(t.Context(),

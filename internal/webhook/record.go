@@ -9,19 +9,19 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// DeliveryStatus is where a delivery stands.
+// DeliveryStatus is the state of a delivery.
 type DeliveryStatus string
 
 const (
 	// DeliveryPending waits for its next attempt.
 	DeliveryPending DeliveryStatus = "pending"
-	// DeliveryDelivered was taken by its receiver.
+	// DeliveryDelivered was accepted by its receiver.
 	DeliveryDelivered DeliveryStatus = "delivered"
-	// DeliveryExhausted has no attempt left; it can be sent again by hand.
+	// DeliveryExhausted has no attempt left; a member can send it again.
 	DeliveryExhausted DeliveryStatus = "exhausted"
 )
 
-// DeliveryStatuses are all that a delivery can have.
+// DeliveryStatuses lists all states of a delivery.
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryExhausted}
 
 func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, over bool, now time.Time) error {
@@ -51,7 +51,7 @@ func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, over 
 	return n.healthTx(ctx, tx, now)
 }
 
-// zeroed gives a time as it is stored where none is 0.
+// zeroed returns a time for a column in which 0 means none.
 func zeroed(t time.Time) int64 {
 	if t.IsZero() {
 		return 0
@@ -59,7 +59,7 @@ func zeroed(t time.Time) int64 {
 	return db.Micros(t)
 }
 
-// optional gives a time as it is stored where none is null.
+// optional returns a time for a column in which null means none.
 func optional(t time.Time) *int64 {
 	if t.IsZero() {
 		return nil
@@ -68,10 +68,9 @@ func optional(t time.Time) *int64 {
 	return &m
 }
 
-// deliveriesTx moves deliveries: those that arrived in one statement, for they
-// are most, the others one by one. The lease, and no look at their status, says
-// that they are ours: with it PostgreSQL may go by the index of what is pending
-// and walk the backlog.
+// deliveriesTx updates deliveries: the delivered ones, which are most, in one statement, the others
+// one by one. The lease guarantees that they belong to this deliverer. A condition on their status
+// could make PostgreSQL choose the index of pending deliveries and scan the backlog.
 func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, now time.Time) error {
 	args := []any{db.Micros(now)}
 	for _, r := range results {
@@ -141,8 +140,7 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 	return err
 }
 
-// healthTx writes down what the attempts say of the endpoint, and tells its
-// owners.
+// healthTx stores the endpoint's health and informs its owners.
 func (n *lane) healthTx(ctx context.Context, tx *db.Tx, now time.Time) error {
 	h := &n.lease.health
 	if h.gone {

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// Rotate gives an endpoint a new signing secret. For 24 hours both sign in
-// webhook-signature; X-Webhook-Signature, which holds one, stays with the old
-// one until Promote or the end of that time.
+// Rotate gives an endpoint a new signing secret. For 24 hours both secrets sign in
+// webhook-signature. X-Webhook-Signature, which holds one signature, uses the old secret until
+// Promote is called or that time ends.
 func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {
 	if secret, err = newSecret(); err != nil {
 		return "", time.Time{}, err
@@ -31,7 +31,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 		if err != nil {
 			return err
 		}
-		// A third secret would have to push one out that a receiver may still use.
+		// A third secret would displace one that a receiver may still use.
 		if e.OverlapUntil != nil && now.Before(*e.OverlapUntil) && !e.Promoted {
 			return fault.New(fault.BadRequest, "A rotation is under way until "+e.OverlapUntil.Format(time.RFC3339)+": promote its secret first.")
 		}
@@ -41,7 +41,7 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 			WHERE id = $1 AND (previous_until IS NULL OR promoted = true OR previous_until <= $2) RETURNING id`,
 			e.ID, db.Micros(now), db.Micros(until), sealed).Scan(&id)
 		if errors.Is(err, sql.ErrNoRows) {
-			return fault.New(fault.BadRequest, "Somebody else has just rotated this secret.")
+			return fault.New(fault.BadRequest, "Another request has just rotated this secret.")
 		}
 		if err != nil {
 			return err
@@ -54,8 +54,8 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 	return secret, until, nil
 }
 
-// Promote has the new secret of a rotation key X-Webhook-Signature too. The old
-// one goes on signing in webhook-signature until its time is over.
+// Promote makes the new secret of a rotation key X-Webhook-Signature too. The old secret continues
+// to sign in webhook-signature until its time ends.
 func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string) error {
 	return s.turn(ctx, audit.WebhookPromoted, institutionID, uuid, `
 		UPDATE webhook_endpoints SET promoted = true
@@ -63,7 +63,7 @@ func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string)
 		"No rotation is under way.", db.Micros(s.now()))
 }
 
-// forgetSecrets removes secrets whose time is over.
+// forgetSecrets removes expired secrets.
 func (s *Service) forgetSecrets(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx,

@@ -1,12 +1,12 @@
 package webhook
 
 import (
-	_ "embed" // the samples
+	_ "embed" // for the samples
 )
 
-// Sample shows how a receiver checks the signature of a delivery.
+// Sample is code that verifies the signature of a delivery in one language.
 type Sample struct {
-	// Name is the language as Markdown knows it, Label as people do.
+	// Name is the language's name in Markdown, Label its name for people.
 	Name, Label, Code string
 }
 
@@ -21,5 +21,5 @@ var (
 	samplePython string
 )
 
-// Samples are all of them; a test runs each against deliveries.
+// Samples are all samples; a test runs each of them on deliveries.
 var Samples = []Sample{{"go", "Go", sampleGo}, {"js", "Node.js", sampleNode}, {"php", "PHP", samplePHP}, {"python", "Python", samplePython}}

@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	// attemptTime bounds one attempt: connect, TLS, headers and body.
+	// attemptTime is the time limit of one attempt: connection, TLS, headers and body.
 	attemptTime = 15 * time.Second
-	// maxAnswer is how much of an answer's body is read.
+	// maxAnswer is the maximum size that is read of an answer's body.
 	maxAnswer = 64 << 10
 	userAgent = "Certvault-Webhook/1"
 )
 
-// delivery is one event on its way to one endpoint.
+// delivery is one event that is sent to one endpoint.
 type delivery struct {
 	id       int64
 	body     []byte
@@ -34,15 +34,15 @@ type delivery struct {
 	tries    int
 }
 
-// result is how one attempt went.
+// result is the result of one attempt.
 type result struct {
 	delivery *delivery
-	// probe says that the breaker was half open.
+	// probe is true if the breaker was half open.
 	probe   bool
 	began   time.Time
 	took    time.Duration
 	outcome Outcome
-	// err says why there was no answer, in words for the institution.
+	// err explains to the institution why there was no answer.
 	err        string
 	sent       http.Header
 	code       int
@@ -50,13 +50,13 @@ type result struct {
 	received   http.Header
 	answer     []byte
 	truncated  bool
-	// cut says that this process ended the attempt: nothing is known of it.
+	// cut is true if this process cancelled the attempt, so that its result is unknown.
 	cut  bool
 	fate fate
 }
 
-// send makes one attempt, which decides about the breaker if it is a probe.
-// Everything in it ends with one deadline.
+// send makes one attempt, which decides about the breaker if it is a probe. One deadline covers the
+// whole attempt.
 func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool) *result {
 	r := &result{delivery: dl, probe: probe, began: d.hooks.now()}
 	began := time.Now()
@@ -70,9 +70,9 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 	}
 	req.Header = e.headers(dl, r.began)
 	r.sent = req.Header.Clone()
-	// A connection that its server closed while it lay idle is tried anew within
-	// this attempt: webhook-id makes a second copy harmless. An empty list says so
-	// to the transport and to nobody else.
+	// If the server closed an idle connection, the transport repeats the request in this attempt:
+	// webhook-id makes a second copy harmless. The empty list marks the request as idempotent for
+	// the transport and sends no header.
 	req.Header["Idempotency-Key"] = nil
 	res, err := d.transport.RoundTrip(req)
 	if err == nil {
@@ -81,7 +81,7 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 		r.answer, err = io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 		_ = res.Body.Close()
 		if len(r.answer) > maxAnswer {
-			// Enough was read, and the rest is nothing to us.
+			// The part read is sufficient, and an error in the rest does not matter.
 			r.answer, r.truncated, err = r.answer[:maxAnswer], true, nil
 		}
 	}
@@ -89,7 +89,7 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 	return r
 }
 
-// headers are those of one attempt.
+// headers returns the request headers of one attempt.
 func (e *lease) headers(dl *delivery, at time.Time) http.Header {
 	h := http.Header{
 		"Content-Type": {"application/json"}, "User-Agent": {userAgent}, "Accept": {"*/*"}, "Accept-Encoding": {"identity"},
@@ -101,8 +101,8 @@ func (e *lease) headers(dl *delivery, at time.Time) http.Header {
 	return h
 }
 
-// judge names the outcome. What the log keeps of an error is our own words:
-// those of the network name addresses that are nobody's business.
+// judge sets the outcome. The log gets fixed texts, because network errors contain addresses that
+// the institution must not see.
 func (r *result) judge(ours, deadline context.Context, err error) {
 	switch {
 	case err == nil && r.code >= 200 && r.code < 300:
@@ -124,14 +124,14 @@ func (r *result) judge(ours, deadline context.Context, err error) {
 
 func (r *result) judgeProtocol(err error) {
 	if e, ok := errors.AsType[*safehttp.HandshakeError](err); ok {
-		r.outcome, r.err = Untrusted, "No trusted TLS connection came about: "+brief(e.Err)
+		r.outcome, r.err = Untrusted, "The TLS handshake failed:  "+brief(e.Err)
 		return
 	}
 	if _, ok := errors.AsType[*net.DNSError](err); ok {
 		r.outcome, r.err = Unresolved, "The name of the endpoint's host has no address."
 		return
 	}
-	r.outcome, r.err = Broken, "The connection broke before the answer was complete, or the answer is no HTTP."
+	r.outcome, r.err = Broken, "The connection broke before the answer was complete, or the answer is not HTTP."
 }
 
 func isTimeout(err error) bool {
@@ -139,7 +139,7 @@ func isTimeout(err error) bool {
 	return ok && e.Timeout()
 }
 
-// brief gives the words of an error on one line of bounded length.
+// brief returns the text of an error on one line of limited length.
 func brief(err error) string {
 	text := strings.Join(strings.Fields(cleaned([]byte(err.Error()))), " ")
 	if len(text) > 300 {
@@ -148,13 +148,13 @@ func brief(err error) string {
 	return text
 }
 
-// cleaned gives bytes of a stranger as text that both databases can hold.
+// cleaned returns untrusted bytes as text that both databases can store.
 func cleaned(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 
-// retryAfter reads RFC 9110, 10.2.3: seconds, or a date. What it cannot read is
-// no wish.
+// retryAfter parses Retry-After (RFC 9110, 10.2.3): seconds or a date. It returns 0 for an invalid
+// value.
 func retryAfter(value string, now time.Time) time.Duration {
 	if value == "" {
 		return 0
@@ -162,7 +162,7 @@ func retryAfter(value string, now time.Time) time.Duration {
 	if seconds, err := strconv.ParseInt(value, 10, 64); err == nil {
 		return time.Duration(min(max(seconds, 0), int64(maxRetryAfter/time.Second))) * time.Second
 	}
-	// More seconds than fit into a number are as many as there may be.
+	// A number of seconds that overflows counts as the maximum.
 	if strings.Trim(value, "0123456789") == "" {
 		return maxRetryAfter
 	}

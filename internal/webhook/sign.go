@@ -16,39 +16,38 @@ import (
 const (
 	secretPrefix = "whsec_"
 	secretSize   = 32
-	// overlap is for how long the secret before a rotation signs too.
+	// overlap is the time for which the secret before a rotation also signs.
 	overlap = 24 * time.Hour
 )
 
-// newSecret makes a signing secret: "whsec_" and the base64 of 32 random bytes,
-// as Standard Webhooks has it.
+// newSecret returns a new signing secret: "whsec_" and the base64 of 32 random bytes, as Standard
+// Webhooks defines.
 func newSecret() (string, error) {
 	key := make([]byte, secretSize)
 	if _, err := rand.Read(key); err != nil {
-		return "", fmt.Errorf("making a signing secret: %w", err)
+		return "", fmt.Errorf("generating a signing secret: %w", err)
 	}
 	return secretPrefix + base64.StdEncoding.EncodeToString(key), nil
 }
 
-// keys are what a delivery is signed with at a time.
+// keys are the keys that sign a delivery at one moment.
 type keys struct {
-	// plain keys X-Webhook-Signature: the secret as it was shown, as a string.
+	// plain keys X-Webhook-Signature: the secret string as it was shown.
 	plain string
-	// standard key webhook-signature, the newest first: the bytes that the
-	// secrets encode.
+	// standard keys webhook-signature, the newest first: the bytes that the secrets encode.
 	standard [][]byte
 }
 
-// rotation is a secret that was replaced.
+// rotation is a replaced secret.
 type rotation struct {
 	secret   string
 	until    time.Time
 	promoted bool
 }
 
-// keysAt gives the keys at a time. While a rotation overlaps, both secrets sign
-// in the header that can hold two signatures; the one that can hold one stays
-// with the old secret until the new one is promoted.
+// keysAt returns the keys at a time. During a rotation both secrets sign in the header that can
+// hold two signatures. The header that can hold one uses the old secret until the new one is
+// promoted.
 func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 	k := keys{plain: secret}
 	secrets := []string{secret}
@@ -68,17 +67,16 @@ func keysAt(now time.Time, secret string, r rotation) (keys, error) {
 	return k, nil
 }
 
-// sign sets the headers of one attempt. X-Webhook-Signature is the interface's:
-// the HMAC of the body alone. The webhook-* headers are those of Standard
-// Webhooks 1.0: id, time and body are signed together, so that a delivery that
-// somebody kept cannot be sent again later.
+// sign sets the signature headers of one attempt. X-Webhook-Signature is defined by the interface:
+// the HMAC of the body alone. The webhook-* headers are those of Standard Webhooks 1.0: the
+// signature covers id, time and body, which prevents the replay of a recorded delivery.
 func (k keys) sign(h http.Header, endpoint, eventID string, name Name, body []byte, at time.Time) {
 	seconds := strconv.FormatInt(at.Unix(), 10)
 	signatures := make([]string, len(k.standard))
 	for i, key := range k.standard {
 		signatures[i] = "v1," + base64.StdEncoding.EncodeToString(mac(key, []byte(eventID+"."+seconds+"."), body))
 	}
-	// Names are written as the interface spells them, not in Go's canonical form.
+	// The names are written as the interface spells them, not in Go's canonical form.
 	for name, value := range map[string]string{
 		"X-Webhook-Signature": hex.EncodeToString(mac([]byte(k.plain), body)),
 		"X-Webhook-Event":     string(name),

@@ -11,25 +11,25 @@ import (
 )
 
 const (
-	// SweepEvery is how often Sweep should run.
+	// SweepEvery is the interval at which Sweep should run.
 	SweepEvery = time.Minute
-	// An endpoint's owners are told when nothing was taken for so long, and again;
-	// then it is switched off.
+	// An endpoint's owners get notices when no delivery has succeeded for these times. After
+	// offAfter the endpoint is switched off.
 	warnAfter      = time.Hour
 	warnAgainAfter = 3 * 24 * time.Hour
 	offAfter       = 5 * 24 * time.Hour
-	// keepStopped is for how long events wait for an endpoint that is stopped.
+	// keepStopped is the time for which events wait for a stopped endpoint.
 	keepStopped = 14 * 24 * time.Hour
-	// keepLog is for how long a delivery that ended stays in the log.
+	// keepLog is the time for which a finished delivery stays in the log.
 	keepLog = 30 * 24 * time.Hour
-	// sweepBatch bounds the work of one transaction.
+	// sweepBatch is the maximum number of rows that one transaction changes.
 	sweepBatch = 1000
 )
 
-// Sweep does what happens by the clock: it tells owners of endpoints that fail,
-// switches those off that fail for days, gives up what waited too long for a
-// stopped one, removes what is left of deleted ones, and forgets old entries of the log and old secrets. It is harmless
-// to run on several nodes at once.
+// Sweep does the periodic work: it notifies owners of failing endpoints, switches off those that
+// have failed for days, exhausts deliveries that waited too long for a stopped endpoint, and
+// removes the data of deleted endpoints, old log entries and expired secrets. Several nodes may run
+// it at once.
 func (d *Deliverer) Sweep(ctx context.Context) error {
 	now := d.hooks.now()
 	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.bury, d.forgetLog, d.hooks.forgetSecrets} {
@@ -40,10 +40,11 @@ func (d *Deliverer) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// warn tells the owners of endpoints that fail, once for each stage.
+// warn notifies the owners of failing endpoints, once for each stage.
 func (d *Deliverer) warn(ctx context.Context, now time.Time) error {
 	return d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-		// Where failing began anew without a success between, so does telling.
+		// If a new series of failures began without a success in between, the notices begin again
+		// too.
 		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE warned > 0 AND failing_since > $1`,
 			db.Micros(now.Add(-warnAfter))); err != nil {
 			return err
@@ -102,8 +103,8 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// expire gives up what waited too long for a stopped endpoint. It looks at the
-// oldest alone: what is younger has its time still.
+// expire exhausts deliveries that waited too long for a stopped endpoint. It reads only the oldest
+// ones; later ones have not expired.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-keepStopped))
 	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx,
@@ -133,8 +134,8 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// forgetLog removes deliveries that ended long ago, with their attempts, and the
-// events of tests. The events of certificates are their history and stay.
+// forgetLog removes deliveries that finished long ago, with their attempts, and the events of
+// tests. The events of certificates are their history and stay.
 func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
 	before := db.Micros(now.Add(-keepLog))
 	for {
@@ -148,8 +149,9 @@ func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
 				args[i] = id
 			}
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-				for _, from := range []string{`webhook_attempts WHERE delivery_id`, `webhook_deliveries WHERE id`} {
-					if _, err := tx.ExecContext(ctx, `DELETE FROM `+from+` IN (`+db.Places(1, len(args))+`)`, args...); err != nil {
+				in := ` IN (` + db.Places(1, len(args)) + `)`
+				for _, statement := range []string{`DELETE FROM webhook_attempts WHERE delivery_id` + in, `DELETE FROM webhook_deliveries WHERE id` + in} {
+					if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
 						return err
 					}
 				}

@@ -12,25 +12,25 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Reason is why an endpoint was switched off.
+// Reason is the reason why an endpoint was switched off.
 type Reason string
 
 const (
 	// ReasonGone is an answer of 410.
 	ReasonGone Reason = "gone"
-	// ReasonFailing is that nothing was taken for days.
+	// ReasonFailing means that no delivery succeeded for days.
 	ReasonFailing Reason = "failing"
 )
 
-// Pause stops sending to an endpoint, until Resume. What is under way ends.
+// Pause stops sending to an endpoint until Resume. Attempts under way are completed.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
 	return s.turn(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
 		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is stopped already.", db.Micros(s.now()))
 }
 
-// Resume begins again to send to an endpoint that was paused or switched off,
-// with a clean record. What waited is due.
+// Resume starts sending to a paused or switched-off endpoint again and resets its health. Waiting
+// deliveries are due.
 func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) error {
 	return s.turn(ctx, audit.WebhookResumed, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,
@@ -38,8 +38,8 @@ func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) 
 		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is active already.")
 }
 
-// turn moves an endpoint from one status to another; where it is not in the
-// first one, refusal says so.
+// turn changes the status of an endpoint. If update selects no row, it returns a fault with the
+// text of refusal.
 func (s *Service) turn(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var rawURL string
@@ -62,7 +62,7 @@ func (s *Service) turn(ctx context.Context, action audit.Action, institutionID i
 	return nil
 }
 
-// switchOffTx stops an endpoint in the vault's own decision and tells its owners.
+// switchOffTx stops an endpoint automatically and informs its owners.
 func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason Reason, now time.Time) error {
 	n := Notice{Kind: NoticeSwitchedOff, Reason: reason}
 	var since sql.NullInt64
@@ -70,7 +70,7 @@ func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason
 		UPDATE webhook_endpoints SET status = 'switched_off', stopped_at = $2, stop_reason = $3 WHERE id = $1 AND status = 'active'
 		RETURNING institution_id, uuid, url, failing_since`, id, db.Micros(now), string(reason)).Scan(&n.InstitutionID, &n.Endpoint, &n.URL, &since)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // stopped by hand meanwhile
+		return nil // already stopped by a member
 	}
 	if err != nil {
 		return fmt.Errorf("switching the endpoint off: %w", err)
@@ -82,8 +82,8 @@ func (d *Deliverer) switchOffTx(ctx context.Context, tx *db.Tx, id int64, reason
 	return d.notifyTx(ctx, tx, n)
 }
 
-// recoveredTx tells the owners that an endpoint takes deliveries again, if they
-// were told that it does not.
+// recoveredTx informs the owners that deliveries to an endpoint succeed again, if they got a notice
+// that it fails.
 func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now time.Time) error {
 	n := Notice{Kind: NoticeRecovered, Since: now}
 	err := tx.QueryRowContext(ctx, `UPDATE webhook_endpoints SET warned = 0 WHERE id = $1 AND warned > 0 RETURNING institution_id, uuid, url`, id).
@@ -92,7 +92,7 @@ func (d *Deliverer) recoveredTx(ctx context.Context, tx *db.Tx, id int64, now ti
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("noting that the endpoint recovered: %w", err)
+		return fmt.Errorf("recording that the endpoint recovered: %w", err)
 	}
 	return d.notifyTx(ctx, tx, n)
 }

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// script is a receiver in memory whose every answer the test says: a status, or
-// 0 for a refused connection.
+// script is a receiver in memory whose answers the test decides: a status, or 0 for a refused
+// connection.
 type script struct {
 	mu       sync.Mutex
 	answer   func(at time.Time) int
@@ -42,7 +42,7 @@ func (s *script) RoundTrip(req *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: code, Header: http.Header{}, Body: io.NopCloser(strings.NewReader(""))}, nil
 }
 
-// canonical gives headers as a server has them.
+// canonical returns headers with canonical names, as a server sees them.
 func canonical(h http.Header) http.Header {
 	out := http.Header{}
 	for name, values := range h {
@@ -51,7 +51,7 @@ func canonical(h http.Header) http.Header {
 	return out
 }
 
-// all gives the requests so far.
+// all returns the requests so far.
 func (s *script) all() []request {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -60,8 +60,7 @@ func (s *script) all() []request {
 
 func (s *script) sent() int { return len(s.all()) }
 
-// bubble is a fixture in made-up time, with one endpoint, a deliverer and its
-// sweep.
+// bubble is a fixture in simulated time, with one endpoint, a deliverer and its sweep.
 type bubble struct {
 	*fixture
 	*script
@@ -76,15 +75,15 @@ type bubble struct {
 	notices []webhook.Notice
 }
 
-// told gives what the owners were told so far.
+// told returns the notices that the owners have got so far.
 func (b *bubble) told() []webhook.Notice {
 	b.noticed.Lock()
 	defer b.noticed.Unlock()
 	return slices.Clone(b.notices)
 }
 
-// inBubble runs a test in made-up time. What is due is looked for at each pace,
-// and swept at each tenth: days must not take long.
+// inBubble runs a test in simulated time. The deliverer polls at each pace and the sweep runs at
+// each tenth, so that simulated days take little time.
 func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration) int, f func(t *testing.T, b *bubble)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -123,15 +122,15 @@ func inBubble(t *testing.T, pace time.Duration, answer func(since time.Duration)
 	})
 }
 
-// long skips a test of many days where tests are to be short.
+// long skips a test of many simulated days in short mode.
 func long(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("many days of made-up time are left out with -short")
+		t.Skip("many days of simulated time are skipped with -short")
 	}
 }
 
-// sleepUntil lets the time go on until so long after the start.
+// sleepUntil sleeps until a time after the start.
 func (b *bubble) sleepUntil(after time.Duration) {
 	time.Sleep(after - time.Since(b.start))
 	synctest.Wait()
@@ -146,7 +145,7 @@ func (b *bubble) status(t *testing.T) *webhook.Endpoint {
 	return e
 }
 
-// Every wait of the schedule, and then the end.
+// A delivery is exhausted after every wait of the schedule.
 func TestScheduleOfOneDelivery(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -158,7 +157,7 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 			t.Fatalf("%d attempts, not %d", len(requests), len(webhook.Waits)+1)
 		}
 		for i, want := range webhook.Waits {
-			// The look for what is due comes every 30 s here.
+			// The deliverer polls every 30 s here.
 			got := requests[i+1].at.Sub(requests[i].at)
 			if got < want*8/10 || got > want*12/10+31*time.Second {
 				t.Errorf("wait %d is %v, not %v ± 20 %%", i+1, got, want)
@@ -171,8 +170,8 @@ func TestScheduleOfOneDelivery(t *testing.T) {
 	})
 }
 
-// A receiver that is down for two days: few attempts, none of them counted
-// against the deliveries, and all that waited arrives when it is back.
+// A receiver is down for two days: the vault makes few attempts, none of them counts as a try of a
+// delivery, and all waiting deliveries arrive when the receiver works again.
 func TestOutageOfTwoDays(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -188,7 +187,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 		b.emit(t, b.institution, b.certificate, events)
 		b.sleepUntil(outage - time.Second)
 		attempts := b.sent()
-		// Ten to open it, then one every 5 minutes at most.
+		// Ten failures open the breaker, then there is one probe every 5 minutes at most.
 		if most := 10 + 3 + int(outage/(5*time.Minute)) + 10; attempts > most || attempts < 500 {
 			t.Errorf("%d attempts in two days", attempts)
 		}
@@ -196,7 +195,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("the endpoint is %+v", e)
 		}
 		if told := b.told(); len(told) != 1 || told[0].Kind != webhook.NoticeFailing {
-			t.Errorf("the owners were told %+v", told)
+			t.Errorf("the owners got the notices %+v", told)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -212,7 +211,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 			t.Errorf("%d deliveries wait still", n)
 		}
 		if told := b.told(); len(told) != 2 || told[1].Kind != webhook.NoticeRecovered {
-			t.Errorf("the owners were told %+v", told)
+			t.Errorf("the owners got the notices %+v", told)
 		}
 		if e := b.status(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
 			t.Errorf("the endpoint is %+v", e)
@@ -220,8 +219,8 @@ func TestOutageOfTwoDays(t *testing.T) {
 	})
 }
 
-// A receiver that never comes back: the owners are told after an hour and three
-// days, after five it is switched off, and its events wait for two weeks.
+// A receiver fails for good: the owners get notices after an hour and after three days, the
+// endpoint is switched off after five, and its events wait for two weeks.
 func TestEndOfAnEndpoint(t *testing.T) {
 	t.Parallel()
 	long(t)
@@ -240,16 +239,16 @@ func TestEndOfAnEndpoint(t *testing.T) {
 			var got []webhook.NoticeKind
 			for _, n := range b.told() {
 				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
-					t.Errorf("the owners are told %+v", n)
+					t.Errorf("the owners got the notices %+v", n)
 				}
 				got = append(got, n.Kind)
 			}
 			if len(got) != len(want) {
-				t.Fatalf("after %v the owners were told %v, not %v", after, got, want)
+				t.Fatalf("after %v the owners got the notices %v, not %v", after, got, want)
 			}
 			for i := range want {
 				if got[i] != want[i] {
-					t.Errorf("after %v the owners were told %v, not %v", after, got, want)
+					t.Errorf("after %v the owners got the notices %v, not %v", after, got, want)
 				}
 			}
 		}
@@ -263,19 +262,19 @@ func TestEndOfAnEndpoint(t *testing.T) {
 			t.Errorf("the endpoint is %+v", e)
 		}
 		n := b.sent()
-		// It gets events still, and they are kept for it.
+		// It still gets events, and they are stored for it.
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(18 * day)
 		if b.sent() != n {
 			t.Error("an endpoint that is switched off was sent something")
 		}
 		if n := b.pending(t, 0); n != 21 {
-			t.Errorf("%d events are kept, not 21", n)
+			t.Errorf("%d events are stored, not 21", n)
 		}
 		b.emit(t, b.institution, b.certificate, 1)
 		b.sleepUntil(19*day + 2*time.Hour)
 		if n := b.pending(t, 0); n != 1 {
-			t.Errorf("two weeks later %d events are kept, not the one of yesterday", n)
+			t.Errorf("two weeks later %d events are stored, not only the one of yesterday", n)
 		}
 		up.Store(true)
 		if err := b.Resume(t.Context(), b.institution, b.endpoint.UUID); err != nil {
@@ -293,7 +292,7 @@ func TestEndOfAnEndpoint(t *testing.T) {
 		if b.sent() != n+22 {
 			t.Errorf("replayed, it was sent %d events, not 22", b.sent()-n)
 		}
-		// The log is kept for 30 days.
+		// The log is stored for 30 days.
 		b.sleepUntil(49 * day)
 		if n := b.count(t, "webhook_deliveries"); n != 22 {
 			t.Errorf("the log has %d deliveries", n)
@@ -305,8 +304,8 @@ func TestEndOfAnEndpoint(t *testing.T) {
 	})
 }
 
-// The breaker knows one delivery after another as probe, so that one which its
-// receiver cannot digest does not block the way back.
+// Each probe is another delivery, so that one which the receiver cannot process does not block the
+// recovery.
 func TestProbesTakeTurns(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 10*time.Second, func(time.Duration) int { return 0 }, func(t *testing.T, b *bubble) {
@@ -322,8 +321,8 @@ func TestProbesTakeTurns(t *testing.T) {
 	})
 }
 
-// A rotation signs with both for 24 hours; afterwards the old secret is gone from
-// the database too.
+// After a rotation both secrets sign for 24 hours; afterwards the old secret is removed from the
+// database too.
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	inBubble(t, 5*time.Minute, func(time.Duration) int { return 200 }, func(t *testing.T, b *bubble) {
@@ -373,7 +372,7 @@ func TestRotation(t *testing.T) {
 		check("after a day", third, third)
 		var left int
 		if err := b.db.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_endpoints WHERE previous_secret IS NOT NULL`).Scan(&left); err != nil || left != 0 {
-			t.Errorf("the old secret is kept, %v", err)
+			t.Errorf("the old secret is still stored, %v", err)
 		}
 		if err := b.Promote(t.Context(), b.institution, b.endpoint.UUID); err == nil {
 			t.Error("promoted without a rotation")

@@ -9,18 +9,18 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Told is an event of a certificate as it was told, with its deliveries.
+// Told is an event of a certificate with its deliveries.
 type Told struct {
 	Event
 
 	Deliveries []Delivery
 }
 
-// maxTold bounds how much of one certificate's history is read.
+// maxTold is the maximum number of events read for one certificate.
 const maxTold = 200
 
-// Told gives the events of a certificate of an institution, oldest first, each
-// with those of its deliveries that are still in the log.
+// Told returns the events of an institution's certificate, oldest first, each with those of its
+// deliveries that are still in the log.
 func (s *Service) Told(ctx context.Context, institutionID, certificateID int64) (list []Told, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT id, uuid, name, payload, occurred_at FROM webhook_events WHERE certificate_id = $1 AND institution_id = $2 ORDER BY id LIMIT $3`,
@@ -60,7 +60,7 @@ func (s *Service) Told(ctx context.Context, institutionID, certificateID int64) 
 	})
 }
 
-// delivered hands the deliveries of a certificate's events to f, oldest first.
+// delivered calls f for each delivery of a certificate's events, oldest first.
 func (s *Service) delivered(ctx context.Context, institutionID, certificateID int64, f func(Delivery)) (err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+` FROM `+deliveryTables+`

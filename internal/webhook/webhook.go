@@ -1,8 +1,7 @@
-// Package webhook owns the endpoints to which an institution wants its events
-// sent, the outbox of events and deliveries, written in the transaction of the
-// change they tell of, and the sending: leases, signing, attempts and their log,
-// the health of endpoints. It does not know what a certificate is beyond the
-// payload it is handed, nor who owns an institution.
+// Package webhook owns the endpoints of institutions, the outbox of events and deliveries, and
+// their delivery: leases, signatures, attempts and their log, and the health of endpoints. Events
+// and deliveries are written in the transaction of the change that they report. The package knows a
+// certificate only as the payload of an event, and does not know the owners of an institution.
 package webhook
 
 import (
@@ -17,43 +16,42 @@ import (
 type Name string
 
 const (
-	// Created tells that a certificate record was made.
+	// Created means that a certificate record was created.
 	Created Name = "certificate_application.created"
-	// Processing tells that an institution approved a customer's application
-	// and processing begins.
+	// Processing means that an institution approved a customer's application and processing begins.
 	Processing Name = "certificate_application.processing"
-	// Approved tells that a certificate was processed and approved.
+	// Approved means that a certificate was processed and approved.
 	Approved Name = "certificate_application.approved"
-	// Rejected tells that an institution refused a customer's application.
+	// Rejected means that an institution rejected a customer's application.
 	Rejected Name = "certificate_application.rejected"
-	// Failed tells that processing ended in an error.
+	// Failed means that processing ended with an error.
 	Failed Name = "certificate_application.failed"
-	// Retried tells that the processing of a failed certificate began again.
+	// Retried means that a failed certificate is processed again.
 	Retried Name = "certificate_application.retried"
-	// Revoked tells that an institution revoked a certificate.
+	// Revoked means that an institution revoked a certificate.
 	Revoked Name = "certificate_application.revoked"
 )
 
-// Names are all events, in the order of a certificate's life.
+// Names lists all events, in the order of a certificate's life cycle.
 var Names = []Name{Created, Processing, Approved, Rejected, Failed, Retried, Revoked}
 
-// Service works on endpoints and the outbox.
+// Service manages endpoints and the outbox.
 type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
-	// wake is told when a commit of this process made something due, and tidings
-	// counts those commits.
+	// wake receives a value when a commit of this process makes a delivery due; tidings counts these
+	// commits.
 	wake    chan struct{}
 	tidings atomic.Int64
 }
 
-// New makes a service; now is the clock.
+// New returns a Service; now is its clock.
 func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
 	return &Service{db: d, ring: ring, now: now, wake: make(chan struct{}, 1)}
 }
 
-// tellTx wakes this process's deliverer when the transaction is committed.
+// tellTx wakes this process's deliverer after the commit of the transaction.
 func (s *Service) tellTx(tx *db.Tx) {
 	tx.AfterCommit(func() {
 		s.tidings.Add(1)

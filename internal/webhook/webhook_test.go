@@ -37,7 +37,8 @@ func open(t *testing.T, d *db.DB) *fixture {
 	return f
 }
 
-// institution makes one without an owner, whose password would take its time.
+// institution creates an institution without an owner, because hashing the owner's password would
+// take time.
 func (f *fixture) institution(t testing.TB, prefix string) (id int64) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
@@ -49,7 +50,7 @@ func (f *fixture) institution(t testing.TB, prefix string) (id int64) {
 	return id
 }
 
-// certificate makes the least of a row that events can refer to.
+// certificate inserts the minimal row that events can refer to.
 func (f *fixture) certificate(t testing.TB, institution int64) (id int64) {
 	t.Helper()
 	if err := f.db.Tx(t.Context(), func(tx *db.Tx) error {
@@ -197,7 +198,7 @@ func TestCreateRefusesOnlyWhatCanNeverBeSent(t *testing.T) {
 			t.Errorf("%.40q: %v", bad, err)
 		}
 	}
-	// Where it leads is judged at each delivery.
+	// The address is checked at each delivery.
 	for _, good := range []string{"http://127.0.0.1:1/", "https://[::1]/x?y=z", " https://hooks.example.org "} {
 		if _, _, err := f.Create(t.Context(), inst, good, nil); err != nil {
 			t.Errorf("%q: %v", good, err)

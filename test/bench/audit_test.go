@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/test/scale"
 )
 
-// BenchmarkAudit reads the log of an institution with very many entries: nearly
-// all are uploads by one program, one in a hundred is a sign-in, and one in a
-// hundred thousand is what somebody looks for.
+// BenchmarkAudit reads the log of an institution with very many entries: nearly all are uploads by
+// one program, one in a hundred is a sign-in, and one in a hundred thousand is the entry searched
+// for.
 func BenchmarkAudit(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		data := b.TempDir()
@@ -69,7 +69,7 @@ func BenchmarkAudit(b *testing.B) {
 	})
 }
 
-// deeds records n of them, a second each from the beginning of time.
+// deeds records n entries, one per second from the Unix epoch on.
 func deeds(b *testing.B, d *db.DB, n int) {
 	b.Helper()
 	const chunk = 100_000

@@ -1,5 +1,5 @@
-// Package bench measures the built binary from outside, beside the floor that
-// the same machine gives in the same run.
+// Package bench measures the built binary from outside, and beside it the minimum time that the
+// same machine needs in the same run.
 package bench
 
 import (
@@ -17,23 +17,24 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	_ "github.com/jackc/pgx/v5/stdlib" // for the driver "pgx"
+	_ "modernc.org/sqlite"             // for the driver "sqlite"
 
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/test/vault"
 )
 
 const (
-	// pairs is how many uploads, and as many floors between them, make one
-	// measurement.
+	// pairs is the number of uploads in a measurement, with the same number of floor measurements
+	// between them.
 	pairs = 200
-	// crowd certificates go from upload to approved, from so many uploaders.
+	// crowd is the number of certificates from upload to approval, uploaders the number of
+	// concurrent uploaders.
 	crowd     = 300
 	uploaders = 6
-	// emblem makes a file of about 100 kB.
+	// emblem results in a file of about 100 kB.
 	emblem = 207
-	// settleTime bounds the wait for what was uploaded.
+	// settleTime is the maximum wait for the approval of an upload.
 	settleTime = 2 * time.Minute
 )
 
@@ -43,7 +44,7 @@ func each(b *testing.B, f func(b *testing.B, database string)) {
 	b.Run("postgres", func(b *testing.B) { f(b, dbtest.PostgresURL(b)) })
 }
 
-// start starts a vault without rate limits and gives a client of it.
+// start starts a vault without rate limits and returns a client for it.
 func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
 	b.Helper()
 	v, err := vault.Start(b.Context(), vault.Options{
@@ -76,8 +77,8 @@ func start(b *testing.B, database string) (*vault.Vault, *vault.Client) {
 
 var serial atomic.Int64
 
-// form is the upload of a new certificate of 100 kB. Layouts of different
-// numbers differ in the size of the page.
+// form returns the upload of a new certificate of 100 kB. Different layouts have different page
+// sizes.
 func form(layout int) *vault.Form {
 	who := fmt.Sprintf("Person %d", serial.Add(1))
 	pdf := vault.Sample{
@@ -87,7 +88,7 @@ func form(layout int) *vault.Form {
 	return vault.NewForm("Diploma", who, fmt.Sprintf("person.%d@example.org", serial.Load()), "diploma.pdf", pdf)
 }
 
-// upload uploads and gives the uuid; it can be called from any goroutine.
+// upload uploads and returns the UUID. Any goroutine may call it.
 func upload(ctx context.Context, c *vault.Client, f *vault.Form) (string, error) {
 	a, err := c.Upload(ctx, f)
 	if err != nil {
@@ -103,8 +104,8 @@ func upload(ctx context.Context, c *vault.Client, f *vault.Form) (string, error)
 	return made.UUID, nil
 }
 
-// warm goes the whole way a few times, so that the renderer is compiled,
-// connections are open, and the layout of number 0 has been seen.
+// warm uploads a few certificates, so that the renderer is compiled, connections are open, and
+// layout 0 has been used.
 func warm(b *testing.B, c *vault.Client) {
 	b.Helper()
 	for range 8 {
@@ -126,10 +127,10 @@ func settle(b *testing.B, c *vault.Client, uuid string) {
 	}
 }
 
-// BenchmarkUpload is a 100 kB PDF from the first byte sent to the 201 read, over
-// HTTPS on a connection that is kept. Between any two uploads, and when the one
-// before is approved, the floor is measured: what any vault has to do that may
-// not lose what it acknowledged.
+// BenchmarkUpload measures the upload of a 100 kB PDF from the first byte sent to the end of the
+// 201 answer, over HTTPS on a reused connection. Between two uploads, after the approval of the
+// first, it measures the floor: the work that every vault must do that does not lose acknowledged
+// uploads.
 func BenchmarkUpload(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -165,7 +166,7 @@ func quantile(all []time.Duration, q float64) time.Duration {
 
 func millis(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 
-// floor does, as fast as this machine can, what makes an upload durable.
+// floor makes an upload durable, as fast as this machine can.
 type floor struct {
 	dir string
 	db  *sql.DB
@@ -237,9 +238,8 @@ func (f *floor) store(content []byte) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// BenchmarkEndToEnd takes a crowd of certificates from the first upload to the
-// last approval, with a page that the vault has seen before, and with a page
-// of another size each time.
+// BenchmarkEndToEnd measures many certificates from the first upload to the last approval, with a
+// page size that the vault has seen before, and with another page size each time.
 func BenchmarkEndToEnd(b *testing.B) {
 	for _, page := range []struct {
 		name    string
@@ -264,7 +264,7 @@ func BenchmarkEndToEnd(b *testing.B) {
 					rates = append(rates, crowd/time.Since(began).Seconds())
 				}
 				slices.Sort(rates)
-				b.ReportMetric(0, "ns/op") // of a crowd
+				b.ReportMetric(0, "ns/op") // of all certificates
 				b.ReportMetric(rates[len(rates)/2], "certificates/s")
 				b.ReportMetric(millis(spent)/float64(crowd*len(rates)), "cpu-ms/certificate")
 			})
@@ -295,7 +295,7 @@ func uploadAll(b *testing.B, c *vault.Client, forms []*vault.Form) {
 	}
 }
 
-// approved counts the approved certificates.
+// approved returns the number of approved certificates.
 func approved(b *testing.B, c *vault.Client) int {
 	b.Helper()
 	a, err := c.Get(b.Context(), vault.CertificatesPath+"?status=approved&per_page=1")

@@ -15,20 +15,19 @@ import (
 )
 
 const (
-	// bulkSize is the largest batch.
+	// bulkSize is the maximum size of a batch.
 	bulkSize = 5000
-	// smallSize is the batch of another institution beside it.
+	// smallSize is the size of another institution's concurrent batch.
 	smallSize = 10
-	// probes is how many single uploads, and small batches, are measured alone and
-	// as many beside the large batch.
+	// probes is the number of single uploads, and of small batches, measured alone and again beside
+	// the large batch.
 	probes = 12
-	// bulkTime bounds the wait for a batch.
+	// bulkTime is the maximum wait for a batch.
 	bulkTime = 10 * time.Minute
 )
 
-// BenchmarkBulk submits the largest batch, of 100 kB files. Single uploads of the
-// same institution and small batches of another one are measured before it, and
-// again while it runs.
+// BenchmarkBulk submits a batch of the maximum size with files of 100 kB. It measures single
+// uploads of the same institution and small batches of another one before it and during it.
 func BenchmarkBulk(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		v, c := start(b, database)
@@ -43,7 +42,7 @@ func BenchmarkBulk(b *testing.B) {
 			acked := time.Since(began)
 			beside, smallBeside := probe(b, c, other, small)
 			if now, err := c.Batch(b.Context(), id, 1, 1); err != nil || now.Status != "processing" {
-				b.Fatalf("the large batch was over before the others were measured: %+v, %v", now, err)
+				b.Fatalf("the large batch ended before the others were measured: %+v, %v", now, err)
 			}
 			awaitBatch(b, c, id)
 			b.ReportMetric(0, "ns/op") // of a batch
@@ -61,7 +60,7 @@ func BenchmarkBulk(b *testing.B) {
 	})
 }
 
-// neighbour makes another institution and gives a client of it.
+// neighbour creates another institution and returns a client for it.
 func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	b.Helper()
 	institution, err := v.CreateInstitution(b.Context(), "Eastwind College", "EWC")
@@ -80,7 +79,7 @@ func neighbour(b *testing.B, v *vault.Vault) *vault.Client {
 	return c
 }
 
-// stageMany stages n files, each of which many entries can refer to.
+// stageMany stages n files that entries can share.
 func stageMany(b *testing.B, c *vault.Client, n int) []string {
 	b.Helper()
 	list := make([]string, n)
@@ -150,8 +149,8 @@ func awaitBatch(b *testing.B, c *vault.Client, id string) {
 	}
 }
 
-// probe measures single uploads from the first byte to the approval, and small
-// batches of another institution from the first byte to the last approval.
+// probe measures single uploads from the first byte to the approval, and small batches of another
+// institution from the first byte to the last approval.
 func probe(b *testing.B, c, other *vault.Client, files []string) (singles, smalls []time.Duration) {
 	b.Helper()
 	for range probes {
@@ -172,8 +171,7 @@ func probe(b *testing.B, c, other *vault.Client, files []string) (singles, small
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peakMB gives the most memory that a process has held, 0 where the system does
-// not tell.
+// peakMB returns the peak memory of a process, or 0 if the system does not report it.
 func peakMB(b *testing.B, pid int) float64 {
 	b.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))

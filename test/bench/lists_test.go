@@ -19,11 +19,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// The environment says how large an institution is listed: with a folder or a
-// database, what test/scale/fill has put there, by this version or an earlier
-// one; else a new one of so many records, few when nobody says. To measure a
-// database twice, name a folder too: the keys that belong to it stay there, and
-// without them it is not served again.
+// Environment variables for the size of the institution. A folder or a database names data that
+// test/scale/fill has written, in this or an earlier version; otherwise a new institution gets the
+// given number of records, by default few. To measure a database twice, name a folder too: it
+// stores the keys of the database, without which no later server can use it.
 const (
 	recordsVariable  = "CERTVAULT_BENCH_RECORDS"
 	folderVariable   = "CERTVAULT_BENCH_FOLDER"
@@ -33,11 +32,11 @@ const (
 
 const (
 	generalPath = "/business/certificates"
-	// asked is how often each query is asked, with values of its own each time,
-	// and warmed how often before.
+	// asked is the number of measured requests of each query, with different values each time, and
+	// warmed the number of requests before.
 	asked  = 200
 	warmed = 5
-	// samples is how many records are looked at for values to filter by.
+	// samples is the number of records from which filter values are taken.
 	samples = 400
 	slug    = "nwu"
 )
@@ -48,12 +47,12 @@ var (
 	statuses   = []string{"generated", "revoked", "failed", "processing"}
 )
 
-// listed is what a list answers, as far as it is looked at.
+// listed is the part of a list's answer that the benchmark reads.
 type listed struct {
 	Data []struct {
 		Name       string `json:"name"`
 		Email      string `json:"email"`
-		ID         any    `json:"id"` // the UUID, and in the list of the vault a number
+		ID         any    `json:"id"` // the UUID, or a number in the vault's list
 		Reference  string `json:"reference_id"`
 		BatchID    string `json:"batch_id"`
 		CustomerID int64  `json:"customer_id"`
@@ -66,8 +65,7 @@ type listed struct {
 	} `json:"meta"`
 }
 
-// institution is a large institution that is served, and values that its
-// records have.
+// institution is a large institution on a running server, with values of its records.
 type institution struct {
 	*vault.Client
 
@@ -94,13 +92,13 @@ func (n *institution) pick(list []string) string {
 	return url.QueryEscape(list[n.random.IntN(len(list))])
 }
 
-// day gives a day of the last years.
+// day returns a day of the last years.
 func (n *institution) day(b *testing.B, back int) time.Time {
 	b.Helper()
 	return time.Now().AddDate(0, 0, -n.random.IntN(back))
 }
 
-// large serves a large institution.
+// large starts a server with a large institution.
 func large(b *testing.B, database string) *institution {
 	b.Helper()
 	data, filled := os.Getenv(folderVariable), true
@@ -108,7 +106,7 @@ func large(b *testing.B, database string) *institution {
 		data, filled = b.TempDir(), false
 	}
 	if database != "" {
-		// The keys of what the database was served with are in a folder of its own.
+		// Each database has its own folder for its keys.
 		data = filepath.Join(data, "postgres")
 		if err := os.MkdirAll(data, 0o700); err != nil {
 			b.Fatal(err)
@@ -121,7 +119,7 @@ func large(b *testing.B, database string) *institution {
 	if !filled {
 		fill(b, data, database)
 	} else if err := open(b, data, database).Migrate(b.Context()); err != nil {
-		// A server that is waited for has no time to migrate a million records.
+		// The server's start has no time to migrate a million records.
 		b.Fatalf("bringing what %s or %s names up to date: %v", folderVariable, databaseVariable, err)
 	}
 	v, err := vault.Start(b.Context(), vault.Options{Data: data, Database: database, Args: []string{"--rate-limit", "0"}})
@@ -169,7 +167,7 @@ func fill(b *testing.B, data, database string) {
 	if database == "" {
 		return
 	}
-	// The server does it by itself, a minute after so many rows.
+	// The server analyzes by itself a minute after this number of rows.
 	d := open(b, data, database)
 	if _, err := d.Writer().ExecContext(b.Context(), `VACUUM (ANALYZE)`); err != nil {
 		b.Fatal(err)
@@ -190,7 +188,7 @@ func open(b *testing.B, data, database string) *db.DB {
 	return d
 }
 
-// sample looks at records all over the list, by the order of each column.
+// sample reads records all over the list, in the order of each column.
 func (n *institution) sample(b *testing.B) {
 	b.Helper()
 	n.total = *n.list(b, generalPath).Meta.Total
@@ -209,8 +207,8 @@ func (n *institution) sample(b *testing.B) {
 	}
 }
 
-// query is a kind of query, its promise in milliseconds at the 99th
-// percentile, and how the i-th one is asked.
+// query is a kind of query with its promised 99th percentile in milliseconds and a function that
+// returns the i-th request.
 type query struct {
 	name    string
 	promise float64
@@ -225,7 +223,7 @@ func valued(f func(b *testing.B, n *institution) string) func(*testing.B, *insti
 	return func(b *testing.B, n *institution, _ int) string { return generalPath + f(b, n) }
 }
 
-// BenchmarkLists asks the built binary for lists of a large institution.
+// BenchmarkLists requests lists of a large institution from the built binary.
 func BenchmarkLists(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		n := large(b, database)
@@ -254,7 +252,7 @@ func (n *institution) measure(b *testing.B, q query) {
 		b.ReportMetric(0, "ns/op") // of a series
 		b.ReportMetric(millis(quantile(took, 0.50)), "p50-ms")
 		b.ReportMetric(millis(quantile(took, 0.99)), "p99-ms")
-		b.ReportMetric(millis(n.vault.CPU()-busy)/asked, "cpu-ms") // without PostgreSQL's
+		b.ReportMetric(millis(n.vault.CPU()-busy)/asked, "cpu-ms") // without the time of PostgreSQL
 		b.ReportMetric(q.promise, "promise-ms")
 	}
 }
@@ -324,7 +322,7 @@ func queries() []query {
 		query{"search/chinese/none", searched, search("没有这个人", "毕业证明", "王王王王")},
 		query{"search/chinese/short", searched, search("王", "王小", "龘")},
 		query{"search/signs", other, search("***", "100%", "%", "_")})
-	// The last page that a number reaches.
+	// The last page that has a number.
 	var deep []string
 	for _, filter := range []string{"search=example", "search=northwind", "issue_date_from=2000-01-01", "generated_at_from=2000-01-01", "search=example&issue_date_from=2020-01-01"} {
 		for _, field := range sortFields {
@@ -334,7 +332,7 @@ func queries() []query {
 	return append(list, query{"page/100", other, fixed(deep...)}, query{"combined", other, combined})
 }
 
-// combined asks with several filters and an order, at random.
+// combined returns requests with random filters and a random order.
 func combined(b *testing.B, n *institution, i int) string {
 	b.Helper()
 	v := url.Values{"sort_field": {sortFields[n.random.IntN(len(sortFields))]}, "sort_order": {orders[n.random.IntN(2)]}}
@@ -356,8 +354,8 @@ func combined(b *testing.B, n *institution, i int) string {
 	return generalPath + "?" + v.Encode()
 }
 
-// deep walks to nine tenths of the list by cursor, in the orders of creation
-// and of names, and asks for what comes there.
+// deep reads nine tenths of the list by cursor, in the order of creation and of names, and returns
+// queries for the next page.
 func (n *institution) deep(b *testing.B) []query {
 	b.Helper()
 	var list []query
@@ -376,8 +374,8 @@ func (n *institution) deep(b *testing.B) []query {
 	return list
 }
 
-// What lists have added to the table of certificates, by what it is for; what
-// only one of the databases has is dropped there alone.
+// Database objects for lists, by their purpose. Objects that only one database has are dropped only
+// there.
 var (
 	searchSchema = map[db.Dialect]string{
 		db.SQLite:     `DROP TRIGGER certificates_search_insert; DROP TABLE certificate_search`,
@@ -393,7 +391,7 @@ var (
 		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )
 
-// stripped fills a database without a part of what lists need.
+// stripped fills a database without some of the objects for lists.
 func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	b.Helper()
 	data := b.TempDir()
@@ -414,9 +412,9 @@ func stripped(b *testing.B, database string, parts ...string) *db.DB {
 	return d
 }
 
-// BenchmarkListsOnInsert stores single records, each in a transaction of its
-// own, beside others of a large institution, in turn with all that lists need,
-// without what searches do, without the indexes too, and without the counts.
+// BenchmarkListsOnInsert stores single records in a large institution, each in its own transaction:
+// with all objects for lists, without those for searches, without the indexes too, and without the
+// counts.
 func BenchmarkListsOnInsert(b *testing.B) {
 	const inserts = 400
 	each(b, func(b *testing.B, database string) {

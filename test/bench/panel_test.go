@@ -12,12 +12,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// BenchmarkPanel asks the built binary for pages of a large institution's panel,
-// as its owner.
+// BenchmarkPanel requests pages of a large institution's panel from the built binary, as its owner.
 func BenchmarkPanel(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		n := large(b, database)
-		// Another one each time, since the database may have been measured before.
+		// The prefix is new each time, because the database may have been measured before.
 		small, err := n.vault.CreateInstitution(b.Context(), "Small College", "S"+strings.ToUpper(strconv.FormatInt(time.Now().Unix(), 36)))
 		if err != nil {
 			b.Fatal(err)
@@ -41,7 +40,7 @@ type panelPage struct {
 	path func() string
 }
 
-// pages are those of the panel that have to do with very many certificates.
+// pages are the pages of the panel whose time depends on the number of certificates.
 func (n *institution) pages(b *testing.B) []panelPage {
 	b.Helper()
 	at := "/panel/" + slug
@@ -67,7 +66,7 @@ func (n *institution) pages(b *testing.B) []panelPage {
 	}
 }
 
-// uuids gives certificates of pages all over the list.
+// uuids returns certificates of pages all over the list.
 func (n *institution) uuids(b *testing.B) []string {
 	b.Helper()
 	var uuids []string

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// usualRows is how many rows a bulk upload in the panel has;
-	// CERTVAULT_BENCH_ROWS says another number, up to the 10,000 that it can have.
+	// usualRows is the default number of rows of a bulk upload in the panel. CERTVAULT_BENCH_ROWS
+	// sets another number, up to the maximum of 10,000.
 	usualRows = 1000
-	// rowsTime bounds the wait for it.
+	// rowsTime is the maximum wait for the bulk upload.
 	rowsTime = 25 * time.Minute
-	// rowsPoll is how often it is asked how far it is.
+	// rowsPoll is the interval at which its progress is queried.
 	rowsPoll = 2 * time.Second
 )
 
-// BenchmarkRows takes a spreadsheet and a ZIP with a file for each of its rows
-// through the panel, as a browser without JavaScript does, until all certificates are
-// approved and the file of results has each row with a reference id of its own.
+// BenchmarkRows uploads a spreadsheet and a ZIP with a file for each row through the panel, as a
+// browser without JavaScript does. It ends when all certificates are approved and the file of
+// results has a unique reference id for each row.
 func BenchmarkRows(b *testing.B) {
 	rows := usualRows
 	if text := os.Getenv("CERTVAULT_BENCH_ROWS"); text != "" {
@@ -61,13 +61,13 @@ func BenchmarkRows(b *testing.B) {
 	})
 }
 
-// registrar is somebody with a spreadsheet.
+// registrar is a member who uploads a spreadsheet.
 type registrar struct {
 	b *testing.B
 	c *vault.Client
 }
 
-// prepare makes a workbook and the ZIP of its files.
+// prepare returns a workbook and the ZIP of its files.
 func (r *registrar) prepare(rows, round int) (list, archive []byte) {
 	r.b.Helper()
 	f := excelize.NewFile()
@@ -108,14 +108,14 @@ func (r *registrar) prepare(rows, round int) (list, archive []byte) {
 	return book.Bytes(), packed.Bytes()
 }
 
-// work goes the whole way, and reports how long each part of it took.
+// work performs the whole bulk upload and reports the duration of each step.
 func (r *registrar) work(rows int, list, archive []byte) {
 	r.b.Helper()
 	began := time.Now()
 	since := func(what string) {
 		r.b.ReportMetric(time.Since(began).Seconds(), what)
 	}
-	a, err := r.c.Get(r.b.Context(), "/panel") // which leads to the only institution
+	a, err := r.c.Get(r.b.Context(), "/panel") // redirects to the only institution
 	if err != nil || a.Header.Get("Location") == "" {
 		r.b.Fatalf("the panel: %d, %v", a.Status, err)
 	}
@@ -142,7 +142,7 @@ func (r *registrar) work(rows int, list, archive []byte) {
 	since("results-s")
 }
 
-// check wants each row approved, with a reference id that no other has.
+// check requires that each row is approved and has a unique reference id.
 func (r *registrar) check(rows int, text string) {
 	r.b.Helper()
 	list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(text, "\uFEFF"))).ReadAll()
@@ -170,7 +170,7 @@ func (r *registrar) get(path string) string {
 	return string(a.Body)
 }
 
-// post sends a form, and gives where it leads.
+// post sends a form and returns the target of the redirect.
 func (r *registrar) post(path string, form url.Values) string {
 	r.b.Helper()
 	a, err := r.c.PostForm(r.b.Context(), path, form)
@@ -212,7 +212,7 @@ func (r *registrar) send(path, field, name string, content []byte) {
 	}
 }
 
-// await asks for a page until it says something.
+// await requests a page until a condition holds.
 func (r *registrar) await(what, path string, says func(page string) bool) {
 	r.b.Helper()
 	ctx, cancel := context.WithTimeout(r.b.Context(), rowsTime)

@@ -20,22 +20,23 @@ import (
 )
 
 const (
-	// verifyCertificates stand in the vault whose public page is measured.
+	// verifyCertificates is the number of certificates in the vault.
 	verifyCertificates = 1_000_000
-	// verifyRate requests a second come, whether or not the last was answered, for
-	// verifyTime.
+	// verifyRate is the number of requests per second, sent whether or not the previous ones were
+	// answered, for verifyTime.
 	verifyRate = 200
 	verifyTime = 10 * time.Second
-	// verifyWorkers then ask as fast as they are answered, for verifyRush.
+	// verifyWorkers is the number of clients that then send requests without a pause, for
+	// verifyRush.
 	verifyWorkers = 8
 	verifyRush    = 5 * time.Second
-	// verifySample is how many reference ids are asked for.
+	// verifySample is the number of different reference ids requested.
 	verifySample = 50_000
 )
 
-// BenchmarkVerify is the page that a QR code leads to, as a browser asks for it,
-// on SQLite with a million certificates. The floor is an answer of two bytes over
-// the same connections: what TLS, HTTP, the log and the visitors themselves take.
+// BenchmarkVerify measures the page behind a QR code, as a browser requests it, on SQLite with a
+// million certificates. The floor is an answer of two bytes over the same connections: the time of
+// TLS, HTTP, the log and the clients themselves.
 func BenchmarkVerify(b *testing.B) {
 	v, c := start(b, "")
 	f := form(0)
@@ -62,8 +63,8 @@ func BenchmarkVerify(b *testing.B) {
 	b.ReportMetric(float64(public.bytes.Load()), "bytes/page")
 }
 
-// multiply copies the one certificate there is, with its checks, until there are
-// n, each under ids of its own, and gives some of their reference ids.
+// multiply copies the only certificate, with its checks and new ids, until there are n, and returns
+// some of the reference ids.
 func multiply(b *testing.B, file string, n int) []string {
 	b.Helper()
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(60000)&_pragma=synchronous(OFF)&_pragma=cache_size(-400000)")
@@ -105,8 +106,8 @@ func multiply(b *testing.B, file string, n int) []string {
 		`INSERT INTO certificate_checks (certificate_id, name, result, checked_at)
 			SELECT c.id, k.name, k.result, k.checked_at FROM certificates c CROSS JOIN certificate_checks k
 			WHERE k.certificate_id = (SELECT min(id) FROM certificates) AND c.id <> k.certificate_id`,
-		// No ANALYZE: the vault does none, and its statistics would have SQLite plan
-		// the same statements anew for each value.
+		// There is no ANALYZE, because the vault runs none, and with its statistics SQLite would plan
+		// the same statements again for each value.
 	} {
 		if _, err := d.ExecContext(b.Context(), query); err != nil {
 			b.Fatal(err)
@@ -135,12 +136,12 @@ func names(b *testing.B, d *sql.DB, query string) (list []string) {
 	return list
 }
 
-// visitor asks for pages as a browser does, and reads them whole.
+// visitor requests pages as a browser does and reads them completely.
 type visitor struct {
 	base   string
 	client *http.Client
 	ids    []string
-	// bytes is the size of the last page as it was sent.
+	// bytes is the size of the last page as sent.
 	bytes atomic.Int64
 
 	took  []time.Duration
@@ -149,7 +150,7 @@ type visitor struct {
 	asked int
 }
 
-// measure visits at an even rate, and then without a pause.
+// measure sends requests at a constant rate, and then without a pause.
 func (p *visitor) measure(b *testing.B, v *vault.Vault) {
 	b.Helper()
 	p.took = append(p.took, p.steadily(b)...)
@@ -188,8 +189,8 @@ func (p *visitor) visit(ctx context.Context) error {
 	return err
 }
 
-// steadily asks at an even rate. A page is late from the moment it was due, so
-// that a pause of the vault counts for all who came meanwhile.
+// steadily sends requests at a constant rate. The latency of a page starts when the request was
+// due, so that a pause of the vault counts for all requests due meanwhile.
 func (p *visitor) steadily(b *testing.B) (took []time.Duration) {
 	b.Helper()
 	var mu sync.Mutex
@@ -211,7 +212,7 @@ func (p *visitor) steadily(b *testing.B) (took []time.Duration) {
 	return took
 }
 
-// rush asks from several sides without a pause, and counts.
+// rush sends requests from several clients without a pause and returns their number.
 func (p *visitor) rush(b *testing.B) int {
 	b.Helper()
 	var n atomic.Int64

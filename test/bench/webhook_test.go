@@ -10,12 +10,12 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// told are uploads whose events are timed in one measurement.
+// told is the number of uploads whose events one measurement times.
 const told = 50
 
-// BenchmarkTold is the time from the answer to an upload, whose event was
-// committed just before, to the receipt of that event, with nothing else going
-// on. The measurements of the deliverer alone are in internal/webhook.
+// BenchmarkTold measures the time from the answer to an upload, whose event was committed just
+// before, to the receipt of this event, on an idle vault. Package internal/webhook measures the
+// deliverer alone.
 func BenchmarkTold(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		arrived := make(chan time.Time, 1)
@@ -72,7 +72,7 @@ func BenchmarkTold(b *testing.B) {
 	})
 }
 
-// tell makes an institution with an endpoint, and gives a client of it.
+// tell creates an institution with an endpoint and returns a client for it.
 func tell(b *testing.B, v *vault.Vault, url string) *vault.Client {
 	b.Helper()
 	ctx := b.Context()

@@ -1,5 +1,5 @@
-// Package contract holds what a vault is asked and answers against its OpenAPI
-// document. It is for tests alone.
+// Package contract checks requests and answers of a vault against its OpenAPI document. It is for
+// tests only.
 package contract
 
 import (
@@ -21,17 +21,16 @@ import (
 	"github.com/getkin/kin-openapi/routers/gorillamux"
 )
 
-// maxBody is up to which size a request's body is held against the document.
+// maxBody is the maximum size of a request body that is checked.
 const maxBody = 1 << 20
 
-// general are headers of HTTP itself, and of what protects a browser; the
-// document need not name them.
+// general are headers of HTTP itself and of browser security, which the document need not list.
 var general = []string{
 	"Accept-Ranges", "Alt-Svc", "Cache-Control", "Connection", "Content-Encoding", "Content-Length", "Content-Security-Policy", "Content-Type", "Date",
 	"Etag", "Last-Modified", "Referrer-Policy", "Refresh", "Strict-Transport-Security", "Vary", "X-Content-Type-Options", "X-Robots-Tag",
 }
 
-// Checker knows the document and which of its operations were driven.
+// Checker checks against a document and records the operations used.
 type Checker struct {
 	doc    *openapi3.T
 	router routers.Router
@@ -40,7 +39,7 @@ type Checker struct {
 	driven map[string]bool
 }
 
-// New reads a document, which must be valid, examples and all.
+// New reads a document, which must be valid, including its examples.
 func New(ctx context.Context, document []byte) (*Checker, error) {
 	registerForms()
 	doc, err := openapi3.NewLoader().LoadFromData(document)
@@ -64,7 +63,7 @@ type Operation struct {
 	*openapi3.Operation
 }
 
-// Operations are all of the document, in the order of their ids.
+// Operations returns all operations of the document in the order of their ids.
 func (c *Checker) Operations() []Operation {
 	var list []Operation
 	add := func(items map[string]*openapi3.PathItem, isWebhook bool) {
@@ -80,11 +79,11 @@ func (c *Checker) Operations() []Operation {
 	return list
 }
 
-// Document is the document, read.
+// Document returns the parsed document.
 func (c *Checker) Document() *openapi3.T { return c.doc }
 
-// Driven are the operations that succeeded at least once, all that was asked and
-// answered being as the document says.
+// Driven returns the operations that succeeded at least once with a request and an answer that
+// satisfy the document.
 func (c *Checker) Driven() []string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -97,8 +96,8 @@ func (c *Checker) drive(id string) {
 	c.driven[id] = true
 }
 
-// Wrap gives a transport that holds each exchange against the document and tells
-// report what does not fit.
+// Wrap returns a transport that checks each exchange against the document and calls report with
+// each violation.
 func (c *Checker) Wrap(next http.RoundTripper, report func(error)) http.RoundTripper {
 	return roundTripper(func(req *http.Request) (*http.Response, error) {
 		sent := &bytes.Buffer{}
@@ -126,7 +125,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// teeBody keeps the beginning of a body that is sent.
+// teeBody records the beginning of a request body.
 type teeBody struct {
 	io.ReadCloser
 
@@ -139,8 +138,8 @@ func (t *teeBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// check holds one exchange against the document. A request is held against it
-// when it succeeded: tests send wrong ones on purpose.
+// check checks one exchange against the document. It checks a request only if it succeeded, because
+// tests send invalid ones on purpose.
 func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, received []byte) error {
 	route, params, err := c.router.FindRoute(req)
 	if err != nil {
@@ -157,7 +156,7 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 			ExcludeRequestBody: len(sent) > maxBody,
 		},
 	}
-	// The body is the one that was sent; another must not be opened.
+	// The recorded body is checked; GetBody must not open another one.
 	input.Request.GetBody = nil
 	if res.StatusCode < http.StatusBadRequest {
 		input.Request.Body = io.NopCloser(bytes.NewReader(sent))
@@ -186,8 +185,8 @@ func (c *Checker) check(req *http.Request, sent []byte, res *http.Response, rece
 	return nil
 }
 
-// unknown is an answer to what the document does not have: only an error in its
-// form may come of it.
+// unknown checks the answer of an operation that the document does not have: it must be an error in
+// the documented form.
 func (c *Checker) unknown(res *http.Response, received []byte) error {
 	if res.StatusCode < http.StatusBadRequest {
 		return errors.New("the document does not have this route")
@@ -201,16 +200,16 @@ func (c *Checker) unknown(res *http.Response, received []byte) error {
 	return c.value("Error", received)
 }
 
-// value holds JSON against a schema of the document.
+// value checks JSON against a schema of the document.
 func (c *Checker) value(schema string, text []byte) error {
 	var v any
 	if err := json.Unmarshal(text, &v); err != nil {
-		return fmt.Errorf("%.200q is no JSON: %w", text, err)
+		return fmt.Errorf("%.200q is not JSON: %w", text, err)
 	}
 	return c.doc.Components.Schemas[schema].Value.VisitJSON(v, openapi3.EnableJSONSchema2020())
 }
 
-// parameters fails on one that the document does not have.
+// parameters fails on a query parameter that the document does not have.
 func parameters(route *routers.Route, req *http.Request) error {
 	for name := range req.URL.Query() {
 		if route.Operation.Parameters.GetByInAndName(openapi3.ParameterInQuery, name) == nil {
@@ -220,7 +219,7 @@ func parameters(route *routers.Route, req *http.Request) error {
 	return nil
 }
 
-// headers fails on one that the document does not have.
+// headers fails on a header that the document does not have.
 func headers(o *openapi3.Operation, res *http.Response) error {
 	documented := o.Responses.Status(res.StatusCode).Value.Headers
 	for name := range res.Header {
@@ -232,14 +231,13 @@ func headers(o *openapi3.Operation, res *http.Response) error {
 	return nil
 }
 
-// Delivery holds a webhook delivery against the document. Without headers only
-// the body is.
+// Delivery checks a webhook delivery against the document. Without headers it checks only the body.
 func (c *Checker) Delivery(header http.Header, body []byte) error {
 	var event struct {
 		Event string `json:"event"`
 	}
 	if err := json.Unmarshal(body, &event); err != nil {
-		return fmt.Errorf("the delivery is no JSON: %w", err)
+		return fmt.Errorf("the delivery is not JSON: %w", err)
 	}
 	item := c.doc.Webhooks[event.Event]
 	if item == nil || item.Post == nil {
@@ -247,7 +245,7 @@ func (c *Checker) Delivery(header http.Header, body []byte) error {
 	}
 	var v any
 	if err := json.Unmarshal(body, &v); err != nil {
-		return fmt.Errorf("the delivery is no JSON: %w", err)
+		return fmt.Errorf("the delivery is not JSON: %w", err)
 	}
 	if err := item.Post.RequestBody.Value.Content.Get("application/json").Schema.Value.VisitJSON(v, openapi3.EnableJSONSchema2020()); err != nil {
 		return fmt.Errorf("the delivery is not as the document says: %w\n%s", err, body)

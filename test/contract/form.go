@@ -14,8 +14,8 @@ import (
 	"github.com/getkin/kin-openapi/openapi3filter"
 )
 
-// registerForms has forms read as objects of texts. The readers that come with
-// the library know only fields that a schema lists, none that match a pattern.
+// registerForms registers a reader that decodes forms as objects of strings. The library's own
+// readers support only fields that a schema lists, not those that match a pattern.
 var registerForms = sync.OnceFunc(func() {
 	openapi3filter.RegisterBodyDecoder("multipart/form-data", readMultipart)
 	openapi3filter.RegisterBodyDecoder("application/x-www-form-urlencoded", readURLEncoded)

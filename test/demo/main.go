@@ -1,5 +1,5 @@
-// Command demo shows the main job of the built vault, from an empty folder to a
-// verified PDF, and leaves nothing running.
+// Command demo shows the main function of the built vault, from an empty folder to a verified PDF.
+// It stops the vault and removes its data.
 package main
 
 import (
@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// limit bounds the whole demonstration.
+// limit is the time limit of the whole demonstration.
 const limit = 2 * time.Minute
 
 var sample = vault.Sample{
@@ -64,12 +64,12 @@ func run(ctx context.Context, out io.Writer) (err error) {
 	if err := show(ctx, out, v, target); err != nil {
 		return fmt.Errorf("%w\n%s", err, v.Log())
 	}
-	fmt.Fprint(out, "The demo's vault ends now, and its link with it. Start one that stays: make run\n")
+	fmt.Fprint(out, "The demo's vault stops now, and its link with it. To start a permanent one: make run\n")
 	return nil
 }
 
-// target gives the path at which the verified PDF stays: beside the binary,
-// where git does not look and make clean does.
+// target returns the path of the verified PDF, which stays: beside the binary, in a folder that git
+// ignores and make clean removes.
 func target() (string, error) {
 	root, err := vault.Root()
 	if err != nil {
@@ -91,7 +91,7 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(out, "Made an institution, %s, and an API token for it.\n", sample.Institution)
+	fmt.Fprintf(out, "Created an institution, %s, and an API token for it.\n", sample.Institution)
 	client, err := v.Client(token)
 	if err != nil {
 		return err
@@ -120,8 +120,7 @@ func show(ctx context.Context, out io.Writer, v *vault.Vault, target string) err
 	return keep(ctx, out, client, made, original, target)
 }
 
-// keep fetches the verified PDF, looks at its beginning and asks the public
-// page, as anyone may.
+// keep downloads the verified PDF, checks its beginning, and queries the public page.
 func keep(ctx context.Context, out io.Writer, client *vault.Client, made *vault.Certificate, original []byte, target string) error {
 	a, err := client.Get(ctx, vault.CertificatesPath+"/"+made.UUID+"/download")
 	if err != nil {

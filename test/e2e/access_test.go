@@ -19,11 +19,11 @@ const (
 	forbidden    = "Forbidden - Insufficient permissions"
 )
 
-// permissions are all that a token can have.
+// permissions are all permissions of a token.
 var permissions = append(slices.Clone(vault.Permissions),
 	"certificate-template:list", "batch:list", "batch:view", "certificate:list", "certificate:view", "certificate:download")
 
-// routes are those of the API that this version has, for a record.
+// routes returns the routes of the API for a record.
 func routes(uuid string) []struct {
 	method, path string
 	allowed      []string
@@ -45,7 +45,7 @@ func routes(uuid string) []struct {
 
 const unknownUUID = "0198c0de-0000-7000-8000-000000000000"
 
-// send makes a request whose body no route takes.
+// send sends a request with a body that no route accepts.
 func send(t *testing.T, c *vault.Client, method, path string) *vault.Answer {
 	t.Helper()
 	var req *http.Request
@@ -65,8 +65,8 @@ func send(t *testing.T, c *vault.Client, method, path string) *vault.Answer {
 	return a
 }
 
-// TestPermissions tries every route with every permission: who may not ask is
-// told so before anything else is looked at, who may is told what is wrong.
+// TestPermissions sends a request to every route with every permission. Without the permission, the
+// answer is 403 before any other check. With it, the answer names the error in the request.
 func TestPermissions(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -93,8 +93,7 @@ func TestPermissions(t *testing.T) {
 	}
 }
 
-// outcome is what a request whose body is nonsense comes to, once it may be
-// made.
+// outcome returns the status of a permitted request with an invalid body.
 func outcome(method, path string, exists bool) int {
 	switch {
 	case path == vault.CertificatesPath && method == http.MethodPost:
@@ -104,7 +103,7 @@ func outcome(method, path string, exists bool) int {
 	case !exists:
 		return 404
 	case strings.HasSuffix(path, "/retry"):
-		return 400 // it is approved
+		return 400 // the certificate is approved
 	case strings.HasSuffix(path, "/revoke"):
 		return 415
 	default:
@@ -112,7 +111,7 @@ func outcome(method, path string, exists bool) int {
 	}
 }
 
-// TestTokens tries every route with what is no token, or none any more.
+// TestTokens sends requests to every route with invalid, expired and revoked tokens.
 func TestTokens(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -147,7 +146,7 @@ func TestTokens(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Authorization", "bearer "+good) // RFC 9110, 11.1: the scheme has no case
+		req.Header.Set("Authorization", "bearer "+good) // RFC 9110, 11.1: the scheme is case-insensitive
 		a, err := f.client.Send(req)
 		if err != nil {
 			t.Fatal(err)
@@ -164,7 +163,7 @@ func flipped(token string) string {
 	return token[:at] + "x" + token[at+1:]
 }
 
-// revokedToken makes a token, sees that it works, and ends it.
+// revokedToken creates a token, uses it, and revokes it.
 func (f *fixture) revokedToken(t *testing.T) string {
 	t.Helper()
 	token := f.token(t, "", vault.Permissions...)
@@ -189,7 +188,7 @@ func (f *fixture) revokedToken(t *testing.T) string {
 	return token
 }
 
-// TestOtherInstitution shows that what is another's is not there.
+// TestOtherInstitution shows that records of another institution are not found.
 func TestOtherInstitution(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -208,7 +207,7 @@ func TestOtherInstitution(t *testing.T) {
 		path := vault.CertificatesPath + "/" + mine.UUID
 		unknown := get(t, c, vault.CertificatesPath+"/"+unknownUUID, 404)
 		if a := get(t, c, path, 404); !bytes.Equal(a.Body, unknown.Body) {
-			t.Errorf("another's record is told apart from none: %s", a.Body)
+			t.Errorf("the answer for another's record differs from that for none: %s", a.Body)
 		}
 		refused(t, get(t, c, path+"/download", 404), 404, "")
 		refused(t, post(t, c, path+"/retry", "", 404), 404, "")
@@ -216,7 +215,7 @@ func TestOtherInstitution(t *testing.T) {
 		if list := get(t, c, vault.CertificatesPath, 200); strings.Contains(string(list.Body), mine.UUID) {
 			t.Error("the list shows another's record")
 		}
-		// The same certificate of another institution is no duplicate.
+		// The same certificate in another institution is not a duplicate.
 		a, err := c.Upload(t.Context(), form("Mine"))
 		if err != nil {
 			t.Fatal(err)
@@ -226,7 +225,7 @@ func TestOtherInstitution(t *testing.T) {
 	})
 }
 
-// TestRoutes tries what is no route, no record, or another method.
+// TestRoutes requests unknown routes, unknown records, and unsupported methods.
 func TestRoutes(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

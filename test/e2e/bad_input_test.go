@@ -15,8 +15,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// exchange sends bytes over a connection of its own and reads one answer, with its
-// body.
+// exchange sends bytes over a new connection and reads one answer with its body.
 func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
 	t.Helper()
 	conn := dial(t, f)
@@ -35,8 +34,8 @@ func exchange(t *testing.T, f *fixture, method, request string) *vault.Answer {
 	return &vault.Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}
 }
 
-// TestEveryAnswerIsIdentified sends what no client would: each answer says by which
-// line of the log it can be found, and no line repeats what was asked.
+// TestEveryAnswerIsIdentified sends invalid HTTP requests. Each answer has the request id of its
+// log line, and no log line repeats the request.
 func TestEveryAnswerIsIdentified(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--cors-origin", "https://app.example.org")
@@ -91,8 +90,7 @@ func TestEveryAnswerIsIdentified(t *testing.T) {
 	}
 }
 
-// TestLengthsThatLie sends bodies that are longer or shorter than announced, and
-// ones in chunks.
+// TestLengthsThatLie sends bodies that are longer or shorter than announced, and chunked bodies.
 func TestLengthsThatLie(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -105,8 +103,7 @@ func TestLengthsThatLie(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := string(content)
-	// Half of it is no form; what follows is not taken for another request of the
-	// token's.
+	// A truncated form is invalid, and the rest is not parsed as another request with this token.
 	if a := exchange(t, f, "POST", head(f, vault.CertificatesPath, f.client.Token, contentType, len(body)/2)+body); a.Status != 422 {
 		t.Errorf("a body that is longer: %d", a.Status)
 	}
@@ -117,7 +114,7 @@ func TestLengthsThatLie(t *testing.T) {
 	if err := conn.CloseWrite(); err != nil {
 		t.Fatal(err)
 	}
-	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil { // there may be nobody left to answer
+	if res, err := http.ReadResponse(bufio.NewReader(conn), nil); err == nil { // the server may have closed the connection
 		if res.StatusCode != http.StatusUnprocessableEntity {
 			t.Errorf("a body that is shorter: %d", res.StatusCode)
 		}
@@ -139,8 +136,8 @@ func TestLengthsThatLie(t *testing.T) {
 	}
 }
 
-// TestSlowBody begins uploads and sends no more: they are given up, and with them
-// what they hold, while others are served.
+// TestSlowBody starts uploads and sends no more data. The vault cancels them and frees their
+// resources, while it serves others.
 func TestSlowBody(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -166,20 +163,19 @@ func TestSlowBody(t *testing.T) {
 				return
 			}
 			defer res.Body.Close()
-			if res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusConflict { // one of them has the key
+			if res.StatusCode != http.StatusRequestTimeout && res.StatusCode != http.StatusConflict { // one of them holds the key
 				t.Errorf("answered %d", res.StatusCode)
 			}
 		})
 	}
 	f.await(t, f.upload(t, form("Meanwhile")).UUID, "approved")
 	wg.Wait()
-	eventually(t, approvalTime, "what the slow ones held is gone", func() bool { return len(f.files(t, "incoming")) == 0 })
+	eventually(t, approvalTime, "the resources of the slow requests are freed", func() bool { return len(f.files(t, "incoming")) == 0 })
 	want(t, mustKeyed(t, f.client, "slow", form("Somebody")), 201)
 }
 
-// TestBombs sends forms that are made to take memory: heads of parts, preambles,
-// parts without number, names and values. All are refused, and the process stays
-// small.
+// TestBombs sends forms that are built to exhaust memory: headers of parts, preambles, very many
+// parts, names and values. All are refused, and the memory of the process stays small.
 func TestBombs(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

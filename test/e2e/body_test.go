@@ -20,8 +20,8 @@ import (
 
 const maxBody = 24 << 20
 
-// bodyOf gives a form whose body has exactly size bytes, by the size of its
-// file, which is over the limit of files.
+// bodyOf returns a form whose body has exactly size bytes. The size of its file makes up the rest
+// and exceeds the limit of files.
 func bodyOf(t *testing.T, size int) (contentType string, body *vault.Body) {
 	t.Helper()
 	upload := form("Somebody")
@@ -41,9 +41,9 @@ func bodyOf(t *testing.T, size int) (contentType string, body *vault.Body) {
 	return contentType, body
 }
 
-// TestLargeBody sends bodies up to the limit and beyond, on both versions of
-// HTTP, with their length and without. The client must see the answer.
-func TestLargeBody(t *testing.T) { //nolint:tparallel // what follows the subtests waits for them
+// TestLargeBody sends bodies up to the limit and beyond, over both versions of HTTP, with and
+// without Content-Length. The client must get the answer.
+func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")
 	http2, err := f.HTTP2Client(f.client.Token)
@@ -82,8 +82,8 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // what follows the subtes
 	nothingKept(t, f)
 }
 
-// TestBodyBeforeAnswer is a simple client, which writes all it has before it
-// reads. Whatever the answer is, it must not be lost to a closed connection.
+// TestBodyBeforeAnswer uses a simple client that writes the whole body before it reads. A closed
+// connection must not lose the answer.
 func TestBodyBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -110,7 +110,7 @@ func TestBodyBeforeAnswer(t *testing.T) {
 		t.Run(c.what, func(t *testing.T) {
 			t.Parallel()
 			if c.vault == throttled {
-				get(t, throttled.client, vault.CertificatesPath, 200) // the one that it has in this minute
+				get(t, throttled.client, vault.CertificatesPath, 200) // the only allowed request of this minute
 			}
 			contentType, body := bodyOf(t, c.size)
 			if c.contentType != "" {
@@ -133,13 +133,13 @@ func TestBodyBeforeAnswer(t *testing.T) {
 	}
 }
 
-// head is the head of a POST request.
+// head returns the head of a POST request.
 func head(f *fixture, path, token, contentType string, size int) string {
 	return "POST " + path + " HTTP/1.1\r\nHost: " + f.Address + "\r\nAuthorization: Bearer " + token + "\r\nAccept: application/json\r\nContent-Type: " +
 		contentType + "\r\nContent-Length: " + strconv.Itoa(size) + "\r\n\r\n"
 }
 
-// dial opens a connection with TLS and nothing more.
+// dial opens a TLS connection.
 func dial(t *testing.T, f *fixture) *tls.Conn {
 	t.Helper()
 	transport, err := f.Transport()
@@ -158,8 +158,8 @@ func dial(t *testing.T, f *fixture) *tls.Conn {
 	return conn.(*tls.Conn)
 }
 
-// TestBrokenForms sends what is no form, or not all of one.
-func TestBrokenForms(t *testing.T) { //nolint:tparallel // what follows the subtests waits for them
+// TestBrokenForms sends bodies that are no form, or truncated forms.
+func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")
 	contentType, whole, err := form("Somebody").Encode()
@@ -227,7 +227,7 @@ func manyParts(t *testing.T, n int) (body []byte, contentType string) {
 	return b.Bytes(), w.FormDataContentType()
 }
 
-// twoFiles gives a form its file a second time.
+// twoFiles adds the file of a form a second time.
 func twoFiles(body []byte, contentType string) []byte {
 	_, boundary, _ := strings.Cut(contentType, "boundary=")
 	parts := bytes.Split(body, []byte("--"+boundary))

@@ -17,19 +17,19 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// mailServer takes mail for all but those who are unknown to it.
+// mailServer accepts mail for all recipients except unknown ones.
 type mailServer struct {
 	unknown string
 
 	mu  sync.Mutex
-	got map[string]string // the envelope's sender, by recipient
+	got map[string]string // the envelope sender by recipient
 }
 
 func (m *mailServer) NewSession(*smtp.Conn) (smtp.Session, error) {
 	return &mailSession{server: m}, nil
 }
 
-// from is the sender to whom a failed delivery would be reported.
+// from returns the envelope sender, to which a failed delivery would be reported.
 func (m *mailServer) from(to string) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -66,8 +66,8 @@ func (s *mailSession) Data(r io.Reader) error {
 func (s *mailSession) Reset()        {}
 func (s *mailSession) Logout() error { return nil }
 
-// report is a failed delivery as Exim reports it to the envelope's sender
-// (RFC 3464), which differs in its order and its words from Postfix.
+// report is a delivery status notification of Exim to the envelope sender (RFC 3464), whose order
+// and texts differ from Postfix.
 const report = `Received: from Debian-exim by mx.example.org with local (Exim 4.98)
 	id 1vMabc-000000001AB-0Abc
 	for %[1]s;
@@ -104,8 +104,8 @@ From: Northwind University <no-reply@vault.example>
 --1795255200-eximdsn-1804289383--
 `
 
-// TestMailThatDoesNotArrive sends through a mail server that refuses one address
-// at once, and reports about another later: the institution reads of both.
+// TestMailThatDoesNotArrive sends through a mail server that refuses one address at once and
+// reports a failed delivery to another later. The institution sees both.
 func TestMailThatDoesNotArrive(t *testing.T) {
 	t.Parallel()
 	server := &mailServer{unknown: "nobody.here@example.org", got: map[string]string{}}
@@ -146,7 +146,7 @@ func TestMailThatDoesNotArrive(t *testing.T) {
 			return strings.Contains(page, "Did not arrive") && strings.Contains(page, "there is no such mailbox (550 5.1.1)")
 		})
 
-		// Each database has an address of its own, since the server is one.
+		// Each database needs another address, because both use the same mail server.
 		name := map[bool]string{true: "Late Lite", false: "Late Gres"}[database == ""]
 		late := f.upload(t, form(name))
 		eventually(t, singleTime+approvalTime, "it is sent", func() bool { return server.from(mailbox(name)) != "" && strings.Contains(detail(late.UUID), "Sent") })
@@ -178,7 +178,7 @@ func TestMailThatDoesNotArrive(t *testing.T) {
 			t.Errorf("the report: %d", status)
 		}
 		if page := detail(late.UUID); !strings.Contains(page, "Did not arrive") || !strings.Contains(page, "the mailbox is full (5.2.2)") {
-			t.Errorf("the page does not tell of it: %s", page)
+			t.Errorf("the page does not show it: %s", page)
 		}
 	})
 }

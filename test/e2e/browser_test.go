@@ -20,10 +20,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// seeTime bounds the wait for what a page should show.
+// seeTime is the maximum wait for the content of a page.
 const seeTime = 20 * time.Second
 
-// chromium is the one browser of all tests. It ends with this process.
+// chromium is the browser of all tests. It ends with this process.
 var chromium = sync.OnceValues(func() (context.Context, error) {
 	path := os.Getenv("CHROMIUM")
 	if path == "" {
@@ -39,15 +39,15 @@ var chromium = sync.OnceValues(func() (context.Context, error) {
 	return browser, chromedp.Do(browser)
 })
 
-// tab is a person's browser: it shares no cookie with that of another test.
+// tab is the browser of one person, which shares no cookies with other tests.
 type tab struct {
 	t    *testing.T
-	ctx  context.Context //nolint:containedctx // it is what the browser's tab is known by
+	ctx  context.Context //nolint:containedctx // the context identifies the browser's tab
 	base string
 }
 
-// browse opens a browser of its own on a vault. Where there is none the test is
-// skipped, but with CI=true it fails.
+// browse opens a new browser on a vault. If there is no browser, it skips the test, but with
+// CI=true it fails it.
 func browse(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	browser, err := chromium()
@@ -68,14 +68,14 @@ func browse(t *testing.T, v *vault.Vault) *tab {
 		}
 		cancel()
 	})
-	// The first use makes the tab, which must outlive the bound of any other.
+	// The first call creates the tab, which must outlive the time limit of later calls.
 	if err := chromedp.Do(ctx, chromedp.Navigate("about:blank")); err != nil {
 		t.Fatal(err)
 	}
 	return b
 }
 
-// do does steps, within the time that a page may take.
+// do performs steps within the time limit of a page.
 func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
@@ -85,7 +85,7 @@ func (b *tab) do(what string, steps ...chromedp.Action[chromedp.Void]) {
 	}
 }
 
-// ask gives what a script of the test finds on the page.
+// ask returns the result of a script on the page.
 func ask[T any](b *tab, script string) T {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
@@ -97,7 +97,7 @@ func ask[T any](b *tab, script string) T {
 	return answer
 }
 
-// photograph keeps a picture of the page for a person to look at.
+// photograph stores a screenshot for a person to look at.
 func (b *tab) photograph(name string) {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
@@ -118,7 +118,7 @@ func (b *tab) photograph(name string) {
 	b.t.Logf("what the page looks like is in %s", file)
 }
 
-// words is the text that the page shows, and its address.
+// words returns the text of the page and its address.
 func (b *tab) words() string {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
@@ -129,7 +129,7 @@ func (b *tab) words() string {
 	return strings.Join(strings.Fields(text), " ")
 }
 
-// open goes to a path of the vault, or to an address in full.
+// open navigates to a path of the vault, or to a full address.
 func (b *tab) open(path string) {
 	b.t.Helper()
 	if strings.HasPrefix(path, "/") {
@@ -157,7 +157,7 @@ func (b *tab) until(problem, condition string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
-	// Asked from here again and again: a page that is left forgets what it waited for.
+	// The condition is polled from here, because navigation discards a page's own timers.
 	tick := time.NewTicker(20 * time.Millisecond)
 	defer tick.Stop()
 	for {
@@ -172,7 +172,7 @@ func (b *tab) until(problem, condition string) {
 	}
 }
 
-// fill types into the control of a form that has a name.
+// fill types into the control with a name.
 func (b *tab) fill(name, text string) {
 	b.t.Helper()
 	control := chromedp.CSS(fmt.Sprintf(`[name=%q]:not([type=hidden])`, name))
@@ -184,7 +184,7 @@ func (b *tab) fill(name, text string) {
 	b.do("filling "+name, chromedp.SendKeys(control, text))
 }
 
-// press presses the first button, link or summary that is seen and shows a text.
+// press clicks the first visible button, link or summary with a text.
 func (b *tab) press(text string) {
 	b.t.Helper()
 	b.until("nothing that can be pressed shows "+text, fmt.Sprintf(`document.readyState == "complete" && (() => {
@@ -196,8 +196,8 @@ func (b *tab) press(text string) {
 	b.do("pressing "+text, chromedp.Click(chromedp.CSS("[data-pressed]")))
 }
 
-// authenticator gives the browser one that holds passkeys and verifies its user,
-// as a telephone does.
+// authenticator adds a virtual authenticator that stores passkeys and verifies its user, as a
+// telephone does.
 func (b *tab) authenticator() {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, webauthn.Enable, webauthn.EnableParams{}); err != nil {

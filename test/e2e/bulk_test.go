@@ -17,10 +17,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// batchTime is within how long a batch must be done, on a machine that is busy.
+// batchTime is the maximum time for a batch on a busy machine.
 const batchTime = 3 * time.Minute
 
-// entries are people with diplomas, numbered by hundreds.
+// entries returns entries for people with diplomas, numbered by hundreds.
 func entries(fileID string, names ...string) []client.Entry {
 	list := make([]client.Entry, len(names))
 	for i, name := range names {
@@ -37,7 +37,7 @@ func people(prefix string, n int) []string {
 	return list
 }
 
-// TestBulk goes the whole way of a bulk upload.
+// TestBulk performs a complete bulk upload.
 func TestBulk(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -66,9 +66,10 @@ func TestBulk(t *testing.T) {
 		}
 		file := f.verified(t, c.UUID)
 		if sum := sha256.Sum256(file); c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) || !bytes.HasPrefix(file, sample("Two")) {
-			t.Error("the verified PDF is not made from the entry's file")
+			t.Error("the verified PDF does not contain the entry's file")
 		}
-		// Sent again with one that is new, the batch makes that one alone.
+		// If the same entries are submitted again with a new one, only the new certificate is
+		// created.
 		again := f.submit(t, append(list, client.Entry{Index: 7, CertificateTitle: "Diploma", FullName: "Eva Kim", ApplicantEmail: "eva@example.org", FileID: first}))
 		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, again).Status != "processing" })
 		made = f.entriesOf(t, again)
@@ -88,9 +89,8 @@ func TestBulk(t *testing.T) {
 	})
 }
 
-// TestBulkKill kills the vault just after it accepted a batch, while it makes
-// certificates of the entries, and while it seals them. Nothing is lost and nothing
-// is there twice.
+// TestBulkKill kills the vault just after it accepted a batch, while it creates certificates of the
+// entries, and while it seals them. All certificates exist exactly once.
 func TestBulkKill(t *testing.T) {
 	t.Parallel()
 	const n, same = 400, 20
@@ -136,8 +136,8 @@ func TestBulkKill(t *testing.T) {
 	})
 }
 
-// TestBulkTerminate tells the vault to end in the middle of a batch: it ends in
-// time, and the next one goes on.
+// TestBulkTerminate sends SIGTERM in the middle of a batch: the vault ends in time, and the next
+// one continues.
 func TestBulkTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -156,8 +156,7 @@ func TestBulkTerminate(t *testing.T) {
 	})
 }
 
-// TestBulkMemory sends bodies of the largest size and of the longest texts, several
-// at once.
+// TestBulkMemory sends bodies of the maximum size and with the longest texts, several at once.
 func TestBulkMemory(t *testing.T) {
 	f := startIn(t, t.TempDir(), "")
 	file := f.stage(t, "Somebody")
@@ -182,7 +181,7 @@ func TestBulkMemory(t *testing.T) {
 			}
 			req.Header.Set("Content-Type", contentType)
 			a, err := f.client.Send(req)
-			// What does not fit beside the others is put off.
+			// Requests that exceed the memory limit are postponed.
 			if err != nil || a.Status != 202 && (a.Status != 503 || a.Header.Get("Retry-After") == "") {
 				t.Errorf("%+v, %v", a, err)
 			}

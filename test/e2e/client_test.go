@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// program gives the client that a stranger would use, each of whose exchanges is
-// held against the document that the vault serves.
+// program returns the public client; each of its exchanges is checked against the document that the
+// vault serves.
 func (f *fixture) program(t *testing.T, token string) *client.Client {
 	t.Helper()
 	transport, err := f.Transport()
@@ -39,7 +39,7 @@ func (f *fixture) program(t *testing.T, token string) *client.Client {
 	return c
 }
 
-// TestClient goes the way of a certificate through package client.
+// TestClient processes a certificate through package client.
 func TestClient(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -86,7 +86,7 @@ func TestClient(t *testing.T) {
 	})
 }
 
-// command runs a command that reaches the vault through its interface.
+// command runs a command that uses the vault's interface.
 func (f *fixture) command(t *testing.T, token string, args ...string) vault.Result {
 	t.Helper()
 	dir := t.TempDir()
@@ -122,7 +122,7 @@ func TestUploadCommand(t *testing.T) {
 	}
 }
 
-// TestBulkCommand takes a list through the vault from the command line, twice.
+// TestBulkCommand uploads a list from the command line, twice.
 func TestBulkCommand(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -170,8 +170,8 @@ func TestBulkCommand(t *testing.T) {
 	})
 }
 
-// TestOwnCertificateMustBeGiven has the client refuse a vault that it was not told
-// to trust.
+// TestOwnCertificateMustBeGiven requires that the client refuses a vault whose certificate is not
+// trusted.
 func TestOwnCertificateMustBeGiven(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

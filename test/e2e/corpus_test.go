@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// corpus lists the files of the shared corpus that have to be accepted, by path.
+// corpus returns the files of the shared corpus that must be accepted, by path.
 func corpus(t *testing.T) (root string, files []string) {
 	t.Helper()
 	repository, err := vault.Root()
@@ -24,7 +24,7 @@ func corpus(t *testing.T) (root string, files []string) {
 	root = filepath.Join(repository, "..", "shared", "corpus")
 	manifest, err := os.ReadFile(filepath.Join(root, "MANIFEST.tsv"))
 	if err != nil && os.Getenv("CI") != "true" {
-		t.Skip("the corpus is not beside this repository")
+		t.Skip("the corpus is missing beside this repository")
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func corpus(t *testing.T) (root string, files []string) {
 	return root, files
 }
 
-// validations lists what pdfsig says of the validity of each signature.
+// validations returns pdfsig's statement on the validity of each signature.
 func validations(t *testing.T, file []byte) (list []string) {
 	t.Helper()
 	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", keep(t, "judged.pdf", file)).Output()
@@ -52,9 +52,8 @@ func validations(t *testing.T, file []byte) (list []string) {
 	return list
 }
 
-// TestCorpusSigned has a vault sign every file that is to be accepted. pdfsig
-// trusts the signature by the public root, openssl verifies it, and signatures
-// that the original had are as valid as before.
+// TestCorpusSigned lets a vault sign every acceptable file. pdfsig trusts the signature by the
+// public root, openssl verifies it, and the signatures of the original stay valid.
 func TestCorpusSigned(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
@@ -75,7 +74,7 @@ func TestCorpusSigned(t *testing.T) {
 			}
 			file := f.verified(t, uuid)
 			out := run(t, "pdfsig", "-nssdir", store, keep(t, "signed.pdf", file))
-			// Ours is the last, and alone covers the whole file.
+			// The vault's signature is the last, and the only one that covers the whole file.
 			last := out[strings.LastIndex(out, "Signature #"):]
 			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 				if !strings.Contains(last, want) {

@@ -20,13 +20,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// startTime is within how long a vault must be ready after a crash. The aim is
-// 2 s, which the log of the test shows; the bound leaves room for a machine that
-// is busy.
+// startTime is the maximum time for a start after a crash. The aim is 2 s, which the log of the
+// test shows; the limit allows for a busy machine.
 const startTime = 10 * time.Second
 
-// uploader uploads certificates, each once, and remembers those that the vault
-// acknowledged.
+// uploader uploads certificates, each once, and records those that the vault acknowledged.
 type uploader struct {
 	prefix string
 	next   atomic.Int64
@@ -35,7 +33,7 @@ type uploader struct {
 	acked []string
 }
 
-// run uploads with several clients until ctx ends or the vault is gone.
+// run uploads with several clients until ctx ends or the vault stops.
 func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clients int) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -48,7 +46,7 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 					if _, answered := errors.AsType[*client.Error](err); answered {
 						t.Errorf("upload %d: %v", n, err)
 					}
-					return // the vault is gone, or we are
+					return // the vault stopped, or ctx ended
 				}
 				u.mu.Lock()
 				u.acked = append(u.acked, made.UUID)
@@ -59,8 +57,8 @@ func (u *uploader) run(ctx context.Context, t *testing.T, c *client.Client, clie
 	wg.Wait()
 }
 
-// settled checks that whatever was acknowledged is approved in time, and that
-// what is stored of it is whole.
+// settled checks that every acknowledged upload is approved in time, and that its stored files are
+// complete.
 func (u *uploader) settled(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
@@ -80,7 +78,7 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 		}
 		sum := sha256.Sum256(f.verified(t, uuid))
 		if c.VerifiedSHA256 == nil || *c.VerifiedSHA256 != hex.EncodeToString(sum[:]) {
-			t.Errorf("certificate %s: the verified PDF is not what was made", uuid)
+			t.Errorf("certificate %s: the verified PDF is not the stored one", uuid)
 		}
 	}
 	if n := count(t, d, `SELECT count(*) FROM certificates WHERE status <> 'approved'`); n != 0 {
@@ -91,18 +89,18 @@ func (u *uploader) settled(t *testing.T, f *fixture) {
 		"approved": `SELECT count(*) FROM certificates c WHERE (SELECT count(*) FROM webhook_events e WHERE e.certificate_id = c.id AND e.name LIKE '%.approved') <> 1`,
 	} {
 		if n := count(t, d, query); n != 0 {
-			t.Errorf("%d certificates were not told of as %s exactly once", n, name)
+			t.Errorf("%d certificates do not have exactly one event %s", n, name)
 		}
 	}
 }
 
-// TestKill kills the vault at random moments while uploads run.
+// TestKill kills the vault at random moments during uploads.
 func TestKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		rounds := 5
 		if database != "" {
-			rounds = 2 // what died there goes on only when its node is taken for dead
+			rounds = 2 // work of a dead node continues only after the node counts as dead
 		}
 		f := start(t, database)
 		u := &uploader{prefix: "Survivor"}
@@ -127,8 +125,8 @@ func TestKill(t *testing.T) {
 	})
 }
 
-// TestTerminate tells the vault to end while uploads run: it finishes what is
-// under way and ends well.
+// TestTerminate sends SIGTERM during uploads: the vault completes the requests in progress and
+// exits with 0.
 func TestTerminate(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -160,8 +158,7 @@ func TestTerminate(t *testing.T) {
 	})
 }
 
-// TestDroppedConnection breaks off uploads in the middle: neither row nor file
-// stays.
+// TestDroppedConnection interrupts uploads: neither a row nor a file stays.
 func TestDroppedConnection(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -211,8 +208,8 @@ func TestDroppedConnection(t *testing.T) {
 	}
 }
 
-// pause is a body that does not go on until the client gives up.
-type pause struct{ ctx context.Context } //nolint:containedctx // it is the request's
+// pause is a body that blocks until the client gives up.
+type pause struct{ ctx context.Context } //nolint:containedctx // the context is the request's
 
 func (p pause) Read([]byte) (int, error) {
 	<-p.ctx.Done()

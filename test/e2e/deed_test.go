@@ -12,10 +12,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// What most tests do on their way, through package client.
+// Operations that most tests need, through package client.
 
-// api is the client that a program would use, with the fixture's token. A call is
-// sent once, so that a test sees what a retry would hide.
+// api returns the public client with the fixture's token. It sends a call once, so that a test sees
+// errors that a retry would hide.
 func (f *fixture) api(t *testing.T) *client.Client {
 	t.Helper()
 	c, err := client.New(client.Config{URL: f.URL, Token: f.client.Token, HTTP: f.client.HTTP, Retry: client.Retry{Attempts: 1}})
@@ -25,7 +25,7 @@ func (f *fixture) api(t *testing.T) *client.Client {
 	return c
 }
 
-// certificate is the upload that a form stands for.
+// certificate converts a form to the input of package client.
 func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 	t.Helper()
 	file, err := client.SeekFile(form.FileName, bytes.NewReader(form.File))
@@ -46,7 +46,7 @@ func certificate(t *testing.T, form *vault.Form) client.NewCertificate {
 	return n
 }
 
-// upload uploads a form that must be taken.
+// upload uploads a form that must be accepted.
 func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificate {
 	t.Helper()
 	made, err := f.api(t).Upload(t.Context(), certificate(t, form))
@@ -56,8 +56,8 @@ func (f *fixture) upload(t *testing.T, form *vault.Form) *client.VaultCertificat
 	return made
 }
 
-// await waits until a certificate has left processing for a status. It asks more
-// often than a program would, since tests wait for it all the time.
+// await waits until a certificate has left processing and has a status. It polls more often than a
+// program would, to keep tests fast.
 func (f *fixture) await(t *testing.T, uuid, status string) *client.VaultCertificate {
 	t.Helper()
 	api := f.api(t)
@@ -85,7 +85,7 @@ func (f *fixture) verified(t *testing.T, uuid string) []byte {
 	return b.Bytes()
 }
 
-// retry has a failed certificate processed again.
+// retry processes a failed certificate again.
 func (f *fixture) retry(t *testing.T, uuid string) *client.VaultCertificate {
 	t.Helper()
 	c, err := f.api(t).RetryProcessing(t.Context(), uuid)
@@ -105,7 +105,7 @@ func (f *fixture) takeBack(t *testing.T, uuid, reason, note string) *client.Vaul
 	return c
 }
 
-// stage stages the sample of a person.
+// stage stages a person's sample.
 func (f *fixture) stage(t *testing.T, name string) string {
 	t.Helper()
 	file, err := client.SeekFile("diploma.pdf", bytes.NewReader(sample(name)))
@@ -129,7 +129,7 @@ func (f *fixture) submit(t *testing.T, list []client.Entry) string {
 	return b.BatchID
 }
 
-// batch gives a batch whose counts must add up.
+// batch returns a batch and checks its counts.
 func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 	t.Helper()
 	b, err := f.api(t).Batch(t.Context(), id)
@@ -142,7 +142,7 @@ func (f *fixture) batch(t *testing.T, id string) *client.Batch {
 	return b
 }
 
-// entriesOf gives the entries of a batch.
+// entriesOf returns the entries of a batch.
 func (f *fixture) entriesOf(t *testing.T, id string) (list []*client.BatchEntry) {
 	t.Helper()
 	for e, err := range f.api(t).BatchEntries(t.Context(), id) {
@@ -154,8 +154,7 @@ func (f *fixture) entriesOf(t *testing.T, id string) (list []*client.BatchEntry)
 	return list
 }
 
-// declined checks that a call was refused as one kind of error, with a message
-// unless it is empty.
+// declined checks that a call failed with a kind of error, and with a message unless it is empty.
 func declined(t *testing.T, err, kind error, message string) *client.Error {
 	t.Helper()
 	e, ok := errors.AsType[*client.Error](err)
@@ -166,7 +165,7 @@ func declined(t *testing.T, err, kind error, message string) *client.Error {
 	return e
 }
 
-// checkDuplicate uploads what there is already.
+// checkDuplicate uploads a certificate that already exists.
 func checkDuplicate(t *testing.T, f *fixture, form *vault.Form, uuid string) {
 	t.Helper()
 	_, err := f.api(t).Upload(t.Context(), certificate(t, form))

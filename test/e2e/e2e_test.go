@@ -1,16 +1,15 @@
 //go:build e2e
 
-// Package e2e judges the built binary from outside: over HTTP, by its exit
-// codes and output, by the rows and files it leaves, and by independent tools.
+// Package e2e tests the built binary from outside: over HTTP, by its exit codes and output, by the
+// rows and files it leaves, and with independent tools.
 //
-// What a program would do goes through package client (deed_test.go): uploads,
-// downloads, retries, revocations, batches, and the refusals that have a type
-// there. Requests are written by hand, by fixture.client, where they are what is
-// judged: those that no client of ours would send (bodies that lie, stall or
-// burst, fields that are missing or twice, wrong types and methods, tokens that
-// are none), those whose answer is looked at as it came (status and message for
-// each route and permission, headers, links between pages, compression, ranges,
-// protocols, repeated keys), and those of the public, which has no token.
+// Operations of a usual program go through package client (deed_test.go): uploads, downloads,
+// retries, revocations, batches, and the errors that have a type there. A test writes requests by
+// hand, with fixture.client, if it is about the request or answer itself. Such requests are those
+// that package client cannot send (bodies that lie, stall or burst, missing or repeated fields,
+// wrong types and methods, invalid tokens), those whose raw answer matters (status and message for
+// each route and permission, headers, links between pages, compression, ranges, protocols, repeated
+// keys), and public ones, which have no token.
 package e2e
 
 import (
@@ -24,19 +23,17 @@ import (
 	"testing"
 	"time"
 
-	_ "github.com/jackc/pgx/v5/stdlib" // the driver "pgx"
-	_ "modernc.org/sqlite"             // the driver "sqlite"
+	_ "github.com/jackc/pgx/v5/stdlib" // for the driver "pgx"
+	_ "modernc.org/sqlite"             // for the driver "sqlite"
 
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/test/vault"
 )
 
-// approvalTime is within how long every acknowledged upload must be approved,
-// also after a crash.
+// approvalTime is the maximum time until an acknowledged upload is approved, even after a crash.
 const approvalTime = 30 * time.Second
 
-// fixture is a running vault with one institution, and a client that may do
-// everything.
+// fixture is a running vault with one institution, and a client with all permissions.
 type fixture struct {
 	*vault.Vault
 
@@ -44,8 +41,7 @@ type fixture struct {
 	client      *vault.Client
 }
 
-// each runs a test on both databases. It is given the database's URL, empty for
-// the embedded one.
+// each runs a test on both databases. It passes the database's URL, or "" for the embedded one.
 func each(t *testing.T, f func(t *testing.T, database string)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -58,8 +54,8 @@ func each(t *testing.T, f func(t *testing.T, database string)) {
 	})
 }
 
-// start starts a vault in a folder of its own, makes an institution and a
-// token, and stops it when the test ends, which must end well.
+// start starts a vault in a new folder, creates an institution and a token, and stops the vault at
+// the end of the test, which must exit with 0.
 func start(t *testing.T, database string, args ...string) *fixture {
 	t.Helper()
 	return startIn(t, warm(t), database, args...)
@@ -77,7 +73,7 @@ func startIn(t *testing.T, data, database string, args ...string) *fixture {
 	return f
 }
 
-// warm gives a new data folder with a renderer that is compiled.
+// warm returns a new data folder with a compiled renderer.
 func warm(t *testing.T) string {
 	t.Helper()
 	data := t.TempDir()
@@ -87,8 +83,7 @@ func warm(t *testing.T) string {
 	return data
 }
 
-// unlimited switches rate limits off, which the many requests of a test would
-// meet.
+// unlimited switches the rate limits off, which the many requests of a test would exceed.
 func unlimited(args []string) []string {
 	return append([]string{"--rate-limit", "0", "--public-rate-limit", "0"}, args...)
 }
@@ -127,7 +122,7 @@ func (f *fixture) restart(t *testing.T, args ...string) {
 	f.client = f.as(t, token)
 }
 
-// token makes a token for the fixture's institution.
+// token creates a token for the fixture's institution.
 func (f *fixture) token(t *testing.T, expires string, permissions ...string) string {
 	t.Helper()
 	token, err := f.CreateToken(t.Context(), f.institution.Slug, expires, permissions...)
@@ -137,7 +132,7 @@ func (f *fixture) token(t *testing.T, expires string, permissions ...string) str
 	return token
 }
 
-// as gives a client with a token; with none it is the public.
+// as returns a client with a token, or without one for public requests.
 func (f *fixture) as(t *testing.T, token string) *vault.Client {
 	t.Helper()
 	c, err := f.Client(token)
@@ -148,14 +143,14 @@ func (f *fixture) as(t *testing.T, token string) *vault.Client {
 	return c
 }
 
-// sample is a small certificate for a person.
+// sample returns a small certificate for a person.
 func sample(name string) []byte {
 	return vault.Sample{
 		Institution: "Northwind University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026", Emblem: 40,
 	}.PDF()
 }
 
-// form is a valid form with a small PDF; who makes it differ from others.
+// form returns a valid form with a small PDF; who distinguishes it from others.
 func form(who string) *vault.Form {
 	return vault.NewForm("Diploma", who, mailbox(who), "diploma.pdf", sample(who))
 }
@@ -164,7 +159,7 @@ func mailbox(who string) string {
 	return strings.ReplaceAll(strings.ToLower(who), " ", ".") + "@example.org"
 }
 
-// get gets a path or URL, which must answer a status.
+// get requests a path or URL, whose answer must have a status.
 func get(t *testing.T, c *vault.Client, target string, status int) *vault.Answer {
 	t.Helper()
 	a, err := c.Get(t.Context(), target)
@@ -175,7 +170,7 @@ func get(t *testing.T, c *vault.Client, target string, status int) *vault.Answer
 	return a
 }
 
-// post posts JSON, which must answer a status.
+// post posts JSON; the answer must have a status.
 func post(t *testing.T, c *vault.Client, target, body string, status int) *vault.Answer {
 	t.Helper()
 	a, err := c.PostJSON(t.Context(), target, body)
@@ -193,7 +188,7 @@ func want(t *testing.T, a *vault.Answer, status int) {
 	}
 }
 
-// refused checks an error: status, JSON, message.
+// refused checks an error's status, its JSON and its message.
 func refused(t *testing.T, a *vault.Answer, status int, message string) *vault.Problem {
 	t.Helper()
 	if a.Status != status {
@@ -243,7 +238,7 @@ func (f *fixture) files(t *testing.T, folder string) (list []string) {
 	t.Helper()
 	err := filepath.WalkDir(filepath.Join(f.Data, "files", folder), func(path string, d os.DirEntry, err error) error {
 		if errors.Is(err, os.ErrNotExist) {
-			return nil // it went away while we looked
+			return nil // the file was removed meanwhile
 		}
 		if err == nil && !d.IsDir() {
 			list = append(list, path)
@@ -272,8 +267,8 @@ func eventually(t *testing.T, limit time.Duration, what string, holds func() boo
 	}
 }
 
-// tool finds an independent program to judge by. Without it the test is
-// skipped, but with CI=true it fails.
+// tool returns the path of an independent program. If it is missing, the test is skipped, but with
+// CI=true it fails.
 func tool(t *testing.T, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -283,7 +278,7 @@ func tool(t *testing.T, name string) string {
 	if os.Getenv("CI") == "true" {
 		t.Fatalf("%s is not installed: run make deps", name)
 	}
-	t.Skipf("%s is not installed: make deps brings it where it may", name)
+	t.Skipf("%s is not installed: run make deps", name)
 	return ""
 }
 
@@ -297,7 +292,7 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// keep writes a file that a program is to judge.
+// keep writes a file for an independent program.
 func keep(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)

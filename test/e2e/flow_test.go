@@ -20,8 +20,7 @@ import (
 
 var referenceID = regexp.MustCompile(`^NWU-[0-9A-HJKMNP-TV-Z]{16}$`)
 
-// TestMainFlow goes the whole way of a certificate, from the upload to its
-// revocation, for each type of file.
+// TestMainFlow processes a certificate from the upload to its revocation, for each type of file.
 func TestMainFlow(t *testing.T) {
 	t.Parallel()
 	jpeg, err := vault.JPEG(1400, 990)
@@ -88,8 +87,7 @@ func checkCreated(t *testing.T, c *client.VaultCertificate, i int, name, mime st
 	}
 }
 
-// checkFiles downloads and judges everything that was made of an original, and
-// gives the verified PDF.
+// checkFiles downloads and checks all files of a certificate, and returns the verified PDF.
 func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, original []byte) []byte {
 	t.Helper()
 	a := get(t, f.client, vault.CertificatesPath+"/"+c.UUID+"/download", 200)
@@ -101,7 +99,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 		t.Errorf("verified_sha256 is not that of the download")
 	}
 	if bytes.Equal(a.Body, original) || c.ApprovedAt == nil {
-		t.Error("nothing was made of the original")
+		t.Error("the verified PDF is the original")
 	}
 	path := keep(t, "verified.pdf", a.Body)
 	run(t, "qpdf", "--check", path)
@@ -118,7 +116,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	}
 	viaLink := get(t, public, *c.PDFPath, 200)
 	if !bytes.Equal(viaLink.Body, a.Body) {
-		t.Error("pdf_path gives another file than the download")
+		t.Error("the file of pdf_path differs from the download")
 	}
 	checkAsset(t, viaLink, "application/pdf")
 	image := get(t, public, *c.ImagePath, 200)
@@ -142,7 +140,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	return a.Body
 }
 
-// checkAsset checks what keeps a file from doing anything in a browser.
+// checkAsset checks the headers that prevent a file from running code in a browser.
 func checkAsset(t *testing.T, a *vault.Answer, mediaType string) {
 	t.Helper()
 	if got := a.Header.Get("Content-Type"); got != mediaType {
@@ -154,7 +152,7 @@ func checkAsset(t *testing.T, a *vault.Answer, mediaType string) {
 	}
 }
 
-// scans checks that a scanner reads content in one of some pictures.
+// scans checks that a scanner reads the content in at least one of the pictures.
 func scans(t *testing.T, content string, pictures ...string) {
 	t.Helper()
 	got := run(t, "zbarimg", append([]string{"--quiet", "--raw"}, pictures...)...)
@@ -166,7 +164,7 @@ func scans(t *testing.T, content string, pictures ...string) {
 	t.Errorf("a scanner reads %q, not %q", got, content)
 }
 
-// tamper gives capability URLs that must not work.
+// tamper returns invalid variants of a capability URL.
 func tamper(t *testing.T, link string) (list []string) {
 	t.Helper()
 	u, err := url.Parse(link)
@@ -180,8 +178,7 @@ func tamper(t *testing.T, link string) (list []string) {
 		list = append(list, changed.String())
 	}
 	const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
-	// The next character differs in the lowest bit alone, which in the last
-	// place stands for nothing.
+	// The next character differs in the lowest bit only, which is not significant in the last place.
 	next := func(s string, i int) string {
 		return s[:i] + string(alphabet[strings.IndexByte(alphabet, s[i])^1]) + s[i+1:]
 	}
@@ -198,7 +195,7 @@ func tamper(t *testing.T, link string) (list []string) {
 	return list
 }
 
-// checkPublic checks what anyone learns of an approved certificate.
+// checkPublic checks the public information about an approved certificate.
 func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate) {
 	t.Helper()
 	if c.VerificationURL != f.URL+"/verify/"+c.ReferenceID {
@@ -232,7 +229,7 @@ func checkPublic(t *testing.T, f *fixture, public *vault.Client, c *client.Vault
 	}
 }
 
-// verifyPage gets the HTML of a verification.
+// verifyPage returns the HTML of a verification.
 func verifyPage(t *testing.T, public *vault.Client, target string) string {
 	t.Helper()
 	req, err := public.Request(t.Context(), "GET", target, nil)
@@ -251,7 +248,7 @@ func verifyPage(t *testing.T, public *vault.Client, target string) string {
 	return string(a.Body)
 }
 
-// revoke takes a certificate back and checks what is left of it.
+// revoke revokes a certificate and checks its state afterwards.
 func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCertificate, verified []byte) {
 	t.Helper()
 	events := func() int {
@@ -261,7 +258,7 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCerti
 		t.Errorf("%d events before the revocation, not created and approved", n)
 	}
 	reason := "Issued in error to the wrong person"
-	for range 2 { // again is no error, and no second event
+	for range 2 { // a second revocation is no error and causes no event
 		revoked := f.takeBack(t, c.UUID, reason, "Case 17: never shown")
 		if revoked.Status.Value != "revoked" || revoked.RevokedAt == nil || revoked.RevocationReason == nil || *revoked.RevocationReason != reason ||
 			revoked.PDFPath != nil || revoked.ImagePath != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestHead asks for the head of everything that can be got.
+// TestHead sends HEAD requests to every resource that supports GET.
 func TestHead(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -28,7 +28,7 @@ func TestHead(t *testing.T) {
 		"/verify", made.VerificationURL, made.QRCodePath, made.BarcodePath, *made.PDFPath, *made.ImagePath, "/healthz", "/readyz", "/",
 	} {
 		whole, head := f.heads(t, target)
-		// Some answers say when they looked, and a time may be a digit shorter.
+		// Some answers contain the current time, which may be a digit shorter.
 		for range 5 {
 			if head.Header.Get("Content-Length") == whole.Header.Get("Content-Length") {
 				break
@@ -49,7 +49,7 @@ func TestHead(t *testing.T) {
 	}
 }
 
-// heads gives what a GET and a HEAD of an address answer.
+// heads returns the answers to a GET and a HEAD of an address.
 func (f *fixture) heads(t *testing.T, target string) (whole, head *vault.Answer) {
 	t.Helper()
 	answers := make([]*vault.Answer, 0, 2)
@@ -68,8 +68,8 @@ func (f *fixture) heads(t *testing.T, target string) (whole, head *vault.Answer)
 	return answers[0], answers[1]
 }
 
-// TestCompression looks at the bytes on the wire: what is said again and again is
-// shorter, a file and a part of it are left as they are.
+// TestCompression checks the bytes on the wire: repetitive answers are compressed, files and parts
+// of files are not.
 func TestCompression(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -94,7 +94,7 @@ func TestCompression(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		req.Header.Set("Accept-Encoding", "gzip") // set by hand, it is not undone by the client
+		req.Header.Set("Accept-Encoding", "gzip") // the client does not decompress if the header is set by hand
 		if !strings.HasPrefix(c.target, "/") {
 			req.Header.Set("Accept", "text/html")
 		}
@@ -127,7 +127,7 @@ func TestCompression(t *testing.T) {
 	}
 }
 
-// TestHTTP2 lets curl speak HTTP/2: a form, a download, a part of it, a condition.
+// TestHTTP2 sends a form, a download, a range and a conditional request with curl over HTTP/2.
 func TestHTTP2(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -173,8 +173,8 @@ func TestHTTP2(t *testing.T) {
 	}
 }
 
-// TestExpectContinue lets a client wait before it sends its body: who is refused
-// need not send it.
+// TestExpectContinue uses a client that waits before it sends its body: after a refusal it need not
+// send it.
 func TestExpectContinue(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

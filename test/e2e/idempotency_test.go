@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// keyed makes an upload with an idempotency key.
+// keyed uploads with an idempotency key.
 func keyed(ctx context.Context, c *vault.Client, key string, form *vault.Form) (*vault.Answer, error) {
 	contentType, body, err := form.Encode()
 	if err != nil {
@@ -46,8 +46,8 @@ func mustKeyed(t *testing.T, c *vault.Client, key string, form *vault.Form) *vau
 
 func replayed(a *vault.Answer) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// TestIdempotency sends the same request again, on both versions of HTTP: it is
-// done once, and answered with the same bytes.
+// TestIdempotency repeats a request, over both versions of HTTP: it is executed once, and each
+// answer has the same bytes.
 func TestIdempotency(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -70,7 +70,7 @@ func TestIdempotency(t *testing.T) {
 		}
 		f.await(t, made.UUID, "approved")
 		stored := len(f.files(t, "blobs"))
-		for _, c := range []*vault.Client{f.client, http2, f.client} { // each form has a boundary of its own
+		for _, c := range []*vault.Client{f.client, http2, f.client} { // each form has a different boundary
 			again := mustKeyed(t, c, "order-1", upload)
 			if !replayed(again) || again.Status != 201 || !bytes.Equal(again.Body, first.Body) {
 				t.Errorf("%s: %d %s", again.Proto, again.Status, again.Body)
@@ -95,7 +95,7 @@ func TestIdempotency(t *testing.T) {
 				t.Fatal(err)
 			}
 			req.Header.Set("Content-Type", "application/json")
-			req.Header.Set("Idempotency-Key", "order-1") // of another path it is another key
+			req.Header.Set("Idempotency-Key", "order-1") // on another path it is another key
 			a, err := f.client.Send(req)
 			if err != nil {
 				t.Fatal(err)
@@ -114,15 +114,15 @@ func TestIdempotency(t *testing.T) {
 	})
 }
 
-// TestIdempotencyAcrossKill kills the vault at random moments while clients upload
-// with keys. Each client sends again what it has no answer to: it must get the 201
-// of the one certificate that is made, and not be told of a duplicate.
+// TestIdempotencyAcrossKill kills the vault at random moments while clients upload with keys. Each
+// client repeats requests without an answer. It must get the 201 answer of the only certificate,
+// and no duplicate error.
 func TestIdempotencyAcrossKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		rounds := 6
 		if database != "" {
-			rounds = 2 // a dead node is known as such after some seconds only
+			rounds = 2 // a dead node is detected only after some seconds
 		}
 		f := start(t, database)
 		answers := map[string][]byte{}
@@ -144,7 +144,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 						if err != nil {
 							open = append(open, n)
 							mu.Unlock()
-							return // the vault is gone
+							return // the vault stopped
 						}
 						if a.Status != 201 || replayed(a) {
 							t.Errorf("upload %d: %d %s", n, a.Status, a.Body)
@@ -194,7 +194,7 @@ func TestIdempotencyAcrossKill(t *testing.T) {
 	})
 }
 
-// slowly begins an upload with a key and leaves it open until the pipe is closed.
+// slowly starts an upload with a key and leaves it open until the pipe is closed.
 func slowly(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest func() *vault.Answer, cut func()) {
 	t.Helper()
 	contentType, body, err := form.Encode()
@@ -237,14 +237,14 @@ func slowly(t *testing.T, c *vault.Client, key string, form *vault.Form) (rest f
 	}
 	cut = func() {
 		cancel()
-		_ = write.Close() // whoever reads is gone
+		_ = write.Close() // the reader is gone
 		<-done
 	}
 	return rest, cut
 }
 
-// TestIdempotencyInFlight asks for what is being done: on the same node and, on
-// PostgreSQL, on another one, which takes over when the first dies.
+// TestIdempotencyInFlight repeats a request in progress: on the same node and, on PostgreSQL, on
+// another one, which takes over after the first dies.
 func TestIdempotencyInFlight(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

@@ -18,11 +18,11 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// maxResident is the most memory that the process may ever hold, in kB.
+// maxResident is the maximum memory of the process in kB.
 const maxResident = 300 << 10
 
-// TestMemory uploads 50 files of about 20 MB at once: PDFs that are heavy by
-// what no page shows, PDFs with a large picture, and pictures.
+// TestMemory uploads 50 files of about 20 MB at once: PDFs with large data outside of pages, PDFs
+// with a large picture, and pictures.
 func TestMemory(t *testing.T) {
 	const uploads = 50
 	padded, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(maxFile)
@@ -69,12 +69,12 @@ func TestMemory(t *testing.T) {
 
 var highWater = regexp.MustCompile(`VmHWM:\s+(\d+) kB`)
 
-// peak gives the most memory that a process has held, in kB.
+// peak returns the peak memory of a process in kB.
 func peak(t *testing.T, pid int) int {
 	t.Helper()
 	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if errors.Is(err, os.ErrNotExist) {
-		t.Skip("this system does not tell how much memory a process has held")
+		t.Skip("this system does not report the peak memory of a process")
 	}
 	m := highWater.FindSubmatch(status)
 	if err != nil || m == nil {
@@ -83,8 +83,8 @@ func peak(t *testing.T, pid int) int {
 	return number(t, string(m[1]))
 }
 
-// TestFullDisk lets the disk fill up: uploads are refused in time, and nothing
-// that was acknowledged is lost.
+// TestFullDisk fills the disk: uploads are refused early enough, and no acknowledged upload is
+// lost.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	const size = 160 << 20
@@ -97,9 +97,9 @@ func TestFullDisk(t *testing.T) {
 	}
 	f.client = f.as(t, f.token(t, "", vault.Permissions...))
 	first := f.upload(t, form("First"))
-	f.await(t, first.UUID, "approved") // the renderer's code is on the disk now
+	f.await(t, first.UUID, "approved") // the compiled renderer is on the disk now
 
-	// A file that does not fit any more breaks off in the middle.
+	// The upload of a file that exceeds the free space fails in the middle.
 	ballast := filepath.Join(data, "ballast")
 	fill(t, data, ballast, size*8/100)
 	heavy, err := vault.Sample{Title: "Heavy", Name: "Somebody"}.PDFOfSize(maxFile)
@@ -110,7 +110,7 @@ func TestFullDisk(t *testing.T) {
 	if left := f.files(t, "incoming"); len(left) != 0 {
 		t.Errorf("files were left: %v", left)
 	}
-	// The others are taken until less than 5 % is free, and go on after.
+	// The others are accepted until less than 5 % is free. They continue afterwards.
 	acked := []*client.VaultCertificate{first}
 	for i := range 10 {
 		acked = append(acked, f.upload(t, form(person(i))))
@@ -124,7 +124,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	get(t, f.as(t, ""), "/readyz", 200)
 	f.Kill()
-	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)}) // it starts all the same
+	f.Vault = serve(t, vault.Options{Data: data, Args: unlimited(nil)}) // the vault starts on a full disk too
 	f.client = f.as(t, f.client.Token)
 	full(t, f, form("Too Late"))
 	if err := os.Remove(ballast); err != nil {
@@ -147,7 +147,7 @@ func full(t *testing.T, f *fixture, form *vault.Form) {
 	}
 }
 
-// smallDisk mounts a disk of some bytes until the test ends.
+// smallDisk mounts a disk of the given size until the test ends.
 func smallDisk(t *testing.T, size int) string {
 	t.Helper()
 	if os.Getuid() != 0 {
@@ -166,7 +166,7 @@ func smallDisk(t *testing.T, size int) string {
 	return dir
 }
 
-// fill lets a file grow until so much of the disk is free.
+// fill grows a file until only the given number of bytes is free.
 func fill(t *testing.T, dir, file string, free int64) {
 	t.Helper()
 	var s syscall.Statfs_t

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestNaughtyNames makes certificates for people with names of every kind, through
-// all that is made of a name: record, search, stamp, page.
+// TestNaughtyNames creates certificates for names of every kind and checks all uses of a name:
+// record, search, stamp, page.
 func TestNaughtyNames(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -61,7 +61,7 @@ func TestNaughtyNames(t *testing.T) {
 	})
 }
 
-// fileNameOf makes a file's name of a person's.
+// fileNameOf returns a file name for a person's name.
 func fileNameOf(name string) string {
 	return strings.Map(func(r rune) rune {
 		if r < ' ' || r == '"' || r == '\\' || r == utf8.RuneError {
@@ -71,8 +71,7 @@ func fileNameOf(name string) string {
 	}, name) + ".pdf"
 }
 
-// names are those of the shared corpus, which lies beside the repository, and some
-// of our own.
+// names returns the names of the shared corpus, which is beside the repository, and some more.
 func names(t *testing.T) []string {
 	t.Helper()
 	list := []string{
@@ -85,7 +84,7 @@ func names(t *testing.T) []string {
 	}
 	content, err := os.ReadFile(filepath.Join(root, "..", "shared", "corpus", "recipients", "names-tricky.json"))
 	if errors.Is(err, fs.ErrNotExist) && os.Getenv("CI") != "true" {
-		t.Log("no shared corpus beside the repository: its names are left out")
+		t.Log("no shared corpus beside the repository: its names are not tested")
 		return list
 	}
 	if err != nil {

@@ -19,19 +19,19 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// mailTime bounds the wait for a mail.
+// mailTime is the maximum wait for a mail.
 const mailTime = 20 * time.Second
 
-// letter is a mail as a mail program reads it.
+// letter is a mail as a mail program parses it.
 type letter struct {
 	Header mail.Header
-	// To is the one address that it goes to.
+	// To is the only recipient.
 	To, Subject, Text, HTML string
-	// Size is that of the whole, in bytes.
+	// Size is the size of the whole mail in bytes.
 	Size int
 }
 
-// letters reads the outbox of a vault, the oldest first.
+// letters returns the mails in the outbox of a vault, the oldest first.
 func letters(t *testing.T, v *vault.Vault) (list []letter) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(v.Data, "outbox", "*.eml"))
@@ -98,7 +98,7 @@ func readLetter(text string) (letter, error) {
 	}
 }
 
-// awaitLetter waits for the latest mail to an address that holds a text.
+// awaitLetter waits for the latest mail to an address that contains a text.
 func awaitLetter(t *testing.T, v *vault.Vault, to, text string) letter {
 	t.Helper()
 	end := time.NewTimer(mailTime)

@@ -25,7 +25,7 @@ func (f *fixture) enter(t *testing.T) *tab {
 	return b
 }
 
-// scriptless has the browser run no script of a page.
+// scriptless disables scripts in the browser.
 func (b *tab) scriptless() {
 	b.t.Helper()
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled, emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
@@ -35,7 +35,7 @@ func (b *tab) scriptless() {
 
 var shownToken = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
 
-// works tells whether a token opens the list of certificates.
+// works reports whether a token can list certificates.
 func (f *fixture) works(t *testing.T, token string) bool {
 	t.Helper()
 	a, err := f.as(t, token).Get(t.Context(), vault.CertificatesPath)
@@ -45,8 +45,8 @@ func (f *fixture) works(t *testing.T, token string) bool {
 	return a.Status == http.StatusOK
 }
 
-// A token is made, tried by the very line that the page shows, rotated and
-// revoked; all of it without a script.
+// A token is created, tried with the command that the page shows, rotated and revoked, all without
+// a script.
 func TestTokensInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -102,7 +102,7 @@ func TestTokensInBrowser(t *testing.T) {
 	})
 }
 
-// secret reads the signing secret that the page shows.
+// secret returns the signing secret that the page shows.
 func (f *fixture) secret(t *testing.T, b *tab) string {
 	t.Helper()
 	b.see("It is not shown again")
@@ -145,7 +145,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.press("Request and answer")
 		b.see("X-Webhook-Signature", got[0].Header.Get("X-Webhook-Signature"))
 
-		// A server that refuses, until it is mended.
+		// The server refuses deliveries until it is corrected.
 		r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) {
 			http.Error(w, "<b>no</b>", http.StatusInternalServerError)
 		})

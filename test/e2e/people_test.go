@@ -21,8 +21,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// letterTo waits for a message in the outbox whose subject holds a text, and
-// gives it as the receiver reads it.
+// letterTo waits for a mail in the outbox whose subject contains a text, and returns its decoded
+// text.
 func letterTo(t *testing.T, v *vault.Vault, address, subject string) (text string) {
 	t.Helper()
 	eventually(t, approvalTime, "there is a message to "+address, func() bool {
@@ -71,8 +71,7 @@ func plainText(t *testing.T, m *mail.Message) string {
 
 var invitationLink = regexp.MustCompile(`https://\S+/invitation/\S+`)
 
-// setUp goes from the link that the vault printed to the signed-in panel, as its
-// first owner does.
+// setUp follows the link that the vault printed to the signed-in panel, as its first owner does.
 func setUp(t *testing.T, v *vault.Vault) *tab {
 	t.Helper()
 	var link []string
@@ -100,9 +99,9 @@ func setUp(t *testing.T, v *vault.Vault) *tab {
 	return owner
 }
 
-// TestPeople is the first day of a vault: set up from the printed link, a member
-// invited by mail, what their role lets them see, the owner who cannot leave, and
-// the log that has it all.
+// TestPeople covers the first day of a vault: the set-up from the printed link, a member invited by
+// mail, the permissions of the member's role, the last owner, who cannot leave, and the log with
+// all of it.
 func TestPeople(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -171,7 +170,7 @@ func TestPeople(t *testing.T) {
 			t.Errorf("the member is not in the export: %v", rows)
 		}
 
-		// Whoever is taken out is out at their next click.
+		// A removed member loses access at the next request.
 		owner.open("/panel/northwind-university/members")
 		owner.press("=Bo+Member()")
 		owner.press("Remove…")
@@ -185,7 +184,7 @@ func TestPeople(t *testing.T) {
 	})
 }
 
-// exported presses the button of an export and reads the file that it gives.
+// exported clicks an export button and returns the rows of the exported file.
 func (b *tab) exported(t *testing.T, button string) [][]string {
 	t.Helper()
 	dir := t.TempDir()
@@ -197,7 +196,7 @@ func (b *tab) exported(t *testing.T, button string) [][]string {
 	b.press(button)
 	var file string
 	var text []byte
-	// The browser keeps the name by an empty file until it has the whole.
+	// The browser creates an empty file until the download is complete.
 	eventually(t, seeTime, "the file is there", func() bool {
 		files, err := filepath.Glob(filepath.Join(dir, "*.csv"))
 		if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestSecondServe starts a second vault on a data folder that is in use.
+// TestSecondServe starts a second vault on a data folder in use.
 func TestSecondServe(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -90,7 +90,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestPlainHTTP asks without TLS.
+// TestPlainHTTP sends requests without TLS.
 func TestPlainHTTP(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -103,8 +103,8 @@ func TestPlainHTTP(t *testing.T) {
 	}
 }
 
-// TestBehindProxy is a proxy: what it forwards counts only when it says https,
-// and only from where it is trusted.
+// TestBehindProxy acts as a proxy: a forwarded request is accepted only with https, and only from a
+// trusted address.
 func TestBehindProxy(t *testing.T) {
 	t.Parallel()
 	v := serve(t, vault.Options{Data: warm(t), Proxy: true, Args: []string{"--public-rate-limit", "3"}})
@@ -153,12 +153,12 @@ func TestBehindProxy(t *testing.T) {
 	if got := ask("127.0.0.1", base, https); got != 200 {
 		t.Errorf("over https: %d", got)
 	}
-	if runtime.GOOS == "linux" { // where all of 127.0.0.0/8 is this machine
+	if runtime.GOOS == "linux" { // on Linux, all of 127.0.0.0/8 is this machine
 		if got := ask("127.0.0.2", base, https); got != 400 {
 			t.Errorf("https that an untrusted address claims: %d", got)
 		}
 	}
-	// Each address has its own allowance, and cannot buy another by a header.
+	// Each address has its own limit and cannot get another one by a header.
 	for i, want := range []int{200, 200, 200, 429} {
 		headers := map[string]string{"X-Forwarded-Proto": "https", "X-Forwarded-For": "198.51.100.7" + strings.Repeat("0", i%2) + ", 203.0.113.9"}
 		if got := ask("127.0.0.1", "/verify", headers); got != want {
@@ -170,7 +170,7 @@ func TestBehindProxy(t *testing.T) {
 	}
 }
 
-// TestRateLimit spends a token's allowance.
+// TestRateLimit exhausts the limit of a token.
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--rate-limit", "5", "--public-rate-limit", "5")
@@ -191,7 +191,7 @@ func TestRateLimit(t *testing.T) {
 			t.Errorf("headers of a refusal: %v", a.Header)
 		}
 	}
-	get(t, f.as(t, f.token(t, "", "certificate-vault:list")), vault.CertificatesPath, 200) // another token has its own
+	get(t, f.as(t, f.token(t, "", "certificate-vault:list")), vault.CertificatesPath, 200) // another token has its own limit
 	public := f.as(t, "")
 	for range 5 {
 		get(t, public, "/verify", 200)
@@ -204,8 +204,7 @@ func TestRateLimit(t *testing.T) {
 
 var setupLink = regexp.MustCompile(`https://\S+/setup\?token=(\S+)`)
 
-// TestSecrets does a bit of everything and then looks for what must not be in
-// the log.
+// TestSecrets uses all functions and then searches the log for secrets and personal data.
 func TestSecrets(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -221,7 +220,7 @@ func TestSecrets(t *testing.T) {
 		if f.institution, err = v.CreateInstitution(t.Context(), "Northwind University", "NWU"); err != nil {
 			t.Fatal(err)
 		}
-		// There is an owner now.
+		// The vault has an owner now.
 		get(t, f.as(t, ""), link[0], 404)
 		f.client = f.as(t, f.token(t, "", vault.Permissions...))
 		hook, err := v.CreateWebhook(t.Context(), f.institution.Slug, "https://hooks.example.org/path-secret")
@@ -259,13 +258,13 @@ func TestSecrets(t *testing.T) {
 		lines := bufio.NewScanner(strings.NewReader(log))
 		for lines.Scan() {
 			if !strings.HasPrefix(lines.Text(), `{"time":`) {
-				t.Errorf("a line of the log is no JSON: %s", lines.Text())
+				t.Errorf("a line of the log is not JSON: %s", lines.Text())
 			}
 		}
 	})
 }
 
-// TestMetrics finds the metrics on a port of their own alone.
+// TestMetrics checks that metrics are available only on their own port.
 func TestMetrics(t *testing.T) {
 	t.Parallel()
 	l, err := new(net.ListenConfig).Listen(t.Context(), "tcp", "localhost:0")

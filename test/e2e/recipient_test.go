@@ -24,10 +24,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// singleTime is within what a single upload is mailed, counted from its approval.
+// singleTime is the maximum time from the approval of a single upload to its mail.
 const singleTime = 10 * time.Second
 
-// told are the letters that tell of certificates, by their addresses, sorted.
+// told returns the recipients of the mails about certificates, sorted.
 func told(t *testing.T, v *vault.Vault) (to []string) {
 	t.Helper()
 	for _, l := range letters(t, v) {
@@ -39,7 +39,7 @@ func told(t *testing.T, v *vault.Vault) (to []string) {
 	return to
 }
 
-// visit asks for a page as a stranger's program does, without cookies.
+// visit requests a page without cookies.
 func visit(t *testing.T, f *fixture, method, target, body string) (status int, header http.Header, text []byte) {
 	t.Helper()
 	r, err := http.NewRequestWithContext(t.Context(), method, f.URL+strings.TrimPrefix(target, f.URL), strings.NewReader(body))
@@ -66,8 +66,8 @@ func visit(t *testing.T, f *fixture, method, target, body string) (status int, h
 	return answer.StatusCode, answer.Header, content
 }
 
-// TestRecipientInBrowser goes the way of a certificate to its person: from the
-// mail to an account, a wallet, a link for others, and its revocation.
+// TestRecipientInBrowser follows a certificate to its recipient: from the mail to an account, the
+// list of certificates, a share link, and its revocation.
 func TestRecipientInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -76,11 +76,11 @@ func TestRecipientInBrowser(t *testing.T) {
 		first := f.upload(t, form("Zoe Obi"))
 		f.await(t, first.UUID, "approved")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Errorf("before anybody signed up it is customer %d's", *c.CustomerID)
+			t.Errorf("before the sign-up it belongs to customer %d", *c.CustomerID)
 		}
 		link := awaitLink(t, f.Vault, email, "/c/")
 
-		// A scanner that follows all links of the mail, again and again, changes nothing.
+		// A scanner that repeatedly follows all links of the mail changes nothing.
 		letter := awaitLetter(t, f.Vault, email, "Your certificate")
 		if letter.Size > 30<<10 || letter.Header.Get("Auto-Submitted") != "auto-generated" || letter.Header.Get("List-Unsubscribe-Post") != "List-Unsubscribe=One-Click" {
 			t.Errorf("the mail has %d bytes and %v", letter.Size, letter.Header)
@@ -109,7 +109,7 @@ func TestRecipientInBrowser(t *testing.T) {
 			"certUrl": f.URL + "/verify/" + first.ReferenceID, "issueYear": today.Format("2006"), "issueMonth": today.Format("1"),
 		} {
 			if q.Get(name) != want || len(q) != 7 {
-				t.Errorf("LinkedIn is given %s=%q, not %q, of %v", name, q.Get(name), want, q)
+				t.Errorf("the LinkedIn form has %s=%q, not %q, in %v", name, q.Get(name), want, q)
 			}
 		}
 		for _, file := range []string{"certificate.pdf", "image.png", "original"} {
@@ -120,8 +120,8 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 		b.photograph("mail-link")
 
-		// Sign-up with the same address, which the page fills in, claims what there is
-		// and what comes.
+		// Signing up with the same address, which the page fills in, claims the existing and all
+		// later certificates.
 		b.press("Create an account")
 		b.at("/sign-up")
 		b.press("Send the link")
@@ -144,7 +144,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.press("Master of Law")
 		b.at("/account/certificates/" + second.UUID)
 
-		// A link for others, opened in another browser.
+		// A share link works in another browser.
 		b.press("Create a link")
 		b.fill("label", "Application to Acme")
 		b.press("Create the link")
@@ -167,7 +167,7 @@ func TestRecipientInBrowser(t *testing.T) {
 			t.Errorf("a link to one certificate shares another: %d", status)
 		}
 
-		// Asking for a correction.
+		// The recipient requests a correction.
 		b.press("Ask for a correction")
 		b.fill("text", "My name is Zoë Obi.")
 		b.press("Send to the institution")
@@ -177,7 +177,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 		awaitLetter(t, f.Vault, "owner@nwu.example", "My name is Zoë Obi.")
 
-		// Revoked, it says so, and its files are gone.
+		// After the revocation the page says so, and its files are gone.
 		post(t, f.client, "/business/certificate-vault/"+second.UUID+"/revoke", `{"reason":"Issued in error"}`, http.StatusOK)
 		other.open(share)
 		other.see("Revoked on", "Issued in error")
@@ -198,7 +198,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		}
 		export(t, f, b, second.ReferenceID)
 
-		// The account goes, the certificates stay.
+		// The account is deleted, the certificates stay.
 		b.open("/account/delete")
 		b.fill("confirm", "another@example.org")
 		b.press("Delete my account for good")
@@ -209,12 +209,12 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.open("/account")
 		b.at("/sign-in")
 		if c := f.await(t, first.UUID, "approved"); c.CustomerID != nil {
-			t.Error("the certificate is still somebody's")
+			t.Error("the certificate still has an owner")
 		}
 	})
 }
 
-// export takes the ZIP file that a person gets of their data.
+// export checks the ZIP file with a person's data.
 func export(t *testing.T, f *fixture, b *tab, reference string) {
 	t.Helper()
 	b.open("/account/export")
@@ -262,8 +262,8 @@ func export(t *testing.T, f *fixture, b *tab, reference string) {
 	}
 }
 
-// TestNoticesSurviveKill kills the vault between approvals and their mail, and
-// while batches are under way. Each certificate is told of, and none twice.
+// TestNoticesSurviveKill kills the vault between approvals and their mails, and during batches.
+// There is exactly one notice of each certificate.
 func TestNoticesSurviveKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -276,7 +276,7 @@ func TestNoticesSurviveKill(t *testing.T) {
 				want = append(want, mailbox(name))
 			}
 			d := f.database(t)
-			// Just approved, its mail not written, or written and not sent.
+			// The certificate is approved, and its mail is not written, or written and not sent.
 			eventually(t, approvalTime, "one is approved", func() bool {
 				return count(t, d, `SELECT count(*) FROM notices`) > 4*i
 			})
@@ -284,7 +284,7 @@ func TestNoticesSurviveKill(t *testing.T) {
 			f.restart(t)
 		}
 		slices.Sort(want)
-		eventually(t, 2*approvalTime, "all are told", func() bool { return len(told(t, f.Vault)) >= len(want) })
+		eventually(t, 2*approvalTime, "each has a notice", func() bool { return len(told(t, f.Vault)) >= len(want) })
 		if got := told(t, f.Vault); !slices.Equal(got, want) {
 			t.Errorf("mail went to %v", got)
 		}
@@ -310,7 +310,7 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 		}
 		id := f.submit(t, list)
 		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status == "completed" })
-		eventually(t, singleTime, "all are told", func() bool { return len(told(t, f.Vault)) >= 3 })
+		eventually(t, singleTime, "each has a notice", func() bool { return len(told(t, f.Vault)) >= 3 })
 		if got := told(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
 			t.Fatalf("mail went to %v", got)
 		}
@@ -336,7 +336,7 @@ func TestSingleUploadIsMailedAtOnce(t *testing.T) {
 	eventually(t, singleTime, "it is mailed", func() bool { return len(told(t, f.Vault)) == 1 })
 }
 
-// TestUnsubscribeAndBounce goes the ways on which mail ends.
+// TestUnsubscribeAndBounce covers the ways by which mail ends.
 func TestUnsubscribeAndBounce(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -344,7 +344,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		f := start(t, database, "--bounce-domain", "bounces.example", "--bounce-token", secret)
 		f.await(t, f.upload(t, form("Ada Obi")).UUID, "approved")
 		link := awaitLink(t, f.Vault, "ada.obi@example.org", "/unsubscribe/")
-		// As a mail program does it, without a page (RFC 8058).
+		// As a mail program does, without a page (RFC 8058).
 		if status, _, text := visit(t, f, http.MethodPost, link, "List-Unsubscribe=One-Click"); status != http.StatusOK || !bytes.Contains(text, []byte("You get no more mail")) {
 			t.Errorf("one click: %d", status)
 		}

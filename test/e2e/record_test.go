@@ -17,8 +17,8 @@ import (
 
 const duplicate = "A vault certificate with this email, title, and issue date already exists"
 
-// TestDuplicates lets twelve upload the same certificate at once: the database
-// takes one, and the others are told which.
+// TestDuplicates uploads the same certificate twelve times at once: the database accepts one, and
+// the other answers name it.
 func TestDuplicates(t *testing.T) {
 	t.Parallel()
 	const racers = 12
@@ -28,7 +28,7 @@ func TestDuplicates(t *testing.T) {
 			var wg sync.WaitGroup
 			made, errs := make([]*client.VaultCertificate, racers), make([]error, racers)
 			for i := range racers {
-				// They differ in what does not count.
+				// They differ only in ways that do not count.
 				email := fmt.Sprintf("race.%d@example.org", round)
 				if i%2 == 1 {
 					email = fmt.Sprintf("  RACE.%d@Example.ORG ", round)
@@ -41,11 +41,11 @@ func TestDuplicates(t *testing.T) {
 			winner := oneWon(t, made, errs)
 			again := vault.NewForm(" Diploma ", "Another Name", fmt.Sprintf("Race.%d@EXAMPLE.org", round), "other.pdf", sample("Another"))
 			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
-			// Another date, title or address is another certificate.
+			// A different date, title or address makes a different certificate.
 			f.upload(t, again.With("issue_date", "2026-05-02"))
 			f.upload(t, again.With("issue_date", "2026-05-01").With("certificate_title", "diploma"))
 			f.upload(t, again.With("issue_date", "2026-05-01").With("applicant_email", fmt.Sprintf("racer.%d@example.org", round)))
-			// Every status counts.
+			// A certificate counts in every status.
 			f.await(t, winner, "approved")
 			f.takeBack(t, winner, "Taken back", "")
 			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
@@ -63,7 +63,7 @@ func TestDuplicates(t *testing.T) {
 	})
 }
 
-// oneWon checks the outcome of a race and gives the uuid of the one certificate.
+// oneWon checks the outcome of a race and returns the UUID of the only certificate.
 func oneWon(t *testing.T, made []*client.VaultCertificate, errs []error) (uuid string) {
 	t.Helper()
 	for _, c := range made {
@@ -99,8 +99,8 @@ type payload struct {
 	TriggerContext   string `json:"trigger_context"`
 }
 
-// TestOutbox reads the outbox beside the vault: an event and its deliveries are
-// there as soon as the state that they tell of is.
+// TestOutbox reads the outbox beside the vault: an event and its deliveries are visible together
+// with the state that they report.
 func TestOutbox(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -139,7 +139,7 @@ func TestOutbox(t *testing.T) {
 		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {
 			t.Errorf("after the revocation: %+v", revoked)
 		}
-		// What is refused leaves nothing.
+		// Refused requests leave nothing.
 		refuse(t, f, form("Nobody").With("applicant_email", "nobody"), "applicant_email")
 		checkDuplicate(t, f, form("Somebody"), made.UUID)
 		if e, n := count(t, d, `SELECT count(*) FROM webhook_events`), count(t, d, `SELECT count(*) FROM webhook_deliveries`); e != 3 || n != 4 {
@@ -148,7 +148,7 @@ func TestOutbox(t *testing.T) {
 	})
 }
 
-// webhook makes an endpoint and gives its id.
+// webhook creates an endpoint and returns its id.
 func (f *fixture) webhook(t *testing.T, events ...string) string {
 	t.Helper()
 	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, "https://hooks.example.org/in", events...)
@@ -156,12 +156,12 @@ func (f *fixture) webhook(t *testing.T, events ...string) string {
 		t.Fatal(err)
 	}
 	if !strings.HasPrefix(h.Secret, "whsec_") || len(h.Secret) != len("whsec_")+44 {
-		t.Errorf("the signing secret %q is no base64 of 32 bytes behind whsec_", h.Secret)
+		t.Errorf("the signing secret %q is not whsec_ and base64 of 32 bytes", h.Secret)
 	}
 	return h.ID
 }
 
-// deliveries reads the bodies of an event's deliveries, in their order.
+// deliveries returns the bodies of an event's deliveries in their order.
 func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 	t.Helper()
 	rows, err := f.database(t).QueryContext(t.Context(), `
@@ -191,7 +191,7 @@ func (f *fixture) deliveries(t *testing.T, event string) (list []payload) {
 	return list
 }
 
-// list is an answer with a page of certificates.
+// list is the answer with a page of certificates.
 type list struct {
 	Data  []vault.Certificate `json:"data"`
 	Links struct {
@@ -211,7 +211,7 @@ type list struct {
 	} `json:"meta"`
 }
 
-// TestList goes through pages by their links, and asks for what is no page.
+// TestList follows the links between pages, and requests invalid pages.
 func TestList(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

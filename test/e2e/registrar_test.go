@@ -19,25 +19,24 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// graduates is how many rows the list of the registrar has.
+// graduates is the number of rows in the registrar's list.
 const graduates = 300
 
-// faulty are rows of the list that are not in order, by their number, and how each
-// differs from what would be.
+// faulty are the invalid rows of the list, by their number, and how they differ from a valid row.
 var faulty = map[int]func(row []any){
-	11: func(row []any) { row[2] = "nobody" },                                         // an address that is none
+	11: func(row []any) { row[2] = "nobody" },                                         // an invalid address
 	12: func(row []any) { row[0] = "" },                                               // no title
-	13: func(row []any) { row[3] = "lost.pdf" },                                       // a file that is not in the ZIP
-	14: func(row []any) { row[3] = "broken.pdf" },                                     // a file that is damaged
-	15: func(row []any) { row[4] = "31.02.2026" },                                     // a day that there is not
-	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a letter that was lost
+	13: func(row []any) { row[3] = "lost.pdf" },                                       // a file that is missing in the ZIP
+	14: func(row []any) { row[3] = "broken.pdf" },                                     // a damaged file
+	15: func(row []any) { row[4] = "31.02.2026" },                                     // an invalid date
+	16: func(row []any) { row[1] = "G\uFFFDnter Lost" },                               // a lost letter
 	17: func(row []any) { row[1] = "" },                                               // no name
-	18: func(row []any) { row[3] = "letter.docx" },                                    // a file of another kind
+	18: func(row []any) { row[3] = "letter.docx" },                                    // a file of another type
 	19: func(row []any) { row[2] = "graduate20@example.org"; row[1] = "Graduate 20" }, // the same person as in row 20
 	21: func(row []any) { row[5] = strings.Repeat("long ", 300) },                     // too much text
 }
 
-// registrarFiles makes the list and the ZIP of its files.
+// registrarFiles writes the list and the ZIP of its files.
 func registrarFiles(t *testing.T) (list, archive string) {
 	t.Helper()
 	f := excelize.NewFile()
@@ -80,7 +79,7 @@ func registrarFiles(t *testing.T) (list, archive string) {
 	return keep(t, "graduates.xlsx", sheet.Bytes()), keep(t, "diplomas.zip", b.Bytes())
 }
 
-// give puts files into a control and sends its form.
+// give sets the files of a control and submits its form.
 func (b *tab) give(control, button string, files ...string) {
 	b.t.Helper()
 	b.until("there is no control "+control, fmt.Sprintf(`document.readyState == "complete" && Boolean(document.querySelector(%q))`, control))
@@ -88,8 +87,8 @@ func (b *tab) give(control, button string, files ...string) {
 	b.press(button)
 }
 
-// A registrar takes 300 certificates from a spreadsheet and a ZIP with ten faults
-// in them to the file of results, though the vault dies twice on the way.
+// A registrar uploads 300 certificates from a spreadsheet and a ZIP with ten faults to the file of
+// results, although the vault is killed twice.
 func TestRegistrar(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -113,7 +112,7 @@ func TestRegistrar(t *testing.T) {
 		b.give("#files", "Add the files", archive)
 		b.see("The files were taken.")
 
-		// It dies while it unpacks, and goes on by itself.
+		// The vault is killed during unpacking and continues after the restart.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
@@ -141,7 +140,7 @@ func TestRegistrar(t *testing.T) {
 		b.see("of 297 rows are done")
 		b.photograph("progress")
 
-		// It dies once more while certificates are made.
+		// It is killed again during the creation of certificates.
 		f.Kill()
 		f.restart(t)
 		b.base = f.URL
@@ -180,7 +179,7 @@ func TestRegistrar(t *testing.T) {
 			t.Errorf("%d certificates", n)
 		}
 
-		// What is made is found, filtered and taken back.
+		// The certificates can be searched, filtered and revoked.
 		b.open(panel + "/certificates")
 		b.see("Approved 296", "Graduate")
 		b.fill("q", "Günter")
@@ -203,7 +202,7 @@ func TestRegistrar(t *testing.T) {
 	})
 }
 
-// One certificate is uploaded with its place shown, with a script and without.
+// One certificate is uploaded with a preview of its stamp, with a script and without.
 func TestUploadInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {

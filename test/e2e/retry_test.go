@@ -12,17 +12,16 @@ import (
 	"github.com/certvault/certvault/client"
 )
 
-// TestRetry takes the original of a certificate away while the vault is
-// stopped: it fails, looks unknown to the public, and after the file came back
-// a retry approves it.
+// TestRetry removes the original of a certificate while the vault is stopped: processing fails, the
+// certificate is unknown to the public, and a retry approves it after the file was restored.
 func TestRetry(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		f := start(t, database, "--process-attempts", "1")
 		f.webhook(t)
 		approved := f.upload(t, form("Never Failed"))
-		// A crash leaves a certificate in processing; whether it does is a race, so
-		// that several are made.
+		// A crash may leave a certificate in processing, depending on timing, so the test tries
+		// several times.
 		var uuid, original string
 		for i := range 20 {
 			if uuid, original = f.interrupt(t, person(i)); uuid != "" {
@@ -51,7 +50,7 @@ func TestRetry(t *testing.T) {
 		for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
 			a := get(t, public, failed.VerificationURL+suffix, 404)
 			if suffix == "" && !bytes.Equal(a.Body, unknown.Body) {
-				t.Errorf("the public tells a failed certificate from an unknown one: %s", a.Body)
+				t.Errorf("the public answer distinguishes a failed certificate from an unknown one: %s", a.Body)
 			}
 		}
 
@@ -72,8 +71,8 @@ func TestRetry(t *testing.T) {
 	})
 }
 
-// interrupt uploads a certificate and kills the vault. If the certificate was
-// still in processing, it gives its uuid and the path of its original.
+// interrupt uploads a certificate and kills the vault. If the certificate was still in processing,
+// it returns its UUID and the path of its original.
 func (f *fixture) interrupt(t *testing.T, who string) (uuid, original string) {
 	t.Helper()
 	before := f.files(t, "blobs")

@@ -30,14 +30,14 @@ func (f *fixture) certvault(t *testing.T, stdin string, args ...string) string {
 	return res.Stdout
 }
 
-// approved uploads a sample and gives its verified PDF.
+// approved uploads a sample and returns its verified PDF.
 func (f *fixture) approved(t *testing.T, who string) (*client.VaultCertificate, []byte) {
 	t.Helper()
 	c := f.await(t, f.upload(t, form(who)).UUID, "approved")
 	return c, f.verified(t, c.UUID)
 }
 
-// trust makes a trust store of the roots in a PEM file.
+// trust returns a trust store with the roots of a PEM file.
 func trust(t *testing.T, pem string) string {
 	t.Helper()
 	dir := "sql:" + t.TempDir()
@@ -46,7 +46,7 @@ func trust(t *testing.T, pem string) string {
 	return dir
 }
 
-// trusted has pdfsig judge the only signature of a file.
+// trusted checks the only signature of a file with pdfsig.
 func trusted(t *testing.T, store string, file []byte) {
 	t.Helper()
 	out := run(t, "pdfsig", "-nssdir", store, keep(t, "signed.pdf", file))
@@ -60,8 +60,7 @@ func trusted(t *testing.T, store string, file []byte) {
 	}
 }
 
-// TestSignature judges the signature of a verified PDF from outside, with the
-// root that anyone can get.
+// TestSignature checks the signature of a verified PDF from outside, with the public root.
 func TestSignature(t *testing.T) {
 	t.Parallel()
 	tool(t, "pdfsig")
@@ -74,7 +73,7 @@ func TestSignature(t *testing.T) {
 		root := keep(t, "root.pem", pem.Body)
 		trusted(t, trust(t, root), file)
 
-		// The fingerprint is the same on the page, in the file, and to openssl.
+		// The page, the file and openssl show the same fingerprint.
 		_, digest, _ := strings.Cut(strings.TrimSpace(run(t, tool(t, "openssl"), "x509", "-noout", "-fingerprint", "-sha256", "-in", root)), "=")
 		for what, text := range map[string]string{"the page": string(get(t, public, "/signatures", http.StatusOK).Body), "the file": string(pem.Body)} {
 			if digest == "" || !strings.Contains(text, digest) {
@@ -89,14 +88,14 @@ func TestSignature(t *testing.T) {
 		}
 		for _, k := range v.Checks {
 			if k.Name == "signature" && (k.Result != "passed" || k.CheckedAt == nil) {
-				t.Errorf("the public is told %+v", k)
+				t.Errorf("the public answer is %+v", k)
 			}
 		}
 		if n := count(t, f.database(t), `SELECT count(*) FROM certificate_checks WHERE name = 'signature' AND result = 'passed'`); n != 1 {
 			t.Errorf("%d checks of signatures are stored", n)
 		}
 
-		// A new key and a new root do not harm what was signed before.
+		// After a rotation of key and root, older signatures stay valid.
 		f.certvault(t, "", "key", "root", "--rotate")
 		f.certvault(t, "", "key", "rotate", "--institution", f.institution.Slug)
 		_, second := f.approved(t, "Signed later")
@@ -113,8 +112,7 @@ func TestSignature(t *testing.T) {
 	})
 }
 
-// cms has openssl verify the CMS object of a file's last signature over what its
-// byte range covers.
+// cms verifies the CMS object of a file's last signature with openssl over its byte range.
 func cms(t *testing.T, root string, file []byte) {
 	t.Helper()
 	m := regexp.MustCompile(`/ByteRange\s*\[\s*0 (\d+) (\d+) (\d+)`).FindAllSubmatch(file, -1)
@@ -156,9 +154,8 @@ func nibble(c byte) byte {
 	}
 }
 
-// TestTimeStamps signs with a time-stamp authority that is openssl: while it is
-// dead a certificate fails with a code of its own, and a retry after it came
-// back approves it.
+// TestTimeStamps signs with a time-stamp authority that uses openssl. While it is down, processing
+// fails with its own code, and a retry afterwards approves the certificate.
 func TestTimeStamps(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
@@ -236,9 +233,9 @@ ess_cert_id_alg = sha256
 	}
 }
 
-// TestLostKeys takes the signing keys away from a running vault: what is
-// uploaded then fails with a plain code, everything else works on, also after a
-// restart, and a retry after they came back approves it.
+// TestLostKeys removes the signing keys of a running vault: uploads then fail with a specific code,
+// and everything else works, even after a restart. A retry after the keys were restored approves
+// the certificate.
 func TestLostKeys(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -266,7 +263,7 @@ func TestLostKeys(t *testing.T) {
 		f.restart(t, "--process-attempts", "1")
 		f.verified(t, before.UUID)
 		if _, err := os.Stat(filepath.Join(keys, "institution")); !errors.Is(err, os.ErrNotExist) {
-			t.Fatalf("a lost key was made anew: %v", err)
+			t.Fatalf("a lost key was created again: %v", err)
 		}
 		move(away, filepath.Join(keys, "institution"))
 		f.retry(t, failed.UUID)
@@ -277,8 +274,8 @@ func TestLostKeys(t *testing.T) {
 	})
 }
 
-// TestOwnKeys has institutions sign with keys that they bring along: from a
-// PKCS #12 file, and behind a program.
+// TestOwnKeys lets institutions sign with their own keys: from a PKCS #12 file, and through a
+// program.
 func TestOwnKeys(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")

@@ -17,7 +17,7 @@ import (
 
 const newPassword = "correct horse battery"
 
-// signUp makes an account by what a person does for it.
+// signUp creates an account in the browser.
 func signUp(t *testing.T, b *tab, v *vault.Vault, email, name, password string) {
 	t.Helper()
 	b.open("/sign-up")
@@ -58,7 +58,8 @@ func TestSignUpInBrowser(t *testing.T) {
 			t.Errorf("the mail is %+v", l)
 		}
 
-		// Signed out, then by password, then by a link that a scanner saw first.
+		// The person signs out, signs in by password, and then by a link that a scanner followed
+		// before.
 		b.press("Ada")
 		b.press("Sign out")
 		b.see("You are signed out.")
@@ -85,7 +86,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		other.at("/account/security")
 		awaitLetter(t, f.Vault, email, "A new sign-in to your account")
 
-		// The one session ends the other.
+		// One session ends the other.
 		other.press("Sign out everywhere else")
 		other.see("All other sessions were ended.")
 		b.open("/account/security")
@@ -114,7 +115,7 @@ func TestPasskeyInBrowser(t *testing.T) {
 	b.at("/account/security")
 	b.see("last used")
 	awaitLetter(t, f.Vault, "ada@example.org", "A passkey was added")
-	// No style or module was refused by the policy, and nothing asks another host.
+	// The policy blocked no style or module, and no request went to another host.
 	if n := ask[int](b, `performance.getEntriesByType("resource").filter((r) => !r.name.startsWith(location.origin)).length`); n != 0 {
 		t.Errorf("the page asks %d times another host", n)
 	}
@@ -162,7 +163,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	other.fill("code", "000000")
 	other.press("Sign in")
 	other.see("The code is not right")
-	// One step ahead is taken for a fast clock; the present one was used above.
+	// One step ahead is accepted for a fast clock; the current one was used above.
 	used := code(time.Now().Add(30 * time.Second))
 	other.fill("code", used)
 	other.press("Sign in")
@@ -205,7 +206,7 @@ func TestResetInBrowser(t *testing.T) {
 	other.see("This link does not work any more")
 }
 
-// The operator lets somebody in who gets no mail.
+// An operator gives access to a person who gets no mail.
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -230,8 +231,8 @@ func TestUserCommands(t *testing.T) {
 	run(1, "short\n", "reset-password", "--email", "ada@example.org", "--password-stdin")
 }
 
-// Guessing is slowed down, in the same way for addresses that have an account and
-// for those that have none, and the browser of its person is not.
+// Repeated wrong passwords are slowed down, equally for addresses with and without an account, but
+// not in the person's known browser.
 func TestGuessingIsSlowedDown(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -251,7 +252,7 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 		}
 		a.Header.Del("X-Request-Id")
 		a.Header.Del("Date")
-		a.Header.Del("Retry-After") // whole seconds of a clock that runs on
+		a.Header.Del("Retry-After") // the wait in seconds differs as the clock runs
 		var headers strings.Builder
 		if err := a.Header.Write(&headers); err != nil {
 			t.Fatal(err)
@@ -261,13 +262,13 @@ func TestGuessingIsSlowedDown(t *testing.T) {
 	same := func(what string, known, unknown answer, status int) {
 		t.Helper()
 		if known != unknown || known.status != status {
-			t.Errorf("%s tells them apart: %+v, %+v", what, known, unknown)
+			t.Errorf("%s distinguishes them: %+v, %+v", what, known, unknown)
 		}
 	}
 	for i := range 5 {
 		same(fmt.Sprintf("guess %d", i+1), guess("known@example.org"), guess("other@example.org"), http.StatusUnprocessableEntity)
 	}
-	// Waits grow, so that one is met however slow the machine is.
+	// Waits grow, so that the test meets one on a slow machine too.
 	refused := func(email string) (a answer) {
 		t.Helper()
 		for range 20 {

@@ -17,14 +17,14 @@ import (
 	"testing"
 )
 
-// unit is how many pixels a unit of an SVG image gets.
+// unit is the number of pixels for a unit of an SVG image.
 const unit = 6
 
-// bar is a filled rectangle of a path: to a corner, along two sides, back.
+// bar matches a filled rectangle of a path: to a corner, along two sides, back.
 var bar = regexp.MustCompile(`M(\d+) (\d+)h(\d+)v(\d+)h-\d+z`)
 
-// rasterise draws the filled rectangles of an SVG image, of which QR codes and
-// barcodes consist, for a scanner to read. It gives the path of a PNG file.
+// rasterise draws the filled rectangles of an SVG image, of which QR codes and barcodes consist,
+// for a scanner. It returns the path of a PNG file.
 func rasterise(t *testing.T, svg []byte) string {
 	t.Helper()
 	var img *image.Gray

@@ -16,7 +16,7 @@ import (
 
 const maxFile = 20_971_520
 
-// TestLimits takes every field to its limit, in code points, and one beyond.
+// TestLimits sets every field to its maximum length in code points, and to one more.
 func TestLimits(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -40,7 +40,7 @@ func TestLimits(t *testing.T) {
 					kept["details"] = *made.Details
 				}
 				if kept[field.name] != longest {
-					t.Errorf("%s is not kept as submitted", field.name)
+					t.Errorf("%s is not stored as submitted", field.name)
 				}
 			}
 		}
@@ -58,7 +58,7 @@ func TestLimits(t *testing.T) {
 	})
 }
 
-// refuse uploads what must be refused for a field, and gives the words for it.
+// refuse uploads a form that must be refused for a field, and returns the message.
 func refuse(t *testing.T, f *fixture, form *vault.Form, field string) string {
 	t.Helper()
 	a, err := f.client.Upload(t.Context(), form)
@@ -76,7 +76,7 @@ func refuse(t *testing.T, f *fixture, form *vault.Form, field string) string {
 	return p.Errors[field][0]
 }
 
-// TestValidation uploads what each field must refuse. Nothing of it is kept.
+// TestValidation uploads invalid values of each field. None is stored.
 func TestValidation(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -115,7 +115,7 @@ func TestValidation(t *testing.T) {
 		refuse(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
 		nothingKept(t, f)
 
-		// What has no date is issued today, where the sun rises at Greenwich.
+		// A certificate without a date gets the current date in UTC.
 		before := time.Now().UTC().Format(time.DateOnly)
 		made := f.upload(t, good)
 		if after := time.Now().UTC().Format(time.DateOnly); made.IssueDate != before && made.IssueDate != after {
@@ -131,15 +131,15 @@ func nothingKept(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
 	if n := count(t, d, `SELECT count(*) FROM certificates`) + count(t, d, `SELECT count(*) FROM webhook_events`); n != 0 {
-		t.Errorf("%d rows were kept of what was refused", n)
+		t.Errorf("%d rows were stored for refused uploads", n)
 	}
 	if left := append(f.files(t, "blobs"), f.files(t, "incoming")...); len(left) != 0 {
-		t.Errorf("files were kept of what was refused: %v", left)
+		t.Errorf("files were stored for refused uploads: %v", left)
 	}
 }
 
 // TestFiles uploads files that can never become a verified PDF.
-func TestFiles(t *testing.T) { //nolint:tparallel // what follows the subtests waits for them
+func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests waits for them
 	t.Parallel()
 	f := start(t, "")
 	pdf := sample("Somebody")
@@ -185,7 +185,7 @@ func TestFiles(t *testing.T) { //nolint:tparallel // what follows the subtests w
 		})
 	}
 	nothingKept(t, f)
-	// Names of all kinds are harmless.
+	// File names of all kinds are harmless.
 	for i, name := range []string{"../../etc/passwd.pdf", `C:\temp\diploma.PDF`, "Übung 證書 🎓.pdf", strings.Repeat("n", 400) + ".pdf", ".pdf", "a\"b;c.pdf"} {
 		made := f.upload(t, form(person(i)).WithFile(name, pdf))
 		if strings.ContainsAny(made.File.Name, `/\`) || !strings.HasSuffix(strings.ToLower(made.File.Name), ".pdf") || len([]rune(made.File.Name)) > 255 {
@@ -199,7 +199,7 @@ func withoutPage(pdf []byte) []byte {
 	return bytes.Replace(pdf, []byte("/Kids [3 0 R] /Count 1"), []byte("/Kids []      /Count 0"), 1)
 }
 
-// encrypted gives a PDF that opens with a password alone.
+// encrypted returns a PDF that requires a password.
 func encrypted(t *testing.T, pdf []byte, password string) []byte {
 	t.Helper()
 	from := keep(t, "plain.pdf", pdf)

@@ -9,9 +9,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// A registrar finds a certificate, corrects its address, revokes it having seen
-// what the public will read, and the public reads just that; all of it without a
-// script.
+// A registrar finds a certificate, corrects its address, and revokes it after a preview of the
+// public text, all without a script. The public page shows exactly this text.
 func TestCertificatesInBrowser(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -49,7 +48,7 @@ func TestCertificatesInBrowser(t *testing.T) {
 	})
 }
 
-// What is set in the panel holds on public pages, and a new key signs.
+// Settings of the panel apply to public pages, and a new key signs.
 func TestSettingsInBrowser(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

@@ -17,8 +17,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// TestVerifyOffline has the binary judge files that OpenSSL signed, where there is neither
-// a vault nor a network.
+// TestVerifyOffline verifies files that OpenSSL signed, without a vault and without a network.
 func TestVerifyOffline(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -52,7 +51,7 @@ func TestVerifyOffline(t *testing.T) {
 			t.Errorf("%s: exit %d, %v: %s", name, code, err, out)
 		}
 		if _, err := os.Stat(data); err == nil {
-			t.Errorf("%s: the data folder was made", name)
+			t.Errorf("%s: the data folder was created", name)
 		}
 	}
 	if said := runIn(t, dir, "pdfsig", "-nocert", "valid.pdf"); !strings.Contains(said, "Signature is Valid") {
@@ -60,8 +59,8 @@ func TestVerifyOffline(t *testing.T) {
 	}
 }
 
-// TestVerifyOfAnUpload takes a verified PDF and the root away from the vault that made
-// them. That the certificate is revoked is what the file cannot tell, and says so.
+// TestVerifyOfAnUpload verifies a PDF with its root outside the vault that created them. The file
+// cannot show that the certificate is revoked, and the output says so.
 func TestVerifyOfAnUpload(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -90,7 +89,7 @@ func TestVerifyOfAnUpload(t *testing.T) {
 	}
 }
 
-// alone runs the binary where it has no network, if the machine can do that.
+// alone runs the binary without a network, if the machine supports that.
 func alone(t *testing.T, args ...string) (code int, stdout string) {
 	t.Helper()
 	binary, err := vault.Binary()
@@ -121,8 +120,8 @@ func runIn(t *testing.T, dir, name string, args ...string) string {
 	return string(out)
 }
 
-// signingRoot has OpenSSL make a root and a certificate for documents in a folder, and
-// returns the root's file.
+// signingRoot creates a root and a certificate for documents with OpenSSL in a folder, and returns
+// the root's file.
 func signingRoot(t *testing.T, dir string) string {
 	t.Helper()
 	extensions := "basicConstraints=critical,CA:false\nkeyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=1.3.6.1.5.5.7.3.36\n"
@@ -136,7 +135,7 @@ func signingRoot(t *testing.T, dir string) string {
 	return filepath.Join(dir, "root.pem")
 }
 
-// signedByOpenSSL is a PDF that owes nothing to the vault's code.
+// signedByOpenSSL returns a PDF that was created without the vault's code.
 func signedByOpenSSL(t *testing.T, dir string) []byte {
 	t.Helper()
 	const ranges = "[0 0000000000 0000000000 0000000000]"

@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// receive starts a receiver and ends it with the test.
+// receive starts a receiver and closes it at the end of the test.
 func receive(t *testing.T, answer func(w http.ResponseWriter, d *vault.Delivered)) *vault.Receiver {
 	t.Helper()
 	r, err := vault.Receive(t.Context(), answer)
@@ -33,7 +33,7 @@ func receive(t *testing.T, answer func(w http.ResponseWriter, d *vault.Delivered
 	return r
 }
 
-// endpoint makes an endpoint for a receiver, for all events.
+// endpoint creates an endpoint for a receiver, for all events.
 func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	t.Helper()
 	h, err := f.CreateWebhook(t.Context(), f.institution.Slug, r.URL)
@@ -43,7 +43,7 @@ func (f *fixture) endpoint(t *testing.T, r *vault.Receiver) *vault.Webhook {
 	return h
 }
 
-// hook runs a webhook command that must end with an exit code.
+// hook runs a webhook command, which must exit with a code.
 func (f *fixture) hook(t *testing.T, code int, into any, command string, args ...string) {
 	t.Helper()
 	got, err := f.Hook(t.Context(), f.institution.Slug, into, command, args...)
@@ -52,7 +52,7 @@ func (f *fixture) hook(t *testing.T, code int, into any, command string, args ..
 	}
 }
 
-// events gives what arrived for a certificate, by event.
+// events returns the deliveries for a certificate by event.
 func events(t *testing.T, r *vault.Receiver, uuid string) map[string]*vault.Delivered {
 	t.Helper()
 	out := map[string]*vault.Delivered{}
@@ -83,8 +83,8 @@ type deliveryRow struct {
 	} `json:"log"`
 }
 
-// TestWebhooks follows a certificate's events to their receiver, and works the
-// endpoint from the command line.
+// TestWebhooks follows a certificate's events to their receiver, and manages the endpoint from the
+// command line.
 func TestWebhooks(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
@@ -119,7 +119,7 @@ func TestWebhooks(t *testing.T) {
 	})
 }
 
-// operate goes through the commands.
+// operate runs the commands for an endpoint.
 func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	t.Helper()
 	var test deliveryRow
@@ -164,7 +164,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 		t.Errorf("promoted: %v", err)
 	}
 
-	// A receiver that fails until the attempts are spent, then everything again.
+	// The receiver fails until all attempts are used, then all deliveries are sent again.
 	r.Answer(func(w http.ResponseWriter, _ *vault.Delivered) { w.WriteHeader(http.StatusInternalServerError) })
 	f.hook(t, 1, &test, "test", h.ID)
 	lost := f.upload(t, form("Lost"))
@@ -172,7 +172,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	var exhausted []deliveryRow
 	eventually(t, approvalTime, "both events are exhausted", func() bool {
 		f.hook(t, 0, &exhausted, "log", h.ID, "--status", "exhausted")
-		return len(exhausted) == 3 // and the test
+		return len(exhausted) == 3 // including the test
 	})
 	for _, d := range exhausted {
 		if want := map[bool]int{true: 1, false: 3}[d.Test]; d.Attempts != want {
@@ -208,7 +208,7 @@ func operate(t *testing.T, f *fixture, r *vault.Receiver, h *vault.Webhook) {
 	f.hook(t, 2, nil, "replay", h.ID, "--since", "yesterday")
 }
 
-// TestWebhookGuard tells what the serving node lets nobody reach.
+// TestWebhookGuard checks which addresses the serving node refuses to connect to.
 func TestWebhookGuard(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
@@ -221,8 +221,7 @@ func TestWebhookGuard(t *testing.T) {
 	}
 }
 
-// TestWebhookGone has the owner told of an endpoint that is switched off, by a
-// message in the outbox.
+// TestWebhookGone checks that the owner gets a mail about a switched-off endpoint in the outbox.
 func TestWebhookGone(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--webhook-allow", "127.0.0.1")
@@ -230,7 +229,7 @@ func TestWebhookGone(t *testing.T) {
 	h := f.endpoint(t, r)
 	f.await(t, f.upload(t, form("Gone")).UUID, "approved")
 	var messages []string
-	eventually(t, approvalTime, "the owner is told", func() bool {
+	eventually(t, approvalTime, "the owner got a mail", func() bool {
 		var err error
 		messages, err = filepath.Glob(filepath.Join(f.Data, "outbox", "*.eml"))
 		if err != nil {
@@ -260,19 +259,19 @@ func TestWebhookGone(t *testing.T) {
 	}
 }
 
-// TestWebhookKill kills the vault at the points that matter: when a delivery has
-// been received and not answered, and when it has been answered and not recorded.
-// Everything that happened arrives, more than once perhaps.
+// TestWebhookKill kills the vault at critical moments: after a delivery was received but not
+// answered, and after it was answered but not recorded. Every event arrives, possibly more than
+// once.
 func TestWebhookKill(t *testing.T) {
 	t.Parallel()
 	each(t, func(t *testing.T, database string) {
 		rounds := 4
 		if database != "" {
-			rounds = 2 // the leases of the dead must run out there
+			rounds = 2 // the leases of the dead process must expire first
 		}
 		args := []string{"--webhook-allow", "127.0.0.1", "--webhook-retry", "1s,1s,1s,1s,1s,1s,1s,1s,1s"}
 		f := start(t, database, args...)
-		// armed is from which delivery on the vault is killed, and how.
+		// armed is the number of the delivery from which on the vault is killed.
 		var armed atomic.Int64
 		var answers atomic.Bool
 		var mu sync.Mutex
@@ -303,7 +302,7 @@ func TestWebhookKill(t *testing.T) {
 					t.Fatal(err)
 				}
 				if err != nil {
-					break // the vault is gone
+					break // the vault stopped
 				}
 				uuids = append(uuids, made.UUID)
 			}
@@ -315,7 +314,7 @@ func TestWebhookKill(t *testing.T) {
 			mu.Lock()
 			f.restart(t, args...)
 			mu.Unlock()
-			// One that dies with the vault three times is given up, as it should be.
+			// A certificate whose processing dies with the vault three times fails, as intended.
 			for _, uuid := range uuids {
 				f.await(t, uuid, "approved")
 			}

@@ -8,15 +8,14 @@ import (
 	"syscall"
 )
 
-// account is the system account the server runs under. PostgreSQL refuses to
-// run as root, so root hands the cluster to the account of the installed
-// package; anybody else keeps it.
+// account is the system account of the server. PostgreSQL refuses to run as root, so root uses the
+// account of the installed package; other users use their own.
 type account struct {
 	uid, gid uint32
-	drop     bool // whether it is another account than ours
+	drop     bool // whether it differs from the current account
 }
 
-// serverAccount tells which account that is here.
+// serverAccount returns the account for the server.
 func serverAccount() (account, error) {
 	if os.Geteuid() != 0 {
 		return account{}, nil
@@ -36,7 +35,7 @@ func serverAccount() (account, error) {
 	return account{uid: uint32(uid), gid: uint32(gid), drop: true}, nil
 }
 
-// own gives the folder to the account.
+// own changes the owner of the folder to the account.
 func (a account) own(folder string) error {
 	if !a.drop {
 		return nil
@@ -44,9 +43,8 @@ func (a account) own(folder string) error {
 	return os.Chown(folder, int(a.uid), int(a.gid))
 }
 
-// attributes make a process run under the account, in a process group of its
-// own, so that an interrupt typed at the terminal reaches the command and not
-// the server under it.
+// attributes make a process run under the account, in its own process group, so that an interrupt
+// from the terminal reaches the command and not the server.
 func (a account) attributes() *syscall.SysProcAttr {
 	attr := &syscall.SysProcAttr{Setpgid: true}
 	if a.drop {

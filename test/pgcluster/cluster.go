@@ -19,23 +19,22 @@ import (
 
 const (
 	superuser    = "postgres"
-	startTimeout = time.Minute           // most time until the server answers
-	stopTimeout  = 10 * time.Second      // most time until it has ended, then it is killed
-	pollInterval = 20 * time.Millisecond // between two tries to connect
+	startTimeout = time.Minute           // time limit for the server's start
+	stopTimeout  = 10 * time.Second      // time limit for its end, after which it is killed
+	pollInterval = 20 * time.Millisecond // between two attempts to connect
 	logTail      = 4 << 10               // bytes of the server's log shown with a failure
 )
 
-// cluster is a running server with everything it keeps in one folder: data,
-// socket and log. The folder is closed to other accounts, which is what lets
-// the socket do without a password.
+// cluster is a running server with all its data in one folder: data, socket and log. Other accounts
+// cannot access the folder, so the socket needs no password.
 type cluster struct {
 	folder string
 	server *exec.Cmd
 	ended  chan struct{} // closed when the server has ended
 }
 
-// start makes a cluster from the programs in bin, starts it and waits until it
-// answers. When it fails, nothing is left behind.
+// start creates a cluster with the programs in bin, starts it and waits until it answers. If it
+// fails, it removes everything.
 func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*cluster, error) {
 	acc, err := serverAccount()
 	if err != nil {
@@ -62,9 +61,9 @@ func start(ctx context.Context, bin string, fsync bool, stderr io.Writer) (*clus
 	return c, nil
 }
 
-// locales are tried in turn: the arguments of initdb, and what to say when it
-// comes to them. The vault needs byte order and Unicode letters, which is
-// C.UTF-8; a system library without it has the letters under another name.
+// locales are tried in turn: the arguments of initdb, and a message. The vault needs byte order and
+// Unicode letters, which is C.UTF-8. A system library without it may have an equivalent under
+// another name.
 var locales = []struct {
 	args []string
 	word string
@@ -76,7 +75,7 @@ var locales = []struct {
 	},
 }
 
-// initialise makes the data folder.
+// initialise creates the data folder.
 func (c *cluster) initialise(ctx context.Context, bin string, acc account, stderr io.Writer) error {
 	var err error
 	for _, locale := range locales {
@@ -86,7 +85,7 @@ func (c *cluster) initialise(ctx context.Context, bin string, acc account, stder
 		args := append([]string{
 			"--pgdata=" + c.data(), "--username=" + superuser, "--encoding=UTF8",
 			"--auth-local=trust", "--auth-host=reject",
-			"--no-sync", // what is made now need not survive a power cut
+			"--no-sync", // this data need not survive a power failure
 		}, locale.args...)
 		var out []byte
 		out, err = c.program(ctx, acc, bin, "initdb", args...).CombinedOutput()
@@ -104,7 +103,7 @@ func (c *cluster) initialise(ctx context.Context, bin string, acc account, stder
 // launch starts the server.
 func (c *cluster) launch(bin string, acc account, fsync bool) error {
 	settings := []string{
-		"listen_addresses=", // the socket alone: no port to collide on, nothing for others to reach
+		"listen_addresses=", // only the socket: no port conflict, no access from outside
 		"unix_socket_directories=" + c.folder,
 		"port=" + port,
 		"max_connections=300",
@@ -122,7 +121,7 @@ func (c *cluster) launch(bin string, acc account, fsync bool) error {
 	if err != nil {
 		return fmt.Errorf("making the server's log: %w", err)
 	}
-	// Not bound to the context: the server outlives an interrupt until stop.
+	// The context does not apply, because the server must outlive an interrupt until stop.
 	server := c.program(context.Background(), acc, bin, "postgres", args...)
 	server.Stdout, server.Stderr = log, log
 	err = server.Start()
@@ -133,13 +132,13 @@ func (c *cluster) launch(bin string, acc account, fsync bool) error {
 	c.server = server
 	go func() {
 		defer close(c.ended)
-		_ = server.Wait() // how it ended stands in its log
+		_ = server.Wait() // its log has the reason of its end
 	}()
 	return closed
 }
 
-// await returns when the server answers a query, or an error when it ended, or
-// took too long, or ctx is done.
+// await returns nil when the server answers a query, or an error if it ended, took too long, or ctx
+// is done.
 func (c *cluster) await(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, startTimeout)
 	defer cancel()
@@ -167,8 +166,8 @@ func (c *cluster) ping(ctx context.Context) error {
 	return errors.Join(conn.Ping(ctx), conn.Close(ctx))
 }
 
-// stop ends the server and removes the folder. It reports a server that had
-// ended by itself before, with the end of its log.
+// stop ends the server and removes the folder. If the server had ended before, it returns an error
+// with the end of its log.
 func (c *cluster) stop() error {
 	var failure error
 	if c.server != nil {
@@ -180,7 +179,7 @@ func (c *cluster) stop() error {
 	return failure
 }
 
-// halt ends the server at once, as its data is not kept.
+// halt ends the server immediately, because its data is not needed.
 func (c *cluster) halt() error {
 	select {
 	case <-c.ended:
@@ -202,12 +201,13 @@ func (c *cluster) halt() error {
 	return nil
 }
 
-// program prepares one of the server's programs. Our own PG* and locale
-// variables do not reach it, and it says everything in English.
+// program prepares one of the server's programs. The PG* and locale variables of this process are
+// removed, and the output is in English.
 func (c *cluster) program(ctx context.Context, acc account, bin, name string, args ...string) *exec.Cmd {
+	// the programs belong to the installed PostgreSQL
 	//nolint:gosec // The programs are those of the installed PostgreSQL.
 	cmd := exec.CommandContext(ctx, filepath.Join(bin, name), args...)
-	cmd.Dir = c.folder // one that the account may enter
+	cmd.Dir = c.folder // a folder that the account can access
 	cmd.SysProcAttr = acc.attributes()
 	cmd.Env = []string{"LC_ALL=C"}
 	for _, entry := range os.Environ() {
@@ -218,10 +218,10 @@ func (c *cluster) program(ctx context.Context, acc account, bin, name string, ar
 	return cmd
 }
 
-// port names the socket's file; no network port is taken.
+// port is part of the socket's file name; no network port is used.
 const port = "5432"
 
-// url is the address of the database "postgres" for the superuser.
+// url returns the URL of the database "postgres" for the superuser.
 func (c *cluster) url() string {
 	u := url.URL{
 		Scheme:   "postgres",

@@ -11,20 +11,21 @@ import (
 	"syscall"
 )
 
-// Exit codes as a shell gives them.
+// Exit codes as in a shell.
 const (
 	exitNotFound = 127 // the command could not be started
 	exitSignal   = 128 // added to the number of the signal that ended it
 )
 
-// execute runs the command on our own standard streams with the given
-// environment, passes signals on to it, and returns its exit code. It returns
-// only when the command has ended, whatever signals come.
+// execute runs the command with the standard streams of this process and the given environment,
+// forwards signals to it, and returns its exit code. It returns only when the command has ended,
+// regardless of signals.
 func execute(command, env []string, stderr io.Writer) int {
 	signals := make(chan os.Signal, len(forwarded))
 	signal.Notify(signals, forwarded...)
 	defer signal.Stop(signals)
 
+	// running the given command is the purpose of this program
 	//nolint:gosec // Running the command it is given is what this program is for.
 	cmd := exec.CommandContext(context.Background(), command[0], command[1:]...)
 	cmd.Env = env
@@ -39,7 +40,7 @@ func execute(command, env []string, stderr io.Writer) int {
 	for {
 		select {
 		case sig := <-signals:
-			// It may have ended in the meantime; then there is nobody to tell.
+			// The command may have ended in the meantime.
 			if err := cmd.Process.Signal(sig); err != nil && !errors.Is(err, os.ErrProcessDone) {
 				fmt.Fprintf(stderr, "pgcluster: passing on %v: %v\n", sig, err)
 			}
@@ -49,7 +50,7 @@ func execute(command, env []string, stderr io.Writer) int {
 	}
 }
 
-// exitCode is the exit code that stands for how the command ended.
+// exitCode returns the exit code for the command's end.
 func exitCode(state *os.ProcessState, err error, stderr io.Writer) int {
 	if _, ok := errors.AsType[*exec.ExitError](err); err != nil && !ok {
 		fmt.Fprintln(stderr, "pgcluster:", err)

@@ -2,18 +2,15 @@
 //
 //	go run ./test/pgcluster -- go test ./...
 //
-// It makes a new cluster in a temporary folder from the server programs that
-// are installed, starts it on a Unix socket in that folder, hands its address
-// to the command as CERTVAULT_TEST_POSTGRES, and stops and removes it when the
-// command has ended. The exit code is the command's.
+// It creates a new cluster in a temporary folder with the installed server programs, starts it on a
+// Unix socket in that folder, and passes its address to the command as CERTVAULT_TEST_POSTGRES.
+// When the command has ended, it stops and removes the cluster. The exit code is the command's.
 //
-// When CERTVAULT_TEST_POSTGRES is set already, it runs the command and nothing
-// else. When no server is installed and none can be, it says so and runs the
-// command without the variable, so that tests of PostgreSQL skip; with CI=true
-// it exits 1.
+// If CERTVAULT_TEST_POSTGRES is already set, it only runs the command. If no server is installed
+// and none can be installed, it prints a message and runs the command without the variable, so that
+// tests of PostgreSQL are skipped; with CI=true it exits with 1.
 //
-// It owns the cluster's life and nothing in it: databases and schemas are made
-// by package dbtest.
+// It manages only the cluster: package dbtest creates databases and schemas.
 package main
 
 import (
@@ -28,27 +25,27 @@ import (
 	"syscall"
 )
 
-// variable hands the address of the cluster to the command: a URL of the
-// superuser to the database "postgres".
+// variable passes the address of the cluster to the command: a URL of the superuser for the
+// database "postgres".
 const variable = "CERTVAULT_TEST_POSTGRES"
 
-// Exit codes of our own, beside those of the command.
+// Exit codes of this program, in addition to those of the command.
 const (
 	exitFailed = 1
 	exitUsage  = 2
 )
 
-// forwarded are the signals that end a run; the command gets each of them too.
+// forwarded are the signals that end a run; each is also sent to the command.
 var forwarded = []os.Signal{os.Interrupt, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}
 
 func main() {
-	// The server asks the kernel for a signal when the thread that started it
-	// ends, see dieWithParent; the main thread lives as long as the process.
+	// The kernel sends the server a signal when the thread that started it ends, see dieWithParent.
+	// The main thread lives as long as the process.
 	runtime.LockOSThread()
 	os.Exit(run(os.Args[1:], os.Stderr))
 }
 
-// run does what the package comment says and returns the exit code.
+// run implements the package comment and returns the exit code.
 func run(args []string, stderr io.Writer) int {
 	opts, err := parse(args, stderr)
 	if errors.Is(err, flag.ErrHelp) {
@@ -91,9 +88,9 @@ func run(args []string, stderr io.Writer) int {
 	return code
 }
 
-// options are what the command line says.
+// options are the parsed arguments.
 type options struct {
-	fsync   bool     // whether commits reach the disk
+	fsync   bool     // whether commits are synced to the disk
 	command []string // the command and its arguments, never empty
 }
 

@@ -20,7 +20,7 @@ func TestParse(t *testing.T) {
 		name    string
 		args    []string
 		fsync   bool
-		command []string // nil when the arguments are refused
+		command []string // nil if the arguments are refused
 	}{
 		{name: "durable by default", args: []string{"--", "go", "test"}, fsync: true, command: []string{"go", "test"}},
 		{name: "fast", args: []string{"-fsync=off", "--", "go"}, command: []string{"go"}},
@@ -58,7 +58,7 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 		{"exit 0", 0},
 		{"exit 7", 7},
 		{"kill -TERM $$", 128 + int(syscall.SIGTERM)},
-		{"test $" + variable + " = postgres://elsewhere/postgres", 0}, // a given server is used as it is
+		{"test $" + variable + " = postgres://elsewhere/postgres", 0}, // an existing server is used unchanged
 	}
 	for _, tt := range tests {
 		var stderr bytes.Buffer
@@ -72,7 +72,7 @@ func TestExitCodeIsTheCommands(t *testing.T) {
 	}
 }
 
-// serverPrograms is the folder of the installed server, or the end of the test.
+// serverPrograms returns the folder of the installed server, or ends the test.
 func serverPrograms(t *testing.T) string {
 	t.Helper()
 	bin, err := machine().find(t.Context())
@@ -147,7 +147,7 @@ func TestServerThatEndsByItselfIsReported(t *testing.T) {
 func TestFailedStartLeavesNothing(t *testing.T) {
 	temp := t.TempDir()
 	t.Setenv("TMPDIR", temp)
-	programs := layout(t, "initdb!", "postgres!") // empty files: no program at all
+	programs := layout(t, "initdb!", "postgres!") // empty files cannot run
 	if _, err := start(t.Context(), programs, false, io.Discard); err == nil {
 		t.Fatal("a cluster without programs started")
 	}
@@ -160,8 +160,8 @@ func TestFailedStartLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterruptReachesTheCommand runs this program as a user would and
-// interrupts it: the command ends in its own way and decides the exit code.
+// TestInterruptReachesTheCommand runs this program as a user would and interrupts it: the command
+// handles the signal and determines the exit code.
 func TestInterruptReachesTheCommand(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -192,7 +192,7 @@ func TestInterruptReachesTheCommand(t *testing.T) {
 	}
 }
 
-// TestMain lets the test binary stand in for the program.
+// TestMain lets the test binary run as the program itself.
 func TestMain(m *testing.M) {
 	if os.Getenv("PGCLUSTER_TEST_MAIN") == "1" {
 		main()

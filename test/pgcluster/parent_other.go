@@ -4,6 +4,6 @@ package main
 
 import "syscall"
 
-// dieWithParent has no counterpart outside Linux: there a server outlives this
-// process when it is killed.
+// dieWithParent does nothing outside Linux: there the server continues to run if this process is
+// killed.
 func dieWithParent(*syscall.SysProcAttr) {}

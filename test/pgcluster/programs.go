@@ -14,15 +14,14 @@ import (
 	"strings"
 )
 
-// errNoServer says that no folder with the server's programs was found.
+// errNoServer means that no folder with the server's programs was found.
 var errNoServer = errors.New("no PostgreSQL server is installed")
 
-// installer brings in Debian packages where it may; its path is from the root
-// of the checkout, where pgcluster is run.
+// installer installs Debian packages if it is allowed to. Its path is relative to the root of the
+// checkout, where pgcluster runs.
 const installer = ".ci/tools"
 
-// locate finds the folder of the server's programs, and lets the installer try
-// when there is none.
+// locate finds the folder of the server's programs. If there is none, it runs the installer.
 func locate(ctx context.Context, stderr io.Writer) (string, error) {
 	s := machine()
 	bin, err := s.find(ctx)
@@ -40,14 +39,14 @@ func locate(ctx context.Context, stderr io.Writer) (string, error) {
 	return s.find(ctx)
 }
 
-// search says where the server's programs may be.
+// search lists the places where the server's programs may be.
 type search struct {
 	globs     []string                                  // folders with a version in their name
-	lookPath  func(program string) (string, error)      // as exec.LookPath
-	configDir func(ctx context.Context) (string, error) // as pg_config --bindir
+	lookPath  func(program string) (string, error)      // like exec.LookPath
+	configDir func(ctx context.Context) (string, error) // like pg_config --bindir
 }
 
-// machine is where Debian, Homebrew and a build by hand put them.
+// machine returns the folders of Debian, Homebrew and a build from source.
 func machine() search {
 	return search{
 		globs: []string{
@@ -64,9 +63,9 @@ func machine() search {
 	}
 }
 
-// find returns the first folder that has the server's programs: the newest
-// version of each known layout in turn, then PATH, then what pg_config says.
-// The error is errNoServer when there is none.
+// find returns the first folder that has the server's programs: the newest version of each known
+// layout in turn, then PATH, then the folder of pg_config. If there is none, the error is
+// errNoServer.
 func (s search) find(ctx context.Context) (string, error) {
 	for _, glob := range s.globs {
 		dirs, err := filepath.Glob(glob)
@@ -79,7 +78,7 @@ func (s search) find(ctx context.Context) (string, error) {
 		}
 	}
 	if initdb, err := s.lookPath("initdb"); err == nil {
-		// The programs find their libraries beside the real file, not the link.
+		// The programs find their libraries beside the real file, not beside the link.
 		if file, err := filepath.EvalSymlinks(initdb); err == nil && complete(filepath.Dir(file)) {
 			return filepath.Dir(file), nil
 		}
@@ -90,11 +89,10 @@ func (s search) find(ctx context.Context) (string, error) {
 	return "", errNoServer
 }
 
-// number matches the parts of a version.
+// number matches the numbers in a version.
 var number = regexp.MustCompile(`\d+`)
 
-// version reads the version from the folder above bin: "15", "9.6" or
-// "postgresql@17".
+// version parses the version from the folder above bin: "15", "9.6" or "postgresql@17".
 func version(bin string) []int {
 	var v []int
 	for _, digits := range number.FindAllString(filepath.Base(filepath.Dir(bin)), -1) {
@@ -107,8 +105,8 @@ func version(bin string) []int {
 	return v
 }
 
-// complete reports whether dir has the two programs a cluster needs. A machine
-// with the client alone has pg_config and a bin folder too.
+// complete reports whether dir has the two programs that a cluster needs. A machine with only the
+// client also has pg_config and a bin folder.
 func complete(dir string) bool {
 	for _, program := range []string{"initdb", "postgres"} {
 		info, err := os.Stat(filepath.Join(dir, program))

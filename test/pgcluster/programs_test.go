@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// layout makes files under a new folder; a trailing ! makes one executable.
+// layout creates files in a new folder; a trailing ! makes a file executable.
 func layout(t *testing.T, files ...string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -34,8 +34,8 @@ func TestFind(t *testing.T) {
 	tests := []struct {
 		name   string
 		files  []string
-		path   string // what PATH has as initdb
-		config string // what pg_config says
+		path   string // the initdb in PATH
+		config string // the output of pg_config
 		want   string // "" for errNoServer
 	}{
 		{

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// access lists the pages about members, the audit log and the installation, as
-// their owner sees them, who is an operator too.
+// access adds the pages about members, the audit log and the installation, as an owner who is also
+// an operator sees them.
 func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Client) error {
 	res, err := vault.Run(ctx, v.Options, "", "operator", "add", "owner@nwu.example")
 	if err != nil || res.Code != 0 {
@@ -26,7 +26,7 @@ func (f *fixture) access(ctx context.Context, v *vault.Vault, owner *vault.Clien
 	if err != nil {
 		return err
 	}
-	// The header that lets mail programs decline has it too.
+	// The List-Unsubscribe header for declining contains the link too.
 	link, _, _ = strings.Cut(link, "/decline")
 	f.add("invitation", link, http.StatusOK).Heavy = true
 	f.add("invitation-over", v.URL+"/invitation/none", http.StatusNotFound).Heavy = true

@@ -20,7 +20,7 @@ var (
 	takeBackLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
-// answers lists the pages that a form is answered with, and those with problems.
+// answers adds the pages that answer a form, and those with problems.
 func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
 	panel := "/panel/" + slug
 	for _, one := range []struct {
@@ -51,8 +51,8 @@ func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]
 	}
 }
 
-// member lists the pages about a member of two institutions who signs in with a
-// code, as the owner and as the member sees them.
+// member adds the pages about a member of two institutions who signs in with a code, as the owner
+// and as the member see them.
 func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session string) error {
 	if _, err := v.CreateInstitution(ctx, "Southern College", "SOC"); err != nil {
 		return err
@@ -109,7 +109,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	return nil
 }
 
-// secondFactor has somebody sign in with a code from now on.
+// secondFactor turns on the second factor of a signed-in person.
 func secondFactor(ctx context.Context, c *vault.Client) error {
 	if _, err := c.PostForm(ctx, "/account/security/codes/begin", url.Values{}); err != nil {
 		return err
@@ -132,7 +132,7 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 	return err
 }
 
-// askMail has the vault send a mail with a link to somebody.
+// askMail requests a mail with a link for an address.
 func askMail(ctx context.Context, c *vault.Client, path, email string) error {
 	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
 	if err == nil && a.Status != http.StatusSeeOther {
@@ -141,7 +141,7 @@ func askMail(ctx context.Context, c *vault.Client, path, email string) error {
 	return err
 }
 
-// askLink asks for a link that is mailed, and gives it.
+// askLink requests a mailed link and returns it.
 func askLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email string) (string, error) {
 	if err := askMail(ctx, c, path, email); err != nil {
 		return "", err
@@ -149,7 +149,7 @@ func askLink(ctx context.Context, v *vault.Vault, c *vault.Client, path, email s
 	return mailed(ctx, v, email, path+"/")
 }
 
-// links lists the pages behind other links that are mailed.
+// links adds the pages behind other mailed links.
 func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -165,8 +165,7 @@ func (f *fixture) links(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// bundle makes two certificates of one person in one batch, for which one link is
-// mailed.
+// bundle creates two certificates of one person in one batch, for which one link is mailed.
 func (f *fixture) bundle(ctx context.Context, v *vault.Vault) error {
 	const email = "both@example.org"
 	var entries []vault.Entry

@@ -15,12 +15,12 @@ import (
 	"strings"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver "sqlite"
+	_ "modernc.org/sqlite" // for the driver "sqlite"
 
 	"github.com/certvault/certvault/test/vault"
 )
 
-// linkTime bounds the wait for the set-up link.
+// linkTime is the maximum wait for the set-up link.
 const linkTime = 10 * time.Second
 
 // page is one page in one state.
@@ -28,24 +28,23 @@ type page struct {
 	Name   string `json:"name"`
 	URL    string `json:"url"`
 	Status int    `json:"status"`
-	// Scored pages are given to Lighthouse, in CI as elsewhere.
+	// Scored pages are also measured by Lighthouse.
 	Scored bool `json:"scored"`
-	// Session is what the cookie of who sees the page holds, empty for nobody.
+	// Session is the value of the session cookie, or "" if signed out.
 	Session string `json:"session,omitempty"`
-	// Form is what is sent to the URL by POST, in place of going there.
+	// Form is sent to the URL by POST, if it is set.
 	Form url.Values `json:"form,omitempty"`
-	// Heavy pages are none that the public comes to: they may weigh as much as the
-	// panel's.
+	// Heavy pages are not public and may be as large as those of the panel.
 	Heavy bool `json:"heavy,omitempty"`
-	// Indexed pages must be such that search engines find them.
+	// Indexed pages must allow search engines to index them.
 	Indexed bool `json:"indexed"`
 }
 
-// fixture is a vault with a certificate in every state that the public can see.
+// fixture is a vault with a certificate in every publicly visible state.
 type fixture struct {
 	Pages []page `json:"pages"`
-	// File is a verified PDF on this machine and FilePage what a browser must
-	// arrive at with it; Changed is the same file with one byte changed.
+	// File is the path of a verified PDF. FilePage is the page that a browser must reach with it.
+	// Changed is the same file with one byte changed.
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`
@@ -55,11 +54,11 @@ type fixture struct {
 	dir    string
 	vaults []*vault.Vault
 	client *vault.Client
-	// sample is the file made last.
+	// sample is the last created file.
 	sample []byte
-	// waits and done are the bulk uploads that bulks makes.
+	// waits and done are the bulk uploads that bulks creates.
 	waits, done string
-	// both is the path of the link that was mailed for two certificates.
+	// both is the path of the link mailed for two certificates.
 	both string
 }
 
@@ -82,7 +81,7 @@ func newFixture(ctx context.Context) (_ *fixture, err error) {
 	return f, nil
 }
 
-// start starts a vault on a folder of the fixture.
+// start starts a vault in a folder of the fixture.
 func (f *fixture) start(ctx context.Context, folder string, args ...string) (*vault.Vault, error) {
 	data := filepath.Join(f.dir, folder)
 	if err := os.MkdirAll(data, 0o700); err != nil {
@@ -96,7 +95,7 @@ func (f *fixture) start(ctx context.Context, folder string, args ...string) (*va
 	return v, nil
 }
 
-// close stops the vaults and removes what they left.
+// close stops the vaults and removes their data.
 func (f *fixture) close() error {
 	var errs []error
 	for _, v := range f.vaults {
@@ -106,7 +105,7 @@ func (f *fixture) close() error {
 	return errors.Join(append(errs, os.RemoveAll(f.dir))...)
 }
 
-// setup is a vault that nobody owns yet.
+// setup starts a vault without an owner.
 func (f *fixture) setup(ctx context.Context) error {
 	v, err := f.start(ctx, "new")
 	if err != nil {
@@ -134,14 +133,14 @@ func (f *fixture) add(name, address string, status int) *page {
 	return &f.Pages[len(f.Pages)-1]
 }
 
-// show adds a page of who is signed in.
+// show adds a page for a signed-in person.
 func (f *fixture) show(name, address string, status int, session string) *page {
 	p := f.add(name, address, status)
 	p.Session, p.Heavy = session, true
 	return p
 }
 
-// make uploads a certificate and waits until it is made.
+// make uploads a certificate and waits until it is processed.
 func (f *fixture) make(ctx context.Context, title, name string) (*vault.Certificate, error) {
 	f.sample = vault.Sample{
 		Institution: "Northern & Western University", Title: title, Name: name, Line: "has completed the course of study.", Date: "30 June 2026", Emblem: 120,
@@ -168,7 +167,7 @@ func (f *fixture) upload(ctx context.Context, title, name string, file []byte, w
 	return made, err
 }
 
-// fill makes the certificates.
+// fill creates the certificates.
 func (f *fixture) fill(ctx context.Context) error {
 	v, err := f.start(ctx, "data")
 	if err != nil {
@@ -206,7 +205,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.owned(ctx); err != nil {
 		return err
 	}
-	// Nobody is mailed what is revoked already.
+	// A certificate that is already revoked causes no mail.
 	if _, err := awaitMail(ctx, v.Data, made["revoked"].CertificateTitle); err != nil {
 		return err
 	}
@@ -227,8 +226,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {
 		return err
 	}
-	// A vault whose time-stamp authority does not answer keeps what it is given in
-	// processing.
+	// A vault whose time-stamp authority does not answer leaves certificates in processing.
 	if _, err := v.Stop(); err != nil {
 		return err
 	}
@@ -277,7 +275,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	return f.programs(ctx, second, inst.Slug)
 }
 
-// public lets the public see what it can be let see.
+// public makes everything public that an institution can make public.
 func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error {
 	logo, err := vault.PNG(320, 120)
 	if err != nil {
@@ -295,7 +293,7 @@ func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error
 	return nil
 }
 
-// keep saves a verified PDF, and the same with one byte changed.
+// keep saves a verified PDF, and a copy with one byte changed.
 func (f *fixture) keep(ctx context.Context, c *vault.Certificate) error {
 	a, err := f.client.Get(ctx, vault.CertificatesPath+"/"+c.UUID+"/download")
 	if err != nil || a.Status != http.StatusOK {
@@ -307,8 +305,7 @@ func (f *fixture) keep(ctx context.Context, c *vault.Certificate) error {
 	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600))
 }
 
-// damage brings about what no client can: a check that did not run and one that
-// failed.
+// damage creates states that no client can: a check that did not run and one that failed.
 func (f *fixture) damage(ctx context.Context, file string, made map[string]*vault.Certificate) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {
@@ -324,7 +321,7 @@ func (f *fixture) damage(ctx context.Context, file string, made map[string]*vaul
 	return d.Close()
 }
 
-// list names every page and state.
+// list adds every page and state.
 func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [sha256.Size]byte) {
 	verify := func(name string) string { return base + "/verify/" + made[name].ReferenceID }
 	id := made["valid"].ReferenceID
@@ -352,7 +349,7 @@ func (f *fixture) list(base string, made map[string]*vault.Certificate, twice [s
 	f.add("error", base+"/no-such-page", http.StatusNotFound)
 }
 
-// swapped exchanges two neighbours of a reference id that differ.
+// swapped swaps two different neighbours of a reference id.
 func swapped(id string) string {
 	b := []byte(id)
 	for i := len(b) - 1; i > len(b)-15; i-- {

@@ -1,15 +1,15 @@
-// Command quality looks at the pages of the built vault as a browser shows them:
-// a vault with a certificate in every state, and the judges in package.json.
+// Command quality checks the pages of the built vault as a browser shows them, on a vault with a
+// certificate in every state and with the tools in package.json.
 //
 //	go run ./test/quality pages         accessibility and markup, on every page and state
-//	go run ./test/quality pages-quick   the same, in fewer looks where somebody is signed in
+//	go run ./test/quality pages-quick   the same, with fewer variants for signed-in pages
 //	go run ./test/quality behaviour     what people do on them: files, camera, keyboard
 //	go run ./test/quality scores        Lighthouse, medians of three, and weights
 //	go run ./test/quality scores-quick  Lighthouse's accessibility alone
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
 //	go run ./test/quality serve         the vault alone, until it is interrupted
 //
-// Several of them look at the same vault, one after the other.
+// Several arguments run on the same vault, one after the other.
 package main
 
 import (
@@ -62,7 +62,7 @@ func run(ctx context.Context, args []string) (err error) {
 	if err := os.WriteFile(file, plan, 0o600); err != nil {
 		return fmt.Errorf("writing the list of pages: %w", err)
 	}
-	// What one finds does not keep another from being asked.
+	// After a failure the remaining checks still run.
 	for _, what := range args {
 		fmt.Println("quality:", what)
 		if e := judge(ctx, root, what, file); e != nil {
@@ -73,7 +73,7 @@ func run(ctx context.Context, args []string) (err error) {
 }
 
 func judge(ctx context.Context, root, what, file string) error {
-	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // what the person at the keyboard asked for
+	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // the arguments come from the developer
 	cmd.Dir = filepath.Join(root, "test", "quality")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }

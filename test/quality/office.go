@@ -7,8 +7,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// office lists pages of the panel that show certificates, as the owner of the
-// institution sees them.
+// office adds pages of the panel that show certificates, as the owner of the institution sees them.
 func (f *fixture) office(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {

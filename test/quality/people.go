@@ -13,10 +13,10 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// mailTime bounds the wait for a mail.
+// mailTime is the maximum wait for a mail.
 const mailTime = 10 * time.Second
 
-// people lists the pages of signing in, and those of who did.
+// people adds the pages for signing in, and those for signed-in people.
 func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	for _, name := range []string{"sign-in", "sign-up", "reset"} {
 		p := f.add(name, v.URL+"/"+name, http.StatusOK)
@@ -48,7 +48,7 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	return f.access(ctx, v, client)
 }
 
-// signUpLink asks for a link to sign up and reads it in the outbox.
+// signUpLink requests a link to sign up and reads it in the outbox.
 func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error) {
 	client, err := v.Client("")
 	if err != nil {
@@ -57,8 +57,8 @@ func (f *fixture) signUpLink(ctx context.Context, v *vault.Vault) (string, error
 	return askLink(ctx, v, client, "/sign-up", "new@example.org")
 }
 
-// mailed waits for a mail to somebody in the outbox that holds a link below a
-// path, and gives the link.
+// mailed waits for a mail to an address in the outbox that contains a link below a path, and
+// returns the link.
 func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
@@ -74,7 +74,7 @@ func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, er
 			if err != nil {
 				return "", fmt.Errorf("reading a mail: %w", err)
 			}
-			// Quoted-printable breaks long lines by a = at their end (RFC 2045, 6.7).
+			// Quoted-printable ends a broken line with = (RFC 2045, 6.7).
 			whole := strings.ReplaceAll(string(text), "=\r\n", "")
 			if _, after, ok := strings.Cut(whole, v.URL+path); ok && strings.Contains(whole, "<"+email+">") {
 				return v.URL + path + strings.Fields(after)[0], nil
@@ -83,7 +83,7 @@ func mailed(ctx context.Context, v *vault.Vault, email, path string) (string, er
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail to %s came: %w", email, ctx.Err())
+			return "", fmt.Errorf("no mail to %s arrived: %w", email, ctx.Err())
 		}
 	}
 }

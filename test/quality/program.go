@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// programs lists the panel's pages of API tokens and webhooks, with an endpoint
-// that fails and its log.
+// programs adds the panel's pages about API tokens and webhooks, with a failing endpoint and its
+// log.
 func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
@@ -29,8 +29,8 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 	var tried struct {
 		ID int64 `json:"id"`
 	}
-	// No private address is reached from here, and no public one either: the test
-	// of it fails.
+	// The vault can reach neither private nor public addresses here, so the test of the endpoint
+	// fails.
 	if _, err := v.Hook(ctx, slug, &tried, "test", hook.ID); err != nil || tried.ID == 0 {
 		return fmt.Errorf("testing an endpoint: %+v, %w", tried, err)
 	}

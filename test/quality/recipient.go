@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// owner is the address of the institution's owner, whose wallet is shown.
+// owner is the address of the institution's owner, whose certificates are shown.
 const owner = "owner@nwu.example"
 
 var (
@@ -28,8 +28,7 @@ var (
 	shareLink       = regexp.MustCompile(`/s/[A-Z2-7]{26}`)
 )
 
-// recipients names the pages of those who have certificates, which are behind the
-// links that they were mailed.
+// recipients adds the pages for recipients, which are behind mailed links.
 func (f *fixture) recipients(ctx context.Context, base, data string, made map[string]*vault.Certificate) error {
 	for page, name := range map[string]string{"mail-link": "valid", "mail-link-revoked": "revoked", "mail-link-long": "long", "mail-link-arabic": "arabic"} {
 		text, err := awaitMail(ctx, data, made[name].CertificateTitle)
@@ -52,7 +51,7 @@ func (f *fixture) recipients(ctx context.Context, base, data string, made map[st
 	return nil
 }
 
-// owned makes certificates of the institution's owner.
+// owned creates certificates of the institution's owner.
 func (f *fixture) owned(ctx context.Context) error {
 	for _, title := range []string{"Bachelor of Laws", "Certificate of Completion of the Advanced Professional Training Programme"} {
 		a, err := f.client.Upload(ctx, vault.NewForm(title, "Olga Owner", owner, "diploma.pdf", f.sample))
@@ -70,13 +69,13 @@ func (f *fixture) owned(ctx context.Context) error {
 	return nil
 }
 
-// wallet names the pages of an account: without certificates, then with some.
+// wallet adds the pages of an account: without certificates, then with some.
 func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
 	session, err := v.SignIn(ctx, owner, vault.OwnerPassword)
 	if err != nil {
 		return err
 	}
-	// A link that was mailed proves the address, which claims them.
+	// A mailed link verifies the address, which claims the certificates.
 	client, err := v.Client("")
 	if err != nil {
 		return err
@@ -96,8 +95,7 @@ func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
 	return nil
 }
 
-// share makes links for others: one that whoever has it sees, and one that search
-// engines may list.
+// share creates share links: an unlisted one, and a public one that search engines may list.
 func (f *fixture) share(ctx context.Context, base, page string) error {
 	for _, one := range []struct{ name, listed string }{{"share", "unlisted"}, {"share-public", "public"}} {
 		a, err := f.client.PostForm(ctx, strings.TrimPrefix(page, base)+"/shares", url.Values{"label": {"Application"}, "listed": {one.listed}})
@@ -109,7 +107,7 @@ func (f *fixture) share(ctx context.Context, base, page string) error {
 	return nil
 }
 
-// awaitMail waits for the mail that names a title, and gives its text.
+// awaitMail waits for the mail that contains a title, and returns its text.
 func awaitMail(ctx context.Context, data, title string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, mailTime)
 	defer cancel()
@@ -132,12 +130,12 @@ func awaitMail(ctx context.Context, data, title string) (string, error) {
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return "", fmt.Errorf("no mail tells of %s", title)
+			return "", fmt.Errorf("no mail contains %s", title)
 		}
 	}
 }
 
-// mailText gives the plain text of a message.
+// mailText returns the plain text of a message.
 func mailText(file string) (text string, err error) {
 	content, err := os.Open(file)
 	if err != nil {

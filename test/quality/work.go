@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// work lists the pages of the vault at work, as the owner sees them.
+// work adds the pages of a working vault, as the owner sees them.
 func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string, made map[string]*vault.Certificate) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -59,8 +59,8 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	return nil
 }
 
-// bulks makes two bulk uploads: one that waits for its files, and one that is done
-// with a row skipped.
+// bulks creates two bulk uploads: one that waits for its files, and one that is finished with a
+// skipped row.
 func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error {
 	c, err := v.Client("")
 	if err != nil {
@@ -100,8 +100,8 @@ func (f *fixture) bulks(ctx context.Context, v *vault.Vault, slug string) error 
 	return settled(ctx, c, f.done+"/progress", func(a *vault.Answer) bool { return bytes.Contains(a.Body, []byte("rows are done:")) })
 }
 
-// retried has certificates retried that are not failed, and gives the page of what
-// became of them when it is done.
+// retried retries certificates that have not failed, and returns the page with the result when it
+// is finished.
 func retried(ctx context.Context, c *vault.Client, panel string, uuids ...string) (string, error) {
 	a, err := c.PostForm(ctx, panel+"/certificates/retry", url.Values{"selected": uuids})
 	if err != nil || a.Status != http.StatusSeeOther {
@@ -111,10 +111,10 @@ func retried(ctx context.Context, c *vault.Client, panel string, uuids ...string
 	return task, settled(ctx, c, task, func(a *vault.Answer) bool { return a.Header.Get("Refresh") == "" })
 }
 
-// workTime bounds the wait for what the vault does by itself.
+// workTime is the maximum wait for the vault's background work.
 const workTime = time.Minute
 
-// settled looks at a page until it is as it should be.
+// settled requests a page until a condition holds.
 func settled(ctx context.Context, c *vault.Client, path string, is func(*vault.Answer) bool) error {
 	ctx, cancel := context.WithTimeout(ctx, workTime)
 	defer cancel()
@@ -136,7 +136,7 @@ func settled(ctx context.Context, c *vault.Client, path string, is func(*vault.A
 	}
 }
 
-// sendFile sends a form with one file, and gives the address that it leads to.
+// sendFile sends a form with one file, and returns the target of the redirect.
 func (f *fixture) sendFile(ctx context.Context, c *vault.Client, target, field, name string, content []byte) (string, error) {
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)

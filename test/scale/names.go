@@ -2,7 +2,7 @@ package scale
 
 import "math/rand/v2"
 
-// script is one way of writing names, with its share of all people in percent.
+// script is a way of writing names, with its share of all people in percent.
 type script struct {
 	share  int
 	join   string
@@ -63,8 +63,8 @@ var titles = []string{
 
 func pick[T any](r *rand.Rand, list []T) T { return list[r.IntN(len(list))] }
 
-// person makes a name; about every second one has a name of its own in the
-// middle, as a big institution has many people with the same first and last.
+// person returns a name. About every second one has a distinct middle name, because many people of
+// a large institution share first and last names.
 func person(r *rand.Rand) string {
 	n := r.IntN(100)
 	for _, s := range scripts {

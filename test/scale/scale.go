@@ -1,7 +1,6 @@
-// Package scale fills a vault's database with very many certificates, as fast
-// as the database takes them, so that lists can be measured at the size that a
-// large institution has after years. The records are as uploads leave them,
-// but there is no file behind them.
+// Package scale fills a vault's database with very many certificates as fast as possible, so that
+// lists can be measured at the size that a large institution reaches after years. The records are
+// like those of uploads, but without files.
 package scale
 
 import (
@@ -26,27 +25,27 @@ import (
 )
 
 const (
-	// years is over how long a time the certificates were made.
+	// years is the period in which the certificates were created.
 	years = 6
-	// chunk is how many are stored in one transaction.
+	// chunk is the number of rows stored in one transaction.
 	chunk = 50_000
-	// batchSize is how many certificates a batch has, and single how many of a
-	// hundred are in none.
+	// batchSize is the number of certificates in a batch, and single the percentage of certificates
+	// outside batches.
 	batchSize = 2500
 	single    = 30
 )
 
-// Fill stores certificates of an institution, made evenly over the last years,
-// the same for the same seed.
+// Fill stores certificates of an institution, spread evenly over the last years. The same seed
+// creates the same certificates.
 type Fill struct {
 	InstitutionID int64
 	Count         int
 	Seed          uint64
-	// Progress is called now and then, when it is set.
+	// Progress is called at intervals if it is set.
 	Progress func(done int)
 }
 
-// columns are what an upload and its processing fill in.
+// columns are the columns that an upload and its processing fill.
 var columns = []string{
 	"uuid", "institution_id", "reference_id", "reference_folded", "title", "full_name", "email", "email_folded", "issue_date", "search_text", "source",
 	"trigger_context", "event_context", "status", "failure_code", "failure_message", "batch_id", "customer_id", "creator_type", "creator_id", "creator_name",
@@ -86,9 +85,8 @@ func (f Fill) Run(ctx context.Context, d *db.DB) error {
 	return nil
 }
 
-// Into opens a database, in a data folder or by its URL, brings its schema up to
-// date, and fills it for the institution of a slug, which is made when there is
-// none.
+// Into opens a database, in a data folder or by its URL, migrates its schema, and fills it for the
+// institution with a slug, which it creates if necessary.
 func (f Fill) Into(ctx context.Context, data, database, slug string) (err error) {
 	d, err := db.Open(ctx, data, database)
 	if err != nil {
@@ -122,8 +120,8 @@ func institution(ctx context.Context, d *db.DB, slug string) (id int64, err erro
 	return id, nil
 }
 
-// farJob makes a job that is years away. Certificates in processing wait for
-// it, so that a server leaves them alone: there is nothing to process.
+// farJob creates a job that is due in years. Certificates in processing refer to it, so that a
+// server does not process them.
 func farJob(ctx context.Context, d *db.DB) (id int64, err error) {
 	err = d.Tx(ctx, func(tx *db.Tx) error {
 		return tx.QueryRowContext(ctx, `
@@ -152,8 +150,8 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 		}
 		defer func() { err = errors.Join(err, insert.Close()) }()
 		if d.Dialect == db.SQLite && len(rows) > 1 {
-			// Names and addresses come in no order: their indexes must fit into the
-			// cache, or each row reads and writes many pages.
+			// Names and addresses are not in order: if their indexes do not fit into the cache, each
+			// row reads and writes many pages.
 			if _, err := tx.ExecContext(ctx, `PRAGMA cache_size = -1500000`); err != nil {
 				return err
 			}
@@ -167,7 +165,7 @@ func store(ctx context.Context, d *db.DB, rows [][]any) error {
 	})
 }
 
-// maker makes rows, one after the other in the order of time.
+// maker creates rows one after the other in the order of time.
 type maker struct {
 	fill   Fill
 	prefix string
@@ -241,7 +239,7 @@ func (m *maker) row(i int) ([]any, error) {
 	}, nil
 }
 
-// id makes a UUID from the maker's own source, so that runs are alike.
+// id returns a UUID from the maker's own random source, so that runs are reproducible.
 func (m *maker) id() (u uuid.UUID) {
 	binary.BigEndian.PutUint64(u[:8], m.random.Uint64())
 	binary.BigEndian.PutUint64(u[8:], m.random.Uint64())
@@ -262,9 +260,8 @@ func statusOf(n int) cert.Status {
 	}
 }
 
-// address makes an address: from the name where it is written in ASCII, else
-// from a number, as student mail is. One that is not new may have been given
-// before, to somebody with several certificates.
+// address returns an address: from an ASCII name, else from a number, as for students. With again,
+// it may return an earlier address, of a person with several certificates.
 func address(r *rand.Rand, name string, first, i int, again bool) string {
 	domain := pick(r, []string{"northwind.example", "students.northwind.example", "mail.example", "例え.jp", "post.example.org"})
 	who := first + i

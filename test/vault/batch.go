@@ -25,7 +25,7 @@ type Entry struct {
 	IssueDate, Details             string
 }
 
-// EncodeEntries gives entries as multipart/form-data.
+// EncodeEntries returns entries as multipart/form-data.
 func EncodeEntries(entries []Entry) (contentType string, body []byte, err error) {
 	var b bytes.Buffer
 	w := multipart.NewWriter(&b)
@@ -48,7 +48,7 @@ func EncodeEntries(entries []Entry) (contentType string, body []byte, err error)
 	return w.FormDataContentType(), b.Bytes(), nil
 }
 
-// Stage uploads a file for entries to refer to, and gives its id.
+// Stage uploads a file for entries, and returns its id.
 func (c *Client) Stage(ctx context.Context, name string, file []byte) (fileID string, err error) {
 	form := &Form{FileField: "file", FileName: name, File: file}
 	contentType, body, err := form.Encode()
@@ -115,7 +115,7 @@ func (a *Answer) Batch() (*Batch, error) {
 	return body.Data, nil
 }
 
-// Batch gives a batch with a page of its entries.
+// Batch returns a batch with a page of its entries.
 func (c *Client) Batch(ctx context.Context, id string, page, perPage int) (*Batch, error) {
 	a, err := c.Get(ctx, fmt.Sprintf("%s/%s?page=%d&per_page=%d", BatchesPath, id, page, perPage))
 	if err != nil {
@@ -127,7 +127,7 @@ func (c *Client) Batch(ctx context.Context, id string, page, perPage int) (*Batc
 	return a.Batch()
 }
 
-// AwaitBatch waits until a batch is done.
+// AwaitBatch waits until a batch is finished.
 func (c *Client) AwaitBatch(ctx context.Context, id string) (*Batch, error) {
 	tick := time.NewTicker(pollTime)
 	defer tick.Stop()

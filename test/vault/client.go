@@ -13,7 +13,7 @@ import (
 
 // Vault routes.
 const (
-	// CertificatesPath is where certificates are uploaded and listed.
+	// CertificatesPath is the path for uploading and listing certificates.
 	CertificatesPath = "/business/certificate-vault"
 	requestTime      = 2 * time.Minute
 )
@@ -49,14 +49,14 @@ type Certificate struct {
 	RevocationReason *string   `json:"revocation_reason"`
 }
 
-// Label is a value with words for people.
+// Label is a value with a label for people.
 type Label struct {
 	Value       string `json:"value"`
 	Label       string `json:"label"`
 	Description string `json:"description"`
 }
 
-// Failure is why processing failed.
+// Failure is the reason why processing failed.
 type Failure struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
@@ -76,7 +76,7 @@ type Problem struct {
 	Errors  map[string][]string `json:"errors"`
 }
 
-// Answer is an HTTP answer, read whole.
+// Answer is an HTTP answer with its whole body.
 type Answer struct {
 	Status int
 	Header http.Header
@@ -108,16 +108,16 @@ func (a *Answer) Problem() (*Problem, error) {
 	return p, nil
 }
 
-// Client talks to a vault with one token, over connections that it keeps.
+// Client sends requests to a vault with one token, and reuses connections.
 type Client struct {
 	URL   string
 	Token string
-	// Session is what the cookie of a session holds, for pages.
+	// Session is the value of the session cookie, for pages.
 	Session string
 	HTTP    *http.Client
 }
 
-// Client gives a client of the vault, on HTTP/1.1. It takes no redirect.
+// Client returns a client of the vault for HTTP/1.1. It follows no redirect.
 func (v *Vault) Client(token string) (*Client, error) {
 	transport, err := v.Transport()
 	if err != nil {
@@ -126,7 +126,7 @@ func (v *Vault) Client(token string) (*Client, error) {
 	return newClient(v.URL, token, transport), nil
 }
 
-// HTTP2Client gives a client of the vault that speaks HTTP/2 alone.
+// HTTP2Client returns a client of the vault that uses only HTTP/2.
 func (v *Vault) HTTP2Client(token string) (*Client, error) {
 	transport, err := v.Transport()
 	if err != nil {
@@ -144,7 +144,7 @@ func newClient(url, token string, transport http.RoundTripper) *Client {
 	}}
 }
 
-// Request makes a request with the client's token; target is a path or a URL.
+// Request returns a request with the client's token; target is a path or a URL.
 func (c *Client) Request(ctx context.Context, method, target string, body io.Reader) (*http.Request, error) {
 	if strings.HasPrefix(target, "/") {
 		target = c.URL + target
@@ -177,12 +177,12 @@ func (c *Client) Send(req *http.Request) (_ *Answer, err error) {
 	return &Answer{Status: res.StatusCode, Header: res.Header, Body: body, Proto: res.Proto}, nil
 }
 
-// Get gets a path or a URL.
+// Get requests a path or a URL.
 func (c *Client) Get(ctx context.Context, target string) (*Answer, error) {
 	return c.do(ctx, http.MethodGet, target, "", nil)
 }
 
-// PostJSON posts a JSON body; an empty one is no body.
+// PostJSON posts a JSON body; "" means no body.
 func (c *Client) PostJSON(ctx context.Context, target, body string) (*Answer, error) {
 	contentType := ""
 	if body != "" {
@@ -211,7 +211,7 @@ func (c *Client) do(ctx context.Context, method, target, contentType string, bod
 	return c.Send(req)
 }
 
-// View gives a certificate.
+// View returns a certificate.
 func (c *Client) View(ctx context.Context, uuid string) (*Certificate, error) {
 	a, err := c.Get(ctx, CertificatesPath+"/"+uuid)
 	if err != nil {
@@ -240,7 +240,7 @@ func (c *Client) Await(ctx context.Context, uuid string) (*Certificate, error) {
 	}
 }
 
-// Verification is what the public page says of a certificate.
+// Verification is the public information about a certificate.
 type Verification struct {
 	ReferenceID      string  `json:"reference_id"`
 	Status           string  `json:"status"`
@@ -261,7 +261,7 @@ type Check struct {
 	CheckedAt *string `json:"checked_at"`
 }
 
-// Verify asks a verification URL for its JSON.
+// Verify requests the JSON of a verification URL.
 func (c *Client) Verify(ctx context.Context, url string) (*Verification, error) {
 	a, err := c.Get(ctx, url)
 	if err != nil {

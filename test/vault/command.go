@@ -11,20 +11,20 @@ import (
 	"strings"
 )
 
-// Permissions are all that a token for the vault's own records can have.
+// Permissions are all permissions of a token for the vault's own records.
 var Permissions = []string{
 	"certificate-vault:list", "certificate-vault:view", "certificate-vault:create", "certificate-vault:download",
 	"certificate-vault:update", "certificate-vault:revoke",
 }
 
-// Result is how a command ended.
+// Result is the result of a command.
 type Result struct {
 	Stdout, Stderr string
 	Code           int
 }
 
-// command prepares a run of the binary on the storage of o, with nothing of
-// the caller's environment that could configure it.
+// command prepares a run of the binary on the storage of o, without variables of the caller's
+// environment that could configure it.
 func command(ctx context.Context, o Options, args ...string) (*exec.Cmd, error) {
 	binary, err := Binary()
 	if err != nil {
@@ -60,7 +60,7 @@ func Run(ctx context.Context, o Options, stdin string, args ...string) (Result, 
 	return Result{Stdout: stdout.String(), Stderr: stderr.String(), Code: cmd.ProcessState.ExitCode()}, nil
 }
 
-// answer runs a command with --json and reads its answer.
+// answer runs a command with --json and decodes its output.
 func answer(ctx context.Context, o Options, into any, stdin string, args ...string) error {
 	res, err := Run(ctx, o, stdin, append(args, "--json")...)
 	if err != nil {
@@ -75,7 +75,7 @@ func answer(ctx context.Context, o Options, into any, stdin string, args ...stri
 	return nil
 }
 
-// Institution is what institution create answers.
+// Institution is the output of institution create.
 type Institution struct {
 	ID     int64  `json:"id"`
 	UUID   string `json:"uuid"`
@@ -83,15 +83,14 @@ type Institution struct {
 	Prefix string `json:"prefix"`
 }
 
-// CreateInstitution makes an institution whose owner's address follows from
-// its prefix.
+// CreateInstitution creates an institution whose owner's address follows from its prefix.
 func (v *Vault) CreateInstitution(ctx context.Context, name, prefix string) (*Institution, error) {
 	i := &Institution{}
 	return i, answer(ctx, v.Options, i, OwnerPassword+"\n", "institution", "create", "--name", name, "--prefix", prefix,
 		"--owner-email", "owner@"+strings.ToLower(prefix)+".example", "--owner-name", "Owner", "--owner-password-stdin")
 }
 
-// CreateToken makes a token; expires is as the command takes it, or empty.
+// CreateToken creates a token; expires has the format of the command, or is empty.
 func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissions ...string) (string, error) {
 	args := []string{"token", "create", "--institution", slug, "--name", "Test"}
 	for _, p := range permissions {
@@ -106,13 +105,13 @@ func (v *Vault) CreateToken(ctx context.Context, slug, expires string, permissio
 	return made.Token, answer(ctx, v.Options, &made, "", args...)
 }
 
-// Webhook is what webhook create answers.
+// Webhook is the output of webhook create.
 type Webhook struct {
 	ID     string `json:"id"`
 	Secret string `json:"secret"`
 }
 
-// CreateWebhook makes a webhook endpoint for events, or for all.
+// CreateWebhook creates a webhook endpoint for events, or for all.
 func (v *Vault) CreateWebhook(ctx context.Context, slug, url string, events ...string) (*Webhook, error) {
 	args := []string{"webhook", "create", "--institution", slug, "--url", url}
 	for _, e := range events {

@@ -13,7 +13,7 @@ type Field struct{ Name, Value string }
 
 // Form is the form of an upload.
 type Form struct {
-	// Fields come in this order, before the file.
+	// Fields are sent in this order, before the file.
 	Fields []Field
 	// FileField is the file's field; empty means there is no file.
 	FileField string
@@ -21,7 +21,7 @@ type Form struct {
 	File      []byte
 }
 
-// NewForm is a form that a vault takes, once.
+// NewForm returns a form that a vault accepts once.
 func NewForm(title, name, email, fileName string, file []byte) *Form {
 	return &Form{
 		Fields:    []Field{{"certificate_title", title}, {"full_name", name}, {"applicant_email", email}},
@@ -29,7 +29,7 @@ func NewForm(title, name, email, fileName string, file []byte) *Form {
 	}
 }
 
-// With gives the form with a field set, in its place or at the end.
+// With returns the form with a field set, in its place or at the end.
 func (f *Form) With(name, value string) *Form {
 	changed := *f
 	changed.Fields = slices.Clone(f.Fields)
@@ -43,7 +43,7 @@ func (f *Form) With(name, value string) *Form {
 	return &changed
 }
 
-// Without gives the form without a field.
+// Without returns the form without a field.
 func (f *Form) Without(name string) *Form {
 	changed := *f
 	changed.Fields = slices.DeleteFunc(slices.Clone(f.Fields), func(x Field) bool { return x.Name == name })
@@ -53,15 +53,14 @@ func (f *Form) Without(name string) *Form {
 	return &changed
 }
 
-// WithFile gives the form with another file.
+// WithFile returns the form with another file.
 func (f *Form) WithFile(name string, file []byte) *Form {
 	changed := *f
 	changed.FileName, changed.File = name, file
 	return &changed
 }
 
-// Encode gives the form as multipart/form-data. The body does not copy the
-// file.
+// Encode returns the form as multipart/form-data. The body does not copy the file.
 func (f *Form) Encode() (contentType string, body *Body, err error) {
 	var head bytes.Buffer
 	w := multipart.NewWriter(&head)
@@ -92,7 +91,7 @@ type Body struct {
 	Size int64
 }
 
-// NewBody makes a body of pieces.
+// NewBody returns a body of pieces.
 func NewBody(pieces ...[]byte) *Body {
 	b := &Body{}
 	readers := make([]io.Reader, len(pieces))

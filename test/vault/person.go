@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// OwnerPassword is that of the owners whom CreateInstitution makes.
+// OwnerPassword is the password of the owners that CreateInstitution creates.
 const OwnerPassword = "correct horse battery staple"
 
-// SessionCookie names the cookie by which a browser is known.
+// SessionCookie is the name of the session cookie.
 const SessionCookie = "__Host-session"
 
-// SignIn signs somebody in by password, and gives what the session's cookie holds.
+// SignIn signs a person in by password, and returns the value of the session cookie.
 func (v *Vault) SignIn(ctx context.Context, email, password string) (session string, err error) {
 	c, err := v.Client("")
 	if err != nil {
@@ -33,7 +33,7 @@ func (v *Vault) SignIn(ctx context.Context, email, password string) (session str
 	return "", fmt.Errorf("signing in was answered with %d %s", a.Status, a.Body)
 }
 
-// PostForm sends a form as a page does; nothing is followed.
+// PostForm sends a form as a page does; it follows no redirect.
 func (c *Client) PostForm(ctx context.Context, target string, form url.Values) (*Answer, error) {
 	req, err := c.Request(ctx, http.MethodPost, target, strings.NewReader(form.Encode()))
 	if err != nil {

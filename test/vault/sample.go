@@ -13,23 +13,23 @@ import (
 	"strings"
 )
 
-// Sample is a certificate as an institution might have made it.
+// Sample is a certificate as an institution might create it.
 type Sample struct {
 	Institution, Title, Name, Line, Date string
-	// Width and Height of the page in points; 0 is A4, landscape.
+	// Width and Height are the size of the page in points; 0 is A4, landscape.
 	Width, Height float64
-	// Emblem is the side in pixels of a picture on the page, three bytes a pixel
-	// that hardly compress; 0 is none.
+	// Emblem is the side length in pixels of a picture on the page, with three bytes per pixel that
+	// hardly compress; 0 is none.
 	Emblem int
-	// Attachment is the size in bytes of a stream that no page shows.
+	// Attachment is the size in bytes of a stream outside of pages.
 	Attachment int
 
 	// comment is the length in bytes of a comment at the beginning.
 	comment int
 }
 
-// widths of the characters 32 to 126 of Times-Roman, in thousandths of the
-// font's size.
+// widths are the widths of the characters 32 to 126 of Times-Roman, in thousandths of the font
+// size.
 var widths = [...]int{
 	250, 333, 408, 500, 500, 833, 778, 180, 333, 333, 500, 564, 250, 333, 250, 278, 500, 500, 500, 500, 500, 500, 500, 500, 500, 500, 278, 278, 564, 564, 564, 444,
 	921, 722, 667, 667, 722, 611, 556, 722, 722, 333, 389, 722, 611, 889, 722, 722, 556, 722, 667, 556, 611, 722, 722, 944, 722, 722, 611, 333, 278, 333, 469, 500,
@@ -43,7 +43,7 @@ type page struct {
 	width, height float64
 }
 
-// line writes text in the middle of the page, at a height in parts of it.
+// line writes centred text, at a height given as a fraction of the page.
 func (p *page) line(at, size, red, green, blue float64, text string) {
 	var width float64
 	var shown strings.Builder
@@ -64,7 +64,7 @@ func (p *page) frame(inset, thickness float64) {
 	fmt.Fprintf(p, "0.07 0.2 0.36 RG %g w %g %g %g %g re S\n", thickness, inset, inset, p.width-2*inset, p.height-2*inset)
 }
 
-// PDF gives the certificate as a file with one page.
+// PDF returns the certificate as a file with one page.
 func (s Sample) PDF() []byte {
 	p := page{width: s.Width, height: s.Height}
 	if p.width == 0 {
@@ -102,7 +102,7 @@ func (s Sample) PDF() []byte {
 	return file(objects, s.comment)
 }
 
-// emblem is an image XObject (8.9.5) of a disc whose grain depends on seed.
+// emblem returns an image XObject (8.9.5) of a disc whose grain depends on seed.
 func emblem(side int, seed string) string {
 	var key [32]byte
 	copy(key[:], seed)
@@ -121,7 +121,7 @@ func emblem(side int, seed string) string {
 			n := grain.Uint32()
 			pixel[0], pixel[1], pixel[2] = 120+byte(n&127), 80+byte(n>>8&127), byte(n>>16&127)
 		}
-		_, _ = w.Write(row) // to memory
+		_, _ = w.Write(row) // into memory
 	}
 	_ = w.Close()
 	return stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side), b.Bytes())
@@ -131,8 +131,8 @@ func stream(entries string, data []byte) string {
 	return fmt.Sprintf("<< %s/Length %d >>\nstream\n%s\nendstream", entries, len(data), data)
 }
 
-// file puts objects, numbered from 1, with the catalog first, into a file with
-// a cross-reference table (7.5).
+// file writes objects, numbered from 1, with the catalog first, into a file with a cross-reference
+// table (7.5).
 func file(objects []string, comment int) []byte {
 	var b bytes.Buffer
 	b.WriteString("%PDF-1.7\n%\xE2\xE3\xCF\xD3\n")
@@ -153,8 +153,8 @@ func file(objects []string, comment int) []byte {
 	return b.Bytes()
 }
 
-// PDFOfSize gives the certificate as a file of exactly size bytes, most of
-// them in a stream that no page shows. The size must be some kilobytes at least.
+// PDFOfSize returns the certificate as a file of exactly size bytes, most of them in a stream
+// outside of pages. The size must be at least a few kilobytes.
 func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	const room = 200
 	s.Attachment = max(1, size-len(s.PDF())-room)
@@ -166,7 +166,7 @@ func (s Sample) PDFOfSize(size int) ([]byte, error) {
 	return pdf, nil
 }
 
-// picture draws a certificate without words.
+// picture draws a certificate without text.
 func picture(width, height int) image.Image {
 	img := image.NewRGBA(image.Rect(0, 0, width, height))
 	fill := func(x0, y0, x1, y1 int, c color.Color) {
@@ -182,7 +182,7 @@ func picture(width, height int) image.Image {
 	return img
 }
 
-// JPEG gives a picture of a certificate.
+// JPEG returns a picture of a certificate.
 func JPEG(width, height int) ([]byte, error) {
 	var b bytes.Buffer
 	if err := jpeg.Encode(&b, picture(width, height), nil); err != nil {
@@ -191,7 +191,7 @@ func JPEG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// PNG gives a picture of a certificate.
+// PNG returns a picture of a certificate.
 func PNG(width, height int) ([]byte, error) {
 	var b bytes.Buffer
 	if err := png.Encode(&b, picture(width, height)); err != nil {
@@ -200,7 +200,7 @@ func PNG(width, height int) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// HeavyPNG gives a picture that hardly compresses, of about three bytes a pixel.
+// HeavyPNG returns a picture that hardly compresses, of about three bytes per pixel.
 func HeavyPNG(width, height int) ([]byte, error) {
 	img := image.NewNRGBA(image.Rect(0, 0, width, height))
 	grain := rand.New(rand.NewChaCha8([32]byte{})) //nolint:gosec // a picture

@@ -1,6 +1,5 @@
-// Package vault runs the built binary and talks to it as a stranger's client
-// would: processes, command line and HTTP, and none of the vault's own code. It
-// is for the tests and programs below test alone.
+// Package vault runs the built binary and uses it as an external client would: processes, command
+// line and HTTP, without the vault's own code. It is only for the tests and programs under test.
 package vault
 
 import (
@@ -23,25 +22,24 @@ import (
 )
 
 const (
-	// readyTime bounds the wait for a vault that was started.
+	// readyTime is the maximum wait for a started vault.
 	readyTime = 30 * time.Second
-	// stopTime bounds the wait for one that was told to end, above the 30 s that
-	// it is allowed.
+	// stopTime is the maximum wait for a vault to end, above the 30 s that it is allowed.
 	stopTime = 40 * time.Second
 	pollTime = 10 * time.Millisecond
-	// portTries is how often another port is taken when somebody was faster.
+	// portTries is the number of attempts to start on another port if one is in use.
 	portTries = 3
 )
 
-// Options says how a vault is started.
+// Options configures the start of a vault.
 type Options struct {
 	// Data is its data folder, which must exist.
 	Data string
 	// Database is a postgres:// URL; empty means the embedded database.
 	Database string
-	// Args are further flags of serve.
+	// Args are additional flags of serve.
 	Args []string
-	// Proxy starts it behind a proxy on this machine, without TLS of its own.
+	// Proxy starts it behind a proxy on this machine, without TLS.
 	Proxy bool
 }
 
@@ -49,9 +47,9 @@ type Options struct {
 type Vault struct {
 	Options
 
-	// URL is its base URL, which links and QR codes carry.
+	// URL is its base URL, which links and QR codes contain.
 	URL string
-	// Address is the host and port where it serves.
+	// Address is its host and port.
 	Address string
 	// ReadyAfter is the time from the start of the process to the first 200 of
 	// /readyz.
@@ -64,8 +62,8 @@ type Vault struct {
 	log  string
 }
 
-// Binary gives the path of the built binary: $CERTVAULT_BINARY, else
-// bin/certvault of this repository.
+// Binary returns the path of the built binary: $CERTVAULT_BINARY, else bin/certvault of this
+// repository.
 func Binary() (string, error) {
 	if path := os.Getenv("CERTVAULT_BINARY"); path != "" {
 		return filepath.Abs(path)
@@ -76,12 +74,12 @@ func Binary() (string, error) {
 	}
 	path := filepath.Join(root, "bin", "certvault")
 	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the vault is not built, run make build: %w", err)
+		return "", fmt.Errorf("the binary is missing, run make build: %w", err)
 	}
 	return path, nil
 }
 
-// Root gives the folder of this repository, from anywhere in it.
+// Root returns the folder of this repository, from any folder in it.
 func Root() (string, error) {
 	dir, err := os.Getwd()
 	if err != nil {
@@ -93,15 +91,14 @@ func Root() (string, error) {
 		}
 		parent := filepath.Dir(dir)
 		if parent == dir {
-			return "", errors.New("looking for the repository: there is no go.mod above this folder")
+			return "", errors.New("finding the repository: no go.mod above this folder")
 		}
 		dir = parent
 	}
 }
 
-// Warm lets the vault of a new data folder use the renderer that an earlier one
-// compiled, which takes most of a start's time. The vault finds it as after a
-// restart.
+// Warm copies the renderer that an earlier vault compiled into a new data folder, because compiling
+// takes most of a start's time. For the vault this is like a restart.
 func Warm(data string) error {
 	cache, err := os.UserCacheDir()
 	if err != nil {
@@ -117,8 +114,8 @@ func Warm(data string) error {
 	return nil
 }
 
-// Start starts a vault on a free port and waits until it is ready. It outlives
-// ctx, which bounds the wait alone; the caller must Stop or Kill it.
+// Start starts a vault on a free port and waits until it is ready. The vault outlives ctx, which
+// only limits the wait; the caller must call Stop or Kill.
 func Start(ctx context.Context, o Options) (*Vault, error) {
 	var err error
 	for range portTries {
@@ -160,7 +157,7 @@ func start(ctx context.Context, o Options) (*Vault, error) {
 	v.out, v.log = out.Name(), log.Name()
 	began := time.Now()
 	err = v.cmd.Start()
-	// The process has descriptors of its own.
+	// The process has its own descriptors.
 	if err = errors.Join(err, out.Close(), log.Close()); err != nil {
 		return nil, fmt.Errorf("starting the vault: %w", err)
 	}
@@ -189,7 +186,7 @@ func freePort(ctx context.Context) (string, error) {
 	return port, nil
 }
 
-// awaitReady waits for /readyz to answer 200.
+// awaitReady waits until /readyz answers 200.
 func (v *Vault) awaitReady(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, readyTime)
 	defer cancel()
@@ -212,7 +209,7 @@ func (v *Vault) awaitReady(ctx context.Context) error {
 func (v *Vault) ready(ctx context.Context) bool {
 	transport, err := v.Transport()
 	if err != nil {
-		return false // its certificate is not made yet
+		return false // its certificate does not exist yet
 	}
 	defer transport.CloseIdleConnections()
 	url := v.URL
@@ -231,8 +228,7 @@ func (v *Vault) ready(ctx context.Context) bool {
 	return errors.Join(res.Body.Close()) == nil && res.StatusCode == http.StatusOK
 }
 
-// Transport gives a new transport that trusts the certificate which the vault
-// made itself.
+// Transport returns a new transport that trusts the vault's self-signed certificate.
 func (v *Vault) Transport() (*http.Transport, error) {
 	t := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}, MaxIdleConnsPerHost: 64}
 	if v.Proxy {
@@ -244,24 +240,23 @@ func (v *Vault) Transport() (*http.Transport, error) {
 	}
 	t.TLSClientConfig.RootCAs = x509.NewCertPool()
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
-		return nil, errors.New("reading the vault's certificate: there is none in the file")
+		return nil, errors.New("reading the vault's certificate: the file has none")
 	}
 	return t, nil
 }
 
-// PID gives the id of the process.
+// PID returns the id of the process.
 func (v *Vault) PID() int { return v.cmd.Process.Pid }
 
-// CPU gives the processor time that the process has spent, and 0 where the
-// system does not tell.
+// CPU returns the processor time of the process, or 0 if the system does not report it.
 func (v *Vault) CPU() time.Duration {
-	const tick = 10 * time.Millisecond // of USER_HZ, which Linux keeps at 100 for programs
+	const tick = 10 * time.Millisecond // of USER_HZ, which is 100 on Linux for programs
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", v.PID()))
 	if err != nil {
 		return 0
 	}
-	// The name, in brackets, may hold spaces; user and system time are the 12th
-	// and 13th field behind it (proc_pid_stat(5)).
+	// The name, in brackets, may contain spaces; user and system time are the 12th and 13th field
+	// after it (proc_pid_stat(5)).
 	fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:]))
 	if len(fields) < 13 {
 		return 0
@@ -285,14 +280,14 @@ func (v *Vault) Signal(s os.Signal) error {
 	return nil
 }
 
-// Kill ends the process at once, as a crash would, and waits until it is gone.
+// Kill ends the process at once, like a crash, and waits until it has ended.
 func (v *Vault) Kill() {
 	_ = v.cmd.Process.Kill() // it may have ended already
 	<-v.done
 }
 
-// Stop tells the process to end and gives its exit code. One that does not
-// end in time is killed, and that is an error.
+// Stop ends the process with SIGTERM and returns its exit code. If the process does not end in
+// time, Stop kills it and returns an error.
 func (v *Vault) Stop() (code int, err error) {
 	if err := v.Signal(syscall.SIGTERM); err != nil {
 		return 0, err
@@ -300,8 +295,8 @@ func (v *Vault) Stop() (code int, err error) {
 	return v.Wait(stopTime)
 }
 
-// Wait waits for the process to end and gives its exit code. One that does not
-// end in time is killed, and that is an error.
+// Wait waits for the process to end and returns its exit code. If the process does not end in time,
+// Wait kills it and returns an error.
 func (v *Vault) Wait(limit time.Duration) (code int, err error) {
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
@@ -317,10 +312,10 @@ func (v *Vault) Wait(limit time.Duration) (code int, err error) {
 // Done is closed when the process has ended.
 func (v *Vault) Done() <-chan struct{} { return v.done }
 
-// Stdout gives what the process wrote to its standard output.
+// Stdout returns the standard output of the process.
 func (v *Vault) Stdout() string { return contents(v.out) }
 
-// Log gives what the process wrote to its standard error.
+// Log returns the standard error of the process.
 func (v *Vault) Log() string { return contents(v.log) }
 
 func contents(file string) string {
@@ -331,7 +326,7 @@ func contents(file string) string {
 	return string(b)
 }
 
-// Forget removes the copies of what the process wrote.
+// Forget removes the copies of the output.
 func (v *Vault) Forget() error {
 	var errs []error
 	for _, file := range []string{v.out, v.log} {

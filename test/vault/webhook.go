@@ -24,7 +24,7 @@ type Delivered struct {
 	At     time.Time
 }
 
-// Event reads the payload.
+// Event decodes the payload.
 func (d *Delivered) Event() (*Event, error) {
 	e := &Event{}
 	if err := json.Unmarshal(d.Body, e); err != nil {
@@ -56,8 +56,8 @@ type Receiver struct {
 	answer func(w http.ResponseWriter, d *Delivered)
 }
 
-// Receive starts a receiver that answers as told; nil is 204. A vault reaches it
-// with --webhook-allow 127.0.0.1.
+// Receive starts a receiver with a handler; nil answers 204. A vault reaches it with
+// --webhook-allow 127.0.0.1.
 func Receive(ctx context.Context, answer func(w http.ResponseWriter, d *Delivered)) (*Receiver, error) {
 	l, err := new(net.ListenConfig).Listen(ctx, "tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,21 +86,21 @@ func (r *Receiver) serve(w http.ResponseWriter, req *http.Request) {
 	answer(w, d)
 }
 
-// Answer has the receiver answer otherwise from now on.
+// Answer replaces the receiver's handler.
 func (r *Receiver) Answer(answer func(w http.ResponseWriter, d *Delivered)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.answer = answer
 }
 
-// Got gives what has arrived, in order.
+// Got returns the deliveries in the order of their arrival.
 func (r *Receiver) Got() []*Delivered {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return append([]*Delivered(nil), r.got...)
 }
 
-// Close ends the receiver.
+// Close closes the receiver.
 func (r *Receiver) Close() error {
 	if err := r.server.Close(); err != nil {
 		return fmt.Errorf("ending a receiver: %w", err)
@@ -108,8 +108,8 @@ func (r *Receiver) Close() error {
 	return nil
 }
 
-// Signed checks a delivery's signatures against a secret: that of the interface,
-// and that of Standard Webhooks among those there.
+// Signed checks a delivery's signatures against a secret: the one of the interface, and one of the
+// Standard Webhooks signatures.
 func (d *Delivered) Signed(secret string) error {
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write(d.Body)
@@ -119,7 +119,7 @@ func (d *Delivered) Signed(secret string) error {
 	return d.SignedStandard(secret)
 }
 
-// SignedStandard checks the webhook-signature alone.
+// SignedStandard checks only webhook-signature.
 func (d *Delivered) SignedStandard(secret string) error {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimPrefix(secret, "whsec_"))
 	if err != nil {
@@ -136,8 +136,8 @@ func (d *Delivered) SignedStandard(secret string) error {
 	return errors.New("no webhook-signature is of the secret")
 }
 
-// Hook runs a webhook command for an institution with --json, reads its answer
-// where into is not nil, and gives the exit code.
+// Hook runs a webhook command for an institution with --json, decodes its output if into is not
+// nil, and returns the exit code.
 func (v *Vault) Hook(ctx context.Context, slug string, into any, command string, args ...string) (code int, err error) {
 	res, err := Run(ctx, v.Options, "", append([]string{"webhook", command, "--institution", slug, "--json"}, args...)...)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package blobtest is the one suite that every blob.Store must pass. It is for
+// Package blobtest is the test suite that every blob.Store must pass. It is for
 // tests only.
 package blobtest
 
@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/blob"
 )
 
-// Run tests stores made by open, each empty.
+// Run tests a store; open returns an empty one.
 func Run(t *testing.T, open func(t *testing.T) blob.Store) {
 	t.Helper()
 	t.Run("what is put is what is read", func(t *testing.T) {

@@ -1,12 +1,10 @@
-// Package certtest has what tests of a vault at work stand on: a sealer that
-// costs nothing, institutions with keys, and files to upload. It does not know
-// package cert, whose own tests use it.
+// Package certtest has test doubles of what cert depends on, and institutions with
+// keys. It does not import cert, whose own tests use it. Tests above cert use
+// vaulttest where they can.
 package certtest
 
 import (
-	"bytes"
 	"crypto/sha256"
-	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -21,10 +19,10 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Tail is what Seal adds to an original.
+// Tail is the text that Seal adds to an original.
 const Tail = "\n% a tail that makes it verified\n"
 
-// ErrRefused is what a sealer says of a file that can never be sealed.
+// ErrRefused is the error of a sealer for a file that cannot be sealed.
 var ErrRefused error = &seal.Refusal{Code: "no_room", Reason: "There is no room for the stamp."}
 
 // Seal adds a tail to an original.
@@ -40,12 +38,12 @@ func Seal(o seal.Original) (*seal.Verified, error) {
 	}, nil
 }
 
-// Verify finds every file valid.
+// Verify reports every file as valid.
 func Verify(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 	return &pades.Report{Verdict: pades.Valid}, nil
 }
 
-// Keys makes signing keys with their root.
+// Keys makes an authority with a root.
 func Keys(tb testing.TB, now func() time.Time) *authority.Authority {
 	tb.Helper()
 	keys := authority.New(tb.TempDir(), authority.Options{Now: now})
@@ -55,7 +53,7 @@ func Keys(tb testing.TB, now func() time.Time) *authority.Authority {
 	return keys
 }
 
-// Institution makes an institution, and its key where there are keys.
+// Institution makes an institution and, unless keys is nil, its key.
 func Institution(tb testing.TB, d *db.DB, keys *authority.Authority, prefix, name string) *account.Institution {
 	tb.Helper()
 	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: name, Prefix: prefix}
@@ -71,41 +69,4 @@ func Institution(tb testing.TB, d *db.DB, keys *authority.Authority, prefix, nam
 		}
 	}
 	return i
-}
-
-// PDF is a file of one page with a text, padded to size where size is given.
-func PDF(text string, size int) []byte {
-	if size == 0 {
-		return onePage(text, -1)
-	}
-	return onePage(text, size-len(onePage(text, 0)))
-}
-
-// onePage is padded by a stream of some length, and by none where that is less
-// than 0.
-func onePage(text string, padding int) []byte {
-	content := "BT /F1 24 Tf 72 700 Td (" + text + ") Tj ET"
-	bodies := []string{
-		"<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
-		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
-		fmt.Sprintf("<</Length %d>>stream\n%s\nendstream", len(content), content),
-		"<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
-	}
-	if padding >= 0 {
-		bodies = append(bodies, fmt.Sprintf("<</Length %010d>>stream\n%s\nendstream", padding, strings.Repeat("x", padding)))
-	}
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n%\xe2\xe3\xcf\xd3\n")
-	at := make([]int, len(bodies))
-	for i, body := range bodies {
-		at[i] = b.Len()
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, body)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(at)+1)
-	for _, offset := range at {
-		fmt.Fprintf(&b, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%010d\n%%%%EOF\n", len(at)+1, start)
-	return b.Bytes()
 }

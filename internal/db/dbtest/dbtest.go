@@ -1,5 +1,5 @@
-// Package dbtest gives tests a fresh, migrated database of each kind. It is
-// for tests only.
+// Package dbtest provides tests with a fresh, migrated database of each
+// dialect. It is for tests only.
 package dbtest
 
 import (
@@ -19,11 +19,12 @@ import (
 // on which tests may create databases.
 const Variable = "CERTVAULT_TEST_POSTGRES"
 
-// plain is how an empty database is made, whatever the server's own habit.
-const plain = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
+// emptyDatabase holds the options of an empty database, whatever the defaults of the
+// server.
+const emptyDatabase = `TEMPLATE template0 ENCODING 'UTF8' LOCALE 'C.UTF-8'`
 
-// Each runs a test on SQLite and on PostgreSQL, each time on a database of its
-// own, migrated and closed at the end.
+// Each runs a test on SQLite and on PostgreSQL, each time with its own migrated
+// database, which is closed at the end.
 func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	t.Helper()
 	t.Run("sqlite", func(t *testing.T) {
@@ -36,11 +37,17 @@ func Each(t *testing.T, f func(t *testing.T, d *db.DB)) {
 	})
 }
 
+// SQLite returns a migrated database of SQLite.
+func SQLite(tb testing.TB) *db.DB {
+	tb.Helper()
+	return Open(tb, tb.TempDir(), "")
+}
+
 // Open opens and migrates a database, and closes it when the test ends.
 func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	tb.Helper()
 	if databaseURL == "" {
-		place(tb, dataDir)
+		copyTemplate(tb, dataDir)
 	}
 	d, err := db.Open(tb.Context(), dataDir, databaseURL)
 	if err != nil {
@@ -57,15 +64,15 @@ func Open(tb testing.TB, dataDir, databaseURL string) *db.DB {
 	return d
 }
 
-// PostgresURL makes an empty database on the test server and gives its URL;
+// PostgresURL creates an empty database on the test server and returns its URL;
 // the database is dropped when the test ends. Without a server the test is
-// skipped, but with CI=true it fails: there both databases must be tested.
+// skipped, but if CI=true it fails, because CI must test both databases.
 func PostgresURL(tb testing.TB) string {
 	tb.Helper()
-	return create(tb, server(tb), plain)
+	return create(tb, server(tb), emptyDatabase)
 }
 
-// server gives the URL of the test server.
+// server returns the URL of the test server.
 func server(tb testing.TB) string {
 	tb.Helper()
 	server := os.Getenv(Variable)
@@ -78,7 +85,8 @@ func server(tb testing.TB) string {
 	return server
 }
 
-// create makes a database that is dropped when the test ends, and gives its URL.
+// create creates a database that is dropped when the test ends, and returns its
+// URL.
 func create(tb testing.TB, server, how string) string {
 	tb.Helper()
 	name := "cv_" + strings.ToLower(rand.Text())

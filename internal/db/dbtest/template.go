@@ -19,11 +19,11 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A test gets a copy of a database that was migrated once for all tests of its
-// package: the migrations would take longer than most of what is tested.
+// A test gets a copy of a database that is migrated once per package: running
+// the migrations would take longer than most tests.
 
-// place puts a migrated database of SQLite into a data directory that has none.
-func place(tb testing.TB, dataDir string) {
+// copyTemplate copies a migrated SQLite database to a data directory that has none.
+func copyTemplate(tb testing.TB, dataDir string) {
 	tb.Helper()
 	if _, err := os.Stat(filepath.Join(dataDir, db.FileName)); !errors.Is(err, fs.ErrNotExist) {
 		return
@@ -40,31 +40,31 @@ func place(tb testing.TB, dataDir string) {
 var sqliteTemplate = sync.OnceValues(func() (_ fs.FS, err error) {
 	folder, err := os.MkdirTemp("", "certvault-template-")
 	if err != nil {
-		return nil, fmt.Errorf("making a database to copy: %w", err)
+		return nil, fmt.Errorf("creating the template database: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
-	if err := migrated(folder, ""); err != nil {
+	if err := migrate(folder, ""); err != nil {
 		return nil, err
 	}
 	data, err := os.ReadFile(filepath.Join(folder, db.FileName))
 	if err != nil {
-		return nil, fmt.Errorf("making a database to copy: %w", err)
+		return nil, fmt.Errorf("creating the template database: %w", err)
 	}
 	return fstest.MapFS{db.FileName: {Data: data, Mode: 0o600}}, nil
 })
 
-// migrated makes a database and migrates it.
-func migrated(dataDir, databaseURL string) error {
+// migrate opens and migrates a database, and closes it.
+func migrate(dataDir, databaseURL string) error {
 	ctx := context.Background()
 	d, err := db.Open(ctx, dataDir, databaseURL)
 	if err != nil {
-		return fmt.Errorf("making a database to copy: %w", err)
+		return fmt.Errorf("creating the template database: %w", err)
 	}
 	return errors.Join(d.Migrate(ctx), d.Close())
 }
 
-// migratedURL makes a migrated database on the test server and gives its URL; the
-// database is dropped when the test ends.
+// migratedURL creates a migrated database on the test server and returns its
+// URL; the database is dropped when the test ends.
 func migratedURL(tb testing.TB) string {
 	tb.Helper()
 	server := server(tb)
@@ -75,7 +75,7 @@ func migratedURL(tb testing.TB) string {
 	return create(tb, server, `TEMPLATE `+template)
 }
 
-// postgresTemplate stays on the server, which is thrown away after the tests.
+// postgresTemplate is not dropped: the test server is temporary.
 var postgresTemplate = sync.OnceValues(func() (string, error) {
 	return makeTemplate(context.Background(), os.Getenv(Variable))
 })
@@ -87,20 +87,21 @@ func makeTemplate(ctx context.Context, server string) (name string, err error) {
 	}
 	defer func() { err = errors.Join(err, conn.Close(ctx)) }()
 	name = "cv_template_" + strings.ToLower(rand.Text())
-	if _, err := conn.Exec(ctx, `CREATE DATABASE `+name+` `+plain); err != nil {
-		return "", fmt.Errorf("making a database to copy: %w", err)
+	if _, err := conn.Exec(ctx, `CREATE DATABASE `+name+` `+emptyDatabase); err != nil {
+		return "", fmt.Errorf("creating the template database: %w", err)
 	}
 	u, err := url.Parse(server)
 	if err != nil {
 		return "", fmt.Errorf("%s: %w", Variable, err)
 	}
 	u.Path = "/" + name
-	if err := migrated("", u.String()); err != nil {
+	if err := migrate("", u.String()); err != nil {
 		return "", err
 	}
-	// A database that somebody is connected to, autovacuum too, cannot be copied.
+	// A database with connections, including those of autovacuum, cannot be
+	// copied.
 	if _, err := conn.Exec(ctx, `ALTER DATABASE `+name+` ALLOW_CONNECTIONS false`); err != nil {
-		return "", fmt.Errorf("making a database to copy: %w", err)
+		return "", fmt.Errorf("creating the template database: %w", err)
 	}
 	return name, nil
 }

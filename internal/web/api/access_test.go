@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/token"
 )
 
@@ -16,8 +17,8 @@ const nobody = "00000000-0000-4000-8000-000000000000"
 
 func TestWhoIsLetIn(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
-	foreign := newVault(t, sqlite(t), 0).secret
+	v := newVault(t, dbtest.SQLite(t), 0)
+	foreign := newVault(t, dbtest.SQLite(t), 0).secret
 	made, ended, err := v.api.Tokens.Create(t.Context(), v.inst.ID, "ended", token.All, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -64,9 +65,9 @@ func TestWhoIsLetIn(t *testing.T) {
 
 func TestExpiredTokenIsOut(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	at := time.Now()
-	v.api.Tokens = token.New(v.d, func() time.Time { return at })
+	v.api.Tokens = token.New(v.DB, func() time.Time { return at })
 	end := at.Add(time.Minute)
 	v.secret = v.token(v.inst, &end, token.VaultList)
 	if a := v.get("/business/certificate-vault"); a.Status != http.StatusOK {
@@ -78,11 +79,10 @@ func TestExpiredTokenIsOut(t *testing.T) {
 	}
 }
 
-// Each route opens for its permission and for no other, and a token without it
-// learns no more than that.
+// Each route requires exactly its permission, and a token without it learns nothing else.
 func TestPermissionMatrix(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	secrets := map[token.Permission]string{}
 	for _, p := range token.All {
 		secrets[p] = v.token(v.inst, nil, p)
@@ -126,7 +126,7 @@ func TestPermissionMatrix(t *testing.T) {
 
 func TestUnknownRoutesAndMethods(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for _, tc := range []struct {
 		method, path string
 		status       int
@@ -158,11 +158,10 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 	}
 }
 
-// Another institution's record, one that never was and what is no id are told
-// in the same words.
+// The responses for another institution's record, an unknown record and an invalid id are the same.
 func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	if a := v.get("/business/certificate-vault/" + id); a.Status != http.StatusOK {
 		t.Fatalf("its own: %d %s", a.Status, a.Body)
@@ -170,7 +169,7 @@ func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	if a := v.get("/business/certificate-vault/" + strings.ToUpper(id)); a.Status != http.StatusOK {
 		t.Errorf("its own in upper case: %d %s", a.Status, a.Body)
 	}
-	// Other spellings that a library may take for the same id are no path of it.
+	// Other spellings that a library may accept as the same id are not found.
 	for _, spelling := range []string{"%7B" + id + "%7D", strings.ReplaceAll(id, "-", ""), "urn:uuid:" + id} {
 		if a := v.get("/business/certificate-vault/" + spelling); a.Status != http.StatusNotFound {
 			t.Errorf("its own as %s: %d", spelling, a.Status)
@@ -200,7 +199,7 @@ func TestRecordsOfOthersAreUnknown(t *testing.T) {
 
 func TestRateLimitIsOfEachToken(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 3)
+	v := newVault(t, dbtest.SQLite(t), 3)
 	for i := range 3 {
 		a := v.get("/business/certificate-templates")
 		if a.Status != http.StatusOK || a.Header.Get("X-RateLimit-Limit") != "3" || a.Header.Get("X-RateLimit-Remaining") != strconv.Itoa(2-i) {
@@ -220,7 +219,7 @@ func TestRateLimitIsOfEachToken(t *testing.T) {
 
 func TestTemplatesAreABareArray(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	a := v.get("/business/certificate-templates")
 	if a.Status != http.StatusOK || strings.TrimSpace(string(a.Body)) != "[]" || a.Header.Get("Content-Type") != "application/json" {
 		t.Errorf("%d %s", a.Status, a.Body)

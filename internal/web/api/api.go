@@ -1,6 +1,6 @@
-// Package api is the interface that institutions' programs use: /business/...,
-// a bearer token, JSON. It owns the wire types and which permission opens which
-// route; every rule about certificates is package cert's.
+// Package api is the interface for institutions' programs: /business/..., bearer tokens, JSON. It
+// owns the wire types and the permission of each route. Package cert owns the rules for
+// certificates.
 package api
 
 import (
@@ -21,6 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 // API serves /business/.
@@ -41,21 +42,20 @@ type API struct {
 type call struct {
 	*http.Request
 
-	body        *body
 	token       *token.Token
 	institution *account.Institution
 }
 
-// endpoint answers an authenticated call that may ask for it.
+// endpoint handles a call that is authenticated and permitted.
 type endpoint func(w http.ResponseWriter, c *call) error
 
-// Handler gives the routes. Who asks is settled before what is asked for: an
-// unknown caller learns nothing, not even which routes there are.
+// Handler returns the handler for all routes. Authentication comes before routing: without a valid
+// token, a client does not even learn which routes exist.
 func (a *API) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f endpoint, allowed ...token.Permission) {
 		a.patterns = append(a.patterns, pattern)
-		mux.Handle(pattern, web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
+		mux.Handle(pattern, web.Handler(writeError, func(w http.ResponseWriter, r *http.Request) error {
 			c := callOf(r)
 			if !c.token.Has(allowed...) {
 				return fault.New(fault.Forbidden, "Forbidden - Insufficient permissions")
@@ -81,8 +81,7 @@ func (a *API) Handler() http.Handler {
 	return a.authenticate(onlyPost(web.Routes(mux, web.WriteJSONError)))
 }
 
-// onlyPost answers for the routes that to the mux look like a certificate of that
-// name as well.
+// onlyPost handles the routes that the mux would otherwise match as a certificate with that name.
 func onlyPost(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
@@ -105,16 +104,16 @@ type contextKey struct{}
 func callOf(r *http.Request) *call {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
-		// No route is reached but through authenticate.
-		return &call{Request: r, body: &body{}, token: &token.Token{}}
+		// Every route is wrapped by authenticate.
+		return &call{Request: r, token: &token.Token{}}
 	}
 	return c
 }
 
 func (a *API) authenticate(next http.Handler) http.Handler {
 	return web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
-		body := watch(w, r)
-		defer body.drain(r)
+		body.Watch(w, r)
+		defer body.Drain(r)
 		ctx := r.Context()
 		web.SetRoute(r, "/business/ (no token)")
 		t, inst, err := a.Tokens.Authenticate(ctx, bearer(r))
@@ -127,10 +126,10 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		}
 		web.SetRoute(r, "")
 		if err := a.Tokens.Touch(ctx, t); err != nil {
-			// The answer does not depend on it.
+			// The response does not depend on it.
 			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
 		}
-		c := &call{Request: r, body: body, token: t, institution: inst}
+		c := &call{Request: r, token: t, institution: inst}
 		ctx = audit.With(ctx, audit.Actor{
 			Type: audit.Token, ID: strconv.FormatInt(t.ID, 10), Name: t.Name, Address: web.Client(r), RequestID: web.RequestID(r),
 		})
@@ -143,12 +142,12 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 	})
 }
 
-// bearer gives the credential of RFC 6750, 2.1; the scheme's case does not
-// matter (RFC 9110, 11.1).
+// bearer returns the credential (RFC 6750, 2.1). The case of the scheme does not matter (RFC 9110,
+// 11.1).
 func bearer(r *http.Request) string {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return "" // of two, nobody could say which one was meant
+		return "" // with two headers it is ambiguous which one counts
 	}
 	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -157,7 +156,7 @@ func bearer(r *http.Request) string {
 	return strings.TrimSpace(credential)
 }
 
-// pathUUID gives the certificate's id in the path; what is none is no record.
+// pathUUID returns the certificate's id in the path. An invalid id is not found.
 func (c *call) pathUUID() (string, error) {
 	id, ok := parseUUID(c.PathValue("uuid"))
 	if !ok {
@@ -166,15 +165,15 @@ func (c *call) pathUUID() (string, error) {
 	return id, nil
 }
 
-// parseUUID reads an id in the one spelling that we give it.
+// parseUUID parses an id in the one spelling that responses use.
 func parseUUID(raw string) (id string, ok bool) {
 	u, err := uuid.Parse(raw)
 	id = u.String()
 	return id, err == nil && len(raw) == len(id)
 }
 
-// templates lists certificate templates; there is none yet. The answer is a
-// bare array, by which clients test a connection.
+// templates lists certificate templates; none exist yet. The response is a bare array. Clients use
+// it to test a connection.
 func (a *API) templates(w http.ResponseWriter, _ *call) error {
 	return web.WriteJSON(w, http.StatusOK, []struct{}{})
 }

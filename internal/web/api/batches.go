@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// batchRecord is a batch as clients see it.
+// batchRecord is a batch on the wire.
 type batchRecord struct {
 	ID          string  `json:"id"`
 	BatchID     string  `json:"batch_id"`
@@ -29,14 +29,14 @@ type batchRecord struct {
 	CompletedAt *string `json:"completed_at"`
 }
 
-// batchDetail is a batch with some of its entries.
+// batchDetail is a batch with a page of its entries.
 type batchDetail struct {
 	batchRecord
 
 	Entries []batchEntry `json:"entries"`
 }
 
-// batchEntry is an entry and what became of it.
+// batchEntry is an entry and its result on the wire.
 type batchEntry struct {
 	Index        int     `json:"index"`
 	Status       string  `json:"status"`
@@ -55,8 +55,8 @@ func wireBatch(b *batch.Batch) batchRecord {
 	}
 }
 
-// sourceFor gives the source whose batches a token may see, "" for all: without
-// the permission for batches it has that for vault certificates.
+// sourceFor returns the source of the batches that a token may see, "" for all. Without the
+// permission for batches, a token may see batches of vault certificates.
 func (c *call) sourceFor(p token.Permission) cert.Source {
 	if c.token.Has(p) {
 		return ""
@@ -101,7 +101,7 @@ func (a *API) batch(w http.ResponseWriter, c *call) error {
 	for i, e := range entries.Items {
 		data.Entries[i] = batchEntry{
 			Index: e.Index, Status: e.Status, UUID: optional(e.UUID), ReferenceID: optional(e.ReferenceID),
-			Error: optional(e.Error), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
+			Error: optional(sayRejection(&e)), ErrorCode: optional(e.ErrorCode), ExistingUUID: optional(e.ExistingUUID),
 		}
 	}
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, f.Range, entries.Part, len(data.Entries), data))

@@ -57,7 +57,7 @@ func TestBatchFromAcceptanceToEnd(t *testing.T) {
 		v := newVault(t, d, 0)
 		fine, refused := v.stage("diploma.pdf"), v.stage("refuse.pdf")
 		fields := slices.Concat(entry(0, fine), entry(10, fine), entry(20, refused), entry(30, fine))
-		// The last is the first once more.
+		// The last link leads to the first page again.
 		fields[len(fields)-2] = field{"entries[30][applicant_email]", "Person.0@EXAMPLE.org"}
 		id := v.accept(v.postBulk(multipartType, multipartOf(t, fields)), 4)
 		path := "/business/batches/" + id
@@ -66,7 +66,7 @@ func TestBatchFromAcceptanceToEnd(t *testing.T) {
 		if record["progress"] != 0.0 {
 			t.Errorf("progress %v", record["progress"])
 		}
-		v.process(3)
+		v.Work(3)
 		record = data(t, v.get(path))
 		checkBatch(t, record, id, "completed_with_errors", map[string]float64{"approved": 2, "failed": 1, "rejected": 1})
 		if record["progress"] != 100.0 {
@@ -100,7 +100,7 @@ func TestBatchFromAcceptanceToEnd(t *testing.T) {
 		if a := v.get("/business/certificate-vault/" + first + "/download"); a.Status != http.StatusOK {
 			t.Errorf("download: %d", a.Status)
 		}
-		// A retry opens it again.
+		// A retry reopens the batch.
 		failed := entries[2].(map[string]any)["uuid"].(string)
 		if a := v.do(v.request(http.MethodPost, "/business/certificate-vault/"+failed+"/retry", http.NoBody)); a.Status != http.StatusOK {
 			t.Fatalf("retry: %d %s", a.Status, a.Body)
@@ -109,7 +109,7 @@ func TestBatchFromAcceptanceToEnd(t *testing.T) {
 	})
 }
 
-// walk goes through a list by the links that lead on.
+// walk follows the links of a list to its end.
 func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 	v.tb.Helper()
 	next := base + path + "&cursor="
@@ -136,7 +136,7 @@ func (v *vault) walk(path string, records func(data any) []any) (all []any) {
 
 func TestBatchPages(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	var fields []field
 	for i := range 23 {
@@ -239,7 +239,7 @@ func TestBatchesOfAnInstitution(t *testing.T) {
 				t.Errorf("by cursor, %s at a time: %v", size, got)
 			}
 		}
-		// A cursor is of one list.
+		// A cursor is bound to one list.
 		cursor := v.get("/business/batches?per_page=1&cursor=").json(t)["meta"].(map[string]any)["next_cursor"].(string)
 		for name, ask := range map[string]func() *answer{
 			"of entries":      func() *answer { return v.get("/business/batches/" + ids[0] + "?cursor=" + cursor) },
@@ -260,7 +260,7 @@ func TestBatchesOfAnInstitution(t *testing.T) {
 				t.Errorf("a cursor taken to a list %s: %d %s", name, a.Status, a.Body)
 			}
 		}
-		// Batches of another source are not a vault token's.
+		// A vault token does not see batches of another source.
 		v.exec(`UPDATE batches SET source = 'template' WHERE uuid = $1`, ids[2])
 		v.secret = v.token(v.inst, nil, token.VaultList, token.VaultView)
 		if a := v.get("/business/batches"); len(a.json(t)["data"].([]any)) != 2 {

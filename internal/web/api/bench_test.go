@@ -16,7 +16,7 @@ import (
 // key costs.
 func BenchmarkKey(b *testing.B) {
 	each := map[string]func(b *testing.B) *vault{
-		"sqlite":   func(b *testing.B) *vault { return newVault(b, sqlite(b), 0) },
+		"sqlite":   func(b *testing.B) *vault { return newVault(b, dbtest.SQLite(b), 0) },
 		"postgres": func(b *testing.B) *vault { return newVault(b, dbtest.Open(b, "", dbtest.PostgresURL(b)), 0) },
 	}
 	for name, open := range each {

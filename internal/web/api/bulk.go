@@ -5,111 +5,118 @@ import (
 	"fmt"
 	"io"
 	"mime"
-	"mime/multipart"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 const (
 	// maxBulk is the largest body of a bulk upload in bytes.
 	maxBulk = 64 << 20
-	// maxBulkParts bounds its fields: eight for each of 5,000 entries.
+	// maxBulkParts bounds the number of fields: eight for each of 5,000 entries.
 	maxBulkParts = 40_000
-	// maxBulkValue bounds one value in bytes, well above the longest that is valid.
+	// maxBulkValue bounds one value in bytes. It is far above the longest valid value, so that
+	// validation reports a text that is too long.
 	maxBulkValue = 16 << 10
 )
 
-// accepted is the answer to a bulk upload.
+// accepted is the response to a bulk upload.
 type accepted struct {
 	BatchID string `json:"batch_id"`
 	Total   int    `json:"total"`
 	Status  string `json:"status"`
 }
 
-// bulk takes the entries of a batch, which refer to files that came before.
+// bulk creates a batch from entries that refer to staged files.
 func (a *API) bulk(w http.ResponseWriter, c *call) error {
 	draft := a.Batches.NewDraft()
 	defer draft.Close()
 	in := &bulkInput{draft: draft}
-	parse, broken, err := in.parser(c.Request)
+	read, err := in.reader(w, c.Request)
 	if err != nil {
 		return err
 	}
-	read := func(p *fingerprint) error {
-		in.print = p
-		if err := readBody(c, maxBulk, broken, parse); err != nil {
-			return err
-		}
-		p.end()
-		return nil
+	x, err := a.begin(c)
+	if err != nil {
+		return err
 	}
-	return a.once(w, c, read, func(answer answerTx) error {
-		_, err := a.Batches.Submit(c.Context(), batch.Submission{
+	defer x.release()
+	in.exchange = x
+	if err = read(); err == nil {
+		err = x.complete()
+	}
+	if err == nil {
+		_, err = a.Batches.Submit(c.Context(), batch.Submission{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.BulkUpload, Draft: draft,
 			Then: func(ctx context.Context, tx *db.Tx, made *batch.Batch) error {
-				return answer(ctx, tx, http.StatusAccepted, message{
+				return x.answerTx(ctx, tx, http.StatusAccepted, message{
 					Message: "Bulk upload accepted and is being processed.",
 					Data:    accepted{BatchID: made.UUID, Total: made.Total, Status: string(made.Status())},
 				})
 			},
 		})
-		return err
-	})
+	}
+	return x.end(w, err)
 }
 
-// bulkInput reads the body of a bulk upload into a draft, a field at a time.
+// bulkInput reads the body of a bulk upload into a draft, field by field.
 type bulkInput struct {
-	draft *batch.Draft
-	print *fingerprint
-	parts int
+	draft    *batch.Draft
+	exchange *exchange
+	fields   int
 }
 
-// parser gives what reads a body of the request's type, and what puts an error of
-// reading it into words.
-func (in *bulkInput) parser(r *http.Request) (parse func(io.Reader) error, broken func(error) error, err error) {
+// reader returns the function that reads a body of the request's type.
+func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func() error, err error) {
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil {
 		mediaType = ""
 	}
 	switch mediaType {
 	case "multipart/form-data":
-		boundary, err := formBoundary(r)
-		return func(body io.Reader) error { return in.multipart(body, boundary) }, malformed, err
+		l := limits(maxBulk, malformedForm)
+		l.Parts, l.TooMany = maxBulkParts, errParts
+		body.Limit(w, r, l)
+		form, err := body.OpenForm(r)
+		return func() error { return in.multipart(form) }, err
 	case "application/x-www-form-urlencoded":
-		return in.urlencoded, badForm, checkEncoding(r)
+		body.Limit(w, r, limits(maxBulk, malformedPairs))
+		return func() error { return in.urlencoded(r.Body) }, body.CheckEncoding(r)
 	case "application/json":
-		return in.json, badJSON, checkEncoding(r)
+		body.Limit(w, r, limits(maxBulk, malformedJSON))
+		return func() error { return in.json(r.Body) }, body.CheckEncoding(r)
 	default:
-		return nil, nil, fault.New(fault.Unsupported,
+		return nil, fault.New(fault.Unsupported,
 			"The request must be multipart/form-data, application/x-www-form-urlencoded or application/json.")
 	}
 }
 
 var errParts = fault.New(fault.Invalid, fmt.Sprintf("The request has more than %d fields.", maxBulkParts))
 
-// next counts a field.
-func (in *bulkInput) next() error {
-	if in.parts == maxBulkParts {
+// count counts a field of a body that is not a multipart form, whose parts
+// package body counts.
+func (in *bulkInput) count() error {
+	if in.fields == maxBulkParts {
 		return errParts
 	}
-	in.parts++
+	in.fields++
 	return nil
 }
 
-func (in *bulkInput) multipart(body io.Reader, boundary string) error {
-	return eachPart(body, boundary, func(part *multipart.Part) error {
-		if err := in.next(); err != nil {
+func (in *bulkInput) multipart(form *body.Form) error {
+	for form.Next() {
+		if err := in.part(form.Part()); err != nil {
 			return err
 		}
-		return in.part(part)
-	})
+	}
+	return form.Err()
 }
 
-func (in *bulkInput) part(part *multipart.Part) error {
+func (in *bulkInput) part(part *body.Part) error {
 	name := part.FormName()
 	if name == "" {
 		return fault.New(fault.Invalid, "A part of the form has no name.")
@@ -119,44 +126,36 @@ func (in *bulkInput) part(part *multipart.Part) error {
 		return in.name(n)
 	}
 	if part.FileName() != "" {
-		return in.draft.NotText(n.index, n.field)
+		return in.draft.Refuse(n.index, cert.Problem{Field: n.known(), Code: codeNotString})
 	}
-	value, err := io.ReadAll(io.LimitReader(part, maxBulkValue+1))
-	if err == nil {
-		// What is left of it must not count as the head of the next.
-		_, err = io.Copy(io.Discard, part)
-	}
-	if err != nil {
-		return malformed(err)
-	}
-	return in.set(n, value)
+	return in.set(n, part.Value(maxBulkValue+1, io.Discard))
 }
 
-// note notes a field in the fingerprint: by its place and not by its spelling, so
-// that what says the same in another form is the same.
-func (in *bulkInput) note(index int, field string, value []byte) {
-	content, end := in.print.entry(ofField, fmt.Sprintf("entries.%d.%s", index, field))
-	_, _ = content.Write(value) // a hash takes everything
+// fingerprint adds a field to the fingerprint under the name that it has in all
+// types of body, so that the same entries have the same fingerprint.
+func (in *bulkInput) fingerprint(index int, field string, value []byte) {
+	content, end := in.exchange.field(fmt.Sprintf("entries.%d.%s", index, field))
+	_, _ = content.Write(value) // writing to a hash cannot fail
 	end()
 }
 
-// set gives a field its value.
+// set stores the value of a field.
 func (in *bulkInput) set(n fieldName, value []byte) error {
-	in.note(n.index, n.field, value)
+	in.fingerprint(n.index, n.field, value)
 	if len(value) > maxBulkValue {
-		return in.draft.TooLong(n.index, n.field)
+		return in.draft.TooLong(n.index, n.known())
 	}
-	return in.draft.Set(n.index, n.field, string(value))
+	return in.draft.Set(n.index, n.known(), string(value))
 }
 
-// name notes a name that no value can be set under.
+// name handles a field that cannot have a value.
 func (in *bulkInput) name(n fieldName) error {
-	in.note(n.index, n.field+n.key, []byte{byte(n.kind)})
+	in.fingerprint(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {
 	case nestedField:
-		return in.draft.NotText(n.index, n.field)
+		return in.draft.Refuse(n.index, cert.Problem{Field: n.known(), Code: codeNotString})
 	case wholeEntry:
-		return in.draft.NotEntry(n.index, notEntry)
+		return in.draft.Refuse(n.index, cert.Problem{Code: codeNotEntry})
 	case entryField:
 		return in.draft.Entry(n.index)
 	case strayName:

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"net/url"
 	"strconv"
 	"strings"
@@ -29,7 +30,7 @@ func (v *vault) postBulk(contentType string, body []byte) *answer {
 
 const multipartType = "multipart/form-data; boundary=" + boundary
 
-// field is a name and a value, as all forms have them.
+// field is a name and a value, as in every form.
 type field struct{ name, value string }
 
 func multipartOf(tb testing.TB, fields []field) []byte {
@@ -49,7 +50,7 @@ func urlencodedOf(fields []field) []byte {
 	return []byte(strings.Join(pairs, "&"))
 }
 
-// entry gives the fields of an entry in order, of a person of its own.
+// entry returns the fields of an entry in order, with a person of its own.
 func entry(index any, fileID string) []field {
 	at := fmt.Sprintf("entries[%v]", index)
 	return []field{
@@ -60,13 +61,13 @@ func entry(index any, fileID string) []field {
 
 func (v *vault) batches() (n int) {
 	v.tb.Helper()
-	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM batches`).Scan(&n); err != nil {
+	if err := v.DB.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM batches`).Scan(&n); err != nil {
 		v.tb.Fatal(err)
 	}
 	return n
 }
 
-// accept sends a batch that must be accepted, and gives its id.
+// accept sends a batch that must be accepted, and returns its id.
 func (v *vault) accept(a *answer, total int) string {
 	v.tb.Helper()
 	if a.Status != http.StatusAccepted {
@@ -80,8 +81,7 @@ func (v *vault) accept(a *answer, total int) string {
 	return id
 }
 
-// The same entries in each of the three forms, in any order and with gaps, become
-// the same batch.
+// The same entries in each of the three forms, in any order and with gaps, become the same batch.
 func TestBulkTakesThreeForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -145,11 +145,10 @@ func TestBulkTakesThreeForms(t *testing.T) {
 	})
 }
 
-// What is wrong with a field refuses all entries and is told of the entry as it was
-// numbered, in each form.
+// A problem of one field rejects all entries. In each form, the error names the entry by its index.
 func TestBulkRefusals(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	other := newForeign(v)
 	long := strings.Repeat("x", 256)
@@ -230,10 +229,10 @@ func newForeign(v *vault) string {
 	return v.stage("foreign.pdf")
 }
 
-// Values that JSON has and forms have not.
+// Values that exist in JSON but not in forms.
 func TestBulkRefusalsInJSON(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	with := func(extra string) string {
 		return `{"certificate_title": "BSc", "full_name": "Ada", "applicant_email": "ada@example.org", "file_id": "` + file + `"` + extra + `}`
@@ -312,7 +311,7 @@ func TestBulkRefusalsInJSON(t *testing.T) {
 
 func TestBulkBodies(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	whole := multipartOf(t, entry(0, file))
 	filePart := form(t, append([]part{{name: "entries[0][full_name]", file: "name.txt", content: []byte("Ada")}}, text("entries[0][file_id]", file))...)
@@ -350,13 +349,13 @@ func TestBulkBodies(t *testing.T) {
 	}
 }
 
-// Exactly the limits are taken, and one more is refused.
+// A request at the limits is accepted; one more of anything is rejected.
 func TestBulkLimits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("bodies of 64 MiB, one after the other, have nothing for the race detector")
 	}
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	file := v.stage("diploma.pdf")
 	many := func(entries, parts int) (fields []field) {
 		for i := range entries {
@@ -417,7 +416,7 @@ func TestBulkLimits(t *testing.T) {
 // At most 1,000 errors are listed, and all are counted.
 func TestBulkErrorsAreBounded(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	var fields []field
 	for i := range 5000 {
 		fields = append(fields, field{fmt.Sprintf("entries[%d][details]", i), "x"})
@@ -432,10 +431,10 @@ func TestBulkErrorsAreBounded(t *testing.T) {
 	}
 }
 
-// A client that is still sending when its batch is refused sees the answer.
+// A client that is still sending when its batch is rejected receives the response.
 func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)
 	if a := v.postBulk("application/x-www-form-urlencoded", body); a.Status != http.StatusUnprocessableEntity || a.refusal(t).Message == "" {
 		t.Errorf("%d %s", a.Status, a.Body)
@@ -443,7 +442,7 @@ func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
 }
 
 func FuzzBulk(f *testing.F) {
-	v := newVault(f, sqlite(f), 0)
+	v := newVault(f, dbtest.SQLite(f), 0)
 	for kind, seeds := range []string{
 		"--" + boundary + "\r\nContent-Disposition: form-data; name=\"entries[0][full_name]\"\r\n\r\nAda\r\n--" + boundary + "--",
 		"entries%5B0%5D%5Bfull_name%5D=Ada&entries[1][file_id]=x", `{"entries":{"7":{"full_name":"\ud83c\udf93","details":null}}}`, `{"entries":[{"full_name":"A"},[],null]}`,
@@ -451,11 +450,17 @@ func FuzzBulk(f *testing.F) {
 		f.Add(byte(kind), seeds)
 	}
 	f.Fuzz(func(t *testing.T, kind byte, body string) {
-		in := &bulkInput{draft: v.api.Batches.NewDraft()}
+		in := &bulkInput{draft: v.api.Batches.NewDraft(), exchange: &exchange{}}
 		defer in.draft.Close()
 		switch kind % 3 {
 		case 0:
-			_ = in.multipart(strings.NewReader(body), boundary)
+			r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", strings.NewReader(body))
+			r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+			read, err := in.reader(httptest.NewRecorder(), r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = read()
 		case 1:
 			_ = in.urlencoded(strings.NewReader(body))
 		case 2:

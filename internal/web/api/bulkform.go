@@ -10,15 +10,14 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxPair bounds one name and value in bytes as they are encoded: each byte of
-// the longest value may take three.
-const maxPair = 4 * maxBulkValue
+const (
+	// maxPair bounds the encoded bytes of one name and value: each byte of the
+	// longest value may take three.
+	maxPair        = 4 * maxBulkValue
+	malformedPairs = "The application/x-www-form-urlencoded body is malformed or incomplete."
+)
 
-func badForm(err error) error {
-	return fault.Wrap(fault.Invalid, "The application/x-www-form-urlencoded body is malformed or incomplete.", err)
-}
-
-// urlencoded reads name=value&... (URL Living Standard, 5.1) a pair at a time.
+// urlencoded reads name=value&... (URL Living Standard, 5.1), one pair at a time.
 func (in *bulkInput) urlencoded(body io.Reader) error {
 	r := bufio.NewReaderSize(body, maxPair)
 	for {
@@ -26,7 +25,7 @@ func (in *bulkInput) urlencoded(body io.Reader) error {
 		long := errors.Is(err, bufio.ErrBufferFull)
 		last := errors.Is(err, io.EOF)
 		if err != nil && !long && !last {
-			return badForm(err)
+			return err
 		}
 		if err := in.pair(strings.TrimSuffix(string(pair), "&"), long); err != nil {
 			return err
@@ -37,7 +36,7 @@ func (in *bulkInput) urlencoded(body io.Reader) error {
 				continue
 			}
 			if last = errors.Is(err, io.EOF); err != nil && !last {
-				return badForm(err)
+				return err
 			}
 		}
 		if last {
@@ -46,30 +45,30 @@ func (in *bulkInput) urlencoded(body io.Reader) error {
 	}
 }
 
-// pair takes one name and value; of one that is too long only the beginning is
-// there.
+// pair handles one name and value. If the pair is too long, it is only the
+// beginning.
 func (in *bulkInput) pair(pair string, long bool) error {
 	if pair == "" {
 		return nil
 	}
-	if err := in.next(); err != nil {
+	if err := in.count(); err != nil {
 		return err
 	}
 	rawName, rawValue, _ := strings.Cut(pair, "=")
 	name, err := url.QueryUnescape(rawName)
 	if err != nil {
-		return badForm(err)
+		return fault.Wrap(fault.Invalid, malformedPairs, err)
 	}
 	n := readName(name)
 	switch {
 	case !n.text():
 		return in.name(n)
 	case long:
-		return in.draft.TooLong(n.index, n.field)
+		return in.draft.TooLong(n.index, n.known())
 	}
 	value, err := url.QueryUnescape(rawValue)
 	if err != nil {
-		return badForm(err)
+		return fault.Wrap(fault.Invalid, malformedPairs, err)
 	}
 	return in.set(n, []byte(value))
 }

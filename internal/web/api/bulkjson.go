@@ -8,32 +8,27 @@ import (
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxToken bounds one name or value of a JSON body in bytes as it is encoded:
-// each byte of the longest value may take six.
-const maxToken = 8 * maxBulkValue
+const (
+	// maxToken bounds the encoded bytes of one name or value of a JSON body: each
+	// byte of the longest value may take six.
+	maxToken      = 8 * maxBulkValue
+	malformedJSON = "The request body is not a JSON object, or incomplete."
+)
 
-func badJSON(err error) error {
-	if errors.Is(err, errToken) {
-		return fault.Wrap(fault.Invalid, fmt.Sprintf("A value in the JSON body is longer than %d bytes.", maxToken), err)
-	}
-	return fault.Wrap(fault.Invalid, "The request body is not a JSON object, or incomplete.", err)
-}
-
-// json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}} a field
-// at a time. Members that bulk uploads do not have are ignored.
+// json reads {"entries": [{...}, ...]} or {"entries": {"<n>": {...}, ...}}, one
+// field at a time. It ignores unknown members.
 func (in *bulkInput) json(body io.Reader) error {
 	guard := &tokenGuard{r: body, left: maxToken}
 	d := &jsonInput{bulkInput: in, guard: guard, dec: json.NewDecoder(guard)}
-	if err := d.document(); err != nil {
-		if _, ok := errors.AsType[*fault.Error](err); ok {
-			return err
-		}
-		return badJSON(err)
+	err := d.document()
+	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
+		return err
 	}
-	return nil
+	return fault.Wrap(fault.Invalid, malformedJSON, err)
 }
 
 // jsonInput is the JSON body of a bulk upload.
@@ -73,7 +68,7 @@ func (d *jsonInput) document() error {
 	return nil
 }
 
-// token reads what comes next. Its size is bounded by the guard.
+// token reads the next token, whose size the guard bounds.
 func (d *jsonInput) token() (json.Token, error) {
 	d.guard.left = maxToken
 	return d.dec.Token()
@@ -125,7 +120,7 @@ func (d *jsonInput) member(name string) error {
 	return err
 }
 
-// numbered reads an entry behind its number.
+// numbered reads a number and the entry that follows it.
 func (d *jsonInput) numbered(indexes map[int]bool) error {
 	name, err := d.name()
 	if err != nil {
@@ -133,14 +128,14 @@ func (d *jsonInput) numbered(indexes map[int]bool) error {
 	}
 	index, ok := readIndex(name)
 	if !ok {
-		if err := d.next(); err != nil {
+		if err := d.count(); err != nil {
 			return err
 		}
-		d.draft.Stray(shorten("entries."+name), badIndex)
+		d.draft.Stray(shorten("entries."+name), codeBadIndex)
 		return d.skip()
 	}
 	if indexes[index] {
-		if err := d.draft.NotEntry(index, "The entry is given more than once."); err != nil {
+		if err := d.draft.Refuse(index, cert.Problem{Code: batch.CodeRepeated}); err != nil {
 			return err
 		}
 		return d.skip()
@@ -158,23 +153,23 @@ func (d *jsonInput) entry(index int) error {
 		return err
 	}
 	if open != json.Delim('{') {
-		if err := d.draft.NotEntry(index, notEntry); err != nil {
+		if err := d.draft.Refuse(index, cert.Problem{Code: codeNotEntry}); err != nil {
 			return err
 		}
-		return d.rest(open)
+		return d.skipRest(open)
 	}
 	for d.dec.More() {
-		if err := d.next(); err != nil {
+		if err := d.count(); err != nil {
 			return err
 		}
 		field, err := d.name()
 		if err != nil {
 			return err
 		}
-		if !batch.Known(field) {
-			err = d.skip()
+		if known, ok := entryFields[field]; ok {
+			err = d.field(index, field, known)
 		} else {
-			err = d.field(index, field)
+			err = d.skip()
 		}
 		if err != nil {
 			return err
@@ -184,10 +179,10 @@ func (d *jsonInput) entry(index int) error {
 	return err
 }
 
-// field reads the value of an entry's field: text, or null for none.
-func (d *jsonInput) field(index int, field string) error {
-	// As it stands in the body: decoded, half a surrogate pair could not be told
-	// from the character that stands for it.
+// field reads the value of a field of an entry: text, or null for none.
+func (d *jsonInput) field(index int, name string, field cert.Field) error {
+	// The raw text: once decoded, half a surrogate pair is the same as the
+	// replacement character.
 	raw, err := d.value()
 	switch {
 	case err != nil:
@@ -195,8 +190,8 @@ func (d *jsonInput) field(index int, field string) error {
 	case raw[0] == 'n':
 		return nil
 	case raw[0] != '"':
-		d.note(index, field, raw)
-		return d.draft.NotText(index, field)
+		d.fingerprint(index, name, raw)
+		return d.draft.Refuse(index, cert.Problem{Field: field, Code: codeNotString})
 	case !utf8.Valid(raw) || loneSurrogate(raw):
 		return d.draft.Set(index, field, "\xff") // as text that is not UTF-8
 	}
@@ -204,10 +199,10 @@ func (d *jsonInput) field(index int, field string) error {
 	if err := json.Unmarshal(raw, &value); err != nil {
 		return err
 	}
-	return d.set(fieldName{index: index, field: field}, []byte(value))
+	return d.set(fieldName{index: index, field: name}, []byte(value))
 }
 
-// value reads a value of whatever kind. Its size is bounded by the guard.
+// value reads a value of any type, whose size the guard bounds.
 func (d *jsonInput) value() (raw json.RawMessage, err error) {
 	d.guard.left = maxToken
 	if err := d.dec.Decode(&raw); err != nil {
@@ -221,8 +216,8 @@ func (d *jsonInput) skip() error {
 	return err
 }
 
-// rest reads what follows the beginning of a value.
-func (d *jsonInput) rest(open json.Token) error {
+// skipRest reads the rest of a value that begins with open.
+func (d *jsonInput) skipRest(open json.Token) error {
 	depth := 0
 	for token := open; ; {
 		switch token {
@@ -241,15 +236,16 @@ func (d *jsonInput) rest(open json.Token) error {
 	}
 }
 
-var errToken = errors.New("a value is too long")
+var errToken = fault.New(fault.Invalid, fmt.Sprintf("A value in the JSON body is longer than %d bytes.", maxToken))
 
-// tokenGuard ends the reading of a value that is too long to be held: who reads a
-// value sets how much more of the body it may take.
+// tokenGuard bounds the memory for one value: before a value is read, left is set
+// to how much of the body it may take.
 type tokenGuard struct {
 	r    io.Reader
 	left int
 }
 
+// Read implements io.Reader.
 func (g *tokenGuard) Read(p []byte) (int, error) {
 	if g.left <= 0 {
 		return 0, errToken

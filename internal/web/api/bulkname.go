@@ -1,80 +1,80 @@
 package api
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 )
 
-// nameKind is what a form's name of a field stands for.
+// nameKind is the kind of a field by its name.
 type nameKind int
 
 const (
-	// otherName is a field that bulk uploads do not have; it is ignored.
+	// otherName is an unknown field. It is ignored.
 	otherName nameKind = iota
 	// entryField is entries[n][field].
 	entryField
-	// nestedField is entries[n][field][...], where text belongs.
+	// nestedField is entries[n][field][...]. The field must be text.
 	nestedField
-	// wholeEntry is entries[n], where fields belong.
+	// wholeEntry is entries[n]. It must have fields.
 	wholeEntry
-	// strayName begins as an entry's and is none's.
+	// strayName begins like the name of an entry and is malformed.
 	strayName
 )
 
 const (
-	// maxNameShown bounds in bytes what is repeated of a name in an answer.
+	// maxNameShown bounds the bytes of a name in an answer.
 	maxNameShown = 100
-	notEntry     = "The entry must be an object with its fields."
-	badName      = "The field must be named entries[<n>][<field>]."
 )
 
-var badIndex = fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex)
-
-// fieldName is a form's name of a field, taken apart.
+// fieldName is the parsed name of a field.
 type fieldName struct {
 	kind  nameKind
 	index int
 	field string
-	// key and problem are a stray name's.
-	key, problem string
+	// key and problem are the name and the problem of a stray name.
+	key     string
+	problem cert.Code
 }
 
-// text tells whether the name is that of a text that entries have.
-func (n *fieldName) text() bool { return n.kind == entryField && batch.Known(n.field) }
+// known returns the field of the certificate, "" for a name that entries do not have.
+func (n *fieldName) known() cert.Field { return entryFields[n.field] }
 
-// readName takes entries[<n>][<field>] apart.
+// text reports whether the name is that of a text field of an entry.
+func (n *fieldName) text() bool { return n.kind == entryField && n.known() != "" }
+
+// readName parses entries[<n>][<field>].
 func readName(name string) fieldName {
 	rest, ok := strings.CutPrefix(name, "entries")
 	if !ok || rest != "" && rest[0] != '[' && rest[0] != '.' {
 		return fieldName{}
 	}
 	if rest == "" {
-		return fieldName{kind: strayName, key: name, problem: "The entries field must be an array."}
+		return fieldName{kind: strayName, key: name, problem: codeNotArray}
 	}
 	keys, ok := brackets(rest)
 	if !ok || keys[0] == "" {
-		return fieldName{kind: strayName, key: shorten(name), problem: badName}
+		return fieldName{kind: strayName, key: shorten(name), problem: codeBadName}
 	}
 	index, ok := readIndex(keys[0])
 	switch {
 	case !ok:
-		return fieldName{kind: strayName, key: shorten("entries." + strings.Join(keys, ".")), problem: badIndex}
+		return fieldName{kind: strayName, key: shorten("entries." + strings.Join(keys, ".")), problem: codeBadIndex}
 	case len(keys) == 1:
 		return fieldName{kind: wholeEntry, index: index}
 	case len(keys) == 2:
 		return fieldName{kind: entryField, index: index, field: keys[1]}
-	case batch.Known(keys[1]):
+	case entryFields[keys[1]] != "":
 		return fieldName{kind: nestedField, index: index, field: keys[1]}
 	default:
 		return fieldName{kind: entryField, index: index}
 	}
 }
 
-// brackets takes [a][b] apart.
+// brackets parses [a][b].
 func brackets(s string) (keys []string, ok bool) {
 	for s != "" {
 		rest, opened := strings.CutPrefix(s, "[")
@@ -87,13 +87,13 @@ func brackets(s string) (keys []string, ok bool) {
 	return keys, true
 }
 
-// readIndex reads the number of an entry, which has one spelling alone.
+// readIndex parses the number of an entry, in its only valid spelling.
 func readIndex(s string) (int, bool) {
 	n, err := strconv.Atoi(s)
 	return n, err == nil && n >= 0 && n <= batch.MaxIndex && strconv.Itoa(n) == s
 }
 
-// shorten gives text that can be repeated in an answer.
+// shorten returns text that is valid and short enough to repeat in an answer.
 func shorten(s string) string {
 	if len(s) > maxNameShown {
 		s = s[:maxNameShown]

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// certificate is a vault certificate as clients see it.
+// certificate is a vault certificate on the wire.
 type certificate struct {
 	ID               int64         `json:"id"`
 	UUID             string        `json:"uuid"`
@@ -80,7 +80,7 @@ var statuses = map[cert.Status]status{
 	cert.Revoked:    {Label: "Revoked", Description: "The institution has taken the certificate back."},
 }
 
-// wire gives a certificate its form for clients.
+// wire converts a certificate to its wire type.
 func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate, error) {
 	s := statuses[c.Status]
 	s.Value = string(c.Status)
@@ -112,7 +112,7 @@ func (a *API) wire(c *cert.Certificate, inst *account.Institution) (*certificate
 	return out, err
 }
 
-// assets gives the links to a certificate's files, null unless it is valid.
+// assets returns the links to a certificate's files, null unless it is valid.
 func (a *API) assets(c *cert.Certificate) (pdf, image *string, err error) {
 	if c.Status != cert.Approved {
 		return nil, nil, nil
@@ -125,7 +125,7 @@ func (a *API) assets(c *cert.Certificate) (pdf, image *string, err error) {
 	return &p, &i, err
 }
 
-// optional is null for the zero value.
+// optional returns null for the zero value.
 func optional[T comparable](v T) *T {
 	var zero T
 	if v == zero {

@@ -2,7 +2,6 @@ package api
 
 import (
 	"bytes"
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -19,56 +18,30 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/db/dbtest"
-	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/internal/seal"
-	"github.com/certvault/certvault/internal/search"
 	"github.com/certvault/certvault/internal/token"
+	wiring "github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
-	"github.com/certvault/certvault/internal/webhook"
 )
 
 const (
-	base = "https://vault.example"
+	base = vaulttest.BaseURL
 	tail = certtest.Tail
 )
 
-// sealer adds a tail, or refuses files that say so.
-type sealer struct{ done chan struct{} }
-
-func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
-	defer func() { s.done <- struct{}{} }()
-	if strings.HasPrefix(o.Name, "refuse") {
-		return nil, certtest.ErrRefused
-	}
-	made, err := certtest.Seal(o)
-	if err == nil {
-		made.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
-	}
-	return made, err
-}
-
-func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) {
-	return []byte("a picture"), nil
-}
-
 // vault is the API on a server of its own.
 type vault struct {
+	*vaulttest.Vault
+
 	tb     testing.TB
-	d      *db.DB
 	api    *API
-	queue  *job.Queue
-	sealer *sealer
-	ring   *authority.Authority
-	blobs  *blob.Folder
 	server *httptest.Server
 	log    *lockedBuffer
 	inst   *account.Institution
@@ -77,7 +50,7 @@ type vault struct {
 	titles int
 }
 
-// lockedBuffer takes log lines of several goroutines.
+// lockedBuffer collects log lines of several goroutines.
 type lockedBuffer struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -97,35 +70,13 @@ func (l *lockedBuffer) String() string {
 
 func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	tb.Helper()
-	blobs, err := blob.NewFolder(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ring, err := keyring.Open(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	v := &vault{tb: tb, d: d, sealer: &sealer{done: make(chan struct{}, 100)}, blobs: blobs, log: &lockedBuffer{}}
+	v := &vault{tb: tb, log: &lockedBuffer{}}
 	log := slog.New(slog.NewJSONHandler(v.log, nil))
-	v.queue, err = job.New(d, job.Config{
-		NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, cert.BulkQueue: 1, batch.Queue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: slog.New(slog.DiscardHandler),
-	})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	v.ring = certtest.Keys(tb, time.Now)
-	links := web.NewLinks(base, ring, time.Now)
+	v.Vault = vaulttest.New(tb, d, func(d *wiring.Deps) { d.Log, d.StagedQuota, d.BulkWorkers = log, batch.StagedQuota, 1 })
+	v.Sealer.Notices = []seal.Notice{{Code: "form", Message: "The PDF has form fields."}}
 	v.api = &API{
-		Tokens: token.New(d, time.Now), Links: links, Limit: limit.NewCounter(rate, time.Now), Keys: limit.NewKeys(d, "test", time.Now), Log: log,
-		Search: search.New(d, ring, time.Now),
-		Certs: cert.New(cert.Config{
-			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, time.Now), Sealer: v.sealer, Keys: v.ring,
-			Verify:    certtest.Verify,
-			VerifyURL: links.Verify, Attempts: 1,
-			Now: time.Now, Log: log,
-		}),
+		Tokens: v.Tokens, Links: v.Links, Limit: limit.NewCounter(rate, v.Now), Keys: v.Once, Log: log, Certs: v.Certs, Search: v.Search, Batches: v.Batches,
 	}
-	v.api.Batches = batch.New(batch.Config{DB: d, Ring: ring, Certs: v.api.Certs, Queue: v.queue, Quota: batch.StagedQuota, Now: time.Now, Log: log})
 	mux := http.NewServeMux()
 	mux.Handle("/business/", v.api.Handler())
 	v.server = httptest.NewTLSServer(web.Wrap(web.Options{Log: log, Now: time.Now}, mux))
@@ -135,14 +86,9 @@ func newVault(tb testing.TB, d *db.DB, rate int) *vault {
 	return v
 }
 
-func sqlite(tb testing.TB) *db.DB {
-	tb.Helper()
-	return dbtest.Open(tb, tb.TempDir(), "")
-}
-
 func (v *vault) institution(prefix string) *account.Institution {
 	v.tb.Helper()
-	return certtest.Institution(v.tb, v.d, v.ring, prefix, "Université & "+prefix)
+	return v.Institution(prefix, "Université & "+prefix)
 }
 
 func (v *vault) token(inst *account.Institution, expires *time.Time, permissions ...token.Permission) string {
@@ -301,39 +247,25 @@ func data(tb testing.TB, a *answer) map[string]any {
 	return m
 }
 
-// process works n jobs to their end.
-func (v *vault) process(n int) {
-	v.tb.Helper()
-	if err := v.queue.Start(v.tb.Context()); err != nil {
-		v.tb.Fatal(err)
-	}
-	for range n {
-		<-v.sealer.done
-	}
-	if err := v.queue.Stop(v.tb.Context()); err != nil {
-		v.tb.Fatal(err)
-	}
-}
-
 // stored counts rows and files.
 func (v *vault) stored() (rows, files int) {
 	v.tb.Helper()
-	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificates`).Scan(&rows); err != nil {
+	if err := v.DB.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificates`).Scan(&rows); err != nil {
 		v.tb.Fatal(err)
 	}
-	if err := v.blobs.Walk(v.tb.Context(), func(blob.Info) error { files++; return nil }); err != nil {
+	if err := v.Blobs.Walk(v.tb.Context(), func(blob.Info) error { files++; return nil }); err != nil {
 		v.tb.Fatal(err)
 	}
 	return rows, files
 }
 
 // samplePDF is a PDF of one page, padded to size where size is given.
-func samplePDF(size int) []byte { return certtest.PDF("a diploma", size) }
+func samplePDF(size int) []byte { return pdftest.Sized("a diploma", size) }
 
 // count counts rows.
 func (v *vault) count(query string) (n int) {
 	v.tb.Helper()
-	if err := v.d.QueryRowContext(v.tb.Context(), query).Scan(&n); err != nil {
+	if err := v.DB.QueryRowContext(v.tb.Context(), query).Scan(&n); err != nil {
 		v.tb.Fatal(err)
 	}
 	return n

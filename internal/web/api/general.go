@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// general is a certificate of any source as clients see it.
+// general is a certificate of any source on the wire.
 type general struct {
 	ID               string     `json:"id"`
 	ReferenceID      string     `json:"reference_id"`
@@ -34,7 +34,7 @@ type general struct {
 	ImagePath        *string    `json:"image_path"`
 	QRCodePath       string     `json:"qrcode_path"`
 	BarcodePath      string     `json:"barcode_path"`
-	// Signatures is empty: vault certificates were signed before they came.
+	// Signatures is empty, because vault certificates were signed before the upload.
 	Signatures []struct{} `json:"signatures"`
 	CreatedAt  string     `json:"created_at"`
 	UpdatedAt  string     `json:"updated_at"`
@@ -51,16 +51,16 @@ type creator struct {
 	Name string `json:"name"`
 }
 
-// generalStatus is a status in the words of the general interface, and what it
-// stands for. Nothing but this table knows them.
+// generalStatus maps a status of the general interface to internal ones. Only this table uses the
+// general names.
 type generalStatus struct {
 	status
 
 	of []cert.Status
 }
 
-// generalStatuses stand in the order in which a list sorts them: that of the
-// values. No vault certificate is pending; those that customers submit are.
+// generalStatuses are in the sort order of a list, which is that of the values. Only certificates
+// that customers submit can be pending.
 var generalStatuses = []generalStatus{
 	{status{"failed", "Failed", "The certificate could not be generated. It can be retried."}, []cert.Status{cert.Failed}},
 	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
@@ -69,15 +69,14 @@ var generalStatuses = []generalStatus{
 	{status{"revoked", "Revoked", "The institution has taken the certificate back."}, []cert.Status{cert.Revoked}},
 }
 
-// allows tells whether a token has a permission for certificates of every
-// source, or that of the vault for this one.
+// allows reports whether a token has a permission for certificates of every source, or the vault's
+// permission for this source.
 func allows(t *token.Token, p token.Permission, c *cert.Certificate) bool {
 	return t.Has(p) || c.Source == cert.Vault
 }
 
-// findGeneral gives the certificate in the path. The route has seen to it that
-// the token has p or the vault's permission; with the latter alone there are
-// only the vault's.
+// findGeneral returns the certificate in the path. The route has checked that the token has p or
+// the vault's permission. With the latter alone, only vault certificates are found.
 func (a *API) findGeneral(c *call, p token.Permission) (*cert.Certificate, error) {
 	found, err := a.find(c)
 	if err != nil {
@@ -109,7 +108,7 @@ func (a *API) generalDownload(w http.ResponseWriter, c *call) error {
 	return a.sendVerified(w, c, found)
 }
 
-// sendVerified answers with the verified PDF.
+// sendVerified responds with the verified PDF.
 func (a *API) sendVerified(w http.ResponseWriter, c *call, found *cert.Certificate) (err error) {
 	content, err := a.Certs.OpenVerified(c.Context(), found)
 	if err != nil {
@@ -122,7 +121,7 @@ func (a *API) sendVerified(w http.ResponseWriter, c *call, found *cert.Certifica
 	return web.ServeContent(w, c.Request, content, hex.EncodeToString(found.Verified.SHA256[:]))
 }
 
-// wireGeneral gives certificates their form for clients.
+// wireGeneral converts certificates to their wire type.
 func (a *API) wireGeneral(c *call, list []*cert.Certificate) ([]*general, error) {
 	names, err := a.batchNames(c.Context(), c.institution.ID, list)
 	if err != nil {
@@ -158,8 +157,7 @@ func generalStatusOf(s cert.Status) status {
 	return status{Value: string(s)}
 }
 
-// batchNames gives the names of the batches that certificates belong to, by the
-// batches' ids.
+// batchNames returns the names of the certificates' batches by batch id.
 func (a *API) batchNames(ctx context.Context, institutionID int64, list []*cert.Certificate) (map[string]string, error) {
 	ids := map[string]bool{}
 	for _, c := range list {

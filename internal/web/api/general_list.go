@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// generalParameters are those of the list of certificates of every source.
+// generalParameters are the parameters of the list of certificates of every source.
 var generalParameters = map[string]parameter{
 	"search": func(f *search.Filter, value string) string { f.Search = value; return "" },
 	"status": func(f *search.Filter, value string) string {

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// generalFields is every field of a general certificate, as the contract names
-// them, and in which statuses it is null, as in recordFields.
+// generalFields lists every field of a general certificate, as the contract names them, with the
+// statuses in which it is null, as in recordFields.
 var generalFields = map[string]string{
 	"id": "", "reference_id": "", "certificate_title": "", "name": "", "email": "", "status": "", "source": "", "issue_date": "", "generated_at": "pf",
 	"batch_id": "pafr", "batch": "pafr", "customer_id": "pafr", "creator": "", "pdf_path": "pfr", "image_path": "pfr", "qrcode_path": "", "barcode_path": "",
@@ -44,7 +44,7 @@ func checkGeneral(t *testing.T, status string, record map[string]any) {
 	}
 }
 
-// general lists general certificates and gives their ids.
+// general lists general certificates and returns their ids.
 func (v *vault) general(query string) (list []string) {
 	v.tb.Helper()
 	a := v.get("/business/certificates" + query)
@@ -81,7 +81,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 			t.Errorf("creator %v", creator)
 		}
 		failing := v.upload("refuse.pdf")["uuid"].(string)
-		v.process(2)
+		v.Work(2)
 		checkGeneral(t, "failed", view(failing))
 		approved := view(id)
 		checkGeneral(t, "approved", approved)
@@ -100,8 +100,8 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 		}
 		revoked := view(id)
 		checkGeneral(t, "revoked", revoked)
-		// Files that have ended are told as what is missing, in words of their own.
-		if err := v.d.Tx(t.Context(), func(tx *db.Tx) error {
+		// The response for purged files has its own message.
+		if err := v.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `UPDATE certificates SET files_ended_at = 1, original_key = '', tail_key = '' WHERE uuid = $1`, id)
 			return err
 		}); err != nil {
@@ -124,7 +124,7 @@ func TestGeneralRecordInEachStatus(t *testing.T) {
 
 func TestGeneralBatch(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	named, foreign, alone := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string), v.upload("c.pdf")["uuid"].(string)
 	first, second := uuid.NewString(), uuid.NewString()
 	v.exec(`UPDATE certificates SET batch_id = $1 WHERE uuid = $2`, first, named)
@@ -150,13 +150,12 @@ func TestGeneralBatch(t *testing.T) {
 	}
 }
 
-// What a token with the vault's permission alone sees ends at the vault's
-// certificates.
+// A token with only the vault's permission sees only vault certificates.
 func TestGeneralForVaultTokens(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	vaults, others := v.upload("a.pdf")["uuid"].(string), v.upload("b.pdf")["uuid"].(string)
-	v.process(2)
+	v.Work(2)
 	v.exec(`UPDATE certificates SET source = 'elsewhere' WHERE uuid = $1`, others)
 	for _, tc := range []struct {
 		permission token.Permission
@@ -184,9 +183,9 @@ func TestGeneralForVaultTokens(t *testing.T) {
 
 func TestGeneralListFilters(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	approved, failed := v.upload("a.pdf"), v.upload("refuse.pdf")
-	v.process(2)
+	v.Work(2)
 	processing := v.upload("c.pdf")
 	id := func(m map[string]any) string { return m["uuid"].(string) }
 	v.exec(`UPDATE certificates SET issue_date = '2024-02-29', full_name = 'Zoë', customer_id = 41 WHERE uuid = $1`, id(failed))
@@ -219,7 +218,7 @@ func TestGeneralListFilters(t *testing.T) {
 	} {
 		a := v.get("/business/certificates" + query)
 		if query == "?status=x&sort_field=y&batch_id=z" {
-			fields = "sort_field status" // what a filter holds is looked at when all are known
+			fields = "sort_field status" // values are validated after all names are known
 		}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != fields {
 			t.Errorf("%q: %d %s", query, a.Status, a.Body)
@@ -288,7 +287,7 @@ func TestWalkByCursor(t *testing.T) {
 	})
 }
 
-// Where pages end and the list does not, its next part is a cursor away.
+// After the last page that a number can reach, a cursor continues the list.
 func TestNextBeyondThePages(t *testing.T) {
 	t.Parallel()
 	total := 1_000_000

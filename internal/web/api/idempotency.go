@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"net/http"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/limit"
@@ -23,101 +24,177 @@ const (
 	maxKey = 255
 )
 
-// answerTx gives the answer to a deed, in the transaction of the deed.
-type answerTx func(ctx context.Context, tx *db.Tx, status int, body any) error
-
-// once does what a POST request asks for, and answers it. With an Idempotency-Key
-// it is done once, and whoever asks again gets the first answer.
+// exchange is a POST request and its answer. With an Idempotency-Key the operation
+// is performed once, and a later request with the same content gets the first
+// answer. A handler:
 //
-// read takes the content of the request in and notes it in the fingerprint; where
-// that is known, an answer is kept, and nothing need be stored. do does the deed,
-// and in its transaction gives the answer: one stands if and only if the other
-// does, whatever happens in between. A refusal as invalid is kept as well, unless
-// the content was not read whole: there is nothing to tell the request by.
-func (a *API) once(w http.ResponseWriter, c *call, read func(*fingerprint) error, do func(answerTx) error) error {
-	ctx := c.Context()
+//  1. calls API.begin, and defers release;
+//  2. reads the content into the fingerprint, with field, file and complete;
+//  3. performs the operation, which calls answerTx in its transaction: the answer
+//     is stored if and only if the operation is committed;
+//  4. returns end, which sends the answer, or stores the refusal of invalid input.
+type exchange struct {
+	api  *API
+	call *call
+
+	// claim holds the key, stored is the answer that is stored under it. Without a
+	// key, both are nil.
+	claim  *limit.Claim
+	stored *limit.Kept
+	// content is the fingerprint, nil without a key: the SHA-256 of the fields in
+	// their order, and of each file its SHA-256. The same form with another boundary
+	// has the same fingerprint.
+	content hash.Hash
+	// whole reports that all content is in the fingerprint.
+	whole bool
+
+	answer limit.Kept
+	// settled reports that an answer is stored under the claimed key.
+	settled bool
+}
+
+// begin claims the idempotency key of a request, if it has one. While another
+// request holds the key, it returns fault.Conflict.
+func (a *API) begin(c *call) (*exchange, error) {
+	x := &exchange{api: a, call: c}
 	key, err := idempotencyKey(c.Request)
-	if err != nil {
+	if err != nil || key == "" {
+		return x, err
+	}
+	x.content = sha256.New()
+	x.claim, x.stored, err = a.Keys.Begin(c.Context(), limit.Scope{
+		InstitutionID: c.institution.ID, TokenID: c.token.ID, Method: c.Method, Path: c.URL.Path, Key: key,
+	})
+	return x, err
+}
+
+// answered reports whether an answer is stored for the key of the request.
+func (x *exchange) answered() bool { return x.stored != nil }
+
+// errAnswered stops a handler whose request needs only to be compared with an
+// earlier one. It does not leave the package: end sends the stored answer.
+var errAnswered = errors.New("the request has a stored answer")
+
+// complete notes that all content is in the fingerprint. If the answer is known,
+// it returns errAnswered, and the operation must not be performed.
+func (x *exchange) complete() error {
+	x.whole = true
+	if x.answered() {
+		return errAnswered
+	}
+	return nil
+}
+
+// answerTx sets the answer, and stores it in the transaction of the operation.
+func (x *exchange) answerTx(ctx context.Context, tx *db.Tx, status int, content any) (err error) {
+	x.answer.Fingerprint, x.answer.Status = x.fingerprint(), status
+	if x.answer.Body, err = web.JSON(content); err != nil || x.claim == nil {
 		return err
 	}
-	var p *fingerprint
-	var claim *limit.Claim
-	settled := false
-	if key != "" {
-		var kept *limit.Kept
-		claim, kept, err = a.Keys.Begin(ctx, limit.Scope{
-			InstitutionID: c.institution.ID, TokenID: c.token.ID, Method: c.Method, Path: c.URL.Path, Key: key,
-		})
+	return x.claim.KeepTx(ctx, tx, &x.answer)
+}
+
+// withCertificate returns the Then that answers with the certificate of an
+// operation.
+func (x *exchange) withCertificate(status int, text string) cert.Then {
+	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+		data, err := x.api.wire(c, x.call.institution)
 		if err != nil {
 			return err
 		}
-		p = &fingerprint{h: sha256.New(), known: kept != nil}
-		if kept != nil {
-			if err := read(p); err != nil && !p.whole {
-				return err
-			}
-			return replay(w, p, kept)
-		}
-		defer func() {
-			if settled {
-				return
-			}
-			// The client may be gone, and its context with it.
-			if err := claim.Release(context.WithoutCancel(ctx)); err != nil {
-				a.Log.WarnContext(ctx, "an idempotency key is held for longer than it need be", slog.Any("error", err))
-			}
-		}()
+		return x.answerTx(ctx, tx, status, message{Message: text, Data: data})
 	}
-	var answer limit.Kept
-	if err = read(p); err == nil {
-		err = do(func(ctx context.Context, tx *db.Tx, status int, body any) (err error) {
-			answer.Fingerprint, answer.Status = p.sum(), status
-			if answer.Body, err = web.JSON(body); err != nil || claim == nil {
-				return err
-			}
-			return claim.KeepTx(ctx, tx, &answer)
-		})
-	}
+}
+
+// end answers the request, or returns the error to answer with; err is the error
+// of reading the request and of the operation. A refusal as fault.Invalid is
+// stored, unless the content was not read to its end and has no fingerprint.
+func (x *exchange) end(w http.ResponseWriter, err error) error {
 	switch {
-	case err == nil && answer.Status == 0:
-		return errors.New("a deed was done without an answer")
+	case x.answered() && x.whole:
+		return x.replay(w)
+	case err == nil && x.answer.Status == 0:
+		return errors.New("an operation was performed without an answer")
 	case err == nil:
-		settled = true
-		web.SendJSON(w, answer.Status, answer.Body)
+		x.settled = true
+		web.SendJSON(w, x.answer.Status, x.answer.Body)
 		return nil
-	case claim == nil || !p.whole || !fault.Is(err, fault.Invalid):
+	case x.claim == nil || !x.whole || !fault.Is(err, fault.Invalid):
 		return err
 	}
-	kept, keepErr := keepRefusal(w, c, claim, p, err)
-	if keepErr != nil {
-		return keepErr
+	status, problem := web.ProblemOf(w, x.call.Request, worded(err))
+	text, jsonErr := web.JSON(problem)
+	if jsonErr != nil || len(text) > limit.MaxAnswer {
+		return err
 	}
-	settled = kept
+	if storeErr := x.claim.Keep(x.call.Context(), &limit.Kept{Fingerprint: x.fingerprint(), Status: status, Body: text}); storeErr != nil {
+		return storeErr
+	}
+	x.settled = true
 	return err
 }
 
-// keepRefusal keeps a refusal, unless it is too long to be.
-func keepRefusal(w http.ResponseWriter, c *call, claim *limit.Claim, p *fingerprint, refusal error) (kept bool, err error) {
-	status, problem := web.ProblemOf(w, c.Request, refusal)
-	text, err := web.JSON(problem)
-	if err != nil || len(text) > limit.MaxAnswer {
-		return false, err
-	}
-	return true, claim.Keep(c.Context(), &limit.Kept{Fingerprint: p.sum(), Status: status, Body: text})
-}
-
-// replay gives the answer that is kept, to the content that it was given to.
-func replay(w http.ResponseWriter, p *fingerprint, kept *limit.Kept) error {
-	if p.sum() != kept.Fingerprint {
+// replay sends the stored answer, if it was given to the same content.
+func (x *exchange) replay(w http.ResponseWriter) error {
+	if x.fingerprint() != x.stored.Fingerprint {
 		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Another request needs another key.")
 	}
 	w.Header().Set("Idempotency-Replayed", "true")
 	w.Header().Set("Cache-Control", "no-store")
-	web.SendJSON(w, kept.Status, kept.Body)
+	web.SendJSON(w, x.stored.Status, x.stored.Body)
 	return nil
 }
 
-// idempotencyKey gives the key of a request, empty when it has none.
+// release frees the claimed key unless an answer is stored under it.
+func (x *exchange) release() {
+	if x.claim == nil || x.settled {
+		return
+	}
+	// The client may be gone, and its context with it.
+	ctx := context.WithoutCancel(x.call.Context())
+	if err := x.claim.Release(ctx); err != nil {
+		x.api.Log.WarnContext(ctx, "an idempotency key is held for longer than it need be", slog.Any("error", err))
+	}
+}
+
+// field adds a field to the fingerprint: its content is what is written before end
+// is called.
+func (x *exchange) field(name string) (content io.Writer, end func()) {
+	if x.content == nil {
+		return io.Discard, func() {}
+	}
+	h := sha256.New()
+	return h, func() { x.add('f', name, h.Sum(nil)) }
+}
+
+// file adds a file to the fingerprint by its digest, which receiving it computes.
+func (x *exchange) file(name string, digest [sha256.Size]byte) {
+	if x.content != nil {
+		x.add('F', name, digest[:])
+	}
+}
+
+// add adds an entry. The length of the name makes the concatenation of entries
+// unambiguous.
+func (x *exchange) add(kind byte, name string, digest []byte) {
+	var head [9]byte
+	head[0] = kind
+	binary.BigEndian.PutUint64(head[1:], uint64(len(name)))
+	x.content.Write(head[:])
+	x.content.Write([]byte(name))
+	x.content.Write(digest)
+}
+
+// fingerprint returns the digest of the content, zero without a key.
+func (x *exchange) fingerprint() (sum [sha256.Size]byte) {
+	if x.content != nil {
+		x.content.Sum(sum[:0])
+	}
+	return sum
+}
+
+// idempotencyKey returns the key of a request, empty if it has none. A malformed
+// key is fault.Invalid.
 func idempotencyKey(r *http.Request) (string, error) {
 	values := r.Header.Values(keyHeader)
 	if len(values) == 0 {
@@ -133,55 +210,4 @@ func idempotencyKey(r *http.Request) (string, error) {
 			fmt.Sprintf("The Idempotency-Key header must be given once, with 1 to %d visible ASCII characters and no spaces.", maxKey))
 	}
 	return key, nil
-}
-
-// fingerprint is the digest of a request's content: its fields in their order, and
-// of each file the SHA-256, so that the same form behind another boundary is the
-// same request. The zero pointer notes nothing.
-type fingerprint struct {
-	h hash.Hash
-	// known says that an answer is kept, and this request is but compared.
-	known bool
-	// whole says that all of the content is noted.
-	whole bool
-}
-
-func (p *fingerprint) isKnown() bool { return p != nil && p.known }
-
-// end says that the content was read to its end.
-func (p *fingerprint) end() {
-	if p != nil {
-		p.whole = true
-	}
-}
-
-// What a fingerprint's entry is of.
-const (
-	ofField byte = 'f'
-	ofFile  byte = 'F'
-)
-
-// entry gives the digest into which the content of a field or file is written; end
-// then notes it.
-func (p *fingerprint) entry(of byte, name string) (content io.Writer, end func()) {
-	if p == nil {
-		return io.Discard, func() {}
-	}
-	h := sha256.New()
-	return h, func() {
-		// The name comes behind its length, so that no two entries run together.
-		var head [9]byte
-		head[0] = of
-		binary.BigEndian.PutUint64(head[1:], uint64(len(name)))
-		p.h.Write(head[:])
-		p.h.Write([]byte(name))
-		p.h.Write(h.Sum(nil))
-	}
-}
-
-func (p *fingerprint) sum() (sum [sha256.Size]byte) {
-	if p != nil {
-		p.h.Sum(sum[:0])
-	}
-	return sum
 }

@@ -106,7 +106,7 @@ func TestUploadIsDoneOnceForAKey(t *testing.T) {
 // A refusal is kept too: what was wrong once under a key stays so.
 func TestRefusalsAreKept(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	usual := v.usual()
 	good := append(slices.Clone(usual), pdfFile(samplePDF(0)))
 	if a := v.post(form(t, good...)); a.Status != http.StatusCreated {
@@ -150,7 +150,7 @@ func TestRefusalsAreKept(t *testing.T) {
 // A request that came to nothing, or broke off, does not use up its key.
 func TestWhatWasNotReadIsNotKept(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(50_000)))
 	whole := form(t, all...)
 	const multi = "multipart/form-data; boundary=" + boundary
@@ -249,7 +249,7 @@ func TestManyWithOneKey(t *testing.T) {
 // Who asks, and for what, is settled before a key says anything.
 func TestKeysAreOfTheirToken(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(0)))
 	if a := v.keyedForm("k", all...); a.Status != http.StatusCreated {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -277,7 +277,7 @@ func TestKeysAreOfTheirToken(t *testing.T) {
 
 func TestMalformedKeys(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for _, values := range [][]string{
 		{""}, {strings.Repeat("k", 256)}, {"two words"}, {"tab\tkey"}, {"schlüssel"}, {"\x80"}, {"del\x7f"}, {"a", "b"}, {"a", "a"}, {"a", ""},
 	} {
@@ -303,7 +303,7 @@ func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		id := v.upload("refuse.pdf")["uuid"].(string)
-		v.process(1)
+		v.Work(1)
 		events := func() int {
 			return v.count(`SELECT count(*) FROM webhook_events WHERE name LIKE '%.retried' OR name LIKE '%.revoked'`)
 		}
@@ -317,7 +317,7 @@ func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
 		if a := v.keyed("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
-		v.process(1)
+		v.Work(1)
 		if a := v.keyed("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusOK || replayed(a) || events() != 2 {
 			t.Errorf("once it failed again: %d %s", a.Status, a.Body)
 		}
@@ -363,23 +363,28 @@ func TestAnswerStandsWithItsDeed(t *testing.T) {
 			if err != nil {
 				return nil, err
 			}
-			c := &call{Request: r, body: watch(w, r), token: inst[0], institution: v.inst}
-			file, err := v.api.Certs.Receive(t.Context(), v.inst.UUID, "a.pdf", bytes.NewReader(samplePDF(0)))
+			c := &call{Request: r, token: inst[0], institution: v.inst}
+			x, err := v.api.begin(c)
 			if err != nil {
 				return nil, err
 			}
-			return w, v.api.once(w, c, func(p *fingerprint) error { p.end(); return nil }, func(answer answerTx) error {
-				_, err := v.api.Certs.Upload(c.Context(), cert.Upload{
-					Institution: v.inst, Context: cert.SingleUpload, Title: key, FullName: "Ada", Email: "ada@example.org", File: file,
-					Then: func(ctx context.Context, tx *db.Tx, made *cert.Certificate) error {
-						if err := answer(ctx, tx, http.StatusCreated, made.UUID); err != nil {
-							return err
-						}
-						return end(ctx, tx)
-					},
+			defer x.release()
+			if err = x.complete(); err == nil {
+				incoming := cert.NewIncoming("a.pdf", bytes.NewReader(samplePDF(0)))
+				err = v.api.Certs.Receive(t.Context(), v.inst.UUID, incoming, func(file *cert.File) error {
+					_, err := v.api.Certs.Upload(c.Context(), cert.Upload{
+						Institution: v.inst, Context: cert.SingleUpload, Title: key, FullName: "Ada", Email: "ada@example.org", File: file,
+						Then: func(ctx context.Context, tx *db.Tx, made *cert.Certificate) error {
+							if err := x.answerTx(ctx, tx, http.StatusCreated, made.UUID); err != nil {
+								return err
+							}
+							return end(ctx, tx)
+						},
+					})
+					return err
 				})
-				return err
-			})
+			}
+			return w, x.end(w, err)
 		}
 		well := func(context.Context, *db.Tx) error { return nil }
 		broken := errors.New("the disk is on fire")
@@ -412,7 +417,7 @@ func TestAnswerStandsWithItsDeed(t *testing.T) {
 // A client that breaks off gives its key back.
 func TestKeyOfDroppedConnection(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(50_000)))
 	ctx, cancel := context.WithCancel(t.Context())
 	read, write := io.Pipe()
@@ -444,10 +449,14 @@ func TestKeyOfDroppedConnection(t *testing.T) {
 // A deed that forgets to answer is a fault, and not an empty success.
 func TestDeedWithoutAnswer(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	w := httptest.NewRecorder()
 	c := &call{Request: v.request(http.MethodPost, vaultPath, http.NoBody), token: &token.Token{}, institution: &account.Institution{}}
-	err := v.api.once(w, c, func(*fingerprint) error { return nil }, func(answerTx) error { return nil })
+	x, err := v.api.begin(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = x.end(w, nil)
 	if fault.KindOf(err) != fault.Internal || err == nil || w.Body.Len() != 0 {
 		t.Errorf("%v, %s", err, w.Body)
 	}

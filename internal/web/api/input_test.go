@@ -1,7 +1,6 @@
 package api
 
 import (
-	"bytes"
 	"encoding/hex"
 	"encoding/json"
 	"errors"
@@ -14,15 +13,14 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// naughty are texts that break programs: of every script, of none, and of what
-// other programs take for something else.
+// naughty are texts that break programs: in every script, in none, and texts that programs
+// interpret.
 var naughty = []string{
 	"محمد Smith עלי", "John\u202eeoD\u202c", "\u2067علي\u2069 Ali", "\u200f\u200f\u200e", "می\u200cخواهم", "Ann\u200bLee", "\u200d", "\u2060\u2061\u2062",
 	"👩‍👩‍👧‍👦 Family", "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f", "👍🏽", "🇳🇴🇳", strings.Repeat("👩‍💻", 85), "𠮷野家 太郎", "\U0010ffff",
@@ -36,13 +34,13 @@ var naughty = []string{
 	"--boundary--", "\r\n--boundary", "Content-Disposition: form-data; name=x", "a\r\nBcc: victim@example.org",
 }
 
-// notText is what no field can keep.
+// notText are values that no field accepts.
 var notText = []string{
 	"a\x00b", "\x00", "\xff\xfe", "a\xc3", "\xc3\x28", "\xed\xa0\x80", "\xed\xbf\xbf", "\xc0\xaf", "\xf8\x88\x80\x80\x80", "\xf4\x90\x80\x80", "ab\x80", "\x1b$B\x80",
 }
 
-// corpusNames gives the names of the shared corpus, which lies beside the
-// repository; without it they are left out, but with CI=true that fails.
+// corpusNames returns the names of the shared corpus, which lies beside the repository. Without the
+// corpus they are omitted; with CI=true that fails.
 func corpusNames(tb testing.TB) (list []string) {
 	tb.Helper()
 	content, err := os.ReadFile("../../../../shared/corpus/recipients/names-tricky.json")
@@ -67,8 +65,8 @@ func corpusNames(tb testing.TB) (list []string) {
 	return list
 }
 
-// Whatever is text is kept as it was sent, in every field and through both
-// databases, and found again; whatever is none is refused where it stands.
+// Text is stored as sent, in every field and on both databases, and a search finds it. Values that
+// are not text are rejected with the name of their field.
 func TestNaughtyText(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -117,7 +115,7 @@ func TestNaughtyText(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if !utf8.ValidString(s) { // the encoder would put a replacement
+			if !utf8.ValidString(s) { // the encoder would write a replacement character
 				encoded = []byte(`{"reason":"` + s + `"}`)
 			}
 			a := v.postJSON(vaultPath+"/"+last+"/revoke", string(encoded))
@@ -133,7 +131,7 @@ func TestNaughtyText(t *testing.T) {
 
 func TestDatesThatDoNotExist(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for date, status := range map[string]int{
 		"2024-02-29": 201, "2000-02-29": 201, " 2026-01-01 ": 201, "": 201, "0001-01-01": 201, "1066-10-14": 201, "9999-12-31": 201,
 		"2023-02-29": 422, "1900-02-29": 422, "0000-01-01": 422, "2026-02-30": 422, "2026-04-31": 422, "2026-13-01": 422, "2026-00-01": 422, "2026-01-00": 422, "2026-01-32": 422,
@@ -148,7 +146,7 @@ func TestDatesThatDoNotExist(t *testing.T) {
 	}
 }
 
-// raw is a part of a form as it is written.
+// raw is a part of a form as written.
 func raw(head, content string) string {
 	return "--" + boundary + "\r\n" + head + "\r\n\r\n" + content + "\r\n"
 }
@@ -158,7 +156,7 @@ func disposition(name string) string { return `Content-Disposition: form-data; n
 // TestOddForms sends forms that no browser writes.
 func TestOddForms(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	pdf := string(samplePDF(0))
 	file := raw(disposition("certificate_file")+`; filename="a.pdf"`, pdf)
 	end := "--" + boundary + "--\r\n"
@@ -232,81 +230,10 @@ func TestOddForms(t *testing.T) {
 	}
 }
 
-// A body that stalls is given up early, one that goes on has its whole time; and
-// no deadline is moved for each of many small reads.
-func TestBodyIsGivenItsTime(t *testing.T) {
-	t.Parallel()
-	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	at := start
-	var deadlines []time.Duration
-	b := &body{
-		ReadCloser:  io.NopCloser(strings.NewReader(strings.Repeat("x", 1000))),
-		now:         func() time.Time { return at },
-		setDeadline: func(d time.Time) error { deadlines = append(deadlines, d.Sub(start)); return nil },
-	}
-	read := func() {
-		t.Helper()
-		if n, err := b.Read(make([]byte, 1)); n != 1 || err != nil {
-			t.Fatalf("%d, %v", n, err)
-		}
-	}
-	read()
-	if deadlines != nil {
-		t.Fatalf("a body that is not let more time has deadlines %v", deadlines)
-	}
-	b.allow(time.Minute)
-	for range 4 {
-		for range 10 {
-			read()
-		}
-		at = at.Add(20 * time.Second)
-	}
-	want := []time.Duration{30 * time.Second, 50 * time.Second, 60 * time.Second, 60 * time.Second}
-	if fmt.Sprint(deadlines) != fmt.Sprint(want) {
-		t.Errorf("deadlines %v, want %v", deadlines, want)
-	}
-}
-
-// expecting is a body that notes whether it was asked for.
-type expecting struct {
-	io.Reader
-
-	asked bool
-}
-
-func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
-func (e *expecting) Close() error               { return nil }
-
-func TestWhatNeedNotBeSentIsNotAskedFor(t *testing.T) {
-	t.Parallel()
-	for what, tc := range map[string]struct {
-		expect, touched, failed, drained bool
-	}{
-		"a client that sends all the same":  {false, false, false, true},
-		"a client that waits":               {true, false, false, false},
-		"a client that was told to go on":   {true, true, false, true},
-		"a body that could not be read":     {false, true, true, false},
-		"one of a client that waited first": {true, true, true, false},
-	} {
-		e := &expecting{Reader: bytes.NewReader(make([]byte, 1000))}
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "/", e)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if tc.expect {
-			r.Header.Set("Expect", "100-continue")
-		}
-		b := &body{ReadCloser: e, now: time.Now, setDeadline: func(time.Time) error { return nil }, touched: tc.touched, failed: tc.failed}
-		if b.drain(r); e.asked != tc.drained {
-			t.Errorf("%s: asked for %v", what, e.asked)
-		}
-	}
-}
-
-// A body that does not come in time is told so, and is no fault of ours.
+// A body that does not arrive in time gets a 408, which is not logged as our fault.
 func TestLateBody(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	h := v.api.Handler()
 	late := func(contentType string) *http.Request {
 		r := v.request(http.MethodPost, vaultPath, io.MultiReader(strings.NewReader("--"+boundary+"\r\n"+disposition("details")+"\r\n\r\nx"), errReader{os.ErrDeadlineExceeded}))

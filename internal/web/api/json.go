@@ -14,39 +14,45 @@ import (
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 // maxJSON bounds a JSON body in bytes.
 const maxJSON = 64 << 10
 
-// readJSON reads a JSON object into v; a field of the wrong type is named. Package
-// json by itself would put a replacement for what is no text, and take the last of
-// a field that is given twice.
-func readJSON(w http.ResponseWriter, r *http.Request, p *fingerprint, v any) error {
+var jsonLimits = body.Limits{
+	Size: maxJSON, TooLarge: fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d KiB.", maxJSON>>10)),
+	Broken: fault.New(fault.Invalid, "The request body could not be read to its end."),
+}
+
+// readJSON reads the JSON object of a request into v, and its fields into the
+// fingerprint. An error names a field of the wrong type. Unlike package json, it
+// accepts neither invalid UTF-8, which would be replaced, nor a field that is given
+// twice, of which the last would count.
+func readJSON(w http.ResponseWriter, x *exchange, v any) error {
+	r := x.call.Request
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
 	if err != nil || mediaType != "application/json" {
 		return fault.New(fault.Unsupported, "The request must be application/json.")
 	}
-	if err := checkEncoding(r); err != nil {
+	if err := body.CheckEncoding(r); err != nil {
 		return err
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxJSON))
-	if tooLarge, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.Wrap(fault.TooLarge, fmt.Sprintf("The request body is larger than %d KiB.", tooLarge.Limit>>10), err)
-	}
+	body.Limit(w, r, jsonLimits)
+	text, err := io.ReadAll(r.Body)
 	if err != nil {
-		return unread("The request body could not be read to its end.", err)
+		return err
 	}
-	if !utf8.Valid(body) || loneSurrogate(body) {
+	if !utf8.Valid(text) || loneSurrogate(text) {
 		return fault.New(fault.Invalid, "The request body must be text in UTF-8 without half surrogate pairs.")
 	}
-	if !json.Valid(body) {
+	if !json.Valid(text) {
 		return fault.New(fault.Invalid, notObject)
 	}
-	if err := noteJSON(p, body); err != nil {
+	if err := addFields(x, text); err != nil {
 		return err
 	}
-	err = json.Unmarshal(body, v)
+	err = json.Unmarshal(text, v)
 	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok && wrong.Field != "" {
 		return fault.OfField(wrong.Field, "The "+wrong.Field+" field must be a "+wrong.Type.String()+".")
 	}
@@ -58,10 +64,10 @@ func readJSON(w http.ResponseWriter, r *http.Request, p *fingerprint, v any) err
 
 const notObject = "The request body is not a JSON object."
 
-// noteJSON notes the fields of an object, each of which may be given once: by
-// names without case, as package json takes them.
-func noteJSON(p *fingerprint, body []byte) error {
-	dec := json.NewDecoder(bytes.NewReader(body))
+// addFields adds the fields of a JSON object to the fingerprint. A field must not
+// be given twice; package json ignores the case of names, and so does addFields.
+func addFields(x *exchange, object []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(object))
 	if open, err := dec.Token(); err != nil || open != json.Delim('{') {
 		return fault.Wrap(fault.Invalid, notObject, err)
 	}
@@ -77,12 +83,12 @@ func noteJSON(p *fingerprint, body []byte) error {
 		if err := dec.Decode(&value); err != nil {
 			return fault.Wrap(fault.Invalid, notObject, err)
 		}
-		content, end := p.entry(ofField, name)
+		content, end := x.field(name)
 		var compact bytes.Buffer
 		if err := json.Compact(&compact, value); err != nil {
 			return fault.Wrap(fault.Invalid, notObject, err)
 		}
-		_, _ = compact.WriteTo(content) // a hash takes everything
+		_, _ = compact.WriteTo(content) // writing to a hash cannot fail
 		end()
 		folded := strings.ToLower(name)
 		if given[folded] {
@@ -90,12 +96,14 @@ func noteJSON(p *fingerprint, body []byte) error {
 		}
 		given[folded] = true
 	}
-	p.end()
+	if err := x.complete(); err != nil {
+		return err
+	}
 	return bad.Err()
 }
 
-// loneSurrogate tells whether JSON text has an escape of half a surrogate pair
-// (RFC 8259, 8.2), which is no character.
+// loneSurrogate reports whether JSON text has an escape of half a surrogate pair
+// (RFC 8259, 8.2), which is not a character.
 func loneSurrogate(text []byte) bool {
 	for i := 0; i < len(text); i++ {
 		if text[i] != '\\' {
@@ -103,7 +111,7 @@ func loneSurrogate(text []byte) bool {
 		}
 		unit, ok := escapedUnit(text[i:])
 		if !ok {
-			i++ // of a two-character escape, which may be a backslash, past the second
+			i++ // past the second character of the escape, which may be a backslash
 			continue
 		}
 		i += 5

@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The log names the token and where it was used from; a batch is one entry,
-// whatever is in it, and an answer that is repeated is no deed.
+// The audit log names the token and its remote address. A batch is one entry, whatever its size,
+// and a replayed response is not logged as an action.
 func TestCallsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -27,7 +27,7 @@ func TestCallsAreRecorded(t *testing.T) {
 		if a.Status != 202 {
 			t.Fatalf("%d %s", a.Status, a.Body)
 		}
-		v.process(3)
+		v.Work(3)
 		list, _, err := audit.New(d).List(t.Context(), v.inst.ID, audit.Filter{Actor: "registry"}, "", 10)
 		if err != nil || len(list) != 2 {
 			t.Fatalf("%+v, %v", list, err)

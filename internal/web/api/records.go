@@ -1,15 +1,13 @@
 package api
 
 import (
-	"context"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/web"
 )
 
-// one is the answer with one record.
+// one is a response with one record.
 type one struct {
 	Data any `json:"data"`
 }
@@ -42,43 +40,42 @@ func (a *API) download(w http.ResponseWriter, c *call) error {
 	return a.sendVerified(w, c, found)
 }
 
-// answerWith answers a deed with the certificate that it was done to.
-func (a *API) answerWith(c *call, answer answerTx, status int, text string) cert.Then {
-	return func(ctx context.Context, tx *db.Tx, moved *cert.Certificate) error {
-		data, err := a.wire(moved, c.institution)
-		if err != nil {
-			return err
-		}
-		return answer(ctx, tx, status, message{Message: text, Data: data})
-	}
-}
-
 func (a *API) retry(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404 whatever else is wrong.
+	// An unknown record is 404, whatever else is wrong.
 	found, err := a.find(c)
 	if err != nil {
 		return err
 	}
-	return a.once(w, c, func(*fingerprint) error { return nil }, func(answer answerTx) error {
-		_, err := a.Certs.Retry(c.Context(), c.institution.ID, found.UUID, a.answerWith(c, answer, http.StatusOK, "Certificate processing has been started again."))
+	x, err := a.begin(c)
+	if err != nil {
 		return err
-	})
+	}
+	defer x.release()
+	if err = x.complete(); err == nil {
+		_, err = a.Certs.Retry(c.Context(), c.institution.ID, found.UUID, x.withCertificate(http.StatusOK, "Certificate processing has been started again."))
+	}
+	return x.end(w, err)
 }
 
 func (a *API) revoke(w http.ResponseWriter, c *call) error {
-	// An unknown record is 404 whatever the body says.
+	// An unknown record is 404, whatever the body contains.
 	found, err := a.find(c)
 	if err != nil {
 		return err
 	}
-	var body struct {
+	x, err := a.begin(c)
+	if err != nil {
+		return err
+	}
+	defer x.release()
+	var fields struct {
 		Reason string `json:"reason"`
 		Note   string `json:"note"`
 	}
-	return a.once(w, c, func(p *fingerprint) error { return readJSON(w, c.Request, p, &body) }, func(answer answerTx) error {
-		_, err := a.Certs.Revoke(c.Context(), c.institution.ID, found.UUID, cert.Revocation{
-			Reason: body.Reason, Note: body.Note, Then: a.answerWith(c, answer, http.StatusOK, "Certificate revoked."),
+	if err = readJSON(w, x, &fields); err == nil {
+		_, err = a.Certs.Revoke(c.Context(), c.institution.ID, found.UUID, cert.Revocation{
+			Reason: fields.Reason, Note: fields.Note, Then: x.withCertificate(http.StatusOK, "Certificate revoked."),
 		})
-		return err
-	})
+	}
+	return x.end(w, err)
 }

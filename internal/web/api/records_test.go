@@ -18,10 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordFields is every field of a certificate, as the interface and the
-// contract name them, and in which statuses it is null: p(rocessing),
-// a(pproved), f(ailed), r(evoked after approval). A field more is an addition
-// to note here; one less breaks clients.
+// recordFields lists every field of a certificate, as the interface and the contract name them,
+// with the statuses in which it is null: p(rocessing), a(pproved), f(ailed), r(evoked after
+// approval). An added field must be added here. A removed field breaks clients.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",
@@ -87,7 +86,7 @@ func TestRecordInEachStatus(t *testing.T) {
 			}
 		}
 		failing := v.upload("refuse.pdf")["uuid"].(string)
-		v.process(2)
+		v.Work(2)
 		failed := view(failing)
 		checkRecord(t, "failed", failed)
 		if want := map[string]any{"code": "no_room", "message": "There is no room for the stamp."}; !reflect.DeepEqual(failed["failure"], want) {
@@ -115,7 +114,7 @@ func TestRecordInEachStatus(t *testing.T) {
 		if !reflect.DeepEqual(revoked, data(t, a)) || revoked["revocation_reason"] != "Withdrawn" {
 			t.Errorf("revoked %v", revoked)
 		}
-		// Why it had failed asks for a retry, which there is none of any more.
+		// The failure suggests a retry, which a revoked certificate does not allow.
 		a = v.postJSON("/business/certificate-vault/"+failing+"/revoke", `{"reason": "Withdrawn"}`)
 		if a.Status != http.StatusOK || data(t, a)["failure"] != nil || view(failing)["failure"] != nil {
 			t.Errorf("revoked after it failed: %d %s", a.Status, a.Body)
@@ -130,7 +129,7 @@ func hexOf(content []byte) string {
 
 func TestListEnvelope(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	const path = "/business/certificate-vault"
 	link := func(query string) any { return base + path + "?" + query }
 	check := func(query string, records int, links, meta map[string]any) {
@@ -168,7 +167,7 @@ func TestListEnvelope(t *testing.T) {
 	check("?search=Ada+Obi&status=failed", 0,
 		map[string]any{"first": link("page=1&search=Ada+Obi&status=failed"), "last": link("page=1&search=Ada+Obi&status=failed"), "prev": nil, "next": nil},
 		meta(1.0, nil, 1.0, 15.0, nil, 0.0))
-	// Following next from the first page meets each record once.
+	// Following next from the first page visits each record once.
 	var met []any
 	for next := link("per_page=2"); next != nil; {
 		to, err := url.Parse(next.(string))
@@ -189,7 +188,7 @@ func TestListEnvelope(t *testing.T) {
 
 func TestListFilters(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	v.upload("diploma.pdf")
 	for query, status := range map[string]int{
 		"": 200, "?page=1&per_page=1": 200, "?per_page=100": 200, "?page=100&per_page=100": 200, "?page=10000&per_page=1": 200,
@@ -220,7 +219,7 @@ func TestListFilters(t *testing.T) {
 
 func TestRetry(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("refuse.pdf")["uuid"].(string)
 	retry := func() *answer {
 		return v.do(v.request(http.MethodPost, "/business/certificate-vault/"+id+"/retry", http.NoBody))
@@ -228,7 +227,7 @@ func TestRetry(t *testing.T) {
 	if a := retry(); a.Status != http.StatusBadRequest || a.refusal(t).Message != "Invalid operation" {
 		t.Errorf("processing: %d %s", a.Status, a.Body)
 	}
-	v.process(1)
+	v.Work(1)
 	a := retry()
 	if a.Status != http.StatusOK || a.json(t)["message"] == "" {
 		t.Fatalf("%d %s", a.Status, a.Body)
@@ -241,14 +240,14 @@ func TestRetry(t *testing.T) {
 
 func TestDownload(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	record := v.upload("diploma.pdf")
 	path := "/business/certificate-vault/" + record["uuid"].(string)
 	if a := v.get(path + "/download"); a.Status != http.StatusNotFound ||
 		a.refusal(t).Message != "Verified PDF not found. The certificate may still be processing." {
 		t.Errorf("processing: %d %s", a.Status, a.Body)
 	}
-	v.process(1)
+	v.Work(1)
 	want := append(samplePDF(0), tail...)
 	check := func(name string) {
 		t.Helper()
@@ -283,7 +282,7 @@ func TestDownload(t *testing.T) {
 
 func TestRevokeBody(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
 	path := "/business/certificate-vault/" + id + "/revoke"
 	for _, tc := range []struct {

@@ -2,10 +2,10 @@ package api
 
 import (
 	"context"
-	"errors"
 	"net/http"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
@@ -20,37 +20,34 @@ type stagedFile struct {
 	ExpiresAt string `json:"expires_at"`
 }
 
-// uploadFile takes a file for entries that come later.
-func (a *API) uploadFile(w http.ResponseWriter, c *call) (err error) {
+// uploadFile stages a file for the entries of a later bulk upload.
+func (a *API) uploadFile(w http.ResponseWriter, c *call) error {
 	if err := a.Batches.Room(c.Context(), c.institution.ID); err != nil {
 		return err
 	}
-	form := &uploadForm{api: a, call: c, fileField: "file", values: map[string]string{}}
-	if form.boundary, err = formBoundary(c.Request); err != nil {
+	form, err := openUpload(w, c.Request, "file")
+	if err != nil {
 		return err
 	}
-	defer func() {
-		if form.file != nil {
-			err = errors.Join(err, a.Certs.Discard(c.Context(), form.file))
-		}
-	}()
-	return a.once(w, c, form.read, func(answer answerTx) error {
+	x, err := a.begin(c)
+	if err != nil {
+		return err
+	}
+	defer x.release()
+	err = form.receive(x, func(file *cert.File) error {
 		switch {
-		case form.fileError != "":
-			return fault.OfField(form.fileField, form.fileError)
-		case form.file == nil:
+		case form.fileProblem != nil:
+			return fault.OfField(form.fileField, say(form.fileField, *form.fileProblem))
+		case file == nil:
 			return fault.OfField(form.fileField, "The file field is required.")
 		}
-		_, err := a.Batches.Stage(c.Context(), c.institution, form.file, func(ctx context.Context, tx *db.Tx, staged *batch.StagedFile) error {
+		_, err := a.Batches.Stage(c.Context(), c.institution, file, func(ctx context.Context, tx *db.Tx, staged *batch.StagedFile) error {
 			f := &staged.File
-			return answer(ctx, tx, http.StatusCreated, message{Message: "File uploaded successfully.", Data: stagedFile{
+			return x.answerTx(ctx, tx, http.StatusCreated, message{Message: "File uploaded successfully.", Data: stagedFile{
 				FileID: staged.UUID, FileName: f.Name, MIMEType: string(f.Type), Size: f.Size, ExpiresAt: *web.Timestamp(&staged.ExpiresAt),
 			}})
 		})
-		if err == nil || fault.KindOf(err) == fault.Internal {
-			// After a fault of ours the commit may have been made all the same.
-			form.file = nil
-		}
 		return err
 	})
+	return x.end(w, err)
 }

@@ -33,7 +33,7 @@ func (v *vault) stage(name string) string {
 
 func (v *vault) exec(query string, args ...any) {
 	v.tb.Helper()
-	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
+	if err := v.DB.Tx(v.tb.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(v.tb.Context(), query, args...)
 		return err
 	}); err != nil {
@@ -44,7 +44,7 @@ func (v *vault) exec(query string, args ...any) {
 // files counts the stored files.
 func (v *vault) files() (n int) {
 	v.tb.Helper()
-	if err := v.blobs.Walk(v.tb.Context(), func(blob.Info) error { n++; return nil }); err != nil {
+	if err := v.Blobs.Walk(v.tb.Context(), func(blob.Info) error { n++; return nil }); err != nil {
 		v.tb.Fatal(err)
 	}
 	return n
@@ -106,7 +106,7 @@ func TestUploadFile(t *testing.T) {
 
 func TestStagedQuota(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	v.stage("first.pdf")
 	kept := v.files()
 	// What is left is less than a file, and then nothing: the first is found out
@@ -129,7 +129,7 @@ func TestStagedQuota(t *testing.T) {
 
 func TestUploadFileBody(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := form(t, part{name: "file", file: "a.pdf", content: samplePDF(0)})
 	for contentType, status := range map[string]int{
 		"": 415, "application/json": 415, "multipart/form-data": 415, "multipart/form-data; boundary=another": 422,

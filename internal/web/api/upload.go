@@ -1,16 +1,15 @@
 package api
 
 import (
-	"errors"
 	"fmt"
-	"io"
-	"mime/multipart"
 	"net/http"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 const (
@@ -18,106 +17,137 @@ const (
 	maxBody = 24 << 20
 	// maxParts bounds the parts of a form.
 	maxParts = 100
-	// maxValue bounds one text field in bytes, well above the longest that is
-	// valid, so that a field that is too long is told as such.
+	// maxValue bounds one text field in bytes. It is well above the longest valid
+	// value, so that a longer one is reported as too long.
 	maxValue = 64 << 10
+	// uploadTime bounds how long a body may take to arrive.
+	uploadTime = 10 * time.Minute
 )
 
-// upload takes one certificate with its file.
-func (a *API) upload(w http.ResponseWriter, c *call) (err error) {
-	form := &uploadForm{api: a, call: c, fileField: "certificate_file", fields: textFields, values: map[string]string{}}
-	if form.boundary, err = formBoundary(c.Request); err != nil {
+// malformedForm is the message for a multipart form that cannot be read.
+const malformedForm = "The multipart/form-data body is malformed or incomplete."
+
+// limits returns the limits of a body of at most size bytes; malformed is the
+// message if it cannot be read.
+func limits(size int64, malformed string) body.Limits {
+	return body.Limits{
+		Size: size, Time: uploadTime, Parts: maxParts, Broken: fault.New(fault.Invalid, malformed),
+		TooLarge: fault.New(fault.TooLarge, fmt.Sprintf("The request body is larger than %d MiB.", size>>20)),
+	}
+}
+
+// upload creates a certificate from a file and its text fields.
+func (a *API) upload(w http.ResponseWriter, c *call) error {
+	form, err := openUpload(w, c.Request, "certificate_file", "certificate_title", "full_name", "applicant_email", "issue_date", "details")
+	if err != nil {
 		return err
 	}
-	// What no certificate came to refer to goes at once; after a crash, the
-	// sweep takes it.
-	defer func() {
-		if form.file != nil {
-			err = errors.Join(err, a.Certs.Discard(c.Context(), form.file))
-		}
-	}()
-	return a.once(w, c, form.read, func(answer answerTx) error {
+	x, err := a.begin(c)
+	if err != nil {
+		return err
+	}
+	defer x.release()
+	err = form.receive(x, func(file *cert.File) error {
 		_, err := a.Certs.Upload(c.Context(), cert.Upload{
 			Institution: c.institution, Creator: cert.Actor{Type: "token", ID: c.token.ID, Name: c.token.Name}, Context: cert.SingleUpload,
 			Title: form.values["certificate_title"], FullName: form.values["full_name"], Email: form.values["applicant_email"],
-			IssueDate: form.values["issue_date"], Details: form.values["details"], File: form.file, FileError: form.fileError,
-			Then: a.answerWith(c, answer, http.StatusCreated, "Certificate uploaded successfully and is being processed."),
+			IssueDate: form.values["issue_date"], Details: form.values["details"], File: file, FileProblem: form.fileProblem,
+			Then: x.withCertificate(http.StatusCreated, "Certificate uploaded successfully and is being processed."),
 		})
-		if err == nil || fault.KindOf(err) == fault.Internal {
-			// After a fault of ours the commit may have been made all the same.
-			form.file = nil
-		}
 		return err
 	})
+	return x.end(w, err)
 }
 
-// message is the answer to a deed.
+// message is the answer to an operation.
 type message struct {
 	Message string `json:"message"`
 	Data    any    `json:"data"`
 }
 
-// textFields are the fields of an upload that are text.
-var textFields = []string{"certificate_title", "full_name", "applicant_email", "issue_date", "details"}
-
-// uploadForm is the multipart body of an upload, read part by part so that the
-// file goes straight to the store.
+// uploadForm is the multipart form of an upload. It is read part by part, so that
+// the file goes straight to the store.
 type uploadForm struct {
-	api      *API
-	call     *call
-	boundary string
-	// fileField names the field of the file, fields those that are text.
+	*body.Form
+
+	// fileField is the name of the field with the file, fields are those of text.
 	fileField string
 	fields    []string
 
-	print  *fingerprint
 	values map[string]string
-	// bad is what is wrong with the form itself.
-	bad fault.Fields
-
-	file      *cert.File
-	fileError string
+	// bad are the problems of the form itself, fileProblem is that of the file.
+	bad         fault.Fields
+	fileProblem *cert.Problem
 }
 
-func (f *uploadForm) read(p *fingerprint) error {
-	f.print = p
-	if err := readBody(f.call, maxBody, malformed, f.parts); err != nil {
-		return err
-	}
-	p.end()
-	return f.bad.Err()
+// openUpload returns the form in the body of r, before anything of it is read.
+func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields ...string) (*uploadForm, error) {
+	body.Limit(w, r, limits(maxBody, malformedForm))
+	form, err := body.OpenForm(r)
+	return &uploadForm{Form: form, fileField: fileField, fields: fields, values: map[string]string{}}, err
 }
 
-func (f *uploadForm) parts(body io.Reader) error {
-	n := 0
-	return eachPart(body, f.boundary, func(part *multipart.Part) error {
-		if n++; n > maxParts {
-			return fault.New(fault.Invalid, fmt.Sprintf("The form has more than %d parts.", maxParts))
+// receive reads the form to its end, stores its file, and then calls use, which
+// makes the record of the file. The file is nil if there is none, or if it was
+// refused. It is stored if and only if its record may be, see cert.Receive. If the
+// answer to the request is known, only its fingerprint is needed: receive stores
+// nothing and does not call use.
+func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
+	incoming := f.nextFile(x)
+	finish := func(file *cert.File) error {
+		if err := f.rest(x, incoming); err != nil {
+			return err
 		}
-		return f.part(part)
-	})
+		return use(file)
+	}
+	if incoming == nil || x.answered() {
+		return finish(nil)
+	}
+	err := x.api.Certs.Receive(x.call.Context(), x.call.institution.UUID, incoming, finish)
+	if problem := cert.RefusedFile(err); problem != nil {
+		f.fileProblem = problem
+		return finish(nil)
+	}
+	return err
 }
 
-// part takes one part, to its end.
-func (f *uploadForm) part(part *multipart.Part) error {
-	name := part.FormName()
-	if name == f.fileField && part.FileName() != "" {
-		return f.filePart(part)
+// nextFile reads the fields before the next file. It returns nil if there is no
+// other file, or after an error, which Err returns.
+func (f *uploadForm) nextFile(x *exchange) *cert.Incoming {
+	for f.Next() {
+		part := f.Part()
+		if part.FormName() == f.fileField && part.FileName() != "" {
+			return cert.NewIncoming(part.FileName(), part)
+		}
+		content, end := x.field(part.FormName())
+		value := part.Value(maxValue, content)
+		end()
+		f.text(part.FormName(), string(value), part.FileName() != "")
 	}
-	content, end := f.print.entry(ofField, name)
-	value, err := io.ReadAll(io.TeeReader(io.LimitReader(part, maxValue), content))
-	if err == nil {
-		_, err = io.Copy(content, part)
-	}
-	if err != nil {
-		return malformed(err)
-	}
-	end()
-	f.text(name, string(value), part.FileName() != "")
 	return nil
 }
 
-// text takes a field that is text; what nobody knows is passed over.
+// rest reads what follows the beginning of the first file, nil if there is none.
+func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
+	for file := first; file != nil; file = f.nextFile(x) {
+		if err := file.Drain(); err != nil {
+			return err
+		}
+		x.file(f.fileField, file.SHA256())
+		if file != first {
+			f.bad.Add(f.fileField, "Only one file can be uploaded.")
+		}
+	}
+	if err := f.Err(); err != nil {
+		return err
+	}
+	if err := x.complete(); err != nil {
+		return err
+	}
+	return f.bad.Err()
+}
+
+// text stores a field of text. An unknown field is ignored.
 func (f *uploadForm) text(name, value string, isFile bool) {
 	field, _, isList := strings.Cut(name, "[")
 	_, twice := f.values[name]
@@ -126,7 +156,7 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 	case name == "":
 		f.bad.Add("form", "Each part of the form must have a name.")
 	case name == f.fileField:
-		f.fileError = label + "must be a file."
+		f.fileProblem = &cert.Problem{Field: cert.FieldFile, Code: cert.CodeNotFile}
 	case isList && field == f.fileField:
 		f.bad.Add(field, label+"must be one file, not a list.")
 	case !slices.Contains(f.fields, field):
@@ -139,56 +169,4 @@ func (f *uploadForm) text(name, value string, isFile bool) {
 	default:
 		f.values[field] = value
 	}
-}
-
-func (f *uploadForm) filePart(part *multipart.Part) error {
-	content, end := f.print.entry(ofFile, f.fileField)
-	body := &partReader{r: io.TeeReader(part, content)}
-	if err := f.receive(part.FileName(), body); err != nil {
-		if body.err != nil {
-			return malformed(err)
-		}
-		return err
-	}
-	// What a refused file has left is part of the content too.
-	if _, err := io.Copy(io.Discard, body); err != nil {
-		return malformed(err)
-	}
-	end()
-	return nil
-}
-
-func (f *uploadForm) receive(name string, body io.Reader) error {
-	switch {
-	case f.print.isKnown():
-		return nil
-	case f.file != nil || f.fileError != "":
-		f.bad.Add(f.fileField, "Only one file can be uploaded.")
-		return nil
-	}
-	file, err := f.api.Certs.Receive(f.call.Context(), f.call.institution.UUID, name, body)
-	if refused, ok := errors.AsType[*cert.FieldError](err); ok {
-		f.fileError = refused.Message
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	f.file = file
-	return nil
-}
-
-// partReader remembers why a part could not be read: that is the client's doing,
-// or the line's, and no fault of the store.
-type partReader struct {
-	r   io.Reader
-	err error
-}
-
-func (p *partReader) Read(b []byte) (int, error) {
-	n, err := p.r.Read(b)
-	if err != nil && !errors.Is(err, io.EOF) {
-		p.err = err
-	}
-	return n, err
 }

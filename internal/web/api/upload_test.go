@@ -12,13 +12,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/token"
 )
 
 func TestUploadRefusals(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	content := samplePDF(0)
 	with := func(parts ...part) []part { return append(v.usual(), parts...) }
 	many := func(n int) []part {
@@ -76,7 +77,7 @@ func TestUploadRefusals(t *testing.T) {
 // of the others.
 func TestUploadMessage(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	for want, parts := range map[string][]part{
 		"The certificate title field is required. (and 3 more errors)": nil,
 		"The full name field is required. (and 1 more error)":          {text("certificate_title", "x"), text("applicant_email", "ada@example.org")},
@@ -90,7 +91,7 @@ func TestUploadMessage(t *testing.T) {
 
 func TestUploadDuplicate(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
 	first := v.post(body)
 	a := v.post(body)
@@ -106,7 +107,7 @@ func TestUploadDuplicate(t *testing.T) {
 
 func TestUploadBodyType(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
 	for contentType, status := range map[string]int{
 		"":                                                  415,
@@ -129,7 +130,7 @@ func TestUploadBodyType(t *testing.T) {
 
 func TestMalformedBodies(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	whole := form(t, append(v.usual(), pdfFile(samplePDF(50_000)))...)
 	at := bytes.Index(whole, []byte("%PDF-"))
 	for name, body := range map[string][]byte{
@@ -153,7 +154,7 @@ func TestMalformedBodies(t *testing.T) {
 // Exactly the limits are taken, a byte more is refused, each in its own way.
 func TestUploadLimits(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	const maxFile = 20_971_520
 	if a := v.post(form(t, append(v.usual(), pdfFile(samplePDF(maxFile)))...)); a.Status != http.StatusCreated {
 		t.Errorf("a file of the limit: %d %s", a.Status, a.Body)
@@ -192,7 +193,7 @@ func TestUploadLimits(t *testing.T) {
 // that broke.
 func TestRefusalReachesAClientThatStillSends(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	viewer := v.token(v.inst, nil, token.VaultView)
 	body := form(t, append(v.usual(), pdfFile(samplePDF(19<<20)))...)
 	busy := v.token(v.inst, nil, token.All...)
@@ -225,7 +226,7 @@ func TestRefusalReachesAClientThatStillSends(t *testing.T) {
 // A client that drops the connection leaves no row and no file.
 func TestDroppedConnectionLeavesNothing(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t), 0)
+	v := newVault(t, dbtest.SQLite(t), 0)
 	whole := form(t, append(v.usual(), pdfFile(samplePDF(300_000)))...)
 	for name, sent := range map[string]int{"within the file": 200_000, "before the closing boundary": len(whole) - 4, "behind it": len(whole)} {
 		conn, err := (&tls.Dialer{Config: &tls.Config{InsecureSkipVerify: true}}).DialContext(t.Context(), "tcp", v.server.Listener.Addr().String())
@@ -258,45 +259,6 @@ func TestDroppedConnectionLeavesNothing(t *testing.T) {
 	// A body that ends early is the client's doing, not a fault of ours.
 	if log := v.log.String(); strings.Contains(log, "unexpected EOF") {
 		t.Errorf("the log has errors: %s", log)
-	}
-}
-
-// emptyHanded gives nothing and no error to who asks for nothing, as a reader
-// may.
-type emptyHanded struct{ r io.Reader }
-
-func (e emptyHanded) Read(p []byte) (int, error) {
-	if len(p) == 0 {
-		return 0, nil
-	}
-	return e.r.Read(p)
-}
-
-func TestCountedBody(t *testing.T) {
-	t.Parallel()
-	for _, tc := range []struct {
-		size, limit int
-		over        bool
-	}{{0, 0, false}, {1, 0, true}, {9, 10, false}, {10, 10, false}, {11, 10, true}, {1000, 10, true}} {
-		b := &countedBody{r: strings.NewReader(strings.Repeat("x", tc.size)), left: int64(tc.limit)}
-		got, err := io.ReadAll(b)
-		if len(got) != min(tc.size, tc.limit) || b.over != tc.over || errors.Is(err, errBody) != tc.over || !tc.over && err != nil {
-			t.Errorf("%d of %d: %d read, over %v, %v", tc.size, tc.limit, len(got), b.over, err)
-		}
-	}
-	broken := errors.New("broken")
-	b := &countedBody{r: io.MultiReader(strings.NewReader("abc"), errReader{broken}), left: 10}
-	if got, err := io.ReadAll(b); string(got) != "abc" || !errors.Is(err, broken) || b.over {
-		t.Errorf("a broken body: %q, %v", got, err)
-	}
-	b = &countedBody{r: emptyHanded{strings.NewReader("0123456789")}, left: 10}
-	p := make([]byte, 10)
-	if _, err := io.ReadFull(b, p); err != nil {
-		t.Fatal(err)
-	}
-	// At the limit the end has to be told, or the one who reads goes on for ever.
-	if n, err := b.Read(p); n != 0 || !errors.Is(err, io.EOF) {
-		t.Errorf("at the end: %d, %v", n, err)
 	}
 }
 

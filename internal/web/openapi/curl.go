@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// curl writes an operation as a command line that can be tried: with the token
-// in $TOKEN, what is required, and examples for values.
+// curl returns a command line that calls an operation. It takes the token from
+// $TOKEN and has all required parameters, with example values.
 func (d *document) curl(method, path string, o *operation) string {
 	var lines []string
 	query := ""
@@ -35,8 +35,8 @@ func (d *document) curl(method, path string, o *operation) string {
 	return strings.Join(lines, " \\\n    ")
 }
 
-// curlAccept asks for JSON, where there is a choice or an error to be read, and
-// keeps a file under the name that the vault gives it.
+// curlAccept returns the options for the response. It requests JSON if there is a
+// choice or an error to read, and saves a file under the name that the vault sends.
 func (d *document) curlAccept(o *operation) []string {
 	for _, r := range o.Responses {
 		if r.Name != "200" {
@@ -60,7 +60,7 @@ func (d *document) curlBody(b *requestBody) []string {
 	var lines []string
 	for _, c := range b.Content {
 		if c.Name == "application/json" {
-			return []string{`-H "Content-Type: application/json"`, "-d '" + compact(exampleText(&c.Value.Example)) + "'"}
+			return []string{`-H "Content-Type: application/json"`, "-d '" + compact(exampleText(c.Value.Example)) + "'"}
 		}
 	}
 	s := d.schema(b.Content[0].Value.Schema)
@@ -76,7 +76,7 @@ func (d *document) curlBody(b *requestBody) []string {
 	return lines
 }
 
-// compact takes the indents out of JSON.
+// compact removes line breaks and indentation from JSON.
 func compact(indented string) string {
 	lines := strings.Split(indented, "\n")
 	for i := range lines {

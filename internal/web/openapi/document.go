@@ -1,118 +1,133 @@
 package openapi
 
 import (
+	"bytes"
+	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
-// document is as much of an OpenAPI 3.1 document as the pages show, in the
-// order in which it is written.
+// document is the part of an OpenAPI 3.1 document that the pages show, in the
+// order of the file.
 type document struct {
-	Info       info              `yaml:"info"`
-	Tags       []tag             `yaml:"tags"`
-	Paths      ordered[pathItem] `yaml:"paths"`
-	Webhooks   ordered[pathItem] `yaml:"webhooks"`
-	Components components        `yaml:"components"`
+	Info       info              `json:"info"`
+	Tags       []tag             `json:"tags"`
+	Paths      ordered[pathItem] `json:"paths"`
+	Webhooks   ordered[pathItem] `json:"webhooks"`
+	Components components        `json:"components"`
 
 	base string
 	json []byte
 }
 
 type info struct {
-	Title       string `yaml:"title"`
-	Version     string `yaml:"version"`
-	Summary     string `yaml:"summary"`
-	Description string `yaml:"description"`
+	Title       string `json:"title"`
+	Version     string `json:"version"`
+	Summary     string `json:"summary"`
+	Description string `json:"description"`
 }
 
 type tag struct {
-	Name        string `yaml:"name"`
-	Description string `yaml:"description"`
+	Name        string `json:"name"`
+	Description string `json:"description"`
 }
 
-// pathItem is the operations of a path by method, in lower case.
+// pathItem has the operations of a path by method, in lower case.
 type pathItem = ordered[*operation]
 
 type operation struct {
-	ID          string                `yaml:"operationId"`
-	Tags        []string              `yaml:"tags"`
-	Summary     string                `yaml:"summary"`
-	Description string                `yaml:"description"`
-	Security    []map[string][]string `yaml:"security"`
-	Parameters  []*parameter          `yaml:"parameters"`
-	RequestBody *requestBody          `yaml:"requestBody"`
-	Responses   ordered[*response]    `yaml:"responses"`
+	ID          string                `json:"operationId"`
+	Tags        []string              `json:"tags"`
+	Summary     string                `json:"summary"`
+	Description string                `json:"description"`
+	Security    []map[string][]string `json:"security"`
+	Parameters  []*parameter          `json:"parameters"`
+	RequestBody *requestBody          `json:"requestBody"`
+	Responses   ordered[*response]    `json:"responses"`
 }
 
 type parameter struct {
-	Ref         string  `yaml:"$ref"`
-	Name        string  `yaml:"name"`
-	In          string  `yaml:"in"`
-	Required    bool    `yaml:"required"`
-	Description string  `yaml:"description"`
-	Schema      *schema `yaml:"schema"`
+	Ref         string  `json:"$ref"`
+	Name        string  `json:"name"`
+	In          string  `json:"in"`
+	Required    bool    `json:"required"`
+	Description string  `json:"description"`
+	Schema      *schema `json:"schema"`
 }
 
 type requestBody struct {
-	Content ordered[*mediaType] `yaml:"content"`
+	Content ordered[*mediaType] `json:"content"`
 }
 
 type mediaType struct {
-	Schema  *schema   `yaml:"schema"`
-	Example yaml.Node `yaml:"example"`
+	Schema  *schema `json:"schema"`
+	Example value   `json:"example"`
 }
 
 type response struct {
-	Ref         string              `yaml:"$ref"`
-	Description string              `yaml:"description"`
-	Headers     ordered[*parameter] `yaml:"headers"`
-	Content     ordered[*mediaType] `yaml:"content"`
+	Ref         string              `json:"$ref"`
+	Description string              `json:"description"`
+	Headers     ordered[*parameter] `json:"headers"`
+	Content     ordered[*mediaType] `json:"content"`
 }
 
 type components struct {
-	Parameters map[string]*parameter `yaml:"parameters"`
-	Headers    map[string]*parameter `yaml:"headers"`
-	Responses  map[string]*response  `yaml:"responses"`
-	Schemas    map[string]*schema    `yaml:"schemas"`
+	Parameters map[string]*parameter `json:"parameters"`
+	Headers    map[string]*parameter `json:"headers"`
+	Responses  map[string]*response  `json:"responses"`
+	Schemas    map[string]*schema    `json:"schemas"`
 }
 
 // schema is a JSON Schema of the 2020-12 dialect (OpenAPI 3.1, 4.8.24).
 type schema struct {
-	Ref               string           `yaml:"$ref"`
-	Type              types            `yaml:"type"`
-	Format            string           `yaml:"format"`
-	Description       string           `yaml:"description"`
-	ContentMediaType  string           `yaml:"contentMediaType"`
-	Enum              []any            `yaml:"enum"`
-	Const             any              `yaml:"const"`
-	Default           any              `yaml:"default"`
-	Examples          []any            `yaml:"examples"`
-	MaxLength         int              `yaml:"maxLength"`
-	Minimum           *int             `yaml:"minimum"`
-	Maximum           *int             `yaml:"maximum"`
-	MaxItems          int              `yaml:"maxItems"`
-	Required          []string         `yaml:"required"`
-	Properties        ordered[*schema] `yaml:"properties"`
-	PatternProperties ordered[*schema] `yaml:"patternProperties"`
-	Items             *schema          `yaml:"items"`
-	OneOf             []*schema        `yaml:"oneOf"`
+	Ref               string           `json:"$ref"`
+	Type              types            `json:"type"`
+	Format            string           `json:"format"`
+	Description       string           `json:"description"`
+	ContentMediaType  string           `json:"contentMediaType"`
+	Enum              []value          `json:"enum"`
+	Const             *value           `json:"const"`
+	Default           *value           `json:"default"`
+	Examples          []value          `json:"examples"`
+	MaxLength         int              `json:"maxLength"`
+	Minimum           *int             `json:"minimum"`
+	Maximum           *int             `json:"maximum"`
+	MaxItems          int              `json:"maxItems"`
+	Required          []string         `json:"required"`
+	Properties        ordered[*schema] `json:"properties"`
+	PatternProperties ordered[*schema] `json:"patternProperties"`
+	Items             *schema          `json:"items"`
+	OneOf             []*schema        `json:"oneOf"`
 }
 
-// types is a schema's type: one, or a list of them.
+// types is the type of a schema: one name, or a list of names.
 type types []string
 
-// UnmarshalYAML reads either form.
-func (t *types) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind == yaml.ScalarNode {
-		*t = types{n.Value}
-		return nil
+// UnmarshalJSON reads either form.
+func (t *types) UnmarshalJSON(text []byte) error {
+	if text[0] == '[' {
+		return json.Unmarshal(text, (*[]string)(t))
 	}
-	return n.Decode((*[]string)(t))
+	*t = make(types, 1)
+	return json.Unmarshal(text, &(*t)[0])
 }
 
-// ordered is a mapping that keeps the order in which it is written.
+// value is any JSON value.
+type value struct{ json.RawMessage }
+
+// String returns the text of a JSON string, and other values as JSON.
+func (v value) String() string {
+	var text string
+	if json.Unmarshal(v.RawMessage, &text) == nil && !v.isNull() {
+		return text
+	}
+	return string(v.RawMessage)
+}
+
+func (v value) isNull() bool { return string(v.RawMessage) == "null" }
+
+// ordered is an object whose members keep their order.
 type ordered[T any] []entry[T]
 
 type entry[T any] struct {
@@ -120,41 +135,65 @@ type entry[T any] struct {
 	Value T
 }
 
-// UnmarshalYAML reads a mapping.
-func (o *ordered[T]) UnmarshalYAML(n *yaml.Node) error {
-	if n.Kind != yaml.MappingNode {
-		return fmt.Errorf("line %d: there must be a mapping here", n.Line)
+// UnmarshalJSON reads an object.
+func (o *ordered[T]) UnmarshalJSON(text []byte) error {
+	dec := json.NewDecoder(bytes.NewReader(text))
+	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
+		return errors.Join(errors.New("an object is expected"), err)
 	}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		e := entry[T]{Name: n.Content[i].Value}
-		if err := n.Content[i+1].Decode(&e.Value); err != nil {
+	for dec.More() {
+		name, err := dec.Token()
+		if err != nil {
 			return err
+		}
+		e := entry[T]{Name: fmt.Sprint(name)}
+		if err := dec.Decode(&e.Value); err != nil {
+			return fmt.Errorf("%s: %w", e.Name, err)
 		}
 		*o = append(*o, e)
 	}
 	return nil
 }
 
-// read reads the document and makes base its server.
+// read reads the document and sets base as its only server.
 func read(text []byte, base string) (*document, error) {
-	var root yaml.Node
-	if err := yaml.Unmarshal(text, &root); err != nil {
-		return nil, err
-	}
 	doc := &document{base: base}
-	if err := root.Decode(doc); err != nil {
+	if err := json.Unmarshal(text, doc); err != nil {
 		return nil, err
 	}
 	if err := doc.resolveAll(); err != nil {
 		return nil, err
 	}
 	var err error
-	doc.json, err = toJSON(&root, base)
+	doc.json, err = withServer(text, base)
 	return doc, err
 }
 
-// resolveAll puts what references name in the place of parameters, headers and
-// responses; schemas keep their references until they are shown.
+// withServer returns the document without white space, with base as its only
+// server.
+func withServer(text []byte, base string) ([]byte, error) {
+	var compact bytes.Buffer
+	if err := json.Compact(&compact, text); err != nil {
+		return nil, err
+	}
+	var members struct {
+		Servers json.RawMessage `json:"servers"`
+	}
+	if err := json.Unmarshal(compact.Bytes(), &members); err != nil {
+		return nil, err
+	}
+	if members.Servers == nil {
+		return nil, errors.New("the document has no servers")
+	}
+	servers, err := json.Marshal([]map[string]string{{"url": base}})
+	if err != nil {
+		return nil, fmt.Errorf("writing the server: %w", err)
+	}
+	return bytes.Replace(compact.Bytes(), fmt.Appendf(nil, `"servers":%s`, members.Servers), fmt.Appendf(nil, `"servers":%s`, servers), 1), nil
+}
+
+// resolveAll replaces references to parameters, headers and responses by the
+// components. Schemas keep their references until they are shown.
 func (d *document) resolveAll() error {
 	for _, paths := range []ordered[pathItem]{d.Paths, d.Webhooks} {
 		for _, path := range paths {
@@ -188,7 +227,7 @@ func (d *document) resolve(o *operation) error {
 	return nil
 }
 
-// follow puts the component that a reference names, if there is one, in place.
+// follow replaces a reference, if there is one, by the component that it names.
 func follow[T any](place *T, ref, kind string, from map[string]T) error {
 	if ref == "" {
 		return nil
@@ -196,14 +235,14 @@ func follow[T any](place *T, ref, kind string, from map[string]T) error {
 	name, ok := strings.CutPrefix(ref, "#/components/"+kind+"/")
 	found, there := from[name]
 	if !ok || !there {
-		return fmt.Errorf("there is no component %s", ref)
+		return fmt.Errorf("no component %s", ref)
 	}
 	*place = found
 	return nil
 }
 
-// schema gives a schema with what it refers to. The keywords beside a reference
-// hold too (JSON Schema Core 2020-12, 8.2.3.1).
+// schema returns a schema merged with the one that it refers to. Keywords beside
+// a reference apply too (JSON Schema Core 2020-12, 8.2.3.1).
 func (d *document) schema(s *schema) *schema {
 	if s.Ref == "" {
 		return s

@@ -1,7 +1,7 @@
 // Package openapi owns the description of the vault's interface: one OpenAPI
-// document, kept by hand in openapi.yaml, served at /openapi.json and shown as
-// pages under /docs. It knows no route itself; a test holds the document against
-// the routes that the other surfaces serve.
+// document, served at /openapi.json and as pages under /docs. People edit
+// openapi.yaml; openapi.json is generated from it and embedded. A test compares
+// the document with the routes that the other surfaces serve.
 package openapi
 
 import (
@@ -18,15 +18,17 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-//go:embed openapi.yaml
+//go:generate go run ./gen openapi.yaml openapi.json
+
+//go:embed openapi.json
 var source []byte
 
-// policy lets a page load our own style and picture, and nothing else.
+// policy allows a page to load styles and images of the vault, and nothing else.
 const policy = "default-src 'none'; style-src 'self'; img-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 
 var errNoPage = fault.New(fault.NotFound, "There is no such page.")
 
-// Docs serves the document and its pages, which are made once.
+// Docs serves the document and its pages. New renders them once.
 type Docs struct {
 	counter *limit.Counter
 	json    *content
@@ -37,7 +39,7 @@ type Docs struct {
 	patterns []string
 }
 
-// content is what a route answers.
+// content is the response of a route.
 type content struct {
 	body []byte
 	tag  string
@@ -49,12 +51,12 @@ func newContent(kind string, body []byte) *content {
 	return &content{body: body, kind: kind, tag: base64.RawURLEncoding.EncodeToString(sum[:12])}
 }
 
-// New makes the document and its pages for a vault at a base address; counter
-// limits who asks too often.
+// New renders the document and its pages for a vault at a base URL. counter
+// limits the requests of each address.
 func New(base string, counter *limit.Counter) (*Docs, error) {
 	doc, err := read(source, base)
 	if err != nil {
-		return nil, fmt.Errorf("reading the interface's document: %w", err)
+		return nil, fmt.Errorf("reading the OpenAPI document: %w", err)
 	}
 	d := &Docs{counter: counter, json: newContent("application/json", doc.json), pages: map[string]*content{}, assets: map[string]*content{}}
 	if d.view, err = newView(d.assets); err != nil {
@@ -70,7 +72,7 @@ func New(base string, counter *limit.Counter) (*Docs, error) {
 	return d, nil
 }
 
-// Handler gives the routes.
+// Handler returns the handler of all routes.
 func (d *Docs) Handler() http.Handler {
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
@@ -89,7 +91,7 @@ func (d *Docs) Handler() http.Handler {
 	return web.Routes(mux, d.render)
 }
 
-// Patterns lists the routes that Handler made, but for styles and pictures.
+// Patterns returns the routes of Handler, except those of assets.
 func (d *Docs) Patterns() []string { return d.patterns }
 
 func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
@@ -101,8 +103,8 @@ func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
 	return p.serve(w, r)
 }
 
-// asset serves a style or picture, whose name has its digest, so that it can be
-// kept for good.
+// asset serves a style or an image. Its name contains its digest, so browsers may
+// cache it without an end.
 func (d *Docs) asset(w http.ResponseWriter, r *http.Request) error {
 	a, ok := d.assets[r.PathValue("file")]
 	if !ok {

@@ -8,14 +8,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-
-	"go.yaml.in/yaml/v3"
 )
 
-// page is one page: the beginning, an operation, or an error.
+// page is one page: the introduction, an operation or an error.
 type page struct {
 	Title string
-	// Current is the operation shown, for the navigation.
+	// Current is the id of the operation shown, for the navigation.
 	Current string
 	Nav     []group
 	Intro   *introView
@@ -23,7 +21,7 @@ type page struct {
 	Error   string
 }
 
-// group is the operations of one tag.
+// group has the operations of one tag.
 type group struct {
 	Name        string
 	Description string
@@ -62,20 +60,20 @@ type answerView struct {
 	Bodies                      []bodyView
 }
 
-// field is a line of a list of parameters or members.
+// field is a row in a list of parameters or members.
 type field struct {
 	Name, In, Type string
 	Required       bool
 	Description    string
-	// Rules are what a value must keep to.
+	// Rules are the constraints on a value.
 	Rules []string
 }
 
-// webhooks is the tag of what the vault sends.
+// webhooks is the tag of the events that the vault sends.
 const webhooks = "Webhooks"
 
-// pagesOf makes the pages of a document by their name in the address; that of
-// the beginning is empty.
+// pagesOf returns the pages of a document by their name in the URL. The name of
+// the introduction is empty.
 func pagesOf(d *document) map[string]*page {
 	nav := d.nav()
 	pages := map[string]*page{"": {
@@ -168,7 +166,7 @@ func (d *document) parameterField(p *parameter) field {
 func (d *document) bodies(content ordered[*mediaType]) []bodyView {
 	var list []bodyView
 	for _, c := range content {
-		b := bodyView{MediaType: c.Name, Example: exampleText(&c.Value.Example)}
+		b := bodyView{MediaType: c.Name, Example: exampleText(c.Value.Example)}
 		if c.Value.Schema != nil {
 			b.Fields = d.fields("", c.Value.Schema, 0)
 		}
@@ -177,11 +175,11 @@ func (d *document) bodies(content ordered[*mediaType]) []bodyView {
 	return list
 }
 
-// maxNesting bounds how deep a schema is shown.
+// maxNesting is the depth to which a schema is shown.
 const maxNesting = 6
 
-// fields lists the members of an object, those of the objects in it behind
-// them, named as a path.
+// fields returns the members of an object. The members of a nested object follow
+// it; their names are paths.
 func (d *document) fields(prefix string, s *schema, depth int) []field {
 	s = d.schema(s)
 	if s.Items != nil {
@@ -211,12 +209,12 @@ func (d *document) fields(prefix string, s *schema, depth int) []field {
 	return list
 }
 
-// plainPattern writes the pattern of a form's field as people write it.
+// plainPattern returns the pattern of a form field in a readable form.
 func plainPattern(pattern string) string {
 	return strings.NewReplacer(`[0-9]{1,6}`, "<n>", `\`, "", "^", "", "$", "").Replace(pattern)
 }
 
-// typeOf names a type in a word or two.
+// typeOf returns the name of a type.
 func typeOf(d *document, s *schema) string {
 	if len(s.OneOf) > 0 {
 		words := make([]string, len(s.OneOf))
@@ -240,7 +238,7 @@ func typeOf(d *document, s *schema) string {
 	return strings.Join(words, " or ")
 }
 
-// rulesOf says what a value must keep to.
+// rulesOf returns the constraints on a value.
 func rulesOf(s *schema) []string {
 	var rules []string
 	if s.Const != nil {
@@ -249,7 +247,7 @@ func rulesOf(s *schema) []string {
 	if len(s.Enum) > 0 {
 		words := make([]string, 0, len(s.Enum))
 		for _, e := range s.Enum {
-			if e != nil {
+			if !e.isNull() {
 				words = append(words, fmt.Sprintf("`%v`", e))
 			}
 		}
@@ -273,17 +271,11 @@ func rulesOf(s *schema) []string {
 	return rules
 }
 
-// exampleText writes an example as JSON with indents; text stays as it is.
-func exampleText(n *yaml.Node) string {
-	if n.IsZero() {
-		return ""
-	}
-	if n.Kind == yaml.ScalarNode {
-		return n.Value
-	}
-	var flat, indented bytes.Buffer
-	if writeJSON(&flat, n) != nil || json.Indent(&indented, flat.Bytes(), "", "  ") != nil {
-		return ""
+// exampleText returns an example as indented JSON; a string stays as it is.
+func exampleText(v value) string {
+	var indented bytes.Buffer
+	if json.Indent(&indented, []byte(v.String()), "", "  ") != nil {
+		return v.String()
 	}
 	return indented.String()
 }

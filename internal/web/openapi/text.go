@@ -17,9 +17,8 @@ type span struct {
 	Code bool
 }
 
-// blocks reads a description: paragraphs with blank lines between them, "## "
-// headings, "- " lists, and `code`. It is all of Markdown that the document
-// uses.
+// blocks parses a description: paragraphs separated by blank lines, "## "
+// headings, "- " lists, and `code`. The document uses no other Markdown.
 func blocks(description string) []block {
 	var list []block
 	for part := range strings.SplitSeq(strings.TrimSpace(description), "\n\n") {
@@ -41,7 +40,7 @@ func blocks(description string) []block {
 	return list
 }
 
-// spans tells code, which stands between backticks, from text.
+// spans splits text at backticks into code and plain text.
 func spans(text string) []span {
 	var list []span
 	isCode := false

@@ -21,11 +21,11 @@ var templates embed.FS
 //go:embed assets
 var assetFiles embed.FS
 
-// view draws pages.
+// view renders pages.
 type view struct{ template *template.Template }
 
-// newView reads the templates, and the assets into served, each under a name
-// with its digest.
+// newView parses the templates and adds the assets to served. The name of each
+// asset contains its digest.
 func newView(served map[string]*content) (*view, error) {
 	names := map[string]string{}
 	entries, err := fs.ReadDir(assetFiles, "assets")
@@ -45,7 +45,7 @@ func newView(served map[string]*content) (*view, error) {
 	t, err := template.New("layout.html").Funcs(template.FuncMap{
 		"asset": func(name string) (string, error) {
 			if names[name] == "" {
-				return "", fmt.Errorf("there is no asset %s", name)
+				return "", fmt.Errorf("no asset %s", name)
 			}
 			return "/docs/assets/" + names[name], nil
 		},
@@ -60,12 +60,12 @@ func newView(served map[string]*content) (*view, error) {
 func (v *view) draw(p *page) ([]byte, error) {
 	var b bytes.Buffer
 	if err := v.template.Execute(&b, p); err != nil {
-		return nil, fmt.Errorf("drawing the page %q: %w", p.Title, err)
+		return nil, fmt.Errorf("rendering the page %q: %w", p.Title, err)
 	}
 	return b.Bytes(), nil
 }
 
-// render answers an error: as JSON to who asked for it, else as a page.
+// render writes an error as JSON if the request accepts JSON, otherwise as a page.
 func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	if accept := r.Header.Get("Accept"); strings.Contains(accept, "application/json") || r.URL.Path == "/openapi.json" {
 		web.WriteJSONError(w, r, err)
@@ -83,5 +83,5 @@ func (d *Docs) render(w http.ResponseWriter, r *http.Request, err error) {
 	h.Set("Cache-Control", "no-store")
 	pageHeaders(w)
 	w.WriteHeader(status)
-	_, _ = w.Write(body) // a client that is gone is nobody to tell
+	_, _ = w.Write(body) // an error means that the client is gone
 }

@@ -7,22 +7,22 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// WantsJSON tells whether a client prefers JSON to a page: it names it, and
-// does not take HTML.
+// WantsJSON reports whether a client prefers JSON to a page: it accepts JSON and does not accept
+// HTML.
 func WantsJSON(r *http.Request) bool {
 	accept := r.Header.Get("Accept")
 	return strings.Contains(accept, "application/json") && !strings.Contains(accept, "text/html")
 }
 
-// Failure is what the page of an error is given.
+// Failure is the data of an error page.
 type Failure struct {
 	Status int
-	// Text says what is wrong, in English.
+	// Text is the message of the error, in English.
 	Text      string
 	RequestID string
 }
 
-// Render answers an error: as JSON to who asked for it, else as a page.
+// Render writes an error: as JSON if the client prefers it, else as a page.
 func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	if WantsJSON(r) {
 		web.WriteJSONError(w, r, err)
@@ -35,7 +35,7 @@ func (s *Set) Render(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// Said tells whether the text says more than the status does.
+// Said reports whether the text says more than the status.
 func (f Failure) Said() bool {
 	switch f.Status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusServiceUnavailable:

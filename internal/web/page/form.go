@@ -12,17 +12,17 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// Problem is what is wrong with a form.
+// Problem is an error in a form.
 type Problem struct {
-	// Field is the control, empty for the form as a whole.
+	// Field is the name of the control, or "" for the whole form.
 	Field string
 	Text  string
 }
 
-// Problems are all that is wrong with a form, in the order found.
+// Problems are all errors in a form, in the order found.
 type Problems []Problem
 
-// Of gives what is wrong with a field.
+// Of returns the problems of a field.
 func (p Problems) Of(field string) []string {
 	var texts []string
 	for _, one := range p {
@@ -33,17 +33,16 @@ func (p Problems) Of(field string) []string {
 	return texts
 }
 
-// maxProblems bounds how much a page says is wrong.
+// maxProblems is the maximum number of problems on a page.
 const maxProblems = 100
 
-// mendable are the errors that a person at a form can do something about.
+// mendable are the kinds of errors that a person can correct in a form.
 var mendable = map[fault.Kind]bool{
 	fault.Invalid: true, fault.BadRequest: true, fault.Conflict: true, fault.TooLarge: true, fault.Unsupported: true, fault.TooMany: true,
 }
 
-// Again shows a form once more, with what is wrong with it, when err is one that
-// the person can mend; any other is given back. A message that is the name of one
-// in the catalog is told in the reader's language.
+// Again shows a form again with its problems if the person can correct err, and returns any other
+// error. If a message is a key of the catalog, it is translated.
 func (s *Set) Again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || !mendable[e.Kind] {
@@ -71,8 +70,8 @@ func (s *Set) Again(w http.ResponseWriter, r *http.Request, name string, data an
 	return s.draw(w, r, status, name, data, problems)
 }
 
-// Describe gives the attributes of a field's control: what describes it, its
-// problem first, and that it has one.
+// Describe returns the ARIA attributes of a field's control: the ids of its problem and its hints,
+// and whether it is invalid.
 func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 	var b strings.Builder
 	if len(g.Problems.Of(field)) > 0 {
@@ -85,17 +84,17 @@ func (g *Page) Describe(field string, hints ...string) template.HTMLAttr {
 	return template.HTMLAttr(b.String()) //nolint:gosec // it is escaped
 }
 
-// noticeCookie carries the name of a notice over a redirect; a page shows only
-// what its surface has under that name.
+// noticeCookie carries the name of a notice over a redirect. A page shows only notices that its
+// surface defines.
 const (
 	noticeCookie = "__Host-notice"
 	noticeTime   = time.Minute
-	// noticeNumbers is how many numbers a notice has at most.
+	// noticeNumbers is the maximum number of numbers in a notice.
 	noticeNumbers = 4
 )
 
-// Redirect leads to another page after a deed (RFC 9110, 15.4.4), which tells
-// the notice of that name with the numbers that it has; empty tells nothing.
+// Redirect redirects to another page after a form was processed (RFC 9110, 15.4.4). The page shows
+// the notice with its numbers; if the notice is empty, it shows none.
 func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string, numbers ...int) error {
 	if notice != "" {
 		s.Note(w, notice, numbers...)
@@ -105,8 +104,8 @@ func (s *Set) Redirect(w http.ResponseWriter, r *http.Request, to, notice string
 	return nil
 }
 
-// Note has the next page tell a notice, where a module leads to it. Its numbers
-// stand in the places {1}, {2} of its text.
+// Note makes the next page show a notice, if a script leads to it. The numbers replace {1}, {2} in
+// its text.
 func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	for _, n := range numbers {
 		notice += "." + strconv.Itoa(n)
@@ -116,7 +115,7 @@ func (*Set) Note(w http.ResponseWriter, notice string, numbers ...int) {
 	})
 }
 
-// notice gives what was just done, empty for nothing.
+// notice returns the notice of a request, or "".
 func (s *Set) notice(r *http.Request, g *Page) string {
 	if len(s.options.Notices) == 0 {
 		return ""
@@ -130,7 +129,7 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	if said, err := g.Language.Text(text); err == nil {
 		text = said
 	}
-	// The cookie is the browser's: nothing but numbers comes from it into a page.
+	// The browser can change the cookie, so a page uses only numbers from it.
 	for i, part := range parts[1:min(len(parts), 1+noticeNumbers)] {
 		n, err := strconv.Atoi(part)
 		if err != nil {
@@ -141,7 +140,7 @@ func (s *Set) notice(r *http.Request, g *Page) string {
 	return text
 }
 
-// forgetNotice keeps a notice from being told twice.
+// forgetNotice deletes the cookie, so that the notice is shown once.
 func forgetNotice(w http.ResponseWriter) {
 	http.SetCookie(w, &http.Cookie{Name: noticeCookie, Path: "/", MaxAge: -1, Secure: true, HttpOnly: true, SameSite: http.SameSiteLaxMode})
 }

@@ -8,17 +8,16 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// setter sets the messages of a language into templates: {{.T "key"}} becomes
-// text. Where a message has values, or is an argument, the call stays and is held
-// against the catalog: messages are written out, so that a misspelt one is found
-// before anyone sees the page.
+// setter inserts the messages of a language into templates: {{.T "key"}} becomes text. If a message
+// has values or is an argument, the call stays and its key is checked against the catalog, so that
+// a misspelt key is found when the templates are loaded.
 type setter struct {
 	language *locale.Language
-	// used are the templates that were called and not yet gone through.
+	// used are the templates that were called and are not yet processed.
 	used []string
 }
 
-// setIn goes through a node and all below it.
+// setIn processes a node and its children.
 func (s *setter) setIn(n parse.Node) error {
 	switch n := n.(type) {
 	case *parse.ListNode:
@@ -76,7 +75,7 @@ func (s *setter) setInList(list *parse.ListNode) error {
 				return err
 			}
 			if alone {
-				// Escaped so, a text is good in an element and in a quoted attribute.
+				// With this escaping, a text is valid in an element and in a quoted attribute.
 				list.Nodes[i] = &parse.TextNode{NodeType: parse.NodeText, Pos: a.Pos, Text: []byte(template.HTMLEscapeString(text))}
 				continue
 			}
@@ -88,8 +87,8 @@ func (s *setter) setInList(list *parse.ListNode) error {
 	return nil
 }
 
-// message gives the text of a command that asks for one: .T, .H, $.T, .Page.T and
-// so on, with the key written out. It is alone when it has no values.
+// message returns the text of a command that calls .T, .H, $.T, .Page.T or similar with a constant
+// key. alone reports whether the message has no values.
 func message(c *parse.CommandNode, l *locale.Language) (text string, alone bool, err error) {
 	var names []string
 	switch n := c.Args[0].(type) {
@@ -104,7 +103,7 @@ func message(c *parse.CommandNode, l *locale.Language) (text string, alone bool,
 		return "", false, nil
 	}
 	if len(c.Args) < 2 {
-		return "", false, fmt.Errorf("%s names no message", c)
+		return "", false, fmt.Errorf("%s does not name a message", c)
 	}
 	key, ok := c.Args[1].(*parse.StringNode)
 	if !ok || !l.Has(key.Text) {

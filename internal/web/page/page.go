@@ -12,23 +12,22 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// Page is what a template is given: who reads it, where, and what it shows.
+// Page is the input of a template: its reader, its address and its data.
 type Page struct {
 	Language *locale.Language
-	// Chosen is set when the address names the language; links then keep it.
+	// Chosen reports whether the address names the language; links then keep it.
 	Chosen bool
-	// Indexed pages may be found by search engines. None that shows a
-	// certificate may.
+	// Indexed pages may be indexed by search engines. No page that shows a certificate may be.
 	Indexed bool
-	// Person is who is signed in, nil for nobody.
+	// Person is the signed-in person, or nil.
 	Person *Person
-	// Notice tells what was just done.
+	// Notice is the notice about the last action.
 	Notice string
-	// Problems are what is wrong with the form that was sent.
+	// Problems are the problems of the submitted form.
 	Problems Problems
-	// Extras are the links to the styles, and to the modules of the surface.
+	// Extras are the links to the styles and the surface's modules.
 	Extras template.HTML
-	// Frame is what the surface's own layout shows around a page.
+	// Frame is the data of the surface's own layout.
 	Frame any
 	Data  any
 
@@ -36,17 +35,16 @@ type Page struct {
 	languages *locale.Catalog
 }
 
-// Person is who is signed in, as the menu in the header tells.
+// Person is the signed-in person as the menu in the header shows it.
 type Person struct {
 	Name, Email string
-	// Language is the tag of the language they chose, empty for none.
+	// Language is the tag of the person's language, or "".
 	Language string
-	// Member is set for who belongs to an institution, Operator for who sees the
-	// installation.
+	// Member is true for members of an institution, Operator for operators.
 	Member, Operator bool
 }
 
-// Pair gives a part of a page one value of its own.
+// Pair passes a value together with the page to a part.
 type Pair struct {
 	Page  *Page
 	Value any
@@ -54,8 +52,8 @@ type Pair struct {
 
 func pair(g *Page, value any) Pair { return Pair{g, value} }
 
-// Reader finds out who reads a page and in which language: the one that the
-// address names, else their own, else the one that the browser asks for.
+// Reader determines the reader of a page and the language: the one in the address, else the
+// person's, else the one that the browser requests.
 func (s *Set) Reader(r *http.Request) *Page {
 	g := &Page{address: r.URL, languages: s.languages}
 	if s.options.Person != nil {
@@ -77,32 +75,30 @@ func (s *Set) Reader(r *http.Request) *Page {
 	return g
 }
 
-// Code marks up what is written by machines and reads from left to right in
-// every language.
+// Code marks up machine-readable text, which is left-to-right in every language.
 func Code(s string) template.HTML {
-	return template.HTML(`<code dir="ltr">` + template.HTMLEscapeString(s) + `</code>`) //nolint:gosec // it is escaped
+	return template.HTML(`<code dir="ltr">` + template.HTMLEscapeString(s) + `</code>`) //nolint:gosec // the text is escaped
 }
 
-// Path is the path of the page's address.
+// Path returns the path of the page's address.
 func (g *Page) Path() string { return g.address.Path }
 
-// SigningIn says that the page is one of those on the way in, which need no link
-// to where it begins.
+// SigningIn reports whether the page is part of the sign-in, which needs no link to its start.
 func (g *Page) SigningIn() bool {
 	return g.address.Path == "/sign-in" || strings.HasPrefix(g.address.Path, "/sign-in/")
 }
 
-// T gives a message as text.
+// T returns a message as text.
 func (g *Page) T(key string, args ...any) (string, error) {
 	return g.Language.Text(key, values(args)...)
 }
 
-// H gives a message as markup.
+// H returns a message as markup.
 func (g *Page) H(key string, args ...any) (template.HTML, error) {
 	return g.Language.HTML(key, values(args)...)
 }
 
-// values takes what pointers point to, as templates do where they print.
+// values dereferences pointers, as templates do when they print.
 func values(args []any) []any {
 	for i, a := range args {
 		if s, ok := a.(*string); ok && s != nil {
@@ -112,10 +108,10 @@ func values(args []any) []any {
 	return args
 }
 
-// Code marks up what is written by machines.
+// Code marks up machine-readable text.
 func (*Page) Code(s string) template.HTML { return Code(s) }
 
-// Link gives the address of a path of ours, in the language that was chosen.
+// Link returns the address of a path of the vault, in the chosen language.
 func (g *Page) Link(path string) string { return g.inLanguage(path, nil) }
 
 func (g *Page) inLanguage(path string, q url.Values) string {
@@ -131,13 +127,13 @@ func (g *Page) inLanguage(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Readings links to this page in all languages. It is written here and not in a
-// template since every page has it, and templates take their time for eight links.
+// Readings returns the links to this page in all languages. It is Go code because every page needs
+// it, and a template would be slow for eight links.
 func (g *Page) Readings() template.HTML {
-	// Of the address only the language changes.
+	// Only the language of the address changes.
 	q := g.address.Query()
 	q.Del("lang")
-	// Two slashes at its beginning would lead to another host (RFC 3986, 4.2).
+	// With two slashes at its start, the address would lead to another host (RFC 3986, 4.2).
 	path := "/" + strings.TrimLeft(g.address.EscapedPath(), "/")
 	before, rest := template.HTMLEscapeString(path+"?lang="), ""
 	if len(q) > 0 {
@@ -151,10 +147,10 @@ func (g *Page) Readings() template.HTML {
 		}
 		fmt.Fprintf(&b, `<li><a href="%s%s%s" lang="%[2]s" hreflang="%[2]s" dir="%[4]s"%[5]s>%[6]s</a></li>`, before, l.Tag, rest, l.Direction, current, l.Name)
 	}
-	return template.HTML(b.String()) //nolint:gosec // what is not ours is escaped
+	return template.HTML(b.String()) //nolint:gosec // untrusted parts are escaped
 }
 
-// Day writes a stored date, YYYY-MM-DD or RFC 3339, as people do.
+// Day formats a stored date, YYYY-MM-DD or RFC 3339, for people.
 func (g *Page) Day(s *string) string {
 	if s == nil || len(*s) < len(time.DateOnly) {
 		return ""
@@ -166,7 +162,7 @@ func (g *Page) Day(s *string) string {
 	return g.Language.Date(t)
 }
 
-// Moment writes a stored time, in UTC.
+// Moment formats a stored time in UTC for people.
 func (g *Page) Moment(s *string) string {
 	if s == nil {
 		return ""
@@ -178,8 +174,7 @@ func (g *Page) Moment(s *string) string {
 	return g.Language.Time(t)
 }
 
-// Time writes a moment in UTC, with its machine-readable form; of a nil pointer
-// nothing.
+// Time returns a time element for a time in UTC, or nothing for a nil pointer.
 func (g *Page) Time(at any) (template.HTML, error) {
 	switch t := at.(type) {
 	case time.Time:
@@ -187,13 +182,13 @@ func (g *Page) Time(at any) (template.HTML, error) {
 	case *time.Time:
 		return g.MomentTag(web.Timestamp(t)), nil
 	}
-	return "", fmt.Errorf("%T is no time", at)
+	return "", fmt.Errorf("%T is not a time", at)
 }
 
-// DayTag writes a date with its machine-readable form.
+// DayTag returns a time element for a date.
 func (g *Page) DayTag(s *string) template.HTML { return timeTag(s, g.Day(s)) }
 
-// MomentTag writes a time with its machine-readable form.
+// MomentTag returns a time element for a time.
 func (g *Page) MomentTag(s *string) template.HTML { return timeTag(s, g.Moment(s)) }
 
 func timeTag(at *string, shown string) template.HTML {
@@ -202,9 +197,9 @@ func timeTag(at *string, shown string) template.HTML {
 	}
 	machine := *at
 	if t, err := time.Parse(time.RFC3339Nano, machine); err == nil {
-		// HTML knows thousandths of a second at most.
+		// HTML allows three fractional digits of a second at most.
 		machine = t.UTC().Format("2006-01-02T15:04:05Z")
 	}
-	return template.HTML(`<time datetime="`) + template.HTML(template.HTMLEscapeString(machine)) + template.HTML(`">`) + //nolint:gosec // it is escaped
-		template.HTML(template.HTMLEscapeString(shown)) + template.HTML(`</time>`) //nolint:gosec // it is escaped
+	return template.HTML(`<time datetime="`) + template.HTML(template.HTMLEscapeString(machine)) + template.HTML(`">`) + //nolint:gosec // the text is escaped
+		template.HTML(template.HTMLEscapeString(shown)) + template.HTML(`</time>`) //nolint:gosec // the text is escaped
 }

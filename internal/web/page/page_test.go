@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// A page that names a message or a part that there is not stops the build here.
+// Every message and part that a template names exists.
 func TestTemplatesNameWhatThereIs(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -36,7 +36,7 @@ func TestTemplatesNameWhatThereIs(t *testing.T) {
 	}
 }
 
-// newSite makes a site with all languages, and with the assets of surfaces.
+// newSite returns a site with all languages and the assets of surfaces.
 func newSite(t *testing.T, own ...fs.FS) *Site {
 	t.Helper()
 	s, err := NewSite(spoken(t), own...)
@@ -55,7 +55,7 @@ func spoken(t *testing.T) *locale.Catalog {
 	return languages
 }
 
-// surface makes a set of two pages, for a person who is signed in or nobody.
+// surface returns a set of two pages, with or without a signed-in person.
 func surface(t *testing.T, o Options) *Set {
 	t.Helper()
 	s := newSite(t)
@@ -79,7 +79,7 @@ func TestProblemsOfAForm(t *testing.T) {
 	set := surface(t, Options{})
 	var f fault.Fields
 	f.Add("email", `Not "<an>" address.`)
-	f.Add("email", "error.other") // told in the reader's language
+	f.Add("email", "error.other") // shown in the reader's language
 	w := httptest.NewRecorder()
 	if err := set.Again(w, get("/?lang=de"), "form.html", `typed "here"`, f.Err()); err != nil {
 		t.Fatal(err)
@@ -101,7 +101,7 @@ func TestProblemsOfAForm(t *testing.T) {
 		!strings.Contains(w.Body.String(), "<li>Somebody was faster.</li>") || !strings.Contains(w.Body.String(), ` aria-describedby="hint"`) {
 		t.Errorf("%d %s, %v", w.Code, w.Body, err)
 	}
-	// What nobody can mend is not a problem of the form.
+	// An error that a person cannot correct is not a problem of the form.
 	for _, err := range []error{io.ErrUnexpectedEOF, fault.New(fault.NotFound, "x"), fault.New(fault.Forbidden, "x")} {
 		w := httptest.NewRecorder()
 		if got := set.Again(w, get("/"), "form.html", "", err); !errors.Is(got, err) || w.Body.Len() > 0 {
@@ -110,8 +110,7 @@ func TestProblemsOfAForm(t *testing.T) {
 	}
 }
 
-// A notice is told once, on the page that a redirect leads to, and says nothing
-// that is not on the surface's list.
+// A notice is shown once, on the target of the redirect, and only if the surface defines it.
 func TestNotice(t *testing.T) {
 	t.Parallel()
 	set := surface(t, Options{Notices: map[string]string{"copied": "layout.copied", "made": "The token was made.", "left": "Row {1} is done ({2} left)."}})
@@ -162,7 +161,7 @@ func TestWhoIsSignedIn(t *testing.T) {
 	person = nil
 	w = httptest.NewRecorder()
 	if err := set.Draw(w, get("/"), http.StatusOK, "form.html", ""); err != nil || strings.Contains(w.Body.String(), "sign-out") {
-		t.Errorf("nobody is shown a way out: %s, %v", w.Body, err)
+		t.Errorf("a signed-out page has a menu for signing out: %s, %v", w.Body, err)
 	}
 }
 

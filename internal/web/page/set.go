@@ -1,11 +1,9 @@
-// Package page draws the pages of all surfaces: one layout, one style and one
-// set of parts, in every language of the vault or in English alone. It owns the
-// languages and assets they share, the headers that keep a page harmless, the
-// notice of what was just done, the problems of a form, and the page of an
-// error. What a page says is its surface's.
+// Package page renders the pages of all surfaces: one layout, one style and one set of parts, in
+// every language of the vault or in English alone. It owns the shared languages and assets, the
+// security headers of pages, the notice about the last action, the problems of a form, and the
+// error page. The content of a page belongs to its surface.
 //
-// A surface has a folder of templates, each of which defines "title" and "main",
-// and is given one [Page], called "." in them:
+// A surface has a folder of templates. Each defines "title" and "main", and gets a [Page] as ".":
 //
 //	{{define "title"}}{{.T "signin.title"}}{{end}}
 //	{{define "main"}}
@@ -20,17 +18,15 @@
 //	</form>
 //	{{end}}
 //
-// A form's handler does its deed by an operation of a domain, and then either
-// leads on with [Set.Redirect] and a notice, or shows the form again with what is
-// wrong with it:
+// The handler of a form calls an operation of a domain. It then either redirects with
+// [Set.Redirect] and a notice, or shows the form again with its problems:
 //
 //	if err := p.Identity.SignIn(ctx, form); err != nil {
 //		return p.set.Again(w, r, "signin.html", form, err)
 //	}
 //	return p.set.Redirect(w, r, "/account", "signed_in")
 //
-// The id of a control is the name of its field, so that the summary of problems
-// leads to it.
+// The id of a control is the name of its field, so that the summary of problems can link to it.
 package page
 
 import (
@@ -52,52 +48,50 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// layout is the template around every page.
+// layout is the template of the frame of every page.
 const layout = "layout.html"
 
-// policy lets a page load our own style, modules and pictures, ask our own
-// routes, send our own forms, and nothing else. No text ever becomes markup or
-// code in the browser (Trusted Types with no policy at all).
+// policy allows a page to load the vault's own style, modules and pictures, to request its own
+// routes and to submit to its own forms, and nothing else. In the browser, text can never become
+// markup or code (Trusted Types without a policy).
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; " +
 	"base-uri 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
-// Options are what makes the pages of a surface its own.
+// Options configures the pages of a surface.
 type Options struct {
-	// Templates has them in the folder "templates": one file for each page. A
-	// layout.html in it replaces the shared one, a parts.html adds to the shared
-	// parts, and an error.html replaces the shared page of an error.
+	// Templates has a folder "templates" with one file for each page. A layout.html in it replaces
+	// the shared layout, a parts.html adds to the shared parts, and an error.html replaces the
+	// shared error page.
 	Templates fs.FS
-	// English is for a surface that speaks no other language.
+	// English is true for a surface that is in English only.
 	English bool
-	// Styles and Modules are assets that every page of the surface has beside the
-	// shared ones.
+	// Styles and Modules are assets of every page of the surface, in addition to the shared ones.
 	Styles, Modules []string
-	// Funcs are what its templates call beside asset, code, pair, day and numeral.
+	// Funcs are template functions in addition to asset, code, pair, day and numeral.
 	Funcs template.FuncMap
-	// Indexed are the pages that search engines may find.
+	// Indexed are the pages that search engines may index.
 	Indexed []string
-	// Person tells who is signed in, nil for nobody. A surface that has it knows
-	// people: its pages are not stored.
+	// Person returns the signed-in person, or nil. If it is set, pages are not cached.
 	Person func(*http.Request) *Person
-	// Frame gives what the surface's own layout shows around a page.
+	// Frame returns the data of the surface's own layout.
 	Frame func(*http.Request) any
-	// Notices are what can be told after a redirect, by name: the name of a message
-	// in the catalog, or a text of a surface in English.
+	// Notices are the notices that can follow a redirect, by name: a key of the catalog, or a text
+	// of an English surface.
 	Notices map[string]string
 }
 
-// Set is the pages of a surface.
+// Set holds the pages of a surface.
 type Set struct {
 	*Site
 
 	options Options
-	// pages are by language and name.
+	// pages are the templates by language and name.
 	pages map[string]map[string]*template.Template
-	// links are the styles and modules of the surface, as markup.
+	// links is the markup of the links to the surface's styles and modules.
 	links template.HTML
 }
 
-// Set reads the templates of a surface.
+// Set loads the templates of a surface.
 func (s *Site) Set(o Options) (*Set, error) {
 	set := &Set{Site: s, options: o, pages: map[string]map[string]*template.Template{}}
 	if err := set.link(); err != nil {
@@ -111,7 +105,7 @@ func (s *Site) Set(o Options) (*Set, error) {
 	return set, nil
 }
 
-// spoken lists the languages of a surface.
+// spoken returns the languages of a surface.
 func (s *Set) spoken() []*locale.Language {
 	if s.options.English {
 		return s.Languages()[:1]
@@ -119,8 +113,8 @@ func (s *Set) spoken() []*locale.Language {
 	return s.Languages()
 }
 
-// link writes the links to the styles, which are one asset so that a page asks for
-// one, and to the modules that the surface adds.
+// link writes the links to the styles, which are joined so that a page needs one request, and to
+// the surface's modules.
 func (s *Set) link() error {
 	style, err := s.join(append([]string{"style.css"}, s.options.Styles...))
 	if err != nil {
@@ -128,7 +122,7 @@ func (s *Set) link() error {
 	}
 	write := func(markup, name string) error {
 		address, err := s.address(name)
-		s.links += template.HTML(fmt.Sprintf(markup, template.HTMLEscapeString(address))) //nolint:gosec // it is escaped
+		s.links += template.HTML(fmt.Sprintf(markup, template.HTMLEscapeString(address))) //nolint:gosec // the address is escaped
 		return err
 	}
 	if err := write(`<link rel="stylesheet" href="%s">`, style); err != nil {
@@ -142,8 +136,8 @@ func (s *Set) link() error {
 	return nil
 }
 
-// load reads the templates once for each language, so that what a page always
-// says is set in it and costs nothing when it is drawn.
+// load parses the templates once for each language, so that constant messages are part of the
+// template and need no lookup later.
 func (s *Set) load(l *locale.Language) error {
 	files := map[string]fs.FS{}
 	for _, from := range []fs.FS{templates, s.options.Templates} {
@@ -186,9 +180,9 @@ func (s *Set) load(l *locale.Language) error {
 	return nil
 }
 
-// complete adds the layout to a page's own templates and those parts that the page
-// uses, and sets the messages. A copy of all parts in each page would take more
-// memory than all else that a vault holds when it is idle.
+// complete adds the layout and the used parts to a page's own templates, and inserts the messages.
+// With a copy of all parts in each page, the templates would need more memory than the rest of an
+// idle vault.
 func complete(page, frame *template.Template, l *locale.Language) error {
 	set := setter{language: l, used: []string{layout}}
 	done := map[string]bool{}
@@ -217,8 +211,8 @@ func complete(page, frame *template.Template, l *locale.Language) error {
 	return nil
 }
 
-// day gives the value of a control for a day, which takes nothing but one (HTML,
-// 4.10.5.1.7): what was typed into an address and is none is told as a problem.
+// day returns the value of a date control, which must be a date (HTML, 4.10.5.1.7). Other input
+// from an address is dropped and shown as a problem.
 func day(typed string) string {
 	if _, err := time.Parse(time.DateOnly, typed); err != nil {
 		return ""
@@ -228,8 +222,7 @@ func day(typed string) string {
 
 var numeralRule = regexp.MustCompile(`^-?\d+(\.\d+)?$`)
 
-// numeral gives the value of a control for a number, which takes nothing but one
-// (HTML, 4.10.5.1.12).
+// numeral returns the value of a number control, which must be a number (HTML, 4.10.5.1.12).
 func numeral(typed string) string {
 	if !numeralRule.MatchString(typed) {
 		return ""
@@ -237,13 +230,13 @@ func numeral(typed string) string {
 	return typed
 }
 
-// Draw answers with a page.
+// Draw writes a page.
 func (s *Set) Draw(w http.ResponseWriter, r *http.Request, status int, name string, data any) error {
 	return s.draw(w, r, status, name, data, nil)
 }
 
-// draw draws a page whole before any of it is sent, so that a template that
-// fails is an error and not half a page.
+// draw renders the whole page before it sends anything, so that a failing template causes an error
+// and not a truncated page.
 func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name string, data any, problems Problems) error {
 	g := s.Reader(r)
 	t, ok := s.pages[g.Language.Tag][name]
@@ -258,18 +251,18 @@ func (s *Set) draw(w http.ResponseWriter, r *http.Request, status int, name stri
 	}
 	var b bytes.Buffer
 	if err := t.Execute(&b, g); err != nil {
-		return fmt.Errorf("drawing %s: %w", name, err)
+		return fmt.Errorf("rendering %s: %w", name, err)
 	}
 	s.headers(w.Header(), g)
 	if g.Notice != "" {
 		forgetNotice(w)
 	}
 	w.WriteHeader(status)
-	_, _ = w.Write(b.Bytes()) // a client that is gone needs no page
+	_, _ = w.Write(b.Bytes()) // a failed write means that the client is gone
 	return nil
 }
 
-// headers sets what every page is sent with.
+// headers sets the headers of every page.
 func (s *Set) headers(h http.Header, g *Page) {
 	h.Set("Content-Type", "text/html; charset=utf-8")
 	h.Set("Content-Language", g.Language.Tag)
@@ -282,10 +275,10 @@ func (s *Set) headers(h http.Header, g *Page) {
 	referrer := "no-referrer"
 	if s.options.Person != nil {
 		h.Set("Cache-Control", "no-store")
-		// Browsers without Fetch Metadata tell a form's origin in this way alone.
+		// For browsers without Fetch Metadata, the Referer is the only evidence of a form's origin.
 		referrer = "same-origin"
 	}
-	// A page whose address is a secret has set its own.
+	// A page with a secret address has set its own policy.
 	if h.Get("Referrer-Policy") == "" {
 		h.Set("Referrer-Policy", referrer)
 	}

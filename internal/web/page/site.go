@@ -20,20 +20,20 @@ import (
 //go:embed assets
 var shared embed.FS
 
-// ErrUnknown is an address at which there is no page.
+// ErrUnknown means that there is no page at an address.
 var ErrUnknown = fault.New(fault.NotFound, "There is no such page.")
 
-// Site is what all surfaces of one vault share: languages and assets.
+// Site holds what all surfaces of a vault share: languages and assets.
 type Site struct {
 	languages *locale.Catalog
-	// version is the digest of all assets and part of their address, so that they
-	// can be kept for good and modules find each other by relative names.
+	// version is the digest of all assets and part of their addresses, so that they can be cached
+	// forever and modules can import each other by relative names.
 	version string
 	files   map[string][]byte
 }
 
-// NewSite reads the shared assets, and those that surfaces add: the files below
-// the folder "assets" of each of own.
+// NewSite loads the shared assets and those of the surfaces: the files below the folder "assets" in
+// each of own.
 func NewSite(languages *locale.Catalog, own ...fs.FS) (*Site, error) {
 	s := &Site{languages: languages, files: map[string][]byte{}}
 	all := sha256.New()
@@ -62,13 +62,13 @@ func NewSite(languages *locale.Catalog, own ...fs.FS) (*Site, error) {
 	return s, nil
 }
 
-// Languages lists all languages, English first.
+// Languages returns all languages, English first.
 func (s *Site) Languages() []*locale.Language { return s.languages.Languages() }
 
-// Catalog gives the languages, for what is written to people.
+// Catalog returns the catalog of all languages, for mail.
 func (s *Site) Catalog() *locale.Catalog { return s.languages }
 
-// address gives the address of an asset.
+// address returns the address of an asset.
 func (s *Site) address(name string) (string, error) {
 	if _, ok := s.files[name]; !ok {
 		return "", fmt.Errorf("there is no asset %s", name)
@@ -76,7 +76,7 @@ func (s *Site) address(name string) (string, error) {
 	return AssetsPath + s.version + "/" + name, nil
 }
 
-// join makes one asset of several in a row, and gives its name.
+// join concatenates assets into one and returns its name.
 func (s *Site) join(names []string) (string, error) {
 	var stems []string
 	var content []byte
@@ -92,7 +92,7 @@ func (s *Site) join(names []string) (string, error) {
 	return joined, nil
 }
 
-// AssetsPath is below what all assets are.
+// AssetsPath is the path prefix of all assets.
 const AssetsPath = "/assets/"
 
 // Assets serves the styles, modules and pictures of all surfaces.

@@ -10,27 +10,27 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Access is what the pages about people work with: members, invitations, the
-// audit log, the first run, the installation.
+// Access contains the dependencies of the pages for members, invitations, the audit log, the set-up
+// and the installation.
 type Access struct {
 	Accounts    *account.Service
 	Invitations *account.Invitations
 	Audit       *audit.Log
 	People      *identity.Service
 	Door        Door
-	// SetupRemote lets the set-up page be opened from other machines.
+	// SetupRemote allows the set-up page to be opened from other machines.
 	SetupRemote bool
 	// MakeKeys makes the signing keys of institutions that have none.
 	MakeKeys func(ctx context.Context) error
-	// TryMail sends a message at once. Outbox is the folder in which it stays where no
-	// mail server is set, empty where one is.
+	// TryMail sends a message at once. Outbox is the folder that receives mail if no mail server is
+	// set, and empty otherwise.
 	TryMail func(ctx context.Context, m mail.Message) error
 	Outbox  string
-	// Status looks at the installation.
+	// Status reports the state of the installation.
 	Status func(ctx context.Context) (*Status, error)
 }
 
-// Door lets a browser in for somebody who came by a link of the panel's own.
+// Door signs in a person who followed a link that the panel made.
 type Door interface {
 	Origin(r *http.Request) identity.Origin
 	Enter(w http.ResponseWriter, e *identity.Entry)

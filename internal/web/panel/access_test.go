@@ -3,23 +3,20 @@ package panel
 import (
 	"context"
 	"errors"
-	"log/slog"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/web"
 )
 
-// door notes who was let in.
+// door records who was signed in.
 type door struct{ entered []*identity.Entry }
 
 func (*door) Origin(r *http.Request) identity.Origin {
@@ -28,26 +25,16 @@ func (*door) Origin(r *http.Request) identity.Origin {
 
 func (d *door) Enter(_ http.ResponseWriter, e *identity.Entry) { d.entered = append(d.entered, e) }
 
-// errMail is what a mail server says that takes nothing.
+// errMail is the response of a mail server that accepts nothing.
 var errMail = errors.New("550 no such mailbox here")
 
-// access is what the pages about people work with, and takes their mail.
-func (o *office) access(now func() time.Time) Access {
-	o.tb.Helper()
-	languages, err := locale.Load()
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	people, err := identity.New(identity.Config{DB: o.d, BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler)})
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	accounts := account.New(o.d, now)
+// access returns the dependencies of the pages about people, and captures their mail.
+func (o *office) access() Access {
 	o.door = &door{}
 	return Access{
-		Accounts: accounts, Audit: audit.New(o.d), People: people, Door: o.door,
+		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, Door: o.door,
 		Invitations: account.NewInvitations(account.InvitationsConfig{
-			Accounts: accounts, Languages: languages, Link: func(path string) string { return "https://vault.example" + path },
+			Accounts: o.Accounts, Languages: o.Languages, Link: o.Links.To,
 			Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {
 				o.sent = append(o.sent, m)
 				return "id", nil
@@ -62,9 +49,9 @@ func (o *office) access(now func() time.Time) Access {
 			return nil
 		},
 		Status: func(ctx context.Context) (*Status, error) {
-			list, err := accounts.Institutions(ctx)
+			list, err := o.Accounts.Institutions(ctx)
 			s := &Status{
-				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.at, MailWay: "the outbox folder",
+				Version: "v1", Go: "go1", Database: "sqlite", BaseURL: "https://vault.example", StartedAt: o.Now(), MailWay: "the outbox folder",
 				Findings: []Finding{{"database", true, "sqlite"}, {"disk", false, "3 % free"}}, Queues: []job.Depth{{Queue: "seal", Waiting: 4}},
 			}
 			for _, i := range list {
@@ -75,7 +62,7 @@ func (o *office) access(now func() time.Time) Access {
 	}
 }
 
-// secret gives what the link of the last invitation holds.
+// secret returns the secret in the link of the last invitation.
 func (o *office) secret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)

@@ -22,7 +22,7 @@ const (
 	exportTime = 10 * time.Minute
 )
 
-// auditForm is the filters of the log, as they stand in the address.
+// auditForm contains the filters of the log, as in the query string.
 type auditForm struct {
 	Actor, Action, Subject, From, To string
 }
@@ -31,7 +31,7 @@ func auditFormOf(v url.Values) auditForm {
 	return auditForm{v.Get("actor"), v.Get("action"), v.Get("subject"), v.Get("from"), v.Get("to")}
 }
 
-// filter reads the filters; days are whole ones, in UTC.
+// filter parses the filters. Dates are whole days in UTC.
 func (f auditForm) filter() (audit.Filter, error) {
 	filter := audit.Filter{Actor: f.Actor, Action: f.Action, Subject: f.Subject}
 	var bad fault.Fields
@@ -50,7 +50,7 @@ func (f auditForm) filter() (audit.Filter, error) {
 	return filter, bad.Err()
 }
 
-// query writes the filters that are set, and more.
+// query writes the filters that are set, and the given parameters.
 func (f auditForm) query(more ...string) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"actor": f.Actor, "action": f.Action, "subject": f.Subject, "from": f.From, "to": f.To} {
@@ -71,22 +71,22 @@ func (f auditForm) query(more ...string) string {
 type auditRow struct {
 	audit.Entry
 
-	// Said is the deed behind the actor's name.
+	// Said is the action, shown behind the actor's name.
 	Said string
-	// Details are what else there is to say, a line each.
+	// Details are further facts, one per line.
 	Details []string
-	// ByActor and BySubject lead to their other entries.
+	// ByActor and BySubject are links to the other entries of this actor and this subject.
 	ByActor, BySubject string
 }
 
 type auditList struct {
 	Form auditForm
-	// Path is the page's own, Whose says whose log it is.
+	// Path is the path of the page. Whose names the owner of the log.
 	Path, Whose string
 	Rows        []auditRow
 	Groups      []actionGroup
-	// Newest, Newer and Older lead to other pages; where there is none before this,
-	// Newer is empty, and where none follows, Older.
+	// Newest, Newer and Older are links to other pages. Newer is empty on the first page, Older on
+	// the last.
 	Newest, Newer, Older string
 	Filtered             bool
 }
@@ -98,7 +98,7 @@ type actionGroup struct {
 
 type actionChoice struct{ Action, Says string }
 
-// actionGroups are the deeds to choose from.
+// actionGroups are the actions that can be chosen as a filter.
 func actionGroups() []actionGroup {
 	var groups []actionGroup
 	for _, name := range audit.Groups() {
@@ -113,7 +113,7 @@ func actionGroups() []actionGroup {
 	return groups
 }
 
-// whose gives the log of a visit: its institution's, or the installation's.
+// whose returns the log that a visit shows: its institution's or the installation's.
 func (v *Visit) whose() (institutionID int64, path, name string) {
 	if v.Member == nil {
 		return 0, "/operator/audit", "the installation"
@@ -138,8 +138,7 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "audit.html", list)
 }
 
-// fillAudit reads the entries that the address means: those behind one, or those
-// before it.
+// fillAudit reads one page of entries, after or before the entry that the query names.
 func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, filter audit.Filter) error {
 	q := r.URL.Query()
 	after, before := q.Get("after"), q.Get("before")
@@ -155,7 +154,7 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 		}
 	}
 	if !more {
-		// Not enough stands before it to be a page of its own, so it is the first.
+		// Fewer entries than a page come before it, so show the first page.
 		if before != "" {
 			after = ""
 		}
@@ -177,7 +176,7 @@ func (p *Panel) fillAudit(r *http.Request, list *auditList, institution int64, f
 }
 
 func auditRowOf(e *audit.Entry, path string) auditRow {
-	row := auditRow{Entry: *e, Said: e.Action.Says()}
+	row := auditRow{Entry: *e, Said: e.Action.Phrase()}
 	if e.Actor.ID != "" {
 		row.ByActor = path + auditForm{Actor: e.Actor.ID}.query()
 	}
@@ -190,7 +189,7 @@ func auditRowOf(e *audit.Entry, path string) auditRow {
 	return row
 }
 
-// shown writes a value of an entry's detail: a change as what it was and is.
+// shown formats a value of an entry's detail. A change is shown as its old and new value.
 func shown(value any) string {
 	switch v := value.(type) {
 	case nil:
@@ -217,8 +216,7 @@ func shown(value any) string {
 	return string(text)
 }
 
-// exportAudit sends the log as a file, as it is read. It is a deed that the log
-// keeps, which is why it is no GET.
+// exportAudit streams the log as a file. The log records the export, so the method is not GET.
 func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	institution, path, name := v.whose()
 	form := auditFormOf(r.PostForm)
@@ -244,7 +242,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	out := &begun{ResponseWriter: w}
 	if err := p.Audit.Export(r.Context(), out, institution, filter, format); err != nil {
 		if out.yes {
-			// Half a log must not pass for a whole one.
+			// Abort the connection, so that a partial log is not mistaken for a complete one.
 			panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
 		}
 		h.Del("Content-Disposition")
@@ -253,7 +251,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return nil
 }
 
-// begun notes whether anything was sent.
+// begun records whether anything was sent.
 type begun struct {
 	http.ResponseWriter
 

@@ -17,7 +17,7 @@ import (
 func (o *office) record(t *testing.T, institution int64, at time.Time, name string, action audit.Action, detail audit.Detail) {
 	t.Helper()
 	ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u-" + name, Name: name})
-	if err := o.d.Tx(ctx, func(tx *db.Tx) error {
+	if err := o.DB.Tx(ctx, func(tx *db.Tx) error {
 		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: institution, At: at, Action: action, Subject: audit.Subject{Type: "token", ID: "7", Name: "CI"}, Detail: detail})
 	}); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestAuditPage(t *testing.T) {
 			t.Errorf("%v, %v, %v", rows, err, w.Header())
 		}
 		w = o.post("auditor", "/panel/nwu/audit", url.Values{"format": {"jsonl"}})
-		// All, and the export before.
+		// All entries, and the export before.
 		if n := strings.Count(w.Body.String(), "\n"); n != 63 || !strings.Contains(w.Body.String(), `"name":"Auditor Person"`) {
 			t.Errorf("%d lines", n)
 		}
@@ -82,11 +82,11 @@ func TestAuditPage(t *testing.T) {
 	})
 }
 
-// Text that somebody chose stays text.
+// User input is escaped.
 func TestAuditPageEscapes(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
-	o.record(t, o.mine.ID, o.at, `<script>alert(1)</script>`, audit.TokenCreated, audit.Detail{"<img src=x>": "\"><b>"})
+	o := newOffice(t, dbtest.SQLite(t))
+	o.record(t, o.mine.ID, o.Now(), `<script>alert(1)</script>`, audit.TokenCreated, audit.Detail{"<img src=x>": "\"><b>"})
 	w := o.get("auditor", "/panel/nwu/audit?actor=%22%3E%3Cscript%3E")
 	w2 := o.get("auditor", "/panel/nwu/audit")
 	for _, body := range []string{w.Body.String(), w2.Body.String()} {
@@ -98,7 +98,7 @@ func TestAuditPageEscapes(t *testing.T) {
 
 func TestOperatorPages(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.operator("operator")
 	says(t, "installation", o.get("operator", "/operator"), http.StatusOK, "1 thing needs attention", "3 % free", "seal 4 0 0 0", "Institutions")

@@ -18,8 +18,7 @@ func (v *Visit) actor() cert.Actor {
 	return cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}
 }
 
-// bulk lists the bulk uploads that are being prepared, and those that were
-// submitted.
+// bulk lists the bulk uploads in preparation and the submitted ones.
 func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list, err := p.Intake.List(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil {
@@ -31,7 +30,7 @@ func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	}{v, list})
 }
 
-// newBulk begins a bulk upload.
+// newBulk creates a bulk upload.
 func (p *Panel) newBulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.Intake.Create(r.Context(), v.Institution(), v.actor())
 	if err != nil {
@@ -46,15 +45,15 @@ type draftPage struct {
 
 	Visit    *Visit
 	Archives []*intake.Archive
-	// Step is the page of the way.
+	// Step is the current step.
 	Step string
-	// ToCorrect are the rows with something wrong that is not mended by files which
-	// are still to come, Awaited those that lack nothing but such a file.
+	// ToCorrect are the rows with problems that need a correction. Awaited are the rows that lack
+	// only a file that can still be added.
 	ToCorrect []*intake.Row
 	Awaited   int
 }
 
-// Path gives the address of a page of it.
+// Path returns the address of a page of the bulk upload.
 func (d *draftPage) Path(page string) string {
 	address := d.Visit.Path("bulk/" + d.UUID)
 	if page != "" {
@@ -63,27 +62,27 @@ func (d *draftPage) Path(page string) string {
 	return address
 }
 
-// Unpacking says that an archive is not done.
+// Unpacking reports whether an archive is still being unpacked.
 func (d *draftPage) Unpacking() bool {
 	return slices.ContainsFunc(d.Archives, func(a *intake.Archive) bool { return !a.Done })
 }
 
-// NoFiles says that no file was added at all.
+// NoFiles reports whether no file was added.
 func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() }
 
-// Waiting says that files are still to come, so that a row without its file is not
-// wrong yet.
+// Waiting reports whether files are still being added, so that a row without its file is not an
+// error yet.
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
-// Wrong gives what is to correct in a row.
-func (d *draftPage) Wrong(row *intake.Row) []intake.Problem {
+// Wrong returns the problems of a row that a person can correct now.
+func (d *draftPage) Wrong(row *intake.Row) intake.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
 	}
 	return slices.DeleteFunc(slices.Clone(row.Problems), func(p intake.Problem) bool { return p.Column == sheet.File })
 }
 
-// sort finds the rows to correct.
+// sort splits the rows with problems into ToCorrect and Awaited.
 func (d *draftPage) sort() {
 	for _, row := range d.Rows {
 		switch {
@@ -96,10 +95,10 @@ func (d *draftPage) sort() {
 	}
 }
 
-// Shown bounds a list on a page.
+// Shown returns the first items of a list, as many as a page shows.
 func (*draftPage) Shown(n int) int { return min(n, 50) }
 
-// draftOf gives the bulk upload that the path names.
+// draftOf returns the bulk upload that the path names.
 func (p *Panel) draftOf(r *http.Request, v *Visit) (*intake.Draft, error) {
 	id, err := uuid.Parse(r.PathValue("draft"))
 	if err != nil {
@@ -125,8 +124,8 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	return page, nil
 }
 
-// draft shows what a bulk upload has, and what it needs; one that was submitted
-// leads to how far it is.
+// draft shows what a bulk upload contains and what it lacks. A submitted one redirects to its
+// progress.
 func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
@@ -150,7 +149,7 @@ func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err
 	return p.again(w, r, "bulk_files.html", page, err)
 }
 
-// columnField is what is asked about one meaning of columns.
+// columnField is the question for the column with one meaning.
 type columnField struct {
 	Column      sheet.Column
 	Label, Hint string
@@ -159,8 +158,8 @@ type columnField struct {
 	Same        bool
 }
 
-// columnLabels are the meanings as people read them; the second says whether all
-// rows can have the same.
+// columnLabels are the labels of the meanings. The second value reports whether all rows may share
+// one value.
 var columnLabels = []struct {
 	column      sheet.Column
 	label, hint string
@@ -180,14 +179,14 @@ var fieldLabels = map[sheet.Column]string{
 	sheet.Title: "Title", sheet.Name: "Full name", sheet.Email: "E-mail", sheet.IssueDate: "Issue date", sheet.Details: "Details", sheet.File: "File",
 }
 
-// columnPage asks what the columns mean.
+// columnPage asks for the meanings of the columns.
 type columnPage struct {
 	*draftPage
 
 	Meaning intake.Mapping
 }
 
-// Asked gives the meanings with what is chosen.
+// Asked returns the meanings with the current choice.
 func (c *columnPage) Asked() []columnField {
 	var list []columnField
 	for _, one := range columnLabels {
@@ -200,7 +199,7 @@ func (c *columnPage) Asked() []columnField {
 	return list
 }
 
-// Sample gives what the first rows have in a column.
+// Sample returns the values of a column in the first rows.
 func (c *columnPage) Sample(at int) string {
 	var texts []string
 	for _, row := range c.Rows[:min(3, len(c.Rows))] {
@@ -211,7 +210,7 @@ func (c *columnPage) Sample(at int) string {
 	return strings.Join(texts, ", ")
 }
 
-// columns asks what the columns mean.
+// columns shows the form for the meanings of the columns.
 func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "columns")
 	if err != nil {
@@ -223,7 +222,7 @@ func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	return p.draw(w, r, "bulk_columns.html", &columnPage{page, page.Mapping})
 }
 
-// setColumns says what the columns mean.
+// setColumns saves the meanings of the columns.
 func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "columns")
 	if err != nil {
@@ -244,7 +243,7 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.lead(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
 }
 
-// discard ends a bulk upload that was not submitted.
+// discard deletes a bulk upload that was not submitted.
 func (p *Panel) discard(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -12,31 +12,33 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // staged stages a file of an institution.
 func (o *office) staged(inst account.Institution) string {
 	o.tb.Helper()
-	f, err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, "diploma.pdf", bytes.NewReader(samplePDF()))
-	if err != nil {
-		o.tb.Fatal(err)
-	}
-	staged, err := o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+	var staged *batch.StagedFile
+	err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(vaulttest.PDF)), func(f *cert.File) (err error) {
+		staged, err = o.panel.Batches.Stage(o.tb.Context(), &inst, f, nil)
+		return err
+	})
 	if err != nil {
 		o.tb.Fatal(err)
 	}
 	return staged.UUID
 }
 
-// draft makes a bulk upload with one row. Those before it are over, so that they do
-// not use up what may be open.
+// draft creates a bulk upload with one row. It ends earlier ones, so that they do not count toward
+// the limit of open uploads.
 func (o *office) draft(inst account.Institution) *intake.Draft {
 	o.tb.Helper()
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(o.tb.Context(), `UPDATE intake_drafts SET expires_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
 	}); err != nil {
@@ -64,13 +66,13 @@ type field struct {
 	files []sent
 }
 
-// sendFiles sends a form with files, as the issuer.
+// sendFiles submits a form with files, as the issuer.
 func (o *office) sendFiles(target, name string, files ...sent) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	return o.sendFields(target, field{name, files})
 }
 
-// sendFields sends a form with several controls for files.
+// sendFields submits a form with several file controls.
 func (o *office) sendFields(target string, fields ...field) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	var b bytes.Buffer
@@ -103,7 +105,7 @@ func TestSingleUpload(t *testing.T) {
 		says(t, "asked", o.get("issuer", o.pathOf("upload")), http.StatusOK, "Upload a certificate", "PDF, JPG or PNG")
 		says(t, "nothing", o.sendFiles(o.pathOf("upload"), "file"), http.StatusUnprocessableEntity, "Choose a PDF")
 		says(t, "no PDF", o.sendFiles(o.pathOf("upload"), "file", sent{"a.pdf", []byte("no PDF")}), http.StatusUnprocessableEntity, "PDF")
-		w := o.sendFiles(o.pathOf("upload"), "file", sent{"ada.pdf", samplePDF()})
+		w := o.sendFiles(o.pathOf("upload"), "file", sent{"ada.pdf", vaulttest.PDF})
 		page := w.Header().Get("Location")
 		if w.Code != http.StatusSeeOther || !strings.HasPrefix(page, o.pathOf("upload/")) {
 			t.Fatalf("%d %s: %s", w.Code, page, words(t, w))
@@ -134,8 +136,8 @@ func TestSingleUpload(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT wanted_placement, trigger_context FROM certificates`).Scan(&wanted, &context); err != nil || !strings.Contains(wanted, "top-left") || context != "panel_upload" {
 			t.Errorf("%s, %s, %v", wanted, context, err)
 		}
-		// A second one of the same is told before it is made.
-		page = o.sendFiles(o.pathOf("upload"), "file", sent{"ada.pdf", append(samplePDF(), "% other"...)}).Header().Get("Location")
+		// The page warns of a duplicate before it is made.
+		page = o.sendFiles(o.pathOf("upload"), "file", sent{"ada.pdf", append(vaulttest.PDF, "% other"...)}).Header().Get("Location")
 		says(t, "a duplicate", o.post("issuer", page, form), http.StatusConflict, "This certificate is there already", "Look at the certificates below first")
 		form.Set("applicant_email", "ada.b@example.org")
 		says(t, "one alike", o.post("issuer", page, form), http.StatusConflict, "This may be there already", "I looked at what is there")
@@ -143,15 +145,15 @@ func TestSingleUpload(t *testing.T) {
 		if w := o.post("issuer", page, form); w.Code != http.StatusSeeOther {
 			t.Errorf("looked at: %d %s", w.Code, words(t, w))
 		}
-		// A file that nobody made a certificate of is its institution's alone.
-		page = o.sendFiles(o.pathOf("upload"), "file", sent{"b.pdf", samplePDF()}).Header().Get("Location")
+		// A staged file is visible only to its institution.
+		page = o.sendFiles(o.pathOf("upload"), "file", sent{"b.pdf", vaulttest.PDF}).Header().Get("Location")
 		if w := o.get("stranger", strings.Replace(page, o.mine.Slug, o.other.Slug, 1)); w.Code != http.StatusNotFound {
 			t.Errorf("a stranger: %d", w.Code)
 		}
 	})
 }
 
-// placed chooses where the QR codes go: of all rows, and of row 2 another.
+// placed chooses a placement for all rows, and another one for row 2.
 func (o *office) placed(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
@@ -183,8 +185,8 @@ func (o *office) placed(t *testing.T, draft string) {
 	says(t, "and among all", o.get("issuer", draft+"/placement"), http.StatusOK, "1 row has a place of their own", "Row 2")
 }
 
-// A good file can be taken out; its row lacks it then, and is in order again with
-// another of the name.
+// A file can be removed. Its row then lacks a file, and is complete again with another file of that
+// name.
 func TestGoodFileIsRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -194,26 +196,25 @@ func TestGoodFileIsRemoved(t *testing.T) {
 		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		says(t, "no files", o.get("issuer", draft+"/files"), http.StatusOK, "No files yet")
 		says(t, "no place yet", o.get("issuer", draft+"/placement"), http.StatusOK, "No file to show yet")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}, sent{"other.pdf", samplePDF()}), draft)
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}, sent{"other.pdf", vaulttest.PDF}), draft)
 		w := o.get("issuer", draft+"/files?q=ADA")
 		says(t, "files", w, http.StatusOK, "1 file of 2", "ada.pdf", "Row 2")
 		says(t, "in order", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
 		_, rest, _ := strings.Cut(w.Body.String(), `name="file" value="`)
 		id, _, _ := strings.Cut(rest, `"`)
 		form := url.Values{"file": {id}, "page": {"1"}, "q": {"ada"}}
-		for range 2 { // twice clicked
+		for range 2 { // a double click
 			o.leads(t, "issuer", o.post("issuer", draft+"/files/remove", form), draft+"/files?page=1&q=ada")
 		}
 		says(t, "gone", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No such file")
 		says(t, "missing", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 1", "No file with the name")
 		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 row has a problem")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}), draft)
 		says(t, "in order again", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
 	})
 }
 
-// Rows that would give a certificate to somebody else are named, and lead to each
-// other.
+// Rows that would assign a certificate to another person are named and linked to each other.
 func TestDoubtfulRowsAreNamed(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -222,7 +223,7 @@ func TestDoubtfulRowsAreNamed(t *testing.T) {
 		list := "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@gmial.com,ada.pdf\n"
 		o.leads(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
 		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", samplePDF()}), draft)
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}), draft)
 		w := o.get("issuer", draft+"/submit")
 		says(t, "before it is submitted", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 certificates")
 		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
@@ -237,7 +238,7 @@ func TestDoubtfulRowsAreNamed(t *testing.T) {
 	})
 }
 
-// TestBulkUpload goes the whole way as a registrar does, without JavaScript.
+// TestBulkUpload follows all steps of a registrar, without JavaScript.
 func TestBulkUpload(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -261,7 +262,7 @@ func TestBulkUpload(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if _, err := part.Write(samplePDF()); err != nil {
+			if _, err := part.Write(vaulttest.PDF); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -269,8 +270,8 @@ func TestBulkUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		says(t, "a broken ZIP", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()[:50]}), http.StatusUnprocessableEntity, "damaged")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()}, sent{"refuse.pdf", samplePDF()}, sent{"other.pdf", samplePDF()}, sent{"bad.pdf", nil}), draft)
-		o.process("the ZIP is unpacked", func() bool { return !strings.Contains(words(t, o.get("issuer", draft)), "is being unpacked") })
+		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()}, sent{"refuse.pdf", vaulttest.PDF}, sent{"other.pdf", vaulttest.PDF}, sent{"bad.pdf", nil}), draft)
+		o.Until("the ZIP is unpacked", func() bool { return !strings.Contains(words(t, o.get("issuer", draft)), "is being unpacked") })
 		says(t, "files", o.get("issuer", draft), http.StatusOK, "5 files", "1 cannot be used", "bad.pdf")
 		says(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "This e-mail address has no @", "No file with the name", "Files that no row names", "other.pdf")
 		w = o.get("issuer", draft+"/errors.csv")

@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/intake"
 )
 
-// filesPage is how many files of a bulk upload a page shows.
+// filesPage is the number of files of a bulk upload on one page.
 const filesPage = 100
 
-// filesView is the files of a bulk upload as they are asked for.
+// filesView is a page of the files of a bulk upload.
 type filesView struct {
 	*draftPage
 
@@ -26,11 +26,10 @@ type filesView struct {
 	rows map[*intake.File][]*intake.Row
 }
 
-// RowsOf gives the rows that mean a file.
+// RowsOf returns the rows that refer to a file.
 func (l *filesView) RowsOf(f *intake.File) []*intake.Row { return l.rows[f] }
 
-// Prev and Next give the addresses of the pages around this one, empty where there
-// is none.
+// Prev returns the address of the page before this one, or "" on the first.
 func (l *filesView) Prev() string {
 	if l.Page <= 1 {
 		return ""
@@ -38,7 +37,7 @@ func (l *filesView) Prev() string {
 	return l.at(l.Page - 1)
 }
 
-// Next is for the template.
+// Next returns the address of the page after this one, or "" on the last.
 func (l *filesView) Next() string {
 	if l.Page*filesPage >= l.Found {
 		return ""
@@ -54,7 +53,7 @@ func (l *filesView) at(page int) string {
 	return l.Path("files") + "?" + q.Encode()
 }
 
-// draftFiles shows the files of a bulk upload, with the rows that mean each.
+// draftFiles shows the files of a bulk upload, with the rows that refer to each.
 func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "files")
 	if err != nil {
@@ -77,7 +76,7 @@ func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "bulk_filelist.html", l)
 }
 
-// removeFile takes a file out, and goes back to where that was asked.
+// removeFile removes a file, and returns to the page with the form.
 func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -87,7 +86,7 @@ func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return errForm
 	}
-	// Twice clicked, the file is gone, which is what was wanted.
+	// After a second click, the file is already gone.
 	if err := p.Intake.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}

@@ -11,18 +11,17 @@ import (
 	"github.com/certvault/certvault/internal/intake"
 )
 
-// placeView asks where the QR codes of a bulk upload go, on the page of one of its
-// files.
+// placeView asks for the placement of the stamps of a bulk upload, on the page of one of its files.
 type placeView struct {
 	*draftPage
 	*placing
 
-	// File is the example, nil where there is none.
+	// File is the example, nil if there is none.
 	File *intake.File
 }
 
-// example gives a file to show the place on: of the first row that is in order, or
-// any that can be used.
+// example returns a file to show the placement on: the file of the first valid row, or any usable
+// one.
 func (d *draftPage) example() *intake.File {
 	for _, row := range d.Rows {
 		if !row.Skipped && len(row.Problems) == 0 && row.File != nil {
@@ -37,7 +36,7 @@ func (d *draftPage) example() *intake.File {
 	return nil
 }
 
-// usual says where the QR code of a row goes that does not say it itself.
+// usual describes the placement of rows without a placement of their own.
 func (d *draftPage) usual() string {
 	if d.Wanted != nil {
 		return "As for all rows"
@@ -45,10 +44,10 @@ func (d *draftPage) usual() string {
 	return usualPlace
 }
 
-// PlaceOf names the place that a row wants for itself, "" for none.
+// PlaceOf returns the label of a row's own placement, "" if it has none.
 func (*draftPage) PlaceOf(row *intake.Row) string { return nameOf(row.Wanted) }
 
-// PlaceOfAll names the place that all rows have that want none for themselves.
+// PlaceOfAll returns the label of the placement of all rows without one of their own.
 func (d *draftPage) PlaceOfAll() string {
 	if d.Wanted == nil {
 		return usualPlace
@@ -63,7 +62,7 @@ func nameOf(w *cert.Wanted) string {
 	return modes[w.Mode]
 }
 
-// Own gives the rows that want a place for themselves.
+// Own returns the rows with a placement of their own.
 func (d *draftPage) Own() []*intake.Row {
 	var list []*intake.Row
 	for _, row := range d.Rows {
@@ -74,7 +73,7 @@ func (d *draftPage) Own() []*intake.Row {
 	return list
 }
 
-// placingOf looks at a file of a bulk upload.
+// placingOf inspects a file of a bulk upload.
 func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *intake.File, usual *cert.Wanted, form url.Values) (*placing, error) {
 	staged, err := p.Batches.Staged(ctx, d.InstitutionID, f.StagedUUID)
 	if err != nil {
@@ -104,7 +103,7 @@ func (p *Panel) placeView(r *http.Request, v *Visit, form url.Values) (*placeVie
 	return view, err
 }
 
-// placement asks where the QR codes of all rows go.
+// placement shows the form for the placement of all rows.
 func (p *Panel) placement(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.placeView(r, v, nil)
 	if err != nil {
@@ -113,7 +112,7 @@ func (p *Panel) placement(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "bulk_placement.html", view)
 }
 
-// setPlacement says where they go.
+// setPlacement saves the placement of all rows.
 func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {

@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// rowsPage is how many rows one page shows.
+// rowsPage is the number of rows per page.
 const rowsPage = 100
 
-// rowsView is the rows of a bulk upload as they are asked for.
+// rowsView is a page of the rows of a bulk upload.
 type rowsView struct {
 	*draftPage
 
@@ -24,8 +24,7 @@ type rowsView struct {
 	Found int
 }
 
-// Prev and Next give the addresses of the pages around this one, empty where there
-// is none.
+// Prev and Next are the addresses of the pages before and after, empty if there is none.
 func (l *rowsView) Prev() string {
 	if l.Page <= 1 {
 		return ""
@@ -33,7 +32,7 @@ func (l *rowsView) Prev() string {
 	return l.at(l.Page - 1)
 }
 
-// Next is for the template.
+// Next is called by the template.
 func (l *rowsView) Next() string {
 	if l.Page*rowsPage >= l.Found {
 		return ""
@@ -49,21 +48,24 @@ func (l *rowsView) at(page int) string {
 	return l.Path("rows") + "?" + q.Encode()
 }
 
-// rowState is how a row stands, with what is to correct in it and the place that it
-// wants for itself.
+// rowState is the state of a row: its problems in words, and its own placement.
 type rowState struct {
 	*intake.Row
 
-	Wrong []intake.Problem
+	Wrong []string
 	Place string
 }
 
-// State gives how a row stands.
+// State returns the state of a row.
 func (l *rowsView) State(row *intake.Row) rowState {
-	return rowState{row, l.Wrong(row), l.PlaceOf(row)}
+	state := rowState{Row: row, Place: l.PlaceOf(row)}
+	for _, problem := range l.Wrong(row) {
+		state.Wrong = append(state.Wrong, sayRow(row, problem))
+	}
+	return state
 }
 
-// breaks takes an address or a path apart where a line may end in it.
+// breaks splits an address or a path at the positions where a line may break.
 func breaks(text string) (parts []string) {
 	for {
 		at := strings.IndexAny(text, "@/_") + 1
@@ -74,8 +76,8 @@ func breaks(text string) (parts []string) {
 	}
 }
 
-// Folder tells whether a file is the one that a row names but for its folder, which
-// needs no saying.
+// Folder reports whether a file differs from the name in the row only by its folder. The page does
+// not mention that difference.
 func (*rowsView) Folder(row *intake.Row) bool {
 	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
 }
@@ -109,30 +111,30 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 // rowView is one row with its form.
 type rowView struct {
 	*draftPage
-	// placing is nil where the row has no file to show.
+	// placing is nil if the row has no file to show.
 	*placing
 
 	Row *intake.Row
-	// Next is the next row with a problem, 0 for none.
+	// Next is the next row with a problem, 0 if there is none.
 	Next int
-	// Still says that the row was saved, and is not in order for all that.
+	// Still reports that the row was saved but still has a problem.
 	Still bool
 }
 
-// ProblemOf gives what is to correct in a field, "" for nothing.
+// ProblemOf returns the first problem of a field in words, "" for none.
 func (l *rowView) ProblemOf(c sheet.Column) string {
 	for _, problem := range l.Wrong(l.Row) {
 		if problem.Column == c {
-			return problem.Message
+			return sayRow(l.Row, problem)
 		}
 	}
 	return ""
 }
 
-// Fields gives the fields of a row.
+// Fields returns the fields of a row.
 func (*rowView) Fields() []sheet.Column { return intake.Fields }
 
-// Label names one.
+// Label returns the label of a field.
 func (*rowView) Label(c sheet.Column) string { return fieldLabels[c] }
 
 func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
@@ -156,7 +158,7 @@ func (p *Panel) rowView(r *http.Request, v *Visit) (*rowView, error) {
 	return view, nil
 }
 
-// drawRow shows one row, with what is wrong with what was sent, if anything is.
+// drawRow shows one row, with the problems of the submitted form if there are any.
 func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, problem error) error {
 	if err := p.placeRow(r, view); err != nil {
 		return err
@@ -167,8 +169,7 @@ func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, p
 	return p.draw(w, r, "bulk_row.html", view)
 }
 
-// placeRow shows the place of the QR code on the row's file, if it has one that can
-// be shown.
+// placeRow adds the placement of the stamp on the row's file, if the file can be shown.
 func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	if view.Row.File == nil || view.Row.File.StagedUUID == "" {
 		return nil
@@ -179,7 +180,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-		return nil // what is wrong with the file is told by whoever makes a certificate of it
+		return nil // cert reports a problem of the file when the certificate is made
 	}
 	if err != nil {
 		return err
@@ -189,10 +190,10 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	return nil
 }
 
-// Placed says that there is a page to show.
+// Placed reports whether there is a page to show.
 func (l *rowView) Placed() bool { return l.placing != nil }
 
-// row shows one row to be corrected.
+// row shows the form of one row.
 func (p *Panel) row(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
@@ -201,7 +202,7 @@ func (p *Panel) row(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.drawRow(w, r, view, nil)
 }
 
-// place keeps where the QR code of a row is wanted, when the form asks for it.
+// place saves the placement of a row if the form contains one.
 func (p *Panel) place(r *http.Request, view *rowView) error {
 	if !r.PostForm.Has("placement") {
 		return nil
@@ -213,7 +214,7 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 	return p.Intake.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
-// fixRow corrects a row, or skips it, and goes on with the next that has a problem.
+// fixRow corrects a row or skips it, and redirects to the next row with a problem.
 func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.rowView(r, v)
 	if err != nil {
@@ -261,7 +262,7 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.lead(w, r, v, rows+"?show=problems", notice, number)
 }
 
-// skipRows leaves all rows of a kind out.
+// skipRows skips all rows of a kind.
 func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -279,7 +280,7 @@ func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.lead(w, r, v, to, "rows_skipped")
 }
 
-// errorsCSV gives the rows with problems as CSV.
+// errorsCSV serves the rows with problems as CSV.
 func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.draftPage(r, v, "rows")
 	if err != nil {
@@ -288,5 +289,5 @@ func (p *Panel) errorsCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "text/csv; charset=utf-8", "errors.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, page.WriteErrors(w))
+	return p.whole(r, page.WriteErrors(w, sayRow))
 }

@@ -14,10 +14,10 @@ import (
 	"github.com/certvault/certvault/internal/intake"
 )
 
-// batchesPage is how many batches a page shows.
+// batchesPage is the number of batches per page.
 const batchesPage = 25
 
-// dryRun shows what would come of it.
+// dryRun shows what a submission would create.
 func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	view, err := p.dryRunView(r, v)
 	if err != nil {
@@ -38,10 +38,10 @@ type dryRunView struct {
 	Run *intake.DryRun
 }
 
-// Rejected is how many rows would be submitted and become no certificate.
+// Rejected is the number of rows that would be submitted but rejected.
 func (d *dryRunView) Rejected() int { return d.Valid - d.Run.Made }
 
-// Nothing says that rows are in order, and none of them would become a certificate.
+// Nothing reports that there are valid rows, but none would become a certificate.
 func (d *dryRunView) Nothing() bool { return d.Invalid == 0 && d.Valid > 0 && d.Run.Made == 0 }
 
 func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
@@ -56,7 +56,7 @@ func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	return &dryRunView{page, run}, nil
 }
 
-// submit hands it over. A second click does nothing more.
+// submit submits the bulk upload. A second click has no effect.
 func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -81,23 +81,37 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "submitted")
 }
 
-// progressView is how far a bulk upload is.
+// progressView is the progress of a bulk upload.
 type progressView struct {
 	*draftPage
 
 	P *intake.Progress
-	// Rest says how long it takes, in words.
+	// Rest describes the remaining time.
 	Rest string
-	// Left are the rows that became no certificate, once all are at their end, and
-	// Again how many of them can be corrected and submitted after all.
+	// Left are the rows that became no certificate, once all rows are finished. Again is the number
+	// of those that can be corrected and submitted again.
 	Left  []*intake.Result
 	Again int
 }
 
-// MaxBatch is how many rows a batch has at most.
+// Why returns the reason why a row became no certificate.
+func (*progressView) Why(r *intake.Result) string { return sayResult(r) }
+
+// Refusals returns the reasons why batches were not accepted.
+func (l *progressView) Refusals() []string {
+	texts := make([]string, len(l.P.Refusals))
+	for i, refusal := range l.P.Refusals {
+		if texts[i] = refusal.Words; refusal.Problem != nil {
+			texts[i] = say(*refusal.Problem, "")
+		}
+	}
+	return texts
+}
+
+// MaxBatch is the largest number of rows of a batch.
 func (*progressView) MaxBatch() int { return batch.MaxEntries }
 
-// Came says what came of all rows of the list, in words.
+// Came summarises the results of all rows of the list.
 func (l *progressView) Came() string {
 	p := l.P
 	parts := []string{strconv.Itoa(p.Approved+p.Revoked) + " made"}
@@ -138,7 +152,7 @@ func (p *Panel) leftOver(r *http.Request, view *progressView) error {
 	return nil
 }
 
-// rest writes how fast it goes and how long the rest takes.
+// rest describes the speed and the remaining time.
 func rest(p *intake.Progress) string {
 	switch {
 	case p.Finished():
@@ -152,7 +166,7 @@ func rest(p *intake.Progress) string {
 	}
 }
 
-// progress shows how far it is.
+// progress shows the progress of a bulk upload.
 func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -172,7 +186,7 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "bulk_progress.html", view)
 }
 
-// progressEvents tells how far it is as it goes.
+// progressEvents streams the progress.
 func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -197,7 +211,7 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 	})
 }
 
-// resultsCSV gives what came of each row as CSV.
+// resultsCSV serves the result of each row as CSV.
 func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -206,10 +220,10 @@ func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Intake.WriteResults(r.Context(), d, p.Links.Verify, w))
+	return p.whole(r, p.Intake.WriteResults(r.Context(), d, p.Links.Verify, sayResult, w))
 }
 
-// retryDraft has what failed processed again, and nothing else.
+// retryDraft retries the failed certificates of the bulk upload, and no others.
 func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -221,7 +235,7 @@ func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
 }
 
-// draftAgain begins another with the rows that became no certificate.
+// draftAgain creates another bulk upload with the rows that became no certificate.
 func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	d, err := p.draftOf(r, v)
 	if err != nil {
@@ -234,16 +248,16 @@ func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.lead(w, r, v, "bulk/"+again.UUID+"/rows", "begun_again")
 }
 
-// batchList is the batches of an institution, from wherever they came.
+// batchList is a page of the batches of an institution, of all sources.
 type batchList struct {
 	Visit *Visit
 	List  *batch.List
 }
 
-// Newest, Newer and Older give the addresses of the pages around this one.
+// Newest, Newer and Older are the addresses of the pages around this one.
 func (l *batchList) Newest() string { return l.Visit.Path("batches") }
 
-// Newer is for the template.
+// Newer is called by the template.
 func (l *batchList) Newer() string {
 	if l.List.Prev == "" {
 		return ""
@@ -251,7 +265,7 @@ func (l *batchList) Newer() string {
 	return l.Newest() + "?before=" + l.List.Prev
 }
 
-// Older is for the template.
+// Older is called by the template.
 func (l *batchList) Older() string {
 	if l.List.Next == "" {
 		return ""
@@ -259,7 +273,7 @@ func (l *batchList) Older() string {
 	return l.Newest() + "?cursor=" + l.List.Next
 }
 
-// batches lists batches with how far they are.
+// batches lists batches with their progress.
 func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &batchList{Visit: v}
 	f := batch.Filter{Range: placed(r.URL.Query())}

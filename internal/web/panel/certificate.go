@@ -26,11 +26,11 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// filePolicy keeps a file that is opened in a browser from doing anything in our
-// origin's name.
+// filePolicy is a content security policy for files that a browser opens. It prevents them from
+// acting in our origin.
 const filePolicy = "default-src 'none'; sandbox"
 
-// status is a certificate's status as people read it.
+// status is the label of a certificate's status.
 type status struct{ Text, Tone string }
 
 var statuses = map[cert.Status]status{
@@ -44,7 +44,7 @@ func statusOf(s cert.Status) status {
 	return status{Text: string(s)}
 }
 
-// size writes a number of bytes as people do.
+// size formats a number of bytes.
 func size(n int64) string {
 	switch {
 	case n < 1000:
@@ -56,45 +56,45 @@ func size(n int64) string {
 	}
 }
 
-// modes are places of stamps as people name them.
+// modes are labels of the stamp's placements.
 var modes = map[seal.Mode]string{
 	seal.Auto: "A blank place on the page", seal.TopLeft: "Top left", seal.TopRight: "Top right", seal.BottomLeft: "Bottom left", seal.BottomRight: "Bottom right",
 	seal.Exact: "The place you chose", seal.Strip: "A strip below the page", seal.Appended: "A page of its own at the end",
 	seal.Annotation: "An annotation, since the file is signed", seal.Cover: "A cover page that carries the original",
 }
 
-// sources say how a certificate came in.
+// sources are labels of the sources of certificates.
 var sources = map[cert.TriggerContext]string{
 	cert.SingleUpload: "through the API", cert.BulkUpload: "in a bulk upload through the API", cert.PanelUpload: "in the panel",
 	cert.PanelBulkUpload: "in a bulk upload in the panel",
 }
 
-// checkNames are the checks as people name them.
+// checkNames are labels of the checks.
 var checkNames = map[string]string{
 	cert.CheckRecord: "The record stands", cert.CheckFile: "The stored file is unchanged", cert.CheckSignature: "The digital signature is valid",
 }
 
-// certificatePage is one certificate with all that is known of it.
+// certificatePage is one certificate with all its details.
 type certificatePage struct {
 	Visit  *Visit
 	C      *cert.Certificate
-	Face   *account.Face
+	Face   *account.PublicProfile
 	Checks []cert.Check
 	Story  []cert.Moment
 	Mails  []*recipient.Notice
-	// Corrections are what its person said is wrong with it.
+	// Corrections are the correction requests of its recipient.
 	Corrections []*recipient.Correction
-	// Batch is the name of its batch, Verify its public page.
+	// Batch is the name of its batch, Verify the address of its public page.
 	Batch, Verify string
 	Reason, Note  string
-	// Signature is what is in the file's signature, nil unless it was asked for;
-	// Unread says why that could not be told.
+	// Signature describes the file's signature; nil unless it was requested. Unread is the reason
+	// if it could not be read.
 	Signature *pades.Report
 	Unread    string
 	Now       time.Time
 }
 
-// Verdict is what the public page says of it, in that page's own words for it.
+// Verdict is the wording of its public page.
 func (c *certificatePage) Verdict() string {
 	switch c.C.Status {
 	case cert.Revoked:
@@ -117,7 +117,7 @@ func (c *certificatePage) Verdict() string {
 	}
 }
 
-// RevokedOn is the day of the revocation, or of one that is made now.
+// RevokedOn is the day of the revocation, or today if the certificate is not revoked.
 func (c *certificatePage) RevokedOn() *string {
 	at := c.Now
 	if c.C.RevokedAt != nil {
@@ -126,7 +126,7 @@ func (c *certificatePage) RevokedOn() *string {
 	return web.Timestamp(&at)
 }
 
-// PublicReason is the reason that the public reads, or would.
+// PublicReason is the reason that the public page shows or would show.
 func (c *certificatePage) PublicReason() string {
 	if c.C.Status == cert.Revoked {
 		return c.C.RevocationReason
@@ -134,12 +134,12 @@ func (c *certificatePage) PublicReason() string {
 	return c.Reason
 }
 
-// Ran tells whether a check ran.
+// Ran reports whether a check ran.
 func (c *certificatePage) Ran(name string) bool {
 	return slices.ContainsFunc(c.Checks, func(k cert.Check) bool { return k.Name == name && k.Result != cert.NotRun })
 }
 
-// Signed gives the last signature of the file, which covers it.
+// Signed returns the last signature of the file, which covers the whole file.
 func (c *certificatePage) Signed() *pades.Signature {
 	if c.Signature == nil || len(c.Signature.Signatures) == 0 {
 		return nil
@@ -147,8 +147,8 @@ func (c *certificatePage) Signed() *pades.Signature {
 	return &c.Signature.Signatures[len(c.Signature.Signatures)-1]
 }
 
-// Voucher names who issued the signer's certificate: by the common name, where the
-// whole name is that alone.
+// Voucher returns the issuer of the signer's certificate: its common name if the name has no other
+// part.
 func (c *certificatePage) Voucher() string {
 	issuer := c.Signed().Issuer
 	if name, ok := strings.CutPrefix(issuer, "CN="); ok && !strings.ContainsAny(name, ",+") {
@@ -157,11 +157,11 @@ func (c *certificatePage) Voucher() string {
 	return issuer
 }
 
-// CheckName names a check.
+// CheckName returns the label of a check.
 func (*certificatePage) CheckName(name string) string { return checkNames[name] }
 
-// Waits tells whether a check has nothing to check yet: no record stands before a
-// certificate was made.
+// Waits reports whether a check has nothing to check yet: there is no record until the certificate
+// is processed.
 func (c *certificatePage) Waits(k cert.Check) bool {
 	return k.Name == cert.CheckRecord && c.C.Status == cert.Processing
 }
@@ -169,7 +169,7 @@ func (c *certificatePage) Waits(k cert.Check) bool {
 // Original and Verified are the digests of both files.
 func (c *certificatePage) Original() string { return hex.EncodeToString(c.C.File.SHA256[:]) }
 
-// HasFile tells whether there is a verified PDF.
+// HasFile reports whether there is a verified PDF.
 func (c *certificatePage) HasFile() bool { return c.C.Verified != nil && c.C.FilesEndedAt == nil }
 
 // Verified is the digest of the verified PDF.
@@ -180,25 +180,25 @@ func (c *certificatePage) Verified() string {
 	return hex.EncodeToString(c.C.Verified.SHA256[:])
 }
 
-// Place says where the stamp stands.
+// Place describes the position of the stamp.
 func (c *certificatePage) Place() string { return modes[seal.Mode(c.C.Placement)] }
 
-// Source says how it came in.
+// Source returns the label of the certificate's source.
 func (c *certificatePage) Source() string { return sources[c.C.TriggerContext] }
 
-// happenings are the events as people name them.
+// happenings are labels of events.
 var happenings = map[webhook.Name]status{
 	webhook.Created: {"Uploaded; processing began", ""}, webhook.Approved: {"Approved: the verified PDF was made, signed and checked", "good"},
 	webhook.Failed: {"Processing failed", "bad"}, webhook.Retried: {"Retried; processing began again", "wait"}, webhook.Revoked: {"Revoked", "bad"},
 }
 
-// doings are deeds as the page of one certificate names them, which the log says of
-// whoever did them.
+// doings are labels of actions on the page of one certificate. The audit log records them with
+// their actor.
 var doings = map[audit.Action]string{
 	audit.CertificateMailed: "Mailed again", audit.CertificateAddress: "The e-mail address was corrected", audit.CertificateMended: "A correction request was marked as done",
 }
 
-// Happening names what happened.
+// Happening returns the label of an event or action.
 func (*certificatePage) Happening(m cert.Moment) status {
 	if known, ok := happenings[m.Event]; ok {
 		return known
@@ -206,12 +206,12 @@ func (*certificatePage) Happening(m cert.Moment) status {
 	if known, ok := doings[m.Action]; ok {
 		return status{Text: known}
 	}
-	says := m.Action.Says()
+	says := m.Action.Phrase()
 	return status{Text: strings.ToUpper(says[:1]) + says[1:]}
 }
 
-// certificateOf gives the certificate that the path names. Another institution's is
-// not found.
+// certificateOf returns the certificate that the path names. A certificate of another institution
+// is not found.
 func (p *Panel) certificateOf(r *http.Request, v *Visit) (*cert.Certificate, error) {
 	id, err := uuid.Parse(r.PathValue("certificate"))
 	if err != nil {
@@ -271,7 +271,7 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	return page, nil
 }
 
-// retryCertificate has a failed certificate processed again.
+// retryCertificate starts the processing of a failed certificate again.
 func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -286,7 +286,7 @@ func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.lead(w, r, v, "certificates/"+c.UUID, "retried")
 }
 
-// askRevokeCertificate asks for the reason, and shows what the public will see.
+// askRevokeCertificate asks for the reason and previews the public page.
 func (p *Panel) askRevokeCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -295,8 +295,7 @@ func (p *Panel) askRevokeCertificate(w http.ResponseWriter, r *http.Request, v *
 	return p.draw(w, r, "certificate_revoke.html", page)
 }
 
-// revokeCertificate takes a certificate back, once what the public will see was
-// looked at.
+// revokeCertificate revokes a certificate after the preview was confirmed.
 func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.certificatePage(r, v)
 	if err != nil {
@@ -312,7 +311,7 @@ func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Vis
 	return p.lead(w, r, v, "certificates/"+page.C.UUID, "revoked")
 }
 
-// certificateImage gives the picture of a certificate's first page.
+// certificateImage serves the picture of a certificate's first page.
 func (p *Panel) certificateImage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -322,7 +321,7 @@ func (p *Panel) certificateImage(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.sendFile(w, r, content, err, file{mediaType: "image/png", tag: c.UUID + "-image"})
 }
 
-// verifiedFile gives a certificate's verified PDF.
+// verifiedFile serves a certificate's verified PDF.
 func (p *Panel) verifiedFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -332,7 +331,7 @@ func (p *Panel) verifiedFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.sendFile(w, r, content, err, file{mediaType: "application/pdf", tag: c.UUID + "-verified", name: c.ReferenceID + ".pdf"})
 }
 
-// originalFile gives the file that was uploaded.
+// originalFile serves the original.
 func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -342,12 +341,12 @@ func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.sendFile(w, r, content, err, file{mediaType: string(c.File.Type), tag: c.UUID + "-original", name: c.File.Name})
 }
 
-// file says what is sent: one with a name is saved and not shown.
+// file serves a file. If it has a name, the browser saves it instead of showing it.
 type file struct{ mediaType, tag, name string }
 
 func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {
 	if errors.Is(err, cert.ErrFilesEnded) {
-		// The page says what the interface has no status for (RFC 9110, 15.5.11).
+		// Respond with a page, because the interface has no status for it (RFC 9110, 15.5.11).
 		w.Header().Set("Cache-Control", "no-store")
 		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: cert.ErrFilesEnded.Message, RequestID: web.RequestID(r)})
 	}
@@ -366,8 +365,8 @@ func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.C
 	return web.ServeContent(w, r, content, f.tag)
 }
 
-// whole ends the connection when an answer that has begun cannot be completed, so
-// that nobody takes a part for the whole.
+// whole aborts the connection if a response that has begun cannot be completed, so that a partial
+// file is not mistaken for a complete one.
 func (p *Panel) whole(r *http.Request, err error) error {
 	if err == nil || errors.Is(err, r.Context().Err()) {
 		return nil

@@ -18,13 +18,13 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// approved gives a certificate of an institution that is approved: one for all who
-// ask, since no deed of the tests that use it changes it for others.
+// approved returns an approved certificate of an institution. All callers share it, because no test
+// changes it in a way that affects others.
 func (o *office) approved(inst account.Institution) *cert.Certificate {
 	o.tb.Helper()
 	o.made++
 	c := o.upload(inst, fmt.Sprintf("Sample Person %d", o.made), "a.pdf")
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(o.tb.Context(), `UPDATE certificates SET status = 'approved', approved_at = created_at, tail_key = original_key, verified_sha256 = sha256, verified_size = size, whole = $1 WHERE uuid = $2`, true, c.UUID)
 		return err
 	}); err != nil {
@@ -79,7 +79,7 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		says(t, "a bad way back", o.get("issuer", o.pathOf("certificates?before=x")), http.StatusUnprocessableEntity, "cursor")
 
-		// Exports are what the list shows.
+		// Exports contain what the list shows.
 		w = o.post("auditor", o.pathOf("certificates/csv"), url.Values{"which": {"all"}, "status": {"failed"}})
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(w.Body.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(rows) != 11 || !strings.Contains(w.Header().Get("Content-Disposition"), "attachment") {
@@ -92,23 +92,23 @@ func TestListOfCertificates(t *testing.T) {
 		}
 		says(t, "nothing selected", o.post("issuer", o.pathOf("certificates/zip"), url.Values{}), http.StatusBadRequest, "Select certificates in the list first")
 
-		// Many are retried, and revoked only after a reason was given.
+		// Bulk retry needs no reason; bulk revocation requires one.
 		w = o.post("issuer", o.pathOf("certificates/retry"), url.Values{"which": {"all"}})
 		if w.Code != http.StatusSeeOther {
 			t.Fatalf("%d %s", w.Code, words(t, w))
 		}
 		task := w.Header().Get("Location")
 		says(t, "under way", o.get("issuer", task), http.StatusOK, "Retrying certificates", "Under way")
-		o.process("all are retried", func() bool {
+		o.Until("all are retried", func() bool {
 			return strings.Contains(words(t, o.get("issuer", task)), "Done 10 certificates retried")
 		})
 		ask := url.Values{"selected": {list.Items[0].UUID, list.Items[1].UUID}}
 		says(t, "asked first", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusOK, "Revoke 2 certificates?", "cannot be undone")
 		ask.Set("sure", "1")
-		says(t, "no reason", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusUnprocessableEntity, "reason field is required")
+		says(t, "no reason", o.post("owner", o.pathOf("certificates/revoke"), ask), http.StatusUnprocessableEntity, "The reason is missing.")
 		ask.Set("reason", "Withdrawn")
 		task = o.post("owner", o.pathOf("certificates/revoke"), ask).Header().Get("Location")
-		o.process("both are revoked", func() bool {
+		o.Until("both are revoked", func() bool {
 			return strings.Contains(words(t, o.get("owner", task)), "Done 2 certificates revoked")
 		})
 		says(t, "revoked", o.get("owner", o.pathOf("certificates?status=revoked")), http.StatusOK, "Revoked 2")
@@ -121,7 +121,7 @@ func TestListOfCertificates(t *testing.T) {
 
 func TestOneCertificate(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.mine, "Ada Lovelace", "ada.pdf"), o.upload(o.mine, "Bob \"B\" Best", "refuse.pdf")
 	says(t, "processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "looks again by itself", "The record stands Not yet")
 	o.settle()
@@ -148,7 +148,7 @@ func TestOneCertificate(t *testing.T) {
 	says(t, "retried twice", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "not failed any more")
 
 	says(t, "asked", o.get("owner", page+"/revoke"), http.StatusOK, "What the public will see", "Ada Lovelace", "cannot be undone")
-	says(t, "no reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "reason field is required")
+	says(t, "no reason", o.post("owner", page+"/revoke", url.Values{}), http.StatusUnprocessableEntity, "The reason is missing.")
 	form := url.Values{"reason": {"Awarded in error"}, "note": {"Ticket 7"}, "look": {"1"}}
 	says(t, "looked at", o.post("owner", page+"/revoke", form), http.StatusOK, "Awarded in error")
 	form.Del("look")

@@ -10,28 +10,28 @@ import (
 )
 
 const (
-	// chartWidth and chartHeight are the chart's own units; the page stretches it.
+	// chartWidth and chartHeight are in the chart's own units. The page scales it.
 	chartWidth, chartHeight = 1000.0, 200.0
-	// weekly is from how many days on a bar is a week.
+	// weekly is the number of days from which one bar stands for a week.
 	weekly = 120
-	// gap is what of a bar's room stays empty.
+	// gap is the part of a bar's width that stays empty.
 	gap = 0.28
 )
 
-// chart is how many certificates were approved and failed over time, as bars and
-// as the table that says the same.
+// chart shows how many certificates were approved and failed over time, as bars and as a table with
+// the same numbers.
 type chart struct {
 	Days int
-	// Weeks says that a row is a week.
+	// Weeks reports whether a row is a week.
 	Weeks bool
 	Rows  []chartRow
 	// Top is the number at the upper edge.
 	Top int
-	// Sum has all rows in one.
+	// Sum is the total of all rows.
 	Sum chartRow
 }
 
-// chartRow is a day, or a week from its first day on.
+// chartRow is a day, or a week that begins on that day.
 type chartRow struct {
 	From                               time.Time
 	Created, Approved, Failed, Revoked int
@@ -44,11 +44,11 @@ func (r *chartRow) add(d search.Day) {
 	r.Revoked += d.Revoked
 }
 
-// Any tells whether anything happened.
+// Any reports whether there is anything to show.
 func (r *chartRow) Any() bool { return r.Created+r.Approved+r.Failed+r.Revoked > 0 }
 
-// newChart puts days into rows. Of weeks the last one ends today, so that none is
-// shown as if it were over.
+// newChart groups days into rows. The last week ends today, so that an incomplete week is never
+// shown as a complete one.
 func newChart(days []search.Day) *chart {
 	c := &chart{Days: len(days), Weeks: len(days) > weekly}
 	span := 1
@@ -70,7 +70,7 @@ func newChart(days []search.Day) *chart {
 	return c
 }
 
-// roundUp gives the next number that people like to read on an axis.
+// roundUp returns the next larger round number for an axis.
 func roundUp(n int) int {
 	step := 1
 	for {
@@ -83,10 +83,10 @@ func roundUp(n int) int {
 	}
 }
 
-// Middle is the number half way up.
+// Middle is the number at half the height.
 func (c *chart) Middle() int { return c.Top / 2 }
 
-// First, Half and Last are the days that stand below the bars.
+// First, Half and Last are the days below the bars.
 func (c *chart) First() time.Time { return c.Rows[0].From }
 
 // Half is the day in the middle.
@@ -95,7 +95,7 @@ func (c *chart) Half() time.Time { return c.Rows[len(c.Rows)/2].From }
 // Last is the day of the last row.
 func (c *chart) Last() time.Time { return c.Rows[len(c.Rows)-1].From }
 
-// Unit names what a row is.
+// Unit returns the name of a row's period.
 func (c *chart) Unit() string {
 	if c.Weeks {
 		return "week"
@@ -103,7 +103,7 @@ func (c *chart) Unit() string {
 	return "day"
 }
 
-// Says tells the chart in words.
+// Says returns the chart in words.
 func (c *chart) Says() string {
 	best := &c.Rows[0]
 	for i := range c.Rows {
@@ -126,9 +126,9 @@ func (c *chart) when(r *chartRow) string {
 	return "on " + text
 }
 
-// Draw draws the bars: what was approved, and on top of it what failed. Attributes
-// alone say how it looks, for the page's policy allows no style in markup; failed
-// ones have stripes too, for who does not see the colours.
+// Draw draws the bars: approved certificates, and failed ones on top. It uses attributes only,
+// because the page's policy allows no inline style. Failed ones are also striped, for people who
+// cannot see the colours.
 func (c *chart) Draw() template.HTML {
 	var b strings.Builder
 	fmt.Fprintf(&b, `<svg class="bars" viewBox="0 0 %g %g" preserveAspectRatio="none" role="img" aria-labelledby="chart-says">`, chartWidth, chartHeight)
@@ -159,7 +159,7 @@ func (c *chart) Draw() template.HTML {
 	return template.HTML(b.String()) //nolint:gosec // numbers and dates of ours
 }
 
-// height gives the height of a bar; one that is not nothing can be seen.
+// height returns the height of a bar. A bar that is not zero is always visible.
 func (c *chart) height(n int) float64 {
 	if n == 0 {
 		return 0

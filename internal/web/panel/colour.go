@@ -7,38 +7,37 @@ import (
 	"github.com/certvault/certvault/internal/colour"
 )
 
-// colourView is what the page draws of a colour: a band and a button, by day and by
-// night.
+// colourView is what the page shows of a colour: a band and a button, on light and dark.
 type colourView struct {
 	*colour.Brand
 
-	// Paper and NightPaper are the grounds it is drawn on.
+	// Paper and NightPaper are the background colours.
 	Paper, NightPaper colour.Colour
-	// ByDay and ByNight are the contrasts of the band to its ground, TextByDay and
-	// TextByNight those of text on the button.
+	// ByDay and ByNight are the contrasts of the band with its background. TextByDay and
+	// TextByNight are the contrasts of the text on the button.
 	ByDay, ByNight, TextByDay, TextByNight string
 }
 
-// lookView is one of the pictures of a colour.
+// lookView is one picture of a colour.
 type lookView struct {
 	Name, Says           string
 	Paper, Ink, Fill, On colour.Colour
 }
 
-// ByDayLook is the picture on white paper.
+// ByDayLook is the picture on white.
 func (v *colourView) ByDayLook() lookView {
 	return lookView{"By day", "A band and a button on a white page", v.Paper, colour.Black, v.Day, v.OnDay}
 }
 
-// ByNightLook is the picture on a dark ground.
+// ByNightLook is the picture on a dark background.
 func (v *colourView) ByNightLook() lookView {
 	return lookView{"By night", "A band and a button on a dark page", v.NightPaper, colour.White, v.Night, v.OnNight}
 }
 
-// Lightened tells whether the night has another shade than the day.
+// Lightened reports whether the dark theme uses another shade.
 func (v *colourView) Lightened() bool { return v.Day != v.Night }
 
-// viewColour gives what is drawn of a colour, nil of none.
+// viewColour returns the view of a colour, nil for no colour.
 func viewColour(text string) *colourView {
 	b := account.BrandOf(text)
 	if b == nil {
@@ -52,11 +51,10 @@ func viewColour(text string) *colourView {
 	}
 }
 
-// ownColour is the vault's, where an institution has none.
+// ownColour is the vault's own colour, which applies if an institution has none.
 const ownColour = "#0b5d4b"
 
-// Picked is where the picker begins: at the colour, as a picker takes it, or at the
-// vault's own.
+// Picked is the initial value of the colour picker: the institution's colour, or the vault's own.
 func (s *institutionSettings) Picked() string {
 	if c, err := colour.Parse(s.Colour); err == nil {
 		return c.String()
@@ -64,7 +62,7 @@ func (s *institutionSettings) Picked() string {
 	return ownColour
 }
 
-// setColour keeps a colour, or shows how it would look.
+// setColour saves a colour, or shows a preview of it.
 func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	text := r.PostForm.Get("colour")
 	look := r.PostForm.Get("look") != ""

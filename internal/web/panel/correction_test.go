@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// asked has somebody say what is wrong with a certificate, and gives the request.
+// asked submits a correction request for a certificate and returns it.
 func (o *office) asked(c *cert.Certificate, text string) string {
 	o.tb.Helper()
 	o.guests++
@@ -29,7 +29,7 @@ func (o *office) asked(c *cert.Certificate, text string) string {
 	return list[0].UUID
 }
 
-// What a person says is wrong stands where members look, until one of them closes it.
+// A correction request is shown to members until one of them closes it.
 func TestCorrectionRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -78,10 +78,10 @@ func TestCorrectionRequests(t *testing.T) {
 	})
 }
 
-// The vault sends no mail about a revocation, and says so wherever one is made.
+// The vault sends no mail about a revocation, and the pages that revoke say so.
 func TestWhoIsToldOfARevocation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	c := o.approved(o.mine)
 	at := o.pathOf("certificates/" + c.UUID)
 	says(t, "asked", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
@@ -89,7 +89,7 @@ func TestWhoIsToldOfARevocation(t *testing.T) {
 	w := o.leads(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
 	says(t, "revoked", w, http.StatusOK, "No mail was sent: tell its person yourself.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
 	var mails int
-	if err := o.d.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
+	if err := o.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {
 		t.Errorf("%d mails were written, %v", mails, err)
 	}
 }

@@ -18,79 +18,76 @@ import (
 )
 
 const (
-	// recentBatches is among how many of the newest batches those under way are
-	// looked for.
+	// recentBatches is the number of newest batches that are searched for batches in progress.
 	recentBatches = 20
-	// shownBatches is how many of them are shown.
+	// shownBatches is the number of batches that are shown.
 	shownBatches = 5
-	// bounceTime is how far back mail that did not arrive is told of, and
-	// shownBounces how many are named.
+	// bounceTime is how far back undelivered mail is reported. shownBounces is how many mails are
+	// named.
 	bounceTime   = 30 * 24 * time.Hour
 	shownBounces = 5
-	// shownCorrections is how many requests for correction are named.
+	// shownCorrections is the number of correction requests that are named.
 	shownCorrections = 5
 )
 
-// periods are how far back the dashboard looks, in days.
+// periods are the time ranges that the dashboard offers, in days.
 var periods = []int{30, 90, 365}
 
-// dashboard is the first page of an institution: how much was made, what is under
-// way, and what needs somebody.
+// dashboard is the first page of an institution: how many certificates were made, what is in
+// progress, and what needs attention.
 type dashboard struct {
 	Visit  *Visit
 	Counts map[cert.Status]int
 	All    int
 	Chart  *chart
-	// Failures are why certificates are failed; MoreFailures says that there are
+	// Failures are the reasons of failed certificates. MoreFailures reports whether there are
 	// others.
 	Failures     []search.FailureCount
 	MoreFailures bool
 	Batches      []*batch.Batch
-	// Many says that certificates have come in together.
+	// Many reports whether certificates came from several uploads at once.
 	Many      bool
 	Endpoints []webhook.Endpoint
-	// Undelivered are the latest mails of a month that did not arrive, and Bounces
-	// how many there are.
+	// Undelivered are the latest mails of a month that were not delivered. Bounces is their number.
 	Undelivered []recipient.Undelivered
 	Bounces     int
-	// Corrections are the requests for correction that wait longest, and Asked how
-	// many wait.
+	// Corrections are the oldest open correction requests. Asked is the number of open ones.
 	Corrections []*recipient.Correction
 	Asked       int
 	Steps       []step
 }
 
-// step is something that a new institution does next.
+// step is a next step for a new institution.
 type step struct {
 	Path, Text, Says string
 	Done             bool
 }
 
-// Periods gives the choices of how far back to look.
+// Periods returns the time ranges that can be chosen.
 func (*dashboard) Periods() []int { return periods }
 
-// Of gives how many certificates have a status.
+// Of returns the number of certificates in a status.
 func (d *dashboard) Of(status string) int { return d.Counts[cert.Status(status)] }
 
-// Failed gives the address of the certificates that are failed for a reason.
+// Failed returns the address of the list of certificates that failed for a reason.
 func (d *dashboard) Failed(code string) string {
 	return d.Visit.Path("certificates") + "?" + url.Values{"status": {"failed"}, "failure": {code}}.Encode()
 }
 
-// Sick tells whether an endpoint needs somebody.
+// Sick reports whether an endpoint needs attention.
 func (*dashboard) Sick(e *webhook.Endpoint) bool {
 	return e.Status == webhook.SwitchedOff || e.FailingSince != nil && e.Status == webhook.Active
 }
 
-// Quiet says that nothing needs anybody.
+// Quiet reports whether nothing needs attention.
 func (d *dashboard) Quiet() bool {
 	return len(d.Failures) == 0 && d.Asked == 0 && d.Bounces == 0 && len(d.Batches) == 0 && !slices.ContainsFunc(d.Endpoints, func(e webhook.Endpoint) bool { return d.Sick(&e) })
 }
 
-// MoreAsked counts the requests for correction that are not named.
+// MoreAsked is the number of correction requests that are not named.
 func (d *dashboard) MoreAsked() int { return d.Asked - len(d.Corrections) }
 
-// Left counts the steps that are left.
+// Left is the number of open steps.
 func (d *dashboard) Left() (n int) {
 	for _, s := range d.Steps {
 		if !s.Done {
@@ -115,8 +112,8 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	return p.draw(w, r, "dashboard.html", d)
 }
 
-// look reads what the dashboard shows. Each question has an index, or totals that
-// the database keeps, whatever the institution's size.
+// look reads what the dashboard shows. Each query uses an index or totals that the database
+// maintains, whatever the institution's size.
 func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
 	ctx, id := r.Context(), v.Institution().ID
 	var err error
@@ -158,7 +155,7 @@ func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
 	return p.steps(r, v, d)
 }
 
-// steps finds out what is left to do for a new institution.
+// steps returns the next steps of a new institution.
 func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	add := func(may account.Permission, path, text, says string, done bool) {
 		if v.Can(may) {
@@ -185,7 +182,7 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	return nil
 }
 
-// host gives what of an endpoint's address tells people which one it is.
+// host returns the part of an endpoint's URL by which people recognise it.
 func host(address string) string {
 	u, err := url.Parse(address)
 	if err != nil {
@@ -194,7 +191,7 @@ func host(address string) string {
 	return u.Host
 }
 
-// number writes a number with its thousands apart.
+// number formats a number with thousands separators.
 func number(n int) string {
 	text := strconv.Itoa(n)
 	var b strings.Builder

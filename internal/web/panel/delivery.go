@@ -20,7 +20,7 @@ var errNoDelivery = fault.New(fault.NotFound, "No such delivery.")
 // deliveryRow is a delivery as pages show it.
 type deliveryRow struct{ *webhook.Delivery }
 
-// ShortEvent is the event's name without what all have in common.
+// ShortEvent is the event's name without the common prefix.
 func (d deliveryRow) ShortEvent() string { return shortEvent(d.Event) }
 
 func shortEvent(name webhook.Name) string {
@@ -31,7 +31,7 @@ func shortEvent(name webhook.Name) string {
 	return after
 }
 
-// Pending tells whether an attempt is to come.
+// Pending reports whether another attempt is scheduled.
 func (d deliveryRow) Pending() bool { return d.Status == webhook.DeliveryPending }
 
 func deliveryRows(list []webhook.Delivery) []deliveryRow {
@@ -42,15 +42,14 @@ func deliveryRows(list []webhook.Delivery) []deliveryRow {
 	return rows
 }
 
-// deliveriesPage is the log of deliveries: of the institution, or of one of its
-// endpoints.
+// deliveriesPage is the delivery log of the institution or of one endpoint.
 type deliveriesPage struct {
 	Visit *Visit
-	// Endpoint is its UUID, Status one, Event a kind; each empty for all.
+	// Endpoint is the endpoint's UUID, Status a status, Event an event type. Empty means all.
 	Endpoint, Status, Event string
-	// Search is what was typed, NotFound that nothing has it.
+	// Search is the search text. NotFound reports that nothing matches it.
 	Search string
-	// Hosts name the endpoints by their UUID.
+	// Hosts maps an endpoint's UUID to its host.
 	Hosts     map[string]string
 	Endpoints []webhookRow
 	Tabs      []tab
@@ -59,14 +58,13 @@ type deliveriesPage struct {
 	Newest, Newer, Older string
 }
 
-// tab is a view of a list, as its address chooses it.
+// tab is a view of a list that the query string selects.
 type tab struct {
 	Label, Path, Count string
 	Current            bool
 }
 
-// Events gives the kinds of events, with what they are called without what all have
-// in common.
+// Events returns the event types, with their names without the common prefix.
 func (*deliveriesPage) Events() [][2]string {
 	list := make([][2]string, len(webhook.Names))
 	for i, name := range webhook.Names {
@@ -75,12 +73,12 @@ func (*deliveriesPage) Events() [][2]string {
 	return list
 }
 
-// deliveriesOnAPage is how many deliveries a page shows.
+// deliveriesOnAPage is the number of deliveries per page.
 const deliveriesOnAPage = 25
 
 var deliveryTabs = []struct{ status, label string }{{"", "All"}, {"pending", "Waiting"}, {"delivered", "Delivered"}, {"exhausted", "Failed"}}
 
-// deliveries is the log of what was sent and is to be.
+// deliveries shows the log of sent and scheduled deliveries.
 func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	asked := r.URL.Query()
 	page := &deliveriesPage{
@@ -112,7 +110,7 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	around := webhook.LogQuery{Limit: deliveriesOnAPage + 1}
 	for name, id := range map[string]*int64{"before": &around.Before, "after": &around.After} {
 		if n, err := strconv.ParseInt(asked.Get(name), 10, 64); err == nil && n > 0 {
-			*id = n // what is none begins with the newest
+			*id = n // an invalid number starts with the newest
 		}
 	}
 	if err := p.fillDeliveries(r, v, page, around); err != nil {
@@ -121,8 +119,7 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "deliveries.html", page)
 }
 
-// fillDeliveries looks up what a page of the log shows. An endpoint that there is
-// not is not found.
+// fillDeliveries reads one page of the log. It returns NotFound for an unknown endpoint.
 func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, q webhook.LogQuery) error {
 	q.Status, q.Event = webhook.DeliveryStatus(page.Status), webhook.Name(page.Event)
 	counts, err := p.Hooks.Counts(r.Context(), v.Institution().ID, page.Endpoint)
@@ -146,7 +143,7 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 		return err
 	}
 	if q.After != 0 && len(log) <= deliveriesOnAPage {
-		// Not enough stands before it to be a page of its own, so it is the first.
+		// Fewer deliveries than a page come before it, so show the first page.
 		q.After = 0
 		if log, err = p.Hooks.Log(r.Context(), v.Institution().ID, page.Endpoint, q); err != nil {
 			return err
@@ -156,8 +153,7 @@ func (p *Panel) fillDeliveries(r *http.Request, v *Visit, page *deliveriesPage, 
 	return nil
 }
 
-// turn takes a page, and one delivery more where there is one, and leads to the
-// pages around it.
+// turn reads one page and one more delivery, and sets the links to the pages around it.
 func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
 	more := len(log) > deliveriesOnAPage
 	switch {
@@ -176,8 +172,8 @@ func (g *deliveriesPage) turn(log []webhook.Delivery, q webhook.LogQuery) {
 	g.Rows = deliveryRows(log)
 }
 
-// searched finds out what was typed: the id of an event, or the UUID or reference
-// id of a certificate of this institution.
+// searched resolves the search text: the id of an event, or the UUID or reference id of a
+// certificate of this institution.
 func (p *Panel) searched(r *http.Request, v *Visit, typed string, q *webhook.LogQuery) (found bool, err error) {
 	id, parseErr := uuid.Parse(typed)
 	if parseErr != nil {
@@ -203,7 +199,7 @@ func (p *Panel) searched(r *http.Request, v *Visit, typed string, q *webhook.Log
 	return true, nil
 }
 
-// at is the address of the log in a status, before or after a delivery.
+// at returns the address of the log for a status, before or after a delivery.
 func (g *deliveriesPage) at(status, side string, id int64) string {
 	q := url.Values{}
 	for name, value := range map[string]string{"endpoint": g.Endpoint, "status": status, "event": g.Event, "q": g.Search} {
@@ -220,7 +216,7 @@ func (g *deliveriesPage) at(status, side string, id int64) string {
 	return g.Visit.Path("deliveries") + "?" + q.Encode()
 }
 
-// deliveryPage is one delivery with all that was sent and answered.
+// deliveryPage is one delivery with its requests and responses.
 type deliveryPage struct {
 	Visit    *Visit
 	Delivery deliveryRow
@@ -238,29 +234,28 @@ type attemptView struct {
 
 type headerLine struct{ Name, Value string }
 
-// Good tells whether it arrived.
+// Good reports whether the attempt succeeded.
 func (a attemptView) Good() bool { return a.Outcome == webhook.Delivered }
 
-// Took is how long it took.
+// Took is the duration of the attempt.
 func (a attemptView) Took() string { return strconv.FormatInt(a.Duration.Milliseconds(), 10) + " ms" }
 
-// Reason is the words of the status.
+// Reason returns the reason phrase of the status.
 func (a attemptView) Reason() string { return http.StatusText(a.StatusCode) }
 
-// outcomes are how attempts end, in words.
+// outcomes describe how attempts end.
 var outcomes = map[webhook.Outcome]string{
 	webhook.Delivered: "Delivered", webhook.Answered: "Refused", webhook.TimedOut: "No answer in time", webhook.Unreachable: "Not reachable",
 	webhook.Untrusted: "TLS failed", webhook.Unresolved: "Host not found", webhook.Blocked: "Address not allowed", webhook.Broken: "Connection broke",
 }
 
-// Says is how it ended, in words.
+// Says describes how the attempt ended.
 func (a attemptView) Says() string { return outcomes[a.Outcome] }
 
-// refreshEvery is after how many seconds the page of a delivery that is due looks
-// again by itself.
+// refreshEvery is the number of seconds after which the page of a due delivery reloads.
 const refreshEvery = "3"
 
-// delivery is one delivery with its attempts.
+// delivery shows one delivery with its attempts.
 func (p *Panel) delivery(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := strconv.ParseInt(r.PathValue("delivery"), 10, 64)
 	if err != nil {
@@ -293,7 +288,7 @@ func headerLines(h http.Header) []headerLine {
 	return list
 }
 
-// indented writes JSON for people; what is none stays as it is.
+// indented formats JSON for people. Other text is returned unchanged.
 func indented(body string) string {
 	var b bytes.Buffer
 	if err := json.Indent(&b, []byte(body), "", "  "); err != nil {

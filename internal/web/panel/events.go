@@ -10,14 +10,14 @@ import (
 )
 
 const (
-	// eventEvery is how often progress is told, and eventTime for how long one
-	// request is told it; browsers ask again by themselves.
+	// eventEvery is the interval between progress events. eventTime bounds one event stream;
+	// browsers reconnect by themselves.
 	eventEvery = time.Second
 	eventTime  = 5 * time.Minute
 )
 
-// events tells a page how far something is, as it goes, until it is finished (HTML,
-// 9.2 Server-sent events). What is told is what panel.js writes into the page.
+// events streams progress to a page until the work is finished (HTML, 9.2 Server-sent events).
+// panel.js writes the data into the page.
 func (p *Panel) events(w http.ResponseWriter, r *http.Request, look func(ctx context.Context) (now any, finished bool, err error)) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -36,7 +36,7 @@ func (p *Panel) events(w http.ResponseWriter, r *http.Request, look func(ctx con
 		now, finished, err := look(ctx)
 		if err != nil {
 			if ctx.Err() != nil {
-				return nil // the time is over, and browsers ask again
+				return nil // the stream has reached its time limit; browsers reconnect
 			}
 			return p.whole(r, err)
 		}
@@ -44,22 +44,22 @@ func (p *Panel) events(w http.ResponseWriter, r *http.Request, look func(ctx con
 		if err != nil {
 			return p.whole(r, err)
 		}
-		event := ": \n\n" // keeps what is between from closing the connection
+		event := ": \n\n" // keeps intermediaries from closing an idle connection
 		if string(text) != last {
 			last = string(text)
 			event = "data: " + last + "\n\n"
 		}
 		if _, err := w.Write([]byte(event)); err != nil {
-			return nil // nobody listens any more
+			return nil // the client is gone
 		}
 		if err := c.Flush(); err != nil || finished {
-			return nil // nobody listens any more
+			return nil // the client is gone
 		}
 		select {
 		case <-ctx.Done():
 			return nil
 		case <-p.Stopping:
-			return nil // browsers ask whoever comes after
+			return nil // browsers reconnect, to another node or to the restarted one
 		case <-tick.C:
 		}
 	}

@@ -8,13 +8,13 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// What tells how far something is ends when the server stops: else stopping would
-// wait for it, for minutes.
+// Event streams end when the server stops. Otherwise the stop would wait for them for minutes.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	c := o.upload(o.mine, "Somebody", "a.pdf")
 	task := o.post("owner", o.pathOf("certificates/revoke"), url.Values{"sure": {"1"}, "reason": {"Withdrawn"}, "selected": {c.UUID}}).Header().Get("Location")
 	stopping := make(chan struct{})

@@ -16,21 +16,16 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
-	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
-	"github.com/certvault/certvault/internal/webhook"
 )
 
 // people is a gate and a list of members: who is signed in is in a header.
@@ -109,21 +104,19 @@ func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate,
 
 // office is the panel in the middleware it runs in, with two institutions.
 type office struct {
+	*vaulttest.Vault
+
 	tb      testing.TB
-	d       *db.DB
 	people  *people
 	panel   *Panel
 	handler http.Handler
 	log     *bytes.Buffer
-	queue   *job.Queue
-	keys    *authority.Authority
 	// made counts samples of certificates.
 	made int
-	// maker is who makes bulk uploads of samples, which only they see.
+	// maker is the person who makes bulk uploads of samples. Only they see them.
 	maker int64
-	// mine is the institution of the test, other one of somebody else.
+	// mine is the institution of the test, other is another one.
 	mine, other account.Institution
-	at          time.Time
 	// door and sent are who was let in and what was mailed.
 	door *door
 	sent []mail.Message
@@ -133,29 +126,21 @@ type office struct {
 
 func newOffice(tb testing.TB, d *db.DB) *office {
 	tb.Helper()
-	ring, err := keyring.Open(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	languages, err := locale.Load()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	site, err := page.NewSite(languages, Assets)
-	if err != nil {
-		tb.Fatal(err)
-	}
 	o := &office{
-		tb: tb, d: d, log: &bytes.Buffer{}, at: time.Now().UTC().Truncate(time.Second),
+		Vault: vaulttest.New(tb, d, func(d *vault.Deps) { d.Attempts = 3 }), tb: tb, log: &bytes.Buffer{},
 		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}},
 	}
-	now := func() time.Time { return o.at }
-	o.panel = &Panel{
-		Access: o.access(now),
-		Site:   site, Gate: o.people, Members: o.people, Tokens: token.New(d, now), Hooks: webhook.New(d, ring, now), Find: finder{}, Limit: limit.NewCounter(0, now),
-		BaseURL: "https://vault.example", Now: now, Log: slog.New(slog.DiscardHandler),
+	site, err := page.NewSite(o.Languages, Assets)
+	if err != nil {
+		tb.Fatal(err)
 	}
-	o.work(ring, now)
+	o.panel = &Panel{
+		Access: o.access(),
+		Site:   site, Gate: o.people, Members: o.people, Tokens: o.Tokens, Hooks: o.Hooks, Find: finder{}, Limit: limit.NewCounter(0, o.Now),
+		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, Intake: o.Intake, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
+		RotateKey: func(_ context.Context, inst *account.Institution) error { return o.Keys.Rotate(inst.UUID, inst.Name) },
+		BaseURL:   vaulttest.BaseURL, Now: o.Now, Log: slog.New(slog.DiscardHandler),
+	}
 	inner, err := o.panel.Handler()
 	if err != nil {
 		tb.Fatal(err)
@@ -170,14 +155,42 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	return o
 }
 
-func sqlite(tb testing.TB) *db.DB {
-	tb.Helper()
-	return dbtest.Open(tb, tb.TempDir(), "")
-}
-
 func (o *office) institution(prefix, name string) account.Institution {
 	o.tb.Helper()
-	return *certtest.Institution(o.tb, o.d, nil, prefix, name)
+	return *certtest.Institution(o.tb, o.DB, nil, prefix, name)
+}
+
+// pathOf returns the address of a page of the test's institution.
+func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
+
+// upload makes a certificate of an institution. Sealing refuses files whose name
+// begins with "refuse".
+func (o *office) upload(inst account.Institution, name, file string) *cert.Certificate {
+	o.tb.Helper()
+	return o.Upload(&inst, name, file, func(u *cert.Upload) {
+		u.Creator, u.Context = cert.Actor{Type: "user", ID: 1, Name: "Regina Registrar"}, cert.PanelUpload
+	})
+}
+
+// settle gives the institutions keys and runs the queue until no certificate is in
+// processing.
+func (o *office) settle() {
+	o.tb.Helper()
+	for _, inst := range []account.Institution{o.mine, o.other} {
+		if _, err := o.Keys.Anchors(inst.UUID); err != nil {
+			if err := o.Keys.Create(inst.UUID, inst.Name); err != nil {
+				o.tb.Fatal(err)
+			}
+		}
+	}
+	o.Settle()
+}
+
+// settleInto settles, and runs the queue until a condition holds.
+func (o *office) settleInto(what string, holds func() bool) {
+	o.tb.Helper()
+	o.settle()
+	o.Until(what, holds)
 }
 
 // person makes somebody who can sign in, known by the part of their address
@@ -185,12 +198,10 @@ func (o *office) institution(prefix, name string) account.Institution {
 func (o *office) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
+	o.Tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(o.tb.Context(), `INSERT INTO users (uuid, email, email_folded, name, created_at) VALUES ($1, $2, $2, $3, 0) RETURNING id`,
 			p.UUID, p.Email, p.Name).Scan(&p.ID)
-	}); err != nil {
-		o.tb.Fatal(err)
-	}
+	})
 	o.people.persons[name] = p
 	return p
 }
@@ -208,12 +219,7 @@ func (o *office) join(name string, inst account.Institution, role account.Role) 
 	if !ok {
 		p = o.person(name)
 	}
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
-		_, err := tx.ExecContext(o.tb.Context(), `INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, 0)`, inst.ID, p.ID, string(role))
-		return err
-	}); err != nil {
-		o.tb.Fatal(err)
-	}
+	o.Exec(`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, $3, 0)`, inst.ID, p.ID, string(role))
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/audit"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
@@ -24,20 +25,19 @@ var (
 	errForm      = fault.New(fault.BadRequest, "The form could not be read. Please go back and try again.")
 )
 
-// Visit is a request of somebody who may make it.
+// Visit is an authorised request.
 type Visit struct {
 	Person Person
-	// Member is what they are in the institution that the path names; nil where it
-	// names none.
+	// Member is the person's membership of the institution in the path; nil if the path names none.
 	Member *account.Membership
-	// All are all their memberships.
+	// All are all memberships of the person.
 	All []account.Membership
 }
 
-// Institution is the one that the path names.
+// Institution returns the institution in the path.
 func (v *Visit) Institution() *account.Institution { return &v.Member.Institution }
 
-// Path gives the address of a page of the institution, such as "tokens".
+// Path returns the address of a page of the institution, such as "tokens".
 func (v *Visit) Path(page string) string {
 	address := "/panel/" + url.PathEscape(v.Institution().Slug)
 	if page != "" {
@@ -46,12 +46,12 @@ func (v *Visit) Path(page string) string {
 	return address
 }
 
-// Can tells whether the member may do something.
+// Can reports whether the member has a permission.
 func (v *Visit) Can(may account.Permission) bool { return v.Member != nil && v.Member.Can(may) }
 
 type contextKey struct{}
 
-// visitOf gives the visit of a request, nil where nothing was found out yet.
+// visitOf returns the visit of a request, nil if there is none yet.
 func visitOf(r *http.Request) *Visit {
 	v, ok := r.Context().Value(contextKey{}).(*Visit)
 	if !ok {
@@ -60,9 +60,8 @@ func visitOf(r *http.Request) *Visit {
 	return v
 }
 
-// guard asks of a request what its route demands, in this order: a sign-in, a
-// membership, the permission, a recent sign-in. Who is no member learns nothing:
-// the institution is not found.
+// guard checks the requirements of a route in this order: sign-in, membership, permission, recent
+// sign-in. To a person who is not a member, the institution is not found.
 func (p *Panel) guard(one route) web.Func {
 	handle := func(w http.ResponseWriter, r *http.Request) error { return one.handler(w, r, visitOf(r)) }
 	if one.recent {
@@ -80,9 +79,10 @@ func (p *Panel) guard(one route) web.Func {
 			}
 		}
 		if err != nil {
-			// What is answered has the frame of the visit around it.
+			// The response is rendered in the frame of the visit.
 			p.view.Render(w, r, err)
 		}
+		body.Drain(r)
 		return nil
 	}
 	if one.scope == ofAnybody {
@@ -91,7 +91,7 @@ func (p *Panel) guard(one route) web.Func {
 	return p.Gate.Require(check)
 }
 
-// visit finds out who asks, and gives the request as theirs.
+// visit identifies the person and returns the request with the visit in its context.
 func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	v := &Visit{}
 	ctx := r.Context()
@@ -106,7 +106,7 @@ func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 	return v, r.WithContext(audit.With(context.WithValue(ctx, contextKey{}, v), actor)), err
 }
 
-// admit tells why a visit is not let in, nil when it is.
+// admit returns the reason why a visit is not allowed, nil if it is.
 func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, one route) error {
 	if v.Person.ID != 0 {
 		if err := web.Throttle(w, p.Limit, "person:"+strconv.FormatInt(v.Person.ID, 10)); err != nil {
@@ -130,18 +130,17 @@ func (p *Panel) admit(w http.ResponseWriter, r *http.Request, v *Visit, one rout
 	if r.Method != http.MethodPost {
 		return nil
 	}
-	if one.body != 0 {
-		r.Body = http.MaxBytesReader(w, r.Body, one.body)
+	if one.limits != nil {
+		body.Limit(w, r, *one.limits)
 		return nil
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, maxForm)
-	if err := r.ParseForm(); err != nil {
+	if err := body.ParseForm(w, r, maxForm); err != nil {
 		return fmt.Errorf("reading the form: %w", errForm)
 	}
 	return nil
 }
 
-// person gives who is signed in, for the menu in the header.
+// person returns the signed-in person, for the menu in the header.
 func (p *Panel) person(r *http.Request) *page.Person {
 	v := visitOf(r)
 	if v == nil || v.Person.ID == 0 {

@@ -15,22 +15,22 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// hashTime is how long somebody waits for their turn to have a password hashed.
+// hashTime is how long a request waits for its turn to hash a password.
 const hashTime = 10 * time.Second
 
-// guestPage is the page of an invitation, for whoever has its link.
+// guestPage is the page of an invitation. It is open to all who have its link.
 type guestPage struct {
 	Invitation *account.Invitation
-	// Path is the page's own.
+	// Path is the path of the page.
 	Path string
-	// Yours is set when the invited person is signed in, Other when somebody else
-	// is, Known when nobody is and the address has an account.
+	// Yours is set if the invited person is signed in, Other if another person is, Known if no one
+	// is and the address has an account.
 	Yours, Other, Known bool
 	Person              Person
 	Name                string
 }
 
-// guest finds out who holds the link of an invitation.
+// guest loads the invitation of a link.
 func (p *Panel) guest(w http.ResponseWriter, r *http.Request, v *Visit) (*guestPage, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
@@ -54,8 +54,7 @@ func (p *Panel) guest(w http.ResponseWriter, r *http.Request, v *Visit) (*guestP
 	return g, nil
 }
 
-// invitation shows an invitation, and changes nothing: programs follow links in
-// mail too.
+// invitation shows an invitation and changes nothing, because mail scanners follow links too.
 func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.guest(w, r, v)
 	if fault.Is(err, fault.NotFound) {
@@ -67,8 +66,8 @@ func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) err
 	return p.draw(w, r, "invitation.html", g)
 }
 
-// acceptInvitation makes the person who is signed in a member. The link was
-// mailed to their address, so that it proves it.
+// acceptInvitation makes the signed-in person a member. The link was mailed to their address, so it
+// verifies the address.
 func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.guest(w, r, v)
 	if err != nil {
@@ -89,8 +88,8 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
 }
 
-// joinByInvitation makes an account for the invited address, and its person a
-// member and signed in: all or nothing.
+// joinByInvitation creates an account for the invited address, makes its person a member and signs
+// them in: all or nothing.
 func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	g, err := p.guest(w, r, v)
 	if err != nil {
@@ -137,8 +136,8 @@ func (p *Panel) join(r *http.Request, g *guestPage) (entry *identity.Entry, err 
 	return entry, err
 }
 
-// declineInvitation ends an invitation. Mail programs do so with one click
-// (RFC 8058), people by the button on the page.
+// declineInvitation ends an invitation. Mail programs do so with one click (RFC 8058), people with
+// the button on the page.
 func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.guest(w, r, v); err != nil {
 		return err
@@ -149,7 +148,7 @@ func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Vis
 	return p.draw(w, r, "invitation_declined.html", nil)
 }
 
-// sentence writes an error that is about input as a person reads it.
+// sentence formats an input error as a sentence.
 func sentence(err error) string {
 	text := []rune(err.Error())
 	if len(text) > 0 && text[0] >= 'a' && text[0] <= 'z' {

@@ -36,7 +36,7 @@ func TestRetention(t *testing.T) {
 		says(t, "too few", o.post("admin", page, url.Values{"keep_failed": {"29"}, "keep_mail": {"4000"}}), http.StatusUnprocessableEntity, "from 30 to 3653")
 		says(t, "no number", o.post("admin", page, url.Values{"keep_failed": {"soon"}}), http.StatusUnprocessableEntity, "This must be a number of days")
 		form := url.Values{"keep_failed": {"30"}, "keep_revoked": {"60"}, "keep_mail": {""}}
-		o.at = o.at.Add(31 * 24 * time.Hour)
+		o.Advance(31 * 24 * time.Hour)
 		says(t, "asked", o.post("admin", page, form), http.StatusOK, "Let old data of Northern & Western University end?", "This would remove now, for good:",
 			"1 failed certificate, older than 30 days", "No file of a revoked certificate now; later those of each after 60 days")
 		form.Set("confirm", "northern")
@@ -49,13 +49,13 @@ func TestRetention(t *testing.T) {
 		if kept() != (account.Keep{Failed: 30, Revoked: 60}) || !o.recorded(audit.InstitutionChanged) {
 			t.Errorf("kept %+v", kept())
 		}
-		// What lets nothing end sooner is not asked about.
+		// A change that shortens no retention period asks for no confirmation.
 		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
 		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
 		if kept() != (account.Keep{Revoked: 60}) {
 			t.Errorf("kept %+v", kept())
 		}
-		o.at = o.at.Add(30 * 24 * time.Hour)
+		o.Advance(30 * 24 * time.Hour)
 		if err := o.panel.Certs.SweepKept(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -72,7 +72,7 @@ func TestRetention(t *testing.T) {
 	})
 }
 
-// contains tells whether a text has any of the parts.
+// contains reports whether a text contains any of the parts.
 func contains(text string, parts ...string) bool {
 	for _, p := range parts {
 		if strings.Contains(text, p) {

@@ -12,24 +12,24 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// mailStates are the states of mail as people name them.
+// mailStates are labels of the states of mail.
 var mailStates = map[recipient.Status]status{
 	recipient.Waiting: {"Waits for its batch", "wait"}, recipient.Queued: {"On its way", "wait"}, recipient.Sent: {"Sent", "good"}, recipient.Failed: {"Did not arrive", "bad"},
 	recipient.Dropped: {"Taken back", ""}, recipient.Unsubscribed: {"Not wanted", ""},
 }
 
-// mailReasons say why a mail was written.
+// mailReasons are labels of the reasons for mail.
 var mailReasons = map[recipient.Reason]string{
 	recipient.Approval: "Told of the certificate", recipient.Resent: "Sent again", recipient.Corrected: "Sent to the corrected address",
 }
 
-// MailState names the state of a mail.
+// MailState returns the label of a mail's state.
 func (*certificatePage) MailState(s recipient.Status) status { return mailStates[s] }
 
-// MailReason says why it was written.
+// MailReason returns the label of a mail's reason.
 func (*certificatePage) MailReason(r recipient.Reason) string { return mailReasons[r] }
 
-// recorded writes a deed to a certificate into the audit log, in its transaction.
+// recorded records an action on a certificate in the audit log, in the action's transaction.
 func (p *Panel) recorded(action audit.Action, detail audit.Detail) cert.Then {
 	return func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		return audit.RecordTx(ctx, tx, audit.Entry{
@@ -50,7 +50,7 @@ func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.lead(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
 }
 
-// OpenCorrections counts the requests for correction that nobody has looked into.
+// OpenCorrections counts the open correction requests.
 func (c *certificatePage) OpenCorrections() (n int) {
 	for _, r := range c.Corrections {
 		if r.SettledAt == nil {
@@ -60,7 +60,7 @@ func (c *certificatePage) OpenCorrections() (n int) {
 	return n
 }
 
-// settleCorrection notes that what somebody said is wrong was looked into.
+// settleCorrection closes a correction request.
 func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -72,14 +72,14 @@ func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.lead(w, r, v, "certificates/"+c.UUID, "correction_done")
 }
 
-// addressPage is the form with a certificate's address.
+// addressPage is the form for a certificate's e-mail address.
 type addressPage struct {
 	Visit *Visit
 	C     *cert.Certificate
 	Email string
 }
 
-// addressForm asks for the right address.
+// addressForm shows the form for the correct address.
 func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {
@@ -88,7 +88,7 @@ func (p *Panel) addressForm(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "certificate_email.html", &addressPage{v, c, c.Email})
 }
 
-// correctAddress keeps the right address.
+// correctAddress saves the correct address.
 func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := p.certificateOf(r, v)
 	if err != nil {

@@ -16,7 +16,7 @@ var errNoMember = fault.New(fault.NotFound, "This institution has no such member
 type memberRow struct {
 	account.Member
 
-	// Self is set for the visitor, Mine for members whom the visitor may change.
+	// Self is set for the visitor. Mine is set for members that the visitor may change.
 	Self, Mine bool
 }
 
@@ -24,12 +24,12 @@ type memberList struct {
 	Visit       *Visit
 	Members     []memberRow
 	Invitations []invitationRow
-	// Manage is set for who may invite.
+	// Manage reports whether the visitor may invite.
 	Manage bool
 	Table  roleTable
 }
 
-// roleTable is the table of roles, for people to read.
+// roleTable is the table of roles that the page shows.
 type roleTable struct {
 	Roles []account.Standing
 	Rows  []roleRow
@@ -37,7 +37,7 @@ type roleTable struct {
 
 type roleRow struct {
 	Says string
-	// May is in the order of the roles.
+	// May has one value per role, in the order of the roles.
 	May []bool
 }
 
@@ -53,7 +53,7 @@ func rolesExplained() roleTable {
 	return t
 }
 
-// reaches tells whether a visitor may change a member of a role, or make one.
+// reaches reports whether a visitor may change or invite a member with a role.
 func (v *Visit) reaches(r account.Role) bool {
 	return v.Can(account.MayManageMembers) && (r != account.Owner || v.Can(account.MayManageOwners))
 }
@@ -62,7 +62,7 @@ func (v *Visit) memberRow(m account.Member) memberRow {
 	return memberRow{Member: m, Self: m.UserID == v.Person.ID, Mine: v.reaches(m.Role)}
 }
 
-// members lists members and open invitations, and says what roles may do.
+// members lists members and open invitations, and explains the roles.
 func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id := v.Institution().ID
 	members, err := p.Accounts.Members(r.Context(), id)
@@ -83,7 +83,7 @@ func (p *Panel) members(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	return p.draw(w, r, "members.html", list)
 }
 
-// roleForm is what a role is chosen by.
+// roleForm contains the choices of a role.
 type roleForm struct {
 	Visit          *Visit
 	Roles          []account.Standing
@@ -91,7 +91,7 @@ type roleForm struct {
 	ManageWebhooks bool
 }
 
-// roleForm offers the roles that a visitor may give.
+// roleForm returns the roles that a visitor may assign.
 func (v *Visit) roleForm(role account.Role, manageWebhooks bool) roleForm {
 	f := roleForm{Visit: v, Role: role, ManageWebhooks: manageWebhooks}
 	for _, s := range account.Roles {
@@ -106,7 +106,7 @@ func (v *Visit) sentRole(r *http.Request) roleForm {
 	return v.roleForm(account.Role(r.PostFormValue("role")), r.PostFormValue("manage_webhooks") != "")
 }
 
-// memberOf gives the member that the path names.
+// memberOf returns the member that the path names.
 func (p *Panel) memberOf(r *http.Request, v *Visit) (memberRow, error) {
 	list, err := p.Accounts.Members(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -143,7 +143,7 @@ func (p *Panel) changeMember(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return p.again(w, r, "member.html", f, err)
 	}
 	if m.Self {
-		// The list may be closed to them now.
+		// The visitor may have lost access to the list.
 		return p.lead(w, r, v, "", "member_changed")
 	}
 	return p.lead(w, r, v, "members", "member_changed")
@@ -186,8 +186,7 @@ func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
 type invitationRow struct {
 	account.Invitation
 
-	// Ended is set of one whose time is over, Mine of one that the visitor may
-	// work on.
+	// Ended is set if the invitation has expired. Mine is set if the visitor may change it.
 	Ended, Mine bool
 }
 
@@ -221,7 +220,7 @@ type invitationAsk struct {
 	Invitation invitationRow
 }
 
-// invitationOf gives the open invitation that the path names.
+// invitationOf returns the open invitation that the path names.
 func (p *Panel) invitationOf(r *http.Request, v *Visit) (invitationAsk, error) {
 	list, err := p.Invitations.List(r.Context(), v.Institution().ID)
 	if err != nil {

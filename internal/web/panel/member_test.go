@@ -13,14 +13,14 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// member gives the path of the page of somebody's membership.
+// member returns the path of a member's page.
 func (o *office) member(name string) string {
 	return "/panel/nwu/members/" + o.people.persons[name].UUID
 }
 
 func TestMembersPage(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	says(t, "owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
 	text := words(t, o.get("admin", "/panel/nwu/members"))
 	if strings.Contains(text, "Change Owner Person") || !strings.Contains(text, "Change Issuer Person") {
@@ -29,7 +29,7 @@ func TestMembersPage(t *testing.T) {
 	if text := words(t, o.get("auditor", "/panel/nwu/members")); strings.Contains(text, "Change Issuer") || strings.Contains(text, "Invite somebody") || !strings.Contains(text, "Owner Person") {
 		t.Errorf("an auditor is offered %s", text)
 	}
-	// An admin is not offered to make owners, and does not get to by hand either.
+	// An admin is not offered the role of owner, and a forged request for it is refused.
 	if text := words(t, o.get("admin", o.member("issuer"))); strings.Contains(text, "Does everything") {
 		t.Errorf("an admin may make owners: %s", text)
 	}
@@ -49,10 +49,10 @@ func TestMembersPage(t *testing.T) {
 	}
 }
 
-// The last owner is told why not, on the page of what they tried.
+// A refused change of the last owner is explained on the page of the attempt.
 func TestLastOwnerIsRefused(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	for target, form := range map[string]url.Values{
 		o.member("owner"): {"role": {"admin"}}, o.member("owner") + "/remove": nil, "/panel/nwu/leave": nil,
 	} {
@@ -66,7 +66,7 @@ func TestLastOwnerIsRefused(t *testing.T) {
 
 func TestInvitationsPages(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	form := url.Values{"email": {"new@example.org"}, "role": {"issuer"}, "language": {"fr"}}
 	w := o.leads(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
 	says(t, "invited", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
@@ -85,16 +85,16 @@ func TestInvitationsPages(t *testing.T) {
 	}
 	at := "/panel/nwu/invitations/" + list[0].UUID
 	says(t, "at once", o.leads(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
-	o.at = o.at.Add(time.Hour)
+	o.Advance(time.Hour)
 	says(t, "again", o.leads(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
-	o.at = o.at.Add(8 * 24 * time.Hour)
+	o.Advance(8 * 24 * time.Hour)
 	says(t, "over", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
 	says(t, "asked", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
 	says(t, "back", o.leads(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
 }
 
-// Whoever is invited and has no account makes one on the page of the link; the
-// address is then proved, and they are in.
+// An invited person without an account creates one on the page of the link. The address is then
+// verified, and the person is signed in.
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -103,7 +103,7 @@ func TestJoinByInvitation(t *testing.T) {
 			t.Fatal(err)
 		}
 		at := account.InvitationPath + o.secret(t)
-		for range 2 { // looking changes nothing
+		for range 2 { // a GET changes nothing
 			says(t, "page", o.get("", at), http.StatusOK, "Owner Person invites New@example.org", "Auditor", "Make your account", "Decline")
 		}
 		says(t, "somebody else", o.get("issuer", at), http.StatusOK, "You are signed in as issuer@example.org", "Sign out")
@@ -136,10 +136,10 @@ func TestJoinByInvitation(t *testing.T) {
 	})
 }
 
-// Who has an account signs in first; the link proves their address.
+// An invited person with an account signs in first. The link verifies the address.
 func TestAcceptInvitation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "nobody@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}
@@ -159,12 +159,11 @@ func TestAcceptInvitation(t *testing.T) {
 	if w := o.post("nobody", at, nil); w.Header().Get("Location") != "/panel/nwu" {
 		t.Fatalf("%d %s", w.Code, words(t, w))
 	}
-	p, err := o.panel.People.Person(t.Context(), o.d, o.people.persons["nobody"].ID)
+	p, err := o.panel.People.Person(t.Context(), o.DB, o.people.persons["nobody"].ID)
 	if err != nil || !p.Proved || !p.Member {
 		t.Errorf("%+v, %v", p, err)
 	}
-	// One click of a mail program declines: it has no cookies and says nothing of
-	// where it comes from.
+	// A mail program declines with one click: it sends neither cookies nor an origin.
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "second@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 // entry is a line of the navigation.
 type entry struct {
-	// path is below the institution's; empty is its first page.
+	// path is relative to the institution's path; empty for its first page.
 	path, label, icon string
 	may               account.Permission
 }
@@ -33,7 +33,7 @@ var entries = [][]entry{
 	},
 }
 
-// elsewhere are pages of an entry that are not below its path.
+// elsewhere maps an entry to its pages that are not below its path.
 var elsewhere = map[string]string{"webhooks": "deliveries", "certificates": "tasks", "members": "invitations"}
 
 // operatorEntries are the navigation of the installation.
@@ -48,11 +48,11 @@ var operatorEntries = [][]entry{{
 type item struct {
 	Path, Label, Icon string
 	Current           bool
-	// also is what else is below it.
+	// also lists further paths that belong to it.
 	also string
 }
 
-// leads tells whether a page is below the entry, and how near.
+// leads reports whether a page is below the entry, and the length of the path that matches.
 func (i *item) leads(path string) int {
 	for _, below := range []string{i.Path, i.also} {
 		if below != "" && (path == below || strings.HasPrefix(path, below+"/")) {
@@ -62,13 +62,13 @@ func (i *item) leads(path string) int {
 	return 0
 }
 
-// frame is what the layout knows of a visit.
+// frame is what the layout needs of a visit.
 type frame struct {
 	Visit  *Visit
 	Groups [][]item
 }
 
-// frame gives the frame of a request; nil for who was not let in.
+// frame returns the frame of a request, nil if the visit was not allowed.
 func (p *Panel) frame(r *http.Request) any {
 	v := visitOf(r)
 	if v == nil || v.Person.ID == 0 {
@@ -90,7 +90,7 @@ func (p *Panel) frame(r *http.Request) any {
 	return f
 }
 
-// groups gives the entries that there are and that the visitor may use.
+// groups returns the entries that exist and that the visitor may use.
 func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path, pattern string, may bool)) [][]item {
 	var groups [][]item
 	for _, group := range all {
@@ -114,7 +114,7 @@ func (p *Panel) groups(r *http.Request, all [][]entry, resolve func(entry) (path
 	return groups
 }
 
-// mark marks the entry that a page is below: the one with the longest path.
+// mark marks the entry of a page: the one with the longest matching path.
 func mark(groups [][]item, path string) {
 	var best *item
 	for _, group := range groups {
@@ -130,8 +130,7 @@ func mark(groups [][]item, path string) {
 	}
 }
 
-// start is where a person chooses one of their institutions; one who has a
-// single one is led there.
+// start shows a person's institutions. With a single one, it redirects there.
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if len(v.All) == 1 && !v.Person.Operator {
 		v.Member = &v.All[0]
@@ -140,7 +139,7 @@ func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "start.html", v)
 }
 
-// first leads to the first page of the institution that its member may see.
+// first redirects to the first page of the institution that the member may see.
 func (p *Panel) first(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f, ok := p.frame(r).(*frame)
 	if ok && f != nil && len(f.Groups) > 0 {

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// notices are what pages tell of a deed that was done.
+// notices are the messages that pages show after an action.
 var notices = map[string]string{ //nolint:gosec // what is said of tokens, not tokens
 	"retried":          "Processing began again.",
 	"uploaded":         "The certificate was uploaded. Its verified PDF is being made.",
@@ -66,7 +66,7 @@ var notices = map[string]string{ //nolint:gosec // what is said of tokens, not t
 	"institution_made":   "The institution was made, and its owner is told by mail.",
 }
 
-// plural writes a count with its noun.
+// plural returns a count with its noun.
 func plural(n int, one, many string) string {
 	if n == 1 {
 		return "1 " + one
@@ -74,8 +74,8 @@ func plural(n int, one, many string) string {
 	return strconv.Itoa(n) + " " + many
 }
 
-// ago writes how long ago a moment was, or how far ahead it is, with the moment
-// itself to look at; of a nil pointer, nothing.
+// ago formats how long ago a time was, or how far ahead it is, with the exact time as its title. It
+// returns nothing for a nil pointer.
 func (p *Panel) ago(at any) (template.HTML, error) {
 	var t time.Time
 	switch given := at.(type) {
@@ -95,12 +95,12 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 	return template.HTML(`<time datetime="` + machine + `" title="` + shown + `">` + text + `</time>`), nil //nolint:gosec // times and words of ours
 }
 
-// span writes a duration as people say it, past or, when negative, to come.
+// span formats a duration. A negative duration lies in the future.
 func span(d time.Duration) string {
 	form := "%s ago"
 	const day = 24 * time.Hour
 	if d < 0 {
-		// What is to come is rounded, so that a week stays one beyond its first second.
+		// A future duration is rounded, so that a week is still a week after its first second.
 		d, form = -d, "in %s"
 		switch {
 		case d >= 2*day-time.Hour/2:

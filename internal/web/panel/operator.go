@@ -12,11 +12,10 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Status is how the installation does: numbers, and nothing of what institutions
-// keep in it.
+// Status is the state of the installation: numbers, without any content of institutions.
 type Status struct {
 	Version, Go, Database, BaseURL string
-	// Schema is the number of the schema, SchemaKnown of the last that this version
+	// Schema is the version of the schema. SchemaKnown is the newest version that this binary
 	// knows.
 	Schema, SchemaKnown int
 	StartedAt           time.Time
@@ -27,26 +26,26 @@ type Status struct {
 	Institutions        []InstitutionStatus
 }
 
-// Finding is one thing that was looked at.
+// Finding is the result of one check.
 type Finding struct {
 	Name   string
 	Good   bool
 	Detail string
 }
 
-// InstitutionStatus is an institution in numbers.
+// InstitutionStatus contains the numbers of an institution.
 type InstitutionStatus struct {
 	account.InstitutionCount
 
 	Processing, Approved, Failed, Revoked int
 }
 
-// Certificates is how many there are in all.
+// Certificates is the total number of certificates.
 func (i *InstitutionStatus) Certificates() int {
 	return i.Processing + i.Approved + i.Failed + i.Revoked
 }
 
-// Bad counts the findings that are not good.
+// Bad returns the number of findings that are not good.
 func (s *Status) Bad() (n int) {
 	for _, f := range s.Findings {
 		if !f.Good {
@@ -81,7 +80,7 @@ func (p *Panel) institutionForm(w http.ResponseWriter, r *http.Request, _ *Visit
 	return p.draw(w, r, "operator_new.html", institutionForm{Language: "en", Languages: p.Site.Languages()})
 }
 
-// makeInstitution makes an institution for its owner, who is told by mail.
+// makeInstitution creates an institution and notifies its owner by mail.
 func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := institutionForm{
 		Name: r.PostFormValue("name"), Prefix: r.PostFormValue("prefix"), OwnerName: r.PostFormValue("owner_name"),

@@ -1,28 +1,28 @@
-// Package panel is where the members of an institution work with it, and the
-// operators with the installation. It owns pages and what is asked before one is
-// shown: who is signed in, what they are in the institution, what that lets them
-// do. Deeds and their rules belong to the domains: a handler reads a form, calls
-// an operation, and leads on. It speaks English alone.
+// Package panel serves the pages on which members work with their institution and operators with
+// the installation. It owns these pages and their access checks: sign-in, membership, permission.
+// Operations and their rules belong to the domain packages: a handler reads a form, calls an
+// operation and redirects. The panel is in English only.
 //
 // # How to add a page
 //
-//  1. Write its line in the table of routes.go: method and path, the permission
-//     it needs, its handler. "recent" asks again for a password first, where a
-//     secret is shown or made.
+//  1. Add a line to the table in routes.go: method and path, the required
+//     permission, the handler. Set "recent" where a secret is shown or made: it
+//     requires a recent sign-in.
 //  2. Write the handler: func (p *Panel) things(w http.ResponseWriter, r
-//     *http.Request, v *Visit) error. v.Institution() is the institution, and every
-//     query names its id: another institution's record is not found.
+//     *http.Request, v *Visit) error. v.Institution() is the institution. Every
+//     query filters by its id, so that another institution's record is not found.
 //  3. Write templates/things.html, which defines "title" and "main". Its heading is
-//     in a <div class="head">; parts.html has what pages share (copy, badge, pager,
-//     asks), panel.css how they look: card, list, tabs, empty, facts, timeline.
-//  4. A form is shown by p.draw and once more, with what is wrong with it, by
-//     p.again; a deed that is done ends in p.lead to a page with a notice, whose text is
-//     in notices (notice.go). What cannot be undone asks on a page of its own, by name.
-//  5. Its entry in the navigation is in nav.go; it shows when the route is there and
-//     the member may go there.
+//     in a <div class="head">. parts.html contains the shared parts (copy, badge,
+//     pager, asks), panel.css their styles: card, list, tabs, empty, facts, timeline.
+//  4. p.draw shows a form; p.again shows it once more with its problems. A completed
+//     action ends in p.lead, which redirects to a page with a notice from notices
+//     (notice.go). An irreversible action has a page of its own that asks for
+//     confirmation by name.
+//  5. Add its entry in the navigation to nav.go. It shows if the route exists and
+//     the member has access.
 //  6. TestWhoMayGoWhere walks every route of the table by role and by institution: a
-//     path with a new {name} in it needs a sample there. Add the page to
-//     test/quality/fixture.go, so that it is judged and photographed.
+//     path with a new {name} needs a sample there. Add the page to
+//     test/quality/fixture.go, so that it is checked and photographed.
 package panel
 
 import (
@@ -52,38 +52,38 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Assets are those of the panel alone.
+// Assets are the assets that only the panel uses.
 //
 //go:embed assets
 var Assets embed.FS
 
-// Person is who is signed in.
+// Person is a signed-in person.
 type Person struct {
 	ID          int64
 	UUID        string
 	Name, Email string
-	// Operator is set of those who see the installation.
+	// Operator reports whether the person may see the installation.
 	Operator bool
 }
 
-// Gate tells who is signed in, and asks who is not.
+// Gate identifies the signed-in person, and sends others to the sign-in.
 type Gate interface {
-	// Person gives who is signed in, false for nobody.
+	// Person returns the signed-in person, and false if there is none.
 	Person(r *http.Request) (Person, bool)
-	// Require asks for a sign-in before a handler; RequireRecent for one, or a
-	// confirmation of it, that is not long ago; RequireFilledIn for one that may be
-	// as long ago as it takes to fill in a form which RequireRecent let open.
+	// Require wraps a handler that needs a sign-in. RequireRecent wraps one that needs a recent
+	// sign-in or confirmation. RequireFilledIn wraps one that receives a form shown under
+	// RequireRecent; it allows for the time to fill in the form.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
 	RequireFilledIn(f web.Func) web.Func
 }
 
-// Members tells to which institutions a person belongs, and as what.
+// Members returns the memberships of a person.
 type Members interface {
 	Memberships(ctx context.Context, userID int64) ([]account.Membership, error)
 }
 
-// Finder finds certificates by what people have of them.
+// Finder finds certificates by id, reference id or text.
 type Finder interface {
 	ByUUID(ctx context.Context, institutionID int64, uuid string) (*cert.Certificate, error)
 	ByReference(ctx context.Context, typed string) (*cert.Certificate, error)
@@ -98,26 +98,26 @@ type Panel struct {
 	Members Members
 	Tokens  *token.Service
 	Hooks   *webhook.Service
-	// Certs, Search, Tasks, Batches and Intake are the vault at work.
+	// Certs, Search, Tasks, Batches and Intake are the services of the vault.
 	Certs   *cert.Service
 	Search  *search.Service
 	Tasks   *task.Service
 	Batches *batch.Service
 	Intake  *intake.Service
-	// Links gives the addresses that the public has.
+	// Links returns public addresses.
 	Links *web.Links
 	Find  Finder
-	// Keys has the institutions' signing keys; RotateKey makes the next one of an
-	// institution, and records it.
+	// Keys contains the institutions' signing keys. RotateKey makes the next key of an institution
+	// and records this.
 	Keys      *authority.Authority
 	RotateKey func(ctx context.Context, inst *account.Institution) error
-	// Mail is what people are sent about their certificates.
+	// Mail is the service for mail to recipients.
 	Mail *recipient.Service
 	// Limit counts the requests of each person.
 	Limit *limit.Counter
-	// Stopping is closed when the server stops: what would go on for minutes ends.
+	// Stopping is closed when the server stops. It ends responses that would take minutes.
 	Stopping <-chan struct{}
-	// BaseURL is the address of the vault.
+	// BaseURL is the vault's base URL.
 	BaseURL string
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -127,10 +127,10 @@ type Panel struct {
 	patterns []string
 }
 
-// Prefixes are below what all pages of the panel are.
+// Prefixes are the path prefixes of all pages of the panel.
 var Prefixes = []string{"/panel", "/operator", "/invitation", "/setup"}
 
-// Handler gives the routes.
+// Handler returns the handler for all routes.
 func (p *Panel) Handler() (http.Handler, error) {
 	p.table = slices.Concat(p.routes(), p.accessRoutes(), p.vaultRoutes())
 	var err error
@@ -156,13 +156,12 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// again shows a form once more, with what is wrong with it.
+// again shows a form once more, with its problems.
 func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, err)
+	return p.view.Again(w, r, name, data, worded(err, r.PostForm))
 }
 
-// lead leads to a page of the visit's institution, which tells a notice with its
-// numbers.
+// lead redirects to a page of the visit's institution, which shows a notice with its numbers.
 func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	if r.Header.Get(scriptHeader) != "" {
 		w = scripted{w}
@@ -170,15 +169,14 @@ func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, not
 	return p.view.Redirect(w, r, v.Path(path), notice, numbers...)
 }
 
-// scriptHeader is sent by the script that shows how far an upload is. What it is
-// led to it has the browser open itself: were it to follow, it would use up the
-// notice.
+// scriptHeader is sent by the script that shows the progress of an upload. The script lets the
+// browser open the target of a redirect: a request by the script would consume the notice.
 const scriptHeader = "Upload-Script"
 
-// scripted answers with the address alone.
+// scripted responds with the address only.
 type scripted struct{ http.ResponseWriter }
 
-// WriteHeader keeps the script from being led on.
+// WriteHeader prevents the script from following the redirect.
 func (s scripted) WriteHeader(status int) {
 	if status == http.StatusSeeOther {
 		status = http.StatusOK

@@ -15,13 +15,14 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/task"
 	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// samples makes records for the {name}s in the paths of routes, each when it is
-// asked for first.
+// samples creates records for the {name}s in route paths, each when it is first needed.
 type samples struct {
 	t    *testing.T
 	o    *office
@@ -34,14 +35,14 @@ func (o *office) samples(t *testing.T, inst account.Institution) *samples {
 	return &samples{t, o, inst, map[string]string{"institution": inst.Slug, "row": "2"}}
 }
 
-// under gives the same records under the name of another institution.
+// under returns the same records below the slug of another institution.
 func (s *samples) under(slug string) *samples {
 	made := maps.Clone(s.made)
 	made["institution"] = slug
 	return &samples{s.t, s.o, s.inst, made}
 }
 
-// of gives the record of a name.
+// of returns the record of a name.
 func (s *samples) of(name string) string {
 	if one, ok := s.made[name]; ok {
 		return one
@@ -109,7 +110,7 @@ func (s *samples) make(name string) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		f, err := o.panel.Intake.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(samplePDF()))
+		f, err := o.panel.Intake.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(vaulttest.PDF))
 		if err != nil {
 			return "", err
 		}
@@ -118,12 +119,12 @@ func (s *samples) make(name string) (string, error) {
 	return "", errors.New("nobody knows how to make one")
 }
 
-// invitation makes one that is open.
+// invitation creates an open invitation.
 func (o *office) invitation(t *testing.T, inst account.Institution) (string, error) {
 	t.Helper()
 	o.guests++
-	// The samples before must not use up what may be open.
-	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
+	// End earlier samples, so that they do not count toward the limit of open invitations.
+	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
 	}); err != nil {
@@ -140,7 +141,7 @@ func (o *office) invitation(t *testing.T, inst account.Institution) (string, err
 
 var placeholder = regexp.MustCompile(`\{([a-z_]+)\}`)
 
-// path fills a route's path.
+// path fills in a route's path.
 func path(t *testing.T, pattern string, samples *samples) (method, target string) {
 	t.Helper()
 	method, target, _ = strings.Cut(pattern, " ")
@@ -149,24 +150,24 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 	})
 }
 
-// Every route, as every role, in one's own institution and in another's: the
-// table of roles says who gets in, and nobody learns of what is another's.
+// Every route is requested with every role, in the person's own institution and in another: the
+// table of roles decides access, and records of another institution are not found.
 func TestWhoMayGoWhere(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.operator("operator")
 	for _, one := range o.panel.table {
 		for _, s := range account.Roles {
 			who := string(s.Role)
 			o.maker = o.people.persons[who].ID
-			// A deed may end what it was done to: each has samples of its own.
+			// An action may delete its subject, so each request has samples of its own.
 			mine, others := o.samples(t, o.mine), o.samples(t, o.other)
 			method, target := path(t, one.pattern, mine)
 			w := o.do(who, method, target, nil)
 			allowed := one.may == "" || s.Role.Can(one.may)
 			switch {
-			case one.scope == ofOperator, strings.Contains(one.pattern, " /setup"): // which only its link opens
+			case one.scope == ofOperator, strings.Contains(one.pattern, " /setup"): // only its link grants access
 				if w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s: %d", one.pattern, who, w.Code)
 				}
@@ -182,7 +183,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 			if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound || strings.Contains(words(t, w), "South East") {
 				t.Errorf("%s as %s of another institution: %d %s", one.pattern, who, w.Code, words(t, w))
 			}
-			// The record of another institution under the name of one's own.
+			// A record of another institution below the slug of one's own.
 			if method, target = path(t, one.pattern, others.under(o.mine.Slug)); allowed && strings.Count(one.pattern, "{") > 1 {
 				if w := o.do(who, method, target, nil); w.Code != http.StatusNotFound {
 					t.Errorf("%s as %s on another institution's record: %d %s", one.pattern, who, w.Code, words(t, w))
@@ -211,11 +212,10 @@ func TestWhoMayGoWhere(t *testing.T) {
 	}
 }
 
-// A form of another site does nothing, and neither does one without a sign of
-// where it comes from in an old browser.
+// A form of another site is refused, and so is one without an origin from an old browser.
 func TestFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 		r := o.request("owner", http.MethodPost, "/panel/nwu/tokens", url.Values{"name": {"x"}, "permissions": {"batch:list"}, "end": {"never"}})
 		r.Header.Del("Sec-Fetch-Site")
@@ -229,7 +229,7 @@ func TestFormsOfOtherSites(t *testing.T) {
 
 func TestWhereThePanelBegins(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	if w := o.get("admin", "/panel"); w.Header().Get("Location") != "/panel/nwu" {
 		t.Errorf("a member of one institution is led to %s", w.Header().Get("Location"))
 	}
@@ -242,10 +242,10 @@ func TestWhereThePanelBegins(t *testing.T) {
 	}
 }
 
-// The navigation has what there is and the role may see, and nothing else.
+// The navigation contains the existing pages that the role may see, and nothing else.
 func TestNavigation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	text := words(t, o.get("developer", "/panel/nwu/tokens"))
 	if !strings.Contains(text, "API tokens") || strings.Contains(text, "Audit log") {
 		t.Errorf("a developer sees %s", text)

@@ -16,22 +16,21 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// placing is a page of a file with the places that the QR code can have on it.
+// placing is a page of a file with the possible placements of the stamp.
 type placing struct {
 	Preview *seal.Preview
-	// Form is what is chosen.
+	// Form is the choice as typed.
 	Form url.Values
-	// Usual is what it is called to choose nothing, before the place that it means,
-	// and Picture the address of the page.
+	// Usual is the label of the default choice, shown before the placement that it stands for.
+	// Picture is the address of the page's picture.
 	Usual, Picture string
-	// Width and Height are those of the page as the drawing shows it, 1000 on its longer
-	// side.
+	// Width and Height are the size of the page in the drawing, 1000 on its longer side.
 	Width, Height float64
 
 	auto *seal.Candidate
 }
 
-// place is a choice for the stamp as the page shows it.
+// place is a choice of placement as the page shows it.
 type place struct {
 	Mode, Label    string
 	Box            *drawnBox
@@ -39,16 +38,16 @@ type place struct {
 	Missing        bool
 }
 
-// drawnBox is a place in the units of the drawing.
+// drawnBox is a box in the units of the drawing.
 type drawnBox struct{ X, Y, Width, Height float64 }
 
 const sheetSide = 1000
 
-// usualPlace is what it is called to leave the place to the institution's settings.
+// usualPlace is the label of the default, which follows the institution's settings.
 const usualPlace = "As your settings say"
 
-// placing looks at a staged file: where its stamp would stand as it is wanted by
-// usual, or without that as the institution decided.
+// placing inspects a staged file and finds the placement of its stamp: the given one, or without
+// that the institution's default.
 func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, usual *cert.Wanted, form url.Values) (*placing, error) {
 	preview, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, usual)
 	if err != nil {
@@ -60,8 +59,8 @@ func (p *Panel) placing(ctx context.Context, v *Visit, f *batch.StagedFile, usua
 	return l, nil
 }
 
-// withAuto offers a blank place on the page as a choice of its own, where to choose
-// nothing means another.
+// withAuto offers a blank area of the page as a choice of its own if the default is another
+// placement.
 func (p *Panel) withAuto(ctx context.Context, v *Visit, f *batch.StagedFile, l *placing) error {
 	auto, err := p.Certs.Preview(ctx, v.Institution().ID, &f.File, &cert.Wanted{Mode: seal.Auto, Page: 1})
 	if err != nil {
@@ -78,7 +77,7 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
 }
 
-// meant names the place that it means to choose nothing.
+// meant returns the label of the placement that the default stands for.
 func (l *placing) meant() string {
 	name := modes[l.Preview.Chosen.Mode]
 	if l.Preview.Chosen.Remembered {
@@ -87,7 +86,7 @@ func (l *placing) meant() string {
 	return strings.ToLower(name[:1]) + name[1:]
 }
 
-// Places gives the choices, that of choosing nothing first.
+// Places returns the choices, the default first.
 func (l *placing) Places() []place {
 	chosen := l.Form.Get("placement")
 	usual := place{Mode: "", Label: l.Usual + ": " + l.meant(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
@@ -108,7 +107,7 @@ func (l *placing) Places() []place {
 	return list
 }
 
-// Spot gives where the frame stands, nil for nowhere on the page.
+// Spot returns the frame of the stamp, nil if it is not on this page.
 func (l *placing) Spot() *drawnBox {
 	for _, one := range l.Places() {
 		if one.Chosen {
@@ -118,10 +117,10 @@ func (l *placing) Spot() *drawnBox {
 	return nil
 }
 
-// edges are the fields of an exact place.
+// edges are the fields of an exact box.
 var edges = []string{"x", "y", "width", "height"}
 
-// wantedOf reads where the stamp is wanted; nil leaves it to the vault.
+// wantedOf parses the chosen placement; nil stands for the default.
 func wantedOf(form url.Values) (*cert.Wanted, error) {
 	mode := seal.Mode(form.Get("placement"))
 	if mode == "" {
@@ -143,10 +142,10 @@ func wantedOf(form url.Values) (*cert.Wanted, error) {
 	return w, nil
 }
 
-// share gives percents as a part of one, to a hundredth of a percent.
+// share converts percent to a fraction, rounded to a hundredth of a percent.
 func share(percent float64) float64 { return min(1, math.Round(100*percent)/10_000) }
 
-// formOf is the reverse of wantedOf.
+// formOf is the inverse of wantedOf.
 func formOf(w *cert.Wanted) url.Values {
 	form := url.Values{}
 	if w == nil {

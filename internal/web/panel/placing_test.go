@@ -4,22 +4,24 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Nobody is surprised by where the QR code goes: what the settings mean for this
-// file is said, and that a place is the one of the last upload.
+// The page says where the QR code will be for this file, and that the choice is that of the last
+// upload.
 func TestThePlaceIsNamed(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	at := o.pathOf("upload/" + o.staged(o.mine))
 	w := o.get("issuer", at)
 	says(t, "blank", w, http.StatusOK, "As your settings say: a blank place on the page")
 	if body := w.Body.String(); !strings.Contains(body, `<svg class="spot" x=`) {
 		t.Error("the place is not drawn")
 	}
-	o.exec(`INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) SELECT id, 595, 842, '[0.4,0.8,0.6,0.9]', 1 FROM institutions`)
+	o.Exec(`INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) SELECT id, 595, 842, '[0.4,0.8,0.6,0.9]', 1 FROM institutions`)
 	says(t, "as before", o.get("issuer", at), http.StatusOK, "As your settings say: where it was on your last upload of this size")
-	o.exec(`UPDATE institutions SET placement = 'top-left'`)
+	o.Exec(`UPDATE institutions SET placement = 'top-left'`)
 	says(t, "a corner", o.get("issuer", at), http.StatusOK, "As your settings say: top left")
 	says(t, "settings", o.get("owner", o.pathOf("settings/stamps")), http.StatusOK, "A blank place on the page", "The place you chose")
 }

@@ -4,42 +4,44 @@ import (
 	"net/http"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
-// Handler serves a page to somebody who may see it.
+// Handler serves a page to a person who may see it.
 type Handler func(w http.ResponseWriter, r *http.Request, v *Visit) error
 
-// scope is who a route is for.
+// scope is the audience of a route.
 type scope int
 
 const (
-	// ofInstitution is for members of the institution that the path names.
+	// ofInstitution is for members of the institution in the path.
 	ofInstitution scope = iota
-	// ofPerson is for anybody who is signed in.
+	// ofPerson is for all signed-in people.
 	ofPerson
 	// ofOperator is for operators of the installation.
 	ofOperator
-	// ofAnybody asks nothing; the handler does.
+	// ofAnybody checks nothing; the handler does.
 	ofAnybody
 )
 
-// route is a line of the table of routes.
+// route is a line in the table of routes.
 type route struct {
-	// pattern is method and path; {institution} in it is a slug.
+	// pattern is the method and path. {institution} in it is a slug.
 	pattern string
-	// may is the permission that the member needs; empty lets every member in.
+	// may is the permission that the member needs. If it is empty, every member has access.
 	may     account.Permission
 	handler Handler
-	// recent asks again who it is, where secrets are shown or made.
+	// recent requires a recent sign-in. It is set where secrets are shown or made.
 	recent bool
 	scope  scope
-	// hidden keeps a route that only leads on out of the navigation.
+	// hidden keeps a route that only redirects out of the navigation.
 	hidden bool
-	// body bounds what is sent, in bytes; 0 is a form's bound.
-	body int64
+	// limits bounds a multipart form, which the handler reads itself. Without limits,
+	// the form is URL-encoded, and it is parsed before the handler is called.
+	limits *body.Limits
 }
 
-// routes is the table of all pages: what is asked for, who may, and what answers.
+// routes is the table of all pages: requirements, permission and handler.
 func (p *Panel) routes() []route {
 	return []route{
 		{pattern: "GET /panel", handler: p.start, scope: ofPerson},
@@ -62,7 +64,7 @@ func (p *Panel) routes() []route {
 		{pattern: "POST /panel/{institution}/certificates/{certificate}/revoke", may: account.MayRevoke, handler: p.revokeCertificate},
 
 		{pattern: "GET /panel/{institution}/upload", may: account.MayUpload, handler: p.newUpload},
-		{pattern: "POST /panel/{institution}/upload", may: account.MayUpload, handler: p.takeUpload, body: maxUpload},
+		{pattern: "POST /panel/{institution}/upload", may: account.MayUpload, handler: p.stageUpload, limits: uploadLimits},
 		{pattern: "GET /panel/{institution}/upload/{upload}", may: account.MayUpload, handler: p.upload},
 		{pattern: "GET /panel/{institution}/upload/{upload}/page.png", may: account.MayUpload, handler: p.uploadPicture},
 		{pattern: "POST /panel/{institution}/upload/{upload}", may: account.MayUpload, handler: p.finishUpload},
@@ -72,8 +74,8 @@ func (p *Panel) routes() []route {
 		{pattern: "GET /panel/{institution}/bulk/template.xlsx", may: account.MayUpload, handler: p.templateWorkbook},
 		{pattern: "GET /panel/{institution}/bulk/template.csv", may: account.MayUpload, handler: p.templateCSV},
 		{pattern: "GET /panel/{institution}/bulk/{draft}", may: account.MayUpload, handler: p.draft},
-		{pattern: "POST /panel/{institution}/bulk/{draft}/list", may: account.MayUpload, handler: p.takeList, body: maxTaken},
-		{pattern: "POST /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.takeFiles, body: maxTaken},
+		{pattern: "POST /panel/{institution}/bulk/{draft}/list", may: account.MayUpload, handler: p.uploadList, limits: bulkLimits},
+		{pattern: "POST /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.uploadFiles, limits: bulkLimits},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/files", may: account.MayUpload, handler: p.draftFiles},
 		{pattern: "POST /panel/{institution}/bulk/{draft}/files/remove", may: account.MayUpload, handler: p.removeFile},
 		{pattern: "GET /panel/{institution}/bulk/{draft}/files/{file}/page.png", may: account.MayUpload, handler: p.draftPicture},

@@ -16,6 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
 const (
@@ -24,6 +25,10 @@ const (
 	// endsInTime is from how long before its end a key's certificate is warned of.
 	endsInTime = 60 * 24 * time.Hour
 )
+
+var logoLimits = &body.Limits{
+	Size: maxLogoForm, Parts: 4, TooLarge: fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB."), Broken: errForm,
+}
 
 // settingsTab is one of the pages of settings.
 type settingsTab struct{ Path, Label string }
@@ -46,7 +51,7 @@ func (*settingsPage) Tabs() []settingsTab { return settingsTabs }
 type institutionSettings struct {
 	settingsPage
 
-	Face *account.Face
+	Face *account.PublicProfile
 	Name string
 	// Language is that of mail to people who chose none.
 	Language  string
@@ -82,12 +87,12 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "settings.html", s)
 }
 
-// setName keeps another name, and the language of mail.
+// setName changes the name and the language of mail.
 func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	err := p.Accounts.SetName(r.Context(), v.Institution().ID, r.PostForm.Get("name"))
-	if err == nil {
-		err = p.Accounts.SetMailLanguage(r.Context(), v.Institution().ID, r.PostForm.Get("mail_language"))
-	}
+	_, err := p.Accounts.Change(r.Context(), v.Institution().ID, func(c *account.Changes) error {
+		c.Name, c.MailLanguage = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
+		return nil
+	})
 	if err == nil {
 		return p.lead(w, r, v, "settings", "settings_kept")
 	}
@@ -125,45 +130,26 @@ func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error 
 
 // logoOf reads the form with a logo.
 func logoOf(r *http.Request) (file []byte, remove bool, err error) {
-	parts, err := r.MultipartReader()
+	form, err := body.OpenForm(r)
 	if err != nil {
-		return nil, false, errForm
+		return nil, false, err
 	}
-	for range 4 {
-		part, err := parts.NextPart()
-		if errors.Is(err, io.EOF) {
-			return file, remove, nil
-		}
-		if err != nil {
-			return nil, false, tooLargeOr(err, errForm)
-		}
-		content, err := io.ReadAll(part)
-		if err != nil {
-			return nil, false, tooLargeOr(err, errForm)
-		}
-		switch part.FormName() {
+	for form.Next() {
+		switch part := form.Part(); part.FormName() {
 		case "logo":
-			file = content
+			file = part.Value(maxLogoForm, io.Discard)
 		case "remove":
 			remove = true
 		default:
 		}
 	}
-	return nil, false, errForm
-}
-
-// tooLargeOr tells a body that was cut off from one that cannot be read.
-func tooLargeOr(err, other error) error {
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		return fault.OfField("logo", "The logo must be a PNG or JPEG file of at most 1 MB.")
-	}
-	return other
+	return file, remove, form.Err()
 }
 
 type publicSettings struct {
 	settingsPage
 
-	Face   *account.Face
+	Face   *account.PublicProfile
 	Public account.Public
 }
 
@@ -305,7 +291,7 @@ type keyRow struct {
 }
 
 var keyKinds = map[authority.Kind]string{
-	authority.Issued: "Made by this vault", authority.Brought: "Brought along", authority.Program: "Held by a program",
+	authority.Issued: "Made by this vault", authority.Imported: "Brought along", authority.Program: "Held by a program",
 }
 
 func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {

@@ -19,29 +19,28 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// tryMailTime bounds a message that somebody waits for.
+// tryMailTime bounds the sending of a test message.
 const tryMailTime = 20 * time.Second
 
-// setupForm is the page of the first run.
+// setupForm is the set-up page.
 type setupForm struct {
 	Token                 string
 	OwnerName, OwnerEmail string
 	Name, Prefix          string
-	// Outbox is the folder in which mail stays, empty where it is sent.
+	// Outbox is the folder in which mail stays, empty if mail is sent.
 	BaseURL, Outbox string
-	// Elsewhere is the address at which the page was opened, where that is not the
-	// vault's own.
+	// Elsewhere is the address at which the page was opened if it is not the vault's own.
 	Elsewhere string
 	Mail      *mailResult
 }
 
-// mailResult is what became of a test message.
+// mailResult is the result of a test message.
 type mailResult struct {
 	To, Problem string
 }
 
-// atSetup lets nobody near the first run but who has the link, from this machine
-// unless the operator said otherwise.
+// atSetup admits only requests with the set-up link, from this machine unless the operator allows
+// others.
 func (p *Panel) atSetup(w http.ResponseWriter, r *http.Request) (*setupForm, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if !p.SetupRemote && !web.Client(r).IsLoopback() {
@@ -71,7 +70,7 @@ func (p *Panel) atSetup(w http.ResponseWriter, r *http.Request) (*setupForm, err
 	return f, nil
 }
 
-// setup shows the page that the link printed at the start leads to.
+// setup shows the page of the link that the server prints at the start.
 func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.atSetup(w, r)
 	if err != nil {
@@ -80,7 +79,7 @@ func (p *Panel) setup(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.draw(w, r, "setup.html", f)
 }
 
-// trySetupMail sends a message to the owner's address and says how that went.
+// trySetupMail sends a message to the owner's address and reports the result.
 func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.atSetup(w, r)
 	if err != nil {
@@ -102,13 +101,14 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	defer cancel()
 	f.Mail = &mailResult{To: email.Text}
 	if err := p.TryMail(ctx, m); err != nil {
-		// Whoever sets the vault up has to mend it, and is told what the server said.
+		// The person who sets up the vault can fix the configuration, so show the server's
+		// response.
 		f.Mail.Problem = err.Error()
 	}
 	return p.draw(w, r, "setup.html", f)
 }
 
-// setUp makes the first institution and its owner, who is signed in.
+// setUp creates the first institution and its owner, and signs the owner in.
 func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	f, err := p.atSetup(w, r)
 	if err != nil {
@@ -137,8 +137,7 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
 }
 
-// makeKeys makes the signing key of an institution that was just made. One that
-// cannot be made now is made by the clock.
+// makeKeys makes the signing key of a new institution. If that fails, a periodic task tries again.
 func (p *Panel) makeKeys(r *http.Request) {
 	if err := p.MakeKeys(audit.With(r.Context(), audit.Itself)); err != nil {
 		p.Log.ErrorContext(r.Context(), "a signing key cannot be made", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))

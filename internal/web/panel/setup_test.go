@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// local sends a request from the machine itself.
+// local sends a request from the loopback address.
 func (o *office) local(method, target string, form url.Values) *httptest.ResponseRecorder {
 	r := o.request("", method, target, form)
 	r.RemoteAddr = "127.0.0.1:4711"
@@ -79,11 +79,10 @@ func TestSetup(t *testing.T) {
 	})
 }
 
-// The link is for who sets the vault up, and not a way into the account of
-// somebody whose address they type.
+// The link is for the person who sets up the vault. It does not give access to an existing account.
 func TestSetupOpensNobodysAccount(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.panel.SetupRemote = true
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
@@ -104,20 +103,20 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 	}
 }
 
-// The link ends after an hour, and is in no log.
+// The link expires after an hour and is in no log.
 func TestSetupLinkEnds(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.at = o.at.Add(time.Hour - time.Second)
+	o.Advance(time.Hour - time.Second)
 	w := o.local(http.MethodGet, "/setup?token="+secret, nil)
 	if w.Code != http.StatusOK || w.Header().Get("Referrer-Policy") != "no-referrer" {
 		t.Errorf("%d %v", w.Code, w.Header())
 	}
-	o.at = o.at.Add(time.Second)
+	o.Advance(time.Second)
 	if w := o.local(http.MethodGet, "/setup?token="+secret, nil); w.Code != http.StatusNotFound {
 		t.Errorf("after an hour: %d", w.Code)
 	}
@@ -126,10 +125,10 @@ func TestSetupLinkEnds(t *testing.T) {
 	}
 }
 
-// Who has no mail server is not told that a message is on its way.
+// If no mail server is set, the page does not claim that a message was sent.
 func TestSetupWithoutMailServer(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {

@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Whoever revokes many sees which were revoked, and which not and why, page by page
-// and as a file; and finds it again.
+// After a bulk revocation, the page shows which certificates were revoked, which were not, and why:
+// page by page and as a file. It can be found again.
 func TestResultsOfATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -33,7 +33,7 @@ func TestResultsOfATask(t *testing.T) {
 		task := o.post("owner", o.pathOf("certificates/revoke"), form).Header().Get("Location")
 		says(t, "under way", o.get("owner", task), http.StatusOK, "Revoking certificates", "Under way", "Begun by Owner Person",
 			"Revoked: 0 , skipped: 0 , failed: 0")
-		o.process("all are revoked", func() bool {
+		o.Until("all are revoked", func() bool {
 			return strings.Contains(words(t, o.get("owner", task)), "Done 59 certificates revoked, 1 skipped.")
 		})
 

@@ -8,8 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// templateWorkbook gives a list for a bulk upload that is to be filled in, as an
-// Excel workbook.
+// templateWorkbook serves an empty list for a bulk upload as an Excel workbook.
 func (*Panel) templateWorkbook(w http.ResponseWriter, _ *http.Request, _ *Visit) error {
 	var b bytes.Buffer
 	if err := sheet.WriteTemplateWorkbook(&b); err != nil {
@@ -18,7 +17,7 @@ func (*Panel) templateWorkbook(w http.ResponseWriter, _ *http.Request, _ *Visit)
 	return sendTemplate(w, "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "certificates.xlsx", b.Bytes())
 }
 
-// templateCSV gives it as CSV.
+// templateCSV serves the empty list as CSV.
 func (*Panel) templateCSV(w http.ResponseWriter, _ *http.Request, _ *Visit) error {
 	var b bytes.Buffer
 	if err := sheet.WriteTemplate(&b); err != nil {

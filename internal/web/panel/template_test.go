@@ -6,13 +6,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// A list to fill in can be had where a bulk upload begins, by who may upload.
+// The page on which a bulk upload begins offers an empty list to members who may upload.
 func TestTemplateOfAList(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	start := o.get("issuer", o.pathOf("bulk"))
 	for text, mediaType := range map[string]string{"Excel": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "CSV": "text/csv"} {
 		w := o.get("issuer", o.follow(start, text))

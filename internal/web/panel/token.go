@@ -20,7 +20,7 @@ type tokenRow struct {
 	State string
 }
 
-// endsSoon is from when on a token is marked.
+// endsSoon is the time before its end from which a token is marked.
 const endsSoon = 7 * 24 * time.Hour
 
 func (p *Panel) tokenRow(t *token.Token) tokenRow {
@@ -36,19 +36,19 @@ func (p *Panel) tokenRow(t *token.Token) tokenRow {
 	return row
 }
 
-// Open tells whether the token opens anything.
+// Open reports whether the token is usable.
 func (t tokenRow) Open() bool { return t.State == "active" || t.State == "ends" }
 
 type tokenList struct {
 	Visit *Visit
 	Rows  []tokenRow
-	// Ended is set where the page shows the tokens that do not work any more.
+	// Ended is set if the page shows the tokens that no longer work.
 	Ended bool
-	// Active and Over count both kinds.
+	// Active and Over are the numbers of usable and ended tokens.
 	Active, Over int
 }
 
-// tokens lists tokens: those that work, or those that do not any more.
+// tokens lists the usable tokens or the ended ones.
 func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	all, err := p.Tokens.List(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -69,8 +69,7 @@ func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "tokens.html", list)
 }
 
-// tokenOf gives the token that the path names. One of another institution is
-// not found.
+// tokenOf returns the token that the path names. A token of another institution is not found.
 func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 	id, err := strconv.ParseInt(r.PathValue("token"), 10, 64)
 	if err != nil {
@@ -83,15 +82,15 @@ func (p *Panel) tokenOf(r *http.Request, v *Visit) (tokenRow, error) {
 	return p.tokenRow(t), nil
 }
 
-// tokenAsk is a token that something is to be done to.
+// tokenAsk is the page that asks for confirmation before a token is rotated or revoked.
 type tokenAsk struct {
 	Visit *Visit
 	Token tokenRow
-	// Overlap is what is chosen of overlaps.
+	// Overlap is the chosen overlap.
 	Overlap string
 }
 
-// overlap is for how long the old token of a rotation may work on.
+// overlap is how long the old token of a rotation stays usable.
 type overlap struct {
 	Value, Label string
 	Time         time.Duration
@@ -101,13 +100,13 @@ var overlaps = []overlap{
 	{"0", "It ends at once", 0}, {"1h", "One hour", time.Hour}, {"24h", "One day", 24 * time.Hour}, {"7d", "One week", 7 * 24 * time.Hour},
 }
 
-// usualOverlap is what is chosen for who chooses nothing.
+// usualOverlap is the default.
 const usualOverlap = "24h"
 
-// Overlaps gives how long the old token may work on.
+// Overlaps returns the choices of an overlap.
 func (tokenAsk) Overlaps() []overlap { return overlaps }
 
-// askRotateToken asks how a token is to be followed by another.
+// askRotateToken asks for the overlap of a rotation.
 func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {
@@ -116,7 +115,7 @@ func (p *Panel) askRotateToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "token_rotate.html", tokenAsk{v, t, usualOverlap})
 }
 
-// rotateToken makes a token that follows another, and shows it this once.
+// rotateToken makes the successor of a token and shows it once.
 func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {
@@ -135,7 +134,7 @@ func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "token_made.html", madeToken{Visit: v, Token: p.tokenRow(made), Secret: secret, Try: p.tryLine(made, secret), Old: &before})
 }
 
-// askRevokeToken asks whether a token is to end.
+// askRevokeToken asks for confirmation before a token is revoked.
 func (p *Panel) askRevokeToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {
@@ -144,7 +143,7 @@ func (p *Panel) askRevokeToken(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "token_revoke.html", tokenAsk{Visit: v, Token: t})
 }
 
-// revokeToken ends a token.
+// revokeToken revokes a token.
 func (p *Panel) revokeToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	t, err := p.tokenOf(r, v)
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/token"
 )
 
@@ -15,7 +16,7 @@ var secretRule = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
 
 func TestTokenIsShownOnce(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	says(t, "empty", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Make the first token")
 	w := o.post("developer", "/panel/nwu/tokens", url.Values{
 		"name": {"Student <system>"}, "permissions": {string(token.VaultList), string(token.VaultCreate)}, "end": {"30"},
@@ -23,7 +24,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 	says(t, "made", w, http.StatusOK, "Student <system>", "not shown again", "curl \"https://vault.example/business/certificate-vault?per_page=5\"")
 	secret := secretRule.FindString(w.Body.String())
 	made, inst, err := o.panel.Tokens.Authenticate(t.Context(), secret)
-	if err != nil || inst.ID != o.mine.ID || !made.Has(token.VaultCreate) || made.Has(token.VaultRevoke) || !made.ExpiresAt.Equal(o.at.AddDate(0, 0, 30)) {
+	if err != nil || inst.ID != o.mine.ID || !made.Has(token.VaultCreate) || made.Has(token.VaultRevoke) || !made.ExpiresAt.Equal(o.Now().AddDate(0, 0, 30)) {
 		t.Fatalf("%+v, %v", made, err)
 	}
 	if strings.Contains(w.Body.String(), "<system>") {
@@ -38,7 +39,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 
 func TestProblemsOfATokenForm(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {" "}, "permissions": {"batch:list", "no:such"}, "end": {"date"}, "date": {"2020-01-01"}})
 	says(t, "problems", w, http.StatusUnprocessableEntity, "Please check what you entered", "The name must have", "There is no permission", "The end must be in the future")
 	body := w.Body.String()
@@ -65,7 +66,7 @@ func TestProblemsOfATokenForm(t *testing.T) {
 
 func TestPresetsTickBoxes(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	for _, preset := range token.Presets {
 		body := o.get("owner", "/panel/nwu/tokens/new?preset="+preset.Name).Body.String()
 		if n := strings.Count(body, `name="permissions"`); n != len(token.All) {
@@ -81,7 +82,7 @@ func TestPresetsTickBoxes(t *testing.T) {
 
 func TestRevokeAsksByName(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	_, secret, err := o.panel.Tokens.Create(t.Context(), o.mine.ID, "Old system", token.All, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -98,10 +99,10 @@ func TestRevokeAsksByName(t *testing.T) {
 	says(t, "ended", o.get("owner", "/panel/nwu/tokens?show=ended"), http.StatusOK, "Old system", "Revoked")
 }
 
-// What shows or makes a secret asks again who it is.
+// Pages that show or make a secret require a recent sign-in.
 func TestSecretsWantARecentSignIn(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.people.stale[o.people.persons["owner"].ID] = true
 	o.operator("owner")
 	for _, one := range o.panel.table {
@@ -115,11 +116,10 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 	}
 }
 
-// Who fills a form in slowly is asked at the next page, and not at the cost of what
-// was typed.
+// A person who fills in a form slowly is asked to sign in on the next page, and keeps the input.
 func TestFormsMayTakeTime(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.people.slow[o.people.persons["owner"].ID] = true
 	if w := o.get("owner", "/panel/nwu/tokens/new"); w.Code != http.StatusSeeOther {
 		t.Errorf("the form opens: %d", w.Code)

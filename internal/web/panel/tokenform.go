@@ -11,17 +11,17 @@ import (
 	"github.com/certvault/certvault/internal/token"
 )
 
-// tokenForm is what a token is made from, as it was typed.
+// tokenForm contains the input for a token, as typed.
 type tokenForm struct {
 	Visit *Visit
 	Name  string
-	// Chosen are the permissions that are ticked.
+	// Chosen are the selected permissions.
 	Chosen map[token.Permission]bool
 	// End is one of ends, or a date.
 	End, Date string
 }
 
-// ends are how long a token may be good for.
+// ends are the choices of how long a token is valid.
 var ends = []struct {
 	Value, Label string
 	Days         int
@@ -29,19 +29,19 @@ var ends = []struct {
 	{"30", "30 days", 30}, {"90", "90 days", 90}, {"365", "One year", 365}, {"date", "Until a date", 0}, {"never", "No end", 0},
 }
 
-// usualEnd is what is chosen for who chooses nothing.
+// usualEnd is the default.
 const usualEnd = "90"
 
-// Presets gives the sets of permissions that are often wanted.
+// Presets returns common sets of permissions.
 func (*tokenForm) Presets() []token.Preset { return token.Presets }
 
-// Groups gives all permissions, in groups.
+// Groups returns all permissions, in groups.
 func (*tokenForm) Groups() []token.Group { return token.Groups }
 
-// Ends gives how long a token may be good for.
+// Ends returns the choices of how long a token is valid.
 func (*tokenForm) Ends() any { return ends }
 
-// newToken is the form of a token; a preset in the address ticks boxes.
+// newToken shows the form of a token. A preset in the query string selects permissions.
 func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form := &tokenForm{Visit: v, End: usualEnd, Chosen: map[token.Permission]bool{}, Name: r.URL.Query().Get("name")}
 	for _, preset := range token.Presets {
@@ -54,7 +54,7 @@ func (p *Panel) newToken(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "token_new.html", form)
 }
 
-// createToken makes a token, and shows it this once.
+// createToken makes a token and shows it once.
 func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form := &tokenForm{
 		Visit: v, Name: r.PostForm.Get("name"), End: r.PostForm.Get("end"), Date: strings.TrimSpace(r.PostForm.Get("date")), Chosen: map[token.Permission]bool{},
@@ -92,7 +92,7 @@ func atControls(err error) error {
 	return &renamed
 }
 
-// end gives when the token is to end; nil never. A date is good to its end, in
+// end returns the time at which the token expires, nil for never. A date is valid to its end, in
 // UTC.
 func (f *tokenForm) end(now time.Time) (*time.Time, error) {
 	switch f.End {
@@ -120,9 +120,9 @@ type madeToken struct {
 	Visit  *Visit
 	Token  tokenRow
 	Secret string
-	// Try is a command line that uses it.
+	// Try is a command line that uses the token.
 	Try string
-	// Old is the token it follows, nil for none.
+	// Old is the token that it succeeds, nil for none.
 	Old *tokenRow
 }
 
@@ -130,8 +130,8 @@ func (p *Panel) showToken(w http.ResponseWriter, r *http.Request, v *Visit, made
 	return p.draw(w, r, "token_made.html", madeToken{Visit: v, Token: p.tokenRow(made), Secret: secret, Try: p.tryLine(made, secret)})
 }
 
-// tryLine gives a command line that a token opens: a harmless one where there
-// is one.
+// tryLine returns a command line for a request that the token may make; a read-only request if
+// possible.
 func (p *Panel) tryLine(t *token.Token, secret string) string {
 	for _, one := range []struct {
 		may  token.Permission

@@ -2,8 +2,8 @@ package panel
 
 import "github.com/certvault/certvault/internal/account"
 
-// vaultRoutes are the routes of the first page of an institution, of mail about its
-// certificates, and of its settings.
+// vaultRoutes are the routes of an institution's first page, of mail about its certificates, and of
+// its settings.
 func (p *Panel) vaultRoutes() []route {
 	return []route{
 		{pattern: "GET /panel/{institution}", handler: p.dashboard},
@@ -16,7 +16,7 @@ func (p *Panel) vaultRoutes() []route {
 		{pattern: "GET /panel/{institution}/settings", may: account.MayManageSettings, handler: p.settings},
 		{pattern: "POST /panel/{institution}/settings", may: account.MayManageSettings, handler: p.setName},
 		{pattern: "POST /panel/{institution}/settings/colour", may: account.MayManageSettings, handler: p.setColour},
-		{pattern: "POST /panel/{institution}/settings/logo", may: account.MayManageSettings, handler: p.setLogo, body: maxLogoForm},
+		{pattern: "POST /panel/{institution}/settings/logo", may: account.MayManageSettings, handler: p.setLogo, limits: logoLimits},
 		{pattern: "GET /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.publicSettings},
 		{pattern: "POST /panel/{institution}/settings/public", may: account.MayManageSettings, handler: p.setPublic},
 		{pattern: "GET /panel/{institution}/settings/mail", may: account.MayManageSettings, handler: p.mailSettings},

@@ -19,7 +19,7 @@ type webhookRow struct {
 	now time.Time
 }
 
-// Host is what people know it by: the path may hold a key.
+// Host identifies the endpoint on pages. The path is not shown, because it may contain a key.
 func (e webhookRow) Host() string {
 	u, err := url.Parse(e.URL)
 	if err != nil {
@@ -28,7 +28,7 @@ func (e webhookRow) Host() string {
 	return u.Host
 }
 
-// State is how it does, in a word: active, failing, held, paused, off.
+// State is active, failing, held, paused or off.
 func (e webhookRow) State() string {
 	switch {
 	case e.Status == webhook.Paused:
@@ -43,19 +43,19 @@ func (e webhookRow) State() string {
 	return "active"
 }
 
-// Stopped tells whether nothing is sent to it.
+// Stopped reports whether nothing is sent to the endpoint.
 func (e webhookRow) Stopped() bool { return e.Status != webhook.Active }
 
-// Rotating tells whether two secrets sign.
+// Rotating reports whether two secrets sign.
 func (e webhookRow) Rotating() bool { return e.OverlapUntil != nil && e.now.Before(*e.OverlapUntil) }
 
-// Gone tells whether it was switched off since its server wants no more.
+// Gone reports whether the endpoint was disabled because its server answered that it is gone.
 func (e webhookRow) Gone() bool { return e.StopReason == webhook.ReasonGone }
 
-// WaitingShown is how many deliveries wait, as they are counted.
+// WaitingShown is the number of waiting deliveries, up to mostCounted.
 func (e webhookRow) WaitingShown() string { return upTo(e.Waiting) }
 
-// mostCounted is how far deliveries are counted.
+// mostCounted is the largest number of deliveries that is counted.
 const mostCounted = 10_000
 
 func upTo(n int) string {
@@ -70,7 +70,7 @@ type webhookList struct {
 	Rows  []webhookRow
 }
 
-// webhooks lists the endpoints of the institution, and how they do.
+// webhooks lists the endpoints of the institution and their state.
 func (p *Panel) webhooks(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list, err := p.Hooks.List(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -83,8 +83,8 @@ func (p *Panel) webhooks(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "webhooks.html", page)
 }
 
-// webhookOf gives the endpoint that the path names. One of another institution
-// is not found.
+// webhookOf returns the endpoint that the path names. An endpoint of another institution is not
+// found.
 func (p *Panel) webhookOf(r *http.Request, v *Visit) (webhookRow, error) {
 	e, err := p.Hooks.Endpoint(r.Context(), v.Institution().ID, r.PathValue("webhook"))
 	return webhookRow{e, p.Now()}, err
@@ -97,16 +97,16 @@ type webhookPage struct {
 	Counts   map[webhook.DeliveryStatus]int
 	Recent   []deliveryRow
 	Names    []webhook.Name
-	// Since is what was typed for a replay.
+	// Since is the typed start of a replay.
 	Since string
 }
 
-// Count is how many deliveries are in a status.
+// Count is the number of deliveries in a status.
 func (g webhookPage) Count(status string) string {
 	return upTo(g.Counts[webhook.DeliveryStatus(status)])
 }
 
-// recentDeliveries is how many the page of an endpoint shows.
+// recentDeliveries is the number of deliveries on the page of an endpoint.
 const recentDeliveries = 10
 
 // webhook is the page of one endpoint.
@@ -135,8 +135,8 @@ func (p *Panel) webhookPage(r *http.Request, v *Visit) (*webhookPage, error) {
 	return page, nil
 }
 
-// act does something to the endpoint that the path names, and leads back to its
-// page with a notice.
+// act applies an operation to the endpoint that the path names, and redirects to its page with a
+// notice.
 func (p *Panel) act(w http.ResponseWriter, r *http.Request, v *Visit, notice string, do func(id string) error) error {
 	id := r.PathValue("webhook")
 	if err := do(id); err != nil {
@@ -155,12 +155,12 @@ func (p *Panel) resumeWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.act(w, r, v, "webhook_resumed", func(id string) error { return p.Hooks.Resume(r.Context(), v.Institution().ID, id) })
 }
 
-// promoteWebhook has the new secret of a rotation sign alone where one can.
+// promoteWebhook makes the new secret of a rotation the only one for X-Webhook-Signature.
 func (p *Panel) promoteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.act(w, r, v, "webhook_promoted", func(id string) error { return p.Hooks.Promote(r.Context(), v.Institution().ID, id) })
 }
 
-// testWebhook sends an example, and leads to how it goes.
+// testWebhook sends an example event, and redirects to its delivery.
 func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := p.Hooks.Test(r.Context(), v.Institution().ID, r.PathValue("webhook"), webhook.Name(r.PostForm.Get("event")))
 	if err != nil {
@@ -169,7 +169,7 @@ func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
 }
 
-// replayWebhook sends again what failed since a day.
+// replayWebhook sends the deliveries again that have failed since a day.
 func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	since, err := time.Parse(time.DateOnly, strings.TrimSpace(r.PostForm.Get("since")))
 	if err != nil {
@@ -186,7 +186,7 @@ func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.lead(w, r, v, "webhooks/"+r.PathValue("webhook"), notice)
 }
 
-// atWebhook shows the page of an endpoint with what is wrong with a form on it.
+// atWebhook shows the page of an endpoint with the problems of a form on it.
 func (p *Panel) atWebhook(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
 	page, missing := p.webhookPage(r, v)
 	if missing != nil {
@@ -198,7 +198,7 @@ func (p *Panel) atWebhook(w http.ResponseWriter, r *http.Request, v *Visit, err 
 	return p.again(w, r, "webhook.html", page, err)
 }
 
-// askDeleteWebhook asks whether an endpoint is to go.
+// askDeleteWebhook asks for confirmation before an endpoint is deleted.
 func (p *Panel) askDeleteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page, err := p.webhookPage(r, v)
 	if err != nil {
@@ -207,7 +207,7 @@ func (p *Panel) askDeleteWebhook(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.draw(w, r, "webhook_delete.html", page)
 }
 
-// deleteWebhook ends an endpoint for good.
+// deleteWebhook deletes an endpoint.
 func (p *Panel) deleteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.Hooks.Delete(r.Context(), v.Institution().ID, r.PathValue("webhook")); err != nil {
 		return err
@@ -221,7 +221,7 @@ type signaturesPage struct {
 	Shown   webhook.Sample
 }
 
-// signatures shows how a receiver checks what is sent, in a language.
+// signatures shows sample code that verifies signatures, in one programming language.
 func (p *Panel) signatures(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	page := signaturesPage{Visit: v, Samples: webhook.Samples, Shown: webhook.Samples[0]}
 	i := slices.IndexFunc(webhook.Samples, func(s webhook.Sample) bool { return s.Name == r.URL.Query().Get("language") })

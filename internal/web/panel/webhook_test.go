@@ -17,17 +17,6 @@ import (
 
 var signingRule = regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`)
 
-// exec changes what no operation can bring about.
-func (o *office) exec(query string, args ...any) {
-	o.tb.Helper()
-	if err := o.d.Tx(o.tb.Context(), func(tx *db.Tx) error {
-		_, err := tx.ExecContext(o.tb.Context(), query, args...)
-		return err
-	}); err != nil {
-		o.tb.Fatal(err)
-	}
-}
-
 func (o *office) hook(t *testing.T) *webhook.Endpoint {
 	t.Helper()
 	e, _, err := o.panel.Hooks.Create(t.Context(), o.mine.ID, "https://hooks.example.org/in?key=k", nil)
@@ -39,7 +28,7 @@ func (o *office) hook(t *testing.T) *webhook.Endpoint {
 
 func TestEndpointIsMadeAndChanged(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	says(t, "empty", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
 	form := o.get("developer", "/panel/nwu/webhooks/new")
 	says(t, "form", form, http.StatusOK, "A certificate was revoked; the reason is with it.", `"revocation_reason": "An example of a reason."`)
@@ -74,7 +63,7 @@ func TestEndpointIsMadeAndChanged(t *testing.T) {
 
 func TestProblemsOfAnEndpointForm(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	for _, target := range []string{"/panel/nwu/webhooks", "/panel/nwu/webhooks/" + e.UUID + "/edit"} {
 		w := o.post("owner", target, url.Values{
@@ -97,7 +86,7 @@ func TestProblemsOfAnEndpointForm(t *testing.T) {
 
 func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
 	says(t, "paused", o.leads(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
@@ -116,14 +105,13 @@ func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
 		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "It answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "took nothing for five days",
 		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "It does not answer", "status = 'active', openings = 0, failing_since = 1": "Nothing was taken",
 	} {
-		o.exec(`UPDATE webhook_endpoints SET ` + status)
+		o.Exec(`UPDATE webhook_endpoints SET ` + status)
 		says(t, status, o.get("owner", at), http.StatusOK, want)
 		says(t, status, o.get("owner", "/panel/nwu/webhooks"), http.StatusOK, "hooks.example.org")
 	}
 }
 
-// deliveriesOf makes n deliveries of an endpoint that failed, and gives their ids,
-// newest first.
+// deliveriesOf creates n failed deliveries of an endpoint and returns their ids, newest first.
 func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
 	t.Helper()
 	var ids []int64
@@ -134,7 +122,7 @@ func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 
 		}
 		ids = slices.Insert(ids, 0, id)
 	}
-	o.exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 1, finished_at = $1`, db.Micros(o.at))
+	o.Exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 1, finished_at = $1`, db.Micros(o.Now()))
 	return ids
 }
 
@@ -145,7 +133,7 @@ func TestLogOfDeliveries(t *testing.T) {
 		says(t, "empty", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Nothing was sent yet", "Add an endpoint")
 		e, quiet := o.hook(t), o.hook(t)
 		ids := o.deliveriesOf(t, e, deliveriesOnAPage+1)
-		o.exec(`UPDATE webhook_deliveries SET status = 'pending', due_at = $1 WHERE id = $2`, db.Micros(o.at)+3600e6, ids[0])
+		o.Exec(`UPDATE webhook_deliveries SET status = 'pending', due_at = $1 WHERE id = $2`, db.Micros(o.Now())+3600e6, ids[0])
 		var kind webhook.Name
 		if err := d.QueryRowContext(t.Context(), `SELECT name FROM webhook_events ORDER BY id LIMIT 1`).Scan(&kind); err != nil {
 			t.Fatal(err)
@@ -201,13 +189,13 @@ func TestLogOfDeliveries(t *testing.T) {
 	})
 }
 
-// A search by reference id shows what was sent of that certificate.
+// A search by reference id shows the deliveries about that certificate.
 func TestDeliveriesOfACertificate(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	o.hook(t)
 	var id int64
-	if err := o.d.Tx(t.Context(), func(tx *db.Tx) error {
+	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		if err := tx.QueryRowContext(t.Context(), `
 			INSERT INTO certificates (uuid, institution_id, reference_id, reference_folded, title, full_name, email, email_folded, issue_date,
 				search_text, source, trigger_context, event_context, status, creator_type, creator_name, file_name, mime_type, size, sha256,
@@ -216,7 +204,7 @@ func TestDeliveriesOfACertificate(t *testing.T) {
 			RETURNING id`, o.mine.ID, []byte{1}).Scan(&id); err != nil {
 			return err
 		}
-		return o.panel.Hooks.EmitTx(t.Context(), tx, webhook.Event{Name: webhook.Created, InstitutionID: o.mine.ID, CertificateID: id, OccurredAt: o.at, ReferenceID: "NWU-1"})
+		return o.panel.Hooks.EmitTx(t.Context(), tx, webhook.Event{Name: webhook.Created, InstitutionID: o.mine.ID, CertificateID: id, OccurredAt: o.Now(), ReferenceID: "NWU-1"})
 	}); err != nil {
 		t.Fatal(err)
 	}
@@ -230,7 +218,7 @@ func TestDeliveriesOfACertificate(t *testing.T) {
 
 func TestDeliveryAndItsAttempts(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	w := o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {string(webhook.Failed)}})
 	at := w.Header().Get("Location")
@@ -240,12 +228,12 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 		t.Error("the page does not look again by itself")
 	}
 	says(t, "no such event", o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {"x"}}), http.StatusUnprocessableEntity, "There is no event")
-	o.exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 2, finished_at = $1`, db.Micros(o.at))
+	o.Exec(`UPDATE webhook_deliveries SET status = 'exhausted', attempts = 2, finished_at = $1`, db.Micros(o.Now()))
 	for i, answer := range []string{
 		`'answered', NULL, 500, '{"Server": ["<b>nginx"]}', '<script>alert(1)</script>'`, `'timeout', 'There was no complete answer within 15 s.', NULL, '{}', NULL`,
 	} {
-		o.exec(`INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, status_code, response_headers, response_body, url, request_headers, truncated)
-			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+answer+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.at))
+		o.Exec(`INSERT INTO webhook_attempts (delivery_id, number, probe, started_at, duration, outcome, error, status_code, response_headers, response_body, url, request_headers, truncated)
+			SELECT id, `+strconv.Itoa(i+1)+`, false, $1, 123000, `+answer+`, 'https://hooks.example.org/in', '{"webhook-id": ["the-event"]}', false FROM webhook_deliveries`, db.Micros(o.Now()))
 	}
 	w = o.get("owner", at)
 	says(t, "attempts", w, http.StatusOK, "Failed", "Refused: 500 Internal Server Error", "Attempt 1, 123 ms", "No answer in time", "There was no complete answer within 15 s.",
@@ -263,17 +251,17 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
 	says(t, "no day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
 	says(t, "nothing", o.leads(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
 }
 
-// A signature is shown how to be checked in each language.
+// The page shows in each language how to verify a signature.
 func TestSamplesAreShown(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, sqlite(t))
+	o := newOffice(t, dbtest.SQLite(t))
 	for _, s := range webhook.Samples {
 		w := o.get("owner", "/panel/nwu/webhooks/signatures?language="+s.Name)
 		lines := strings.Split(strings.TrimSpace(s.Code), "\n")

@@ -14,29 +14,29 @@ var (
 	errBoth     = fault.OfField("events", "Choose “Only these” for the events that are ticked, or untick them to have every event.")
 )
 
-// webhookForm is what an endpoint is made from, or changed to, as it was typed.
+// webhookForm contains the input for a new or changed endpoint, as typed.
 type webhookForm struct {
 	Visit *Visit
-	// Endpoint is the one that is changed; nil for a new one.
+	// Endpoint is the endpoint to change; nil for a new one.
 	Endpoint *webhookRow
 	URL      string
-	// All is set for every event, else Chosen are those that are ticked.
+	// All subscribes to every event. Otherwise Chosen are the selected events.
 	All    bool
 	Chosen map[webhook.Name]bool
-	// Headers are lines of name, colon and value; Replace says that they take the
-	// place of those there are.
+	// Headers are lines of name, colon and value. Replace reports whether they replace the existing
+	// ones.
 	Headers string
 	Replace bool
 	Events  []eventChoice
 }
 
-// eventChoice is an event with what it tells, and a delivery of it.
+// eventChoice is an event type with its description and a sample delivery.
 type eventChoice struct {
 	Name          webhook.Name
 	Says, Example string
 }
 
-// eventSays is what each event tells.
+// eventSays describes each event type.
 var eventSays = map[webhook.Name]string{
 	webhook.Created:    "A certificate was uploaded.",
 	webhook.Processing: "An application was approved, and its certificate is being made.",
@@ -59,7 +59,7 @@ func eventChoices() ([]eventChoice, error) {
 	return list, nil
 }
 
-// typedWebhook reads the form as it was sent.
+// typedWebhook returns the form as submitted.
 func typedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	form := &webhookForm{
 		Visit: v, URL: strings.TrimSpace(r.PostForm.Get("url")), All: r.PostForm.Get("which") != "some", Chosen: map[webhook.Name]bool{},
@@ -73,7 +73,7 @@ func typedWebhook(r *http.Request, v *Visit) (*webhookForm, error) {
 	return form, err
 }
 
-// events gives what is to be subscribed to; none is all.
+// events returns the event types to subscribe to; none stands for all.
 func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
 	switch ticked := len(r.PostForm["events"]); {
 	case f.All && ticked > 0:
@@ -90,7 +90,7 @@ func (f *webhookForm) events(r *http.Request) ([]webhook.Name, error) {
 	return names, nil
 }
 
-// headers reads lines of name, colon and value.
+// headers parses lines of name, colon and value.
 func (f *webhookForm) headers() []webhook.Header {
 	list := []webhook.Header{}
 	for line := range strings.Lines(f.Headers) {
@@ -102,7 +102,7 @@ func (f *webhookForm) headers() []webhook.Header {
 	return list
 }
 
-// newWebhook is the form of an endpoint.
+// newWebhook shows the form of an endpoint.
 func (p *Panel) newWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	events, err := eventChoices()
 	if err != nil {
@@ -116,11 +116,11 @@ type madeSecret struct {
 	Visit    *Visit
 	Endpoint webhookRow
 	Secret   string
-	// Until is when the secret before ends; nil for a new endpoint.
+	// Until is the end of the previous secret; nil for a new endpoint.
 	Until *time.Time
 }
 
-// createWebhook makes an endpoint, and shows its secret this once.
+// createWebhook creates an endpoint and shows its secret once.
 func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	form, err := typedWebhook(r, v)
 	if err != nil {
@@ -138,7 +138,7 @@ func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "webhook_secret.html", madeSecret{v, webhookRow{made, p.Now()}, secret, nil})
 }
 
-// editWebhook is the form of an endpoint there is.
+// editWebhook shows the form of an existing endpoint.
 func (p *Panel) editWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	e, err := p.webhookOf(r, v)
 	if err != nil {
@@ -180,7 +180,7 @@ func (p *Panel) updateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.lead(w, r, v, "webhooks/"+e.UUID, "webhook_changed")
 }
 
-// askRotateWebhook asks whether an endpoint is to have a new secret.
+// askRotateWebhook asks for confirmation before the secret is rotated.
 func (p *Panel) askRotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	e, err := p.webhookOf(r, v)
 	if err != nil {
@@ -189,7 +189,7 @@ func (p *Panel) askRotateWebhook(w http.ResponseWriter, r *http.Request, v *Visi
 	return p.draw(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e})
 }
 
-// rotateWebhook gives an endpoint a new secret, and shows it this once.
+// rotateWebhook makes a new secret for an endpoint and shows it once.
 func (p *Panel) rotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	e, err := p.webhookOf(r, v)
 	if err != nil {

@@ -36,7 +36,7 @@ func TestMailSettings(t *testing.T) {
 		w = o.leads(t, "admin", o.post("admin", page+"/test", url.Values{"language": {"ar"}}), page+"?language=ar")
 		says(t, "sample", w, http.StatusOK, "A test mail is on its way to you.")
 		var message string
-		if err := o.d.QueryRowContext(t.Context(), `SELECT message FROM mails ORDER BY id DESC LIMIT 1`).Scan(&message); err != nil ||
+		if err := o.DB.QueryRowContext(t.Context(), `SELECT message FROM mails ORDER BY id DESC LIMIT 1`).Scan(&message); err != nil ||
 			!strings.Contains(message, "مكتب التسجيل") || !strings.Contains(message, `"sender":"Registrar"`) || !strings.Contains(message, `"subject":"Test: `) {
 			t.Errorf("the test mail is %s, %v", message, err)
 		}

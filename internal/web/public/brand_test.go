@@ -11,14 +11,13 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The institution's colour stands on valid certificates alone: no colour says
-// otherwise than the verdict does.
+// Only valid certificates have the institution's colour, so that no colour contradicts the verdict.
 func TestColourOfAnInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c, taken := v.upload("BSc Physics", "Ada Obi", "diploma.pdf"), v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
-		v.process(2)
+		v.Work(2)
 		v.revoke(taken, "Issued by mistake")
 		page := "/verify/" + c.ReferenceID
 		fills := func(target string) []string { return attributes(t, v.get(target), "rect", "fill") }
@@ -43,7 +42,7 @@ func TestColourOfAnInstitution(t *testing.T) {
 			}
 		}
 		for _, result := range []string{"failed", "not_run"} {
-			v.exec(`UPDATE certificate_checks SET result = $1`, result)
+			v.Exec(`UPDATE certificate_checks SET result = $1`, result)
 			if got := fills(page); len(got) != 0 {
 				t.Errorf("%s: %v", result, got)
 			}
@@ -51,17 +50,17 @@ func TestColourOfAnInstitution(t *testing.T) {
 	})
 }
 
-// What colours are held against is what the style draws them on.
+// The contrast is checked against the background colours of the style.
 func TestPapersOfTheStyle(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	style := v.get(attributes(t, v.get("/verify"), "link", "href")[0]).Body.String()
 	for _, paper := range []string{"#fff;", "#18201e;"} {
 		if !strings.Contains(style, "--paper: "+paper) && !strings.Contains(style, "--paper:"+paper) {
 			t.Errorf("the style has no paper %s", paper)
 		}
 	}
-	// A ground lighter than ours by night would need lighter shades.
+	// On a lighter dark background, the colours would need lighter shades.
 	dark, err := colour.Parse("#18201e")
 	if err != nil || colour.Contrast(dark, colour.White) < colour.Contrast(colour.Night, colour.White) {
 		t.Errorf("the dark paper is lighter than %s, %v", colour.Night, err)

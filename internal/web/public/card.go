@@ -24,9 +24,8 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// The card is what networks and messengers show beside a link (Open Graph). It
-// never says that a certificate is valid: they keep copies, which no revocation
-// reaches.
+// The card is the preview of a link in social networks and messengers (Open Graph). It never says
+// that a certificate is valid, because networks keep copies after a revocation.
 const (
 	cardWidth, cardHeight = 1200, 630
 	cardMargin            = 80
@@ -40,7 +39,7 @@ var (
 	cardBad    = color.NRGBA{0xa3, 0x15, 0x1d, 0xff}
 )
 
-// cardFonts are Go's own, which have Latin, Greek and Cyrillic letters.
+// cardFonts are the Go fonts, which cover Latin, Greek and Cyrillic letters.
 var cardFonts = sync.OnceValues(func() (fonts [2]*opentype.Font, err error) {
 	for i, file := range [][]byte{goregular.TTF, gobold.TTF} {
 		if fonts[i], err = opentype.Parse(file); err != nil {
@@ -50,7 +49,7 @@ var cardFonts = sync.OnceValues(func() (fonts [2]*opentype.Font, err error) {
 	return fonts, nil
 })
 
-// card gives the picture of a link to a certificate.
+// card writes the preview picture of a certificate.
 func (p *Pages) card(w http.ResponseWriter, r *http.Request) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
@@ -73,12 +72,12 @@ func (p *Pages) card(w http.ResponseWriter, r *http.Request) error {
 	assetHeaders(w, "image/png")
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(content)))
-	_, _ = w.Write(content) // a client that is gone needs no card
+	_, _ = w.Write(content) // a failed write means that the client is gone
 	return nil
 }
 
-// cardReader gives the language of a card: English where the fonts cannot write
-// the other.
+// cardReader returns the language of a card, or English if the fonts do not cover the reader's
+// language.
 func (p *Pages) cardReader(r *http.Request) *locale.Language {
 	l := p.view.Reader(r).Language
 	if name, err := l.Text("card.verify"); err == nil && drawable(name) {
@@ -87,8 +86,8 @@ func (p *Pages) cardReader(r *http.Request) *locale.Language {
 	return p.view.Languages()[0]
 }
 
-// drawable tells whether the fonts have every character of a text. What they do
-// not have is left out whole: half a name is none.
+// drawable reports whether the fonts have every character of a text. Other texts are left out
+// completely, because a partial name would be wrong.
 func drawable(text string) bool {
 	fonts, err := cardFonts()
 	if err != nil {
@@ -103,7 +102,7 @@ func drawable(text string) bool {
 	return strings.TrimSpace(text) != ""
 }
 
-// drawCard draws what is known of a certificate.
+// drawCard draws the public information about a certificate.
 func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	d := &drawing{Image: image.NewNRGBA(image.Rect(0, 0, cardWidth, cardHeight))}
 	accent := cardAccent
@@ -148,7 +147,7 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// drawing keeps the first error, so that a card is drawn top to bottom.
+// drawing keeps the first error, so that drawCard checks for errors once.
 type drawing struct {
 	draw.Image
 
@@ -190,7 +189,7 @@ func (d *drawing) width(text string, size int, bold bool) int {
 	return font.MeasureString(f, text).Ceil()
 }
 
-// text writes a line on a baseline, shortened to a width.
+// text draws a line on a baseline, shortened to a width.
 func (d *drawing) text(x, y, width, size int, bold bool, c color.Color, text string) {
 	f := d.face(size, bold)
 	if f == nil {
@@ -200,7 +199,7 @@ func (d *drawing) text(x, y, width, size int, bold bool, c color.Color, text str
 	(&font.Drawer{Dst: d, Src: image.NewUniform(c), Face: f, Dot: fixed.P(x, y)}).DrawString(text)
 }
 
-// shorten cuts a text until it fits, and shows that it did.
+// shorten truncates a text until it fits, and adds an ellipsis.
 func shorten(text string, fits func(string) bool) string {
 	if fits(text) {
 		return text
@@ -218,7 +217,7 @@ func shorten(text string, fits func(string) bool) string {
 	return strings.TrimRight(string(runes[:low]), " ") + "…"
 }
 
-// wrap breaks a text into at most so many lines; the last may be too long.
+// wrap breaks a text into at most the given number of lines; the last may be too long.
 func (d *drawing) wrap(text string, size int, bold bool, width, most int) []string {
 	var lines []string
 	line := ""
@@ -233,7 +232,7 @@ func (d *drawing) wrap(text string, size int, bold bool, width, most int) []stri
 	return append(lines, line)
 }
 
-// emblem draws the shield of our icon, on its grid of 48.
+// emblem draws the shield of the vault's icon on its grid of 48.
 func (d *drawing) emblem(x, y, size int) {
 	at := func(px, py float32) (float32, float32) { return px * float32(size) / 48, py * float32(size) / 48 }
 	shape := func(c color.Color, path func(r *vector.Rasterizer)) {

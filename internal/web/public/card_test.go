@@ -7,22 +7,24 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
 func TestOpenGraph(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	if w := v.get("/verify/" + c.ReferenceID + "/card.png"); w.Code != http.StatusNotFound {
 		t.Errorf("in processing there is a card: %d", w.Code)
 	}
 	if text := v.get("/verify/" + c.ReferenceID).Body.String(); strings.Contains(text, "og:") {
-		t.Errorf("in processing the page tells networks: %s", text)
+		t.Errorf("the page of a certificate in processing has a preview: %s", text)
 	}
-	v.process(1)
+	v.Work(1)
 	w := v.get("/verify/" + c.ReferenceID)
 	if content := attributes(t, w, "meta", "content"); !slices.Contains(content, base+"/verify/"+c.ReferenceID+"/card.png") || !slices.Contains(content, "BSc Physics · Ada Obi") || !slices.Contains(content, "noindex") {
-		t.Errorf("the page tells networks %v", content)
+		t.Errorf("the preview has %v", content)
 	}
 	card := func() image.Image {
 		t.Helper()
@@ -40,7 +42,7 @@ func TestOpenGraph(t *testing.T) {
 	}
 	for _, target := range []string{"/verify", "/signatures"} {
 		if w := v.get(target); w.Header().Get("X-Robots-Tag") != "" || slices.Contains(attributes(t, w, "meta", "content"), "noindex") {
-			t.Errorf("%s is kept from search engines", target)
+			t.Errorf("%s is hidden from search engines", target)
 		}
 	}
 	for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/" + unknownID, "/nothing", "/verify/file/" + digestOf("x")} {
@@ -50,7 +52,7 @@ func TestOpenGraph(t *testing.T) {
 	}
 }
 
-// A text that the card's fonts cannot write is left out, and never boxes.
+// A text that the card's fonts do not cover is left out and never drawn as boxes.
 func TestDrawable(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]bool{

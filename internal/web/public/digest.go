@@ -12,34 +12,33 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// different is what a file is that was held against a certificate and is
-// another.
+// different means that a file is not the one of the certificate that it was compared with.
 const different cert.Match = "different"
 
 var errUnknownFile = fault.New(fault.NotFound, "No such file here.")
 
-// fileAnswer is what is known of a file.
+// fileAnswer is the answer to a lookup of a file.
 type fileAnswer struct {
 	Match cert.Match `json:"match"`
-	// Count is how many certificates the file matches.
+	// Count is the number of certificates that the file matches.
 	Count int           `json:"count"`
 	Data  *verification `json:"data,omitempty"`
 }
 
-// comparison is a file that is not the one issued under a reference id.
+// comparison is the result for a file that differs from the file of a reference id.
 type comparison struct {
 	*verification
 
 	Digest string
-	// Other is the reference id of the certificate whose verified PDF the file is.
+	// Other is the reference id of the certificate to which the file belongs as verified PDF.
 	Other string
 }
 
-// Band is none: the file is not the one that the institution stands for.
+// Band returns nil: the institution's colour must not appear above a file that it did not issue.
 func (*comparison) Band() *colour.Brand { return nil }
 
-// digest tells what is known of a file by its SHA-256. The file stays with the
-// visitor. With a reference id it is held against that certificate.
+// digest looks a file up by its SHA-256; the file stays with the visitor. With a reference id, it
+// compares the file with that certificate.
 func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 	notStored(w)
 	ctx := r.Context()
@@ -73,8 +72,8 @@ func (p *Pages) digest(w http.ResponseWriter, r *http.Request) error {
 	return p.show(w, r, answer.Data)
 }
 
-// match looks a file up, or holds it against the certificate that the request
-// names. A reference id that nobody has is as none.
+// match looks a file up, or compares it with the certificate that the request names. An unknown
+// reference id is ignored.
 func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileAnswer, error) {
 	ctx := r.Context()
 	if typed := referenceIn(r.URL.Query().Get("reference_id")); typed != "" {
@@ -102,8 +101,8 @@ func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileAnswer, erro
 	return answer, nil
 }
 
-// compare holds a file against one certificate. One that is in processing has no
-// files yet that the public may know of.
+// compare compares a file with one certificate. The files of a certificate in processing are not
+// public yet.
 func compare(v *verification, sum [sha256.Size]byte) *fileAnswer {
 	c := v.certificate
 	switch {

@@ -16,8 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// sandbox keeps a file that is opened in a browser from doing anything in our
-// origin's name.
+// sandbox prevents a file that is opened in a browser from running code in the vault's origin.
 const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 var errNoFile = fault.New(fault.NotFound, "No such file, or the link to it has ended.")
@@ -30,8 +29,8 @@ func assetHeaders(w http.ResponseWriter, mediaType string) {
 	h.Set("X-Robots-Tag", "noindex")
 }
 
-// file gives a verified PDF, or a picture of it, to who has its capability
-// URL. After a revocation the link gives nothing.
+// file serves a verified PDF, or a picture of it, to holders of its capability URL. After a
+// revocation the link serves no file.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	ctx := r.Context()
 	id, err := uuid.Parse(r.PathValue("uuid"))
@@ -56,8 +55,8 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, c, kind)
 }
 
-// publicFile gives the verified PDF, or a picture of it, to anyone with the
-// reference id, where the institution lets them.
+// publicFile serves the verified PDF, or a picture of it, for a reference id, if the institution
+// allows it.
 func (p *Pages) publicFile(w http.ResponseWriter, r *http.Request, kind web.Kind) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if fault.Is(err, fault.NotFound) {
@@ -72,7 +71,7 @@ func (p *Pages) publicFile(w http.ResponseWriter, r *http.Request, kind web.Kind
 	return errNoFile
 }
 
-// send answers with a certificate's file.
+// send writes a certificate's file.
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate, kind web.Kind) (err error) {
 	open, name, mediaType := p.Certs.OpenVerified, c.ReferenceID+".pdf", string(seal.PDF)
 	tag := hex.EncodeToString(c.Verified.SHA256[:])
@@ -93,8 +92,7 @@ func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate
 	return web.ServeContent(w, r, content, tag)
 }
 
-// logo gives an institution's logo. Its address has its digest, so that it can be
-// kept.
+// logo serves an institution's logo. Its address contains its digest, so that it can be cached.
 func (p *Pages) logo(w http.ResponseWriter, r *http.Request) error {
 	content, err := p.Accounts.Logo(r.Context(), r.PathValue("slug"), r.PathValue("digest"))
 	if err != nil {
@@ -114,8 +112,8 @@ func (p *Pages) barcode(w http.ResponseWriter, r *http.Request) error {
 	return p.symbol(w, r, seal.BarcodeSVG)
 }
 
-// symbol draws the QR code or barcode of a certificate that can be verified;
-// it holds the reference id and nothing else.
+// symbol draws the QR code or barcode of a certificate that can be verified. It contains only the
+// reference id.
 func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referenceID string) ([]byte, error)) error {
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
 	if err != nil {
@@ -128,7 +126,7 @@ func (p *Pages) symbol(w http.ResponseWriter, r *http.Request, draw func(referen
 	assetHeaders(w, "image/svg+xml")
 	w.Header().Set("Cache-Control", "private, max-age=86400")
 	if _, err := w.Write(svg); err != nil {
-		return nil //nolint:nilerr // the client is gone; there is nobody to tell
+		return nil //nolint:nilerr // the client is gone
 	}
 	return nil
 }

@@ -13,12 +13,14 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 )
 
-// A file that an institution lets nobody have is told as one that is not there.
+// A file that is not public gets the same answer as one that does not exist.
 func TestPublicFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -41,17 +43,17 @@ func TestPublicFiles(t *testing.T) {
 		v.let(account.Public{AllowImage: true, AllowDownload: true})
 		check("processing", 404, 404)
 		v.let(account.Public{})
-		v.process(1)
+		v.Work(1)
 		check("by default", 404, 404)
 		v.let(account.Public{AllowImage: true})
 		check("picture alone", 404, 200)
 		v.let(account.Public{AllowDownload: true})
 		check("file alone", 200, 404)
-		if got := v.get(pdf).Body.String(); got != string(samplePDF())+tail {
+		if got := v.get(pdf).Body.String(); got != string(vaulttest.PDF)+tail {
 			t.Errorf("the file is %q", got)
 		}
-		// A setting that was forced past the check still shows no hidden name.
-		v.exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
+		// A hidden name stays hidden even if the setting bypassed its check.
+		v.Exec(`UPDATE institutions SET hide_name = $1, public_image = $1, public_download = $1`, true)
 		check("hidden name", 404, 404)
 		v.let(account.Public{AllowImage: true, AllowDownload: true})
 		check("both", 200, 200)
@@ -67,7 +69,7 @@ func TestFilesByDigest(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		verified, original := digestOf(string(samplePDF())+tail), digestOf(string(samplePDF()))
+		verified, original := digestOf(string(vaulttest.PDF)+tail), digestOf(string(vaulttest.PDF))
 		ask := func(target string) (*httptest.ResponseRecorder, map[string]any) {
 			t.Helper()
 			w := v.getJSON(target)
@@ -83,8 +85,8 @@ func TestFilesByDigest(t *testing.T) {
 				t.Errorf("%s: %d %s", name, w.Code, w.Body)
 			}
 		}
-		// A staged file, and certificates that wait or failed, are unknown.
-		if _, err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, "staged.pdf", bytes.NewReader(samplePDF())); err != nil {
+		// A staged file and the files of pending or failed certificates are unknown.
+		if err := v.pages.Certs.Receive(t.Context(), v.inst.UUID, cert.NewIncoming("staged.pdf", bytes.NewReader(vaulttest.PDF)), func(*cert.File) error { return nil }); err != nil {
 			t.Fatal(err)
 		}
 		unknown("staged", original)
@@ -94,10 +96,10 @@ func TestFilesByDigest(t *testing.T) {
 		unknown("processing", verified)
 		held := "/verify/file/" + original + "?reference_id=" + c.ReferenceID
 		if w, got := ask(held); w.Code != 200 || got["match"] != "different" || got["data"].(map[string]any)["status"] != "processing" {
-			t.Errorf("held against one in processing: %s", w.Body)
+			t.Errorf("compared with one in processing: %s", w.Body)
 		}
-		checkPage(t, "held against one in processing", v.get(held), http.StatusOK, "not ready yet")
-		v.process(2)
+		checkPage(t, "compared with one in processing", v.get(held), http.StatusOK, "not ready yet")
+		v.Work(2)
 		for _, malformed := range []string{"x", verified[:62], verified + "00", strings.Repeat("z", 64), "%00"} {
 			unknown(malformed, malformed)
 			if w := v.get("/verify/file/" + malformed); w.Code != http.StatusNotFound {
@@ -130,12 +132,12 @@ func TestFilesByDigest(t *testing.T) {
 			t.Errorf("changed, of a certificate that there is not: %d", w.Code)
 		}
 
-		// The same original for another certificate of another institution: which one
-		// is meant, nobody can tell.
+		// With the same original in another institution's certificate, the file matches two
+		// certificates, and the answer names neither.
 		first := v.inst
-		v.inst = v.institution("OTH", "Other")
+		v.inst = v.Institution("OTH", "Other")
 		other := v.upload("Other", "Somebody Else", "diploma.pdf")
-		v.exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
+		v.Exec(`UPDATE certificates SET status = 'approved', verified_sha256 = $1, verified_size = 1, tail_key = 'x' WHERE uuid = $2`, bytes.Repeat([]byte{7}, 32), other.UUID)
 		v.inst = first
 		if w, got := ask("/verify/file/" + original); w.Code != 200 || got["match"] != "original" || got["count"] != 2.0 || got["data"] != nil || strings.Contains(w.Body.String(), "Ada") {
 			t.Errorf("of two: %s", w.Body)
@@ -161,7 +163,7 @@ func TestFilesByDigest(t *testing.T) {
 
 func TestSymbols(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	var drawn []string
 	look := func() {
@@ -181,11 +183,11 @@ func TestSymbols(t *testing.T) {
 		}
 	}
 	look()
-	v.process(1)
+	v.Work(1)
 	look()
 	v.revoke(c, "x")
 	look()
-	// They are permanent, whatever becomes of the certificate.
+	// The symbols do not change in any state of the certificate.
 	if drawn[0] == drawn[1] || drawn[0] != drawn[2] || drawn[2] != drawn[4] || drawn[1] != drawn[3] || drawn[3] != drawn[5] {
 		t.Error("the symbols change")
 	}
@@ -197,7 +199,7 @@ func TestSymbols(t *testing.T) {
 	}
 }
 
-// local takes the host off an address of ours.
+// local returns the path of a URL of the vault.
 func local(t *testing.T, address string) string {
 	t.Helper()
 	rest, ok := strings.CutPrefix(address, base)
@@ -209,7 +211,7 @@ func local(t *testing.T, address string) string {
 
 func TestCapabilityFiles(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	links := map[web.Kind]string{}
 	for _, kind := range []web.Kind{web.PDFFile, web.ImageFile, "original"} {
@@ -228,10 +230,10 @@ func TestCapabilityFiles(t *testing.T) {
 		}
 	}
 	gone("processing")
-	v.process(1)
+	v.Work(1)
 	for kind, want := range map[web.Kind]struct{ mediaType, body, name string }{
-		web.PDFFile:   {"application/pdf", string(samplePDF()) + tail, c.ReferenceID + ".pdf"},
-		web.ImageFile: {"image/png", "a picture", c.ReferenceID + ".png"},
+		web.PDFFile:   {"application/pdf", string(vaulttest.PDF) + tail, c.ReferenceID + ".pdf"},
+		web.ImageFile: {"image/png", vaulttest.Picture, c.ReferenceID + ".png"},
 	} {
 		w := v.get(links[kind])
 		h := w.Header()
@@ -256,14 +258,14 @@ func TestCapabilityFiles(t *testing.T) {
 			t.Errorf("%s: %d", name, w.Code)
 		}
 	}
-	begin := v.at
-	v.at = begin.Add(24*time.Hour - time.Second)
+	begin := v.Now()
+	v.Set(begin.Add(24*time.Hour - time.Second))
 	if w := v.get(links[web.PDFFile]); w.Code != http.StatusOK {
 		t.Errorf("within the day: %d", w.Code)
 	}
-	v.at = begin.Add(24 * time.Hour)
+	v.Set(begin.Add(24 * time.Hour))
 	gone("after the day")
-	v.at = begin
+	v.Set(begin)
 	v.revoke(c, "x")
 	gone("revoked")
 	if log := v.log.String(); strings.Contains(log, "signature=") || strings.Contains(log, c.UUID) {

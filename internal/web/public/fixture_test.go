@@ -7,7 +7,6 @@ import (
 	"crypto/tls"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
@@ -18,24 +17,17 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/authority"
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/db/dbtest"
-	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/seal"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
-	"github.com/certvault/certvault/internal/webhook"
 )
 
 const (
-	base = "https://vault.example"
+	base = vaulttest.BaseURL
 	tail = certtest.Tail
 	// Nothing of these may ever be shown to the public.
 	secretEmail   = "secret.address@example.org"
@@ -43,76 +35,31 @@ const (
 	secretNote    = "note-for-the-institution"
 )
 
-// sealer adds a tail, or refuses files that say so.
-type sealer struct{ done chan struct{} }
-
-func (s *sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
-	defer func() { s.done <- struct{}{} }()
-	if strings.HasPrefix(o.Name, "refuse") {
-		return nil, certtest.ErrRefused
-	}
-	return certtest.Seal(o)
-}
-
-func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) {
-	return []byte("a picture"), nil
-}
-
 // vault is the public pages in the middleware they run in.
 type vault struct {
+	*vaulttest.Vault
+
 	tb      testing.TB
-	d       *db.DB
 	pages   *Pages
 	handler http.Handler
-	queue   *job.Queue
-	sealer  *sealer
-	ring    *authority.Authority
 	inst    *account.Institution
 	log     *bytes.Buffer
-	// at is the time of links and limits.
-	at time.Time
-	// shown is all that was ever answered.
+	// shown is everything that was ever answered.
 	shown bytes.Buffer
 }
 
 func newVault(tb testing.TB, d *db.DB) *vault {
 	tb.Helper()
-	blobs, err := blob.NewFolder(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	ring, err := keyring.Open(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	v := &vault{tb: tb, d: d, sealer: &sealer{done: make(chan struct{}, 100)}, log: &bytes.Buffer{}, at: time.Now()}
-	now := func() time.Time { return v.at }
-	quiet := slog.New(slog.DiscardHandler)
-	v.queue, err = job.New(d, job.Config{NodeID: "test", Queues: map[string]int{cert.SealQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: quiet})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	v.ring = certtest.Keys(tb, now)
-	links := web.NewLinks(base, ring, now)
-	languages, err := locale.Load()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	site, err := page.NewSite(languages, Assets)
+	v := &vault{Vault: vaulttest.New(tb, d), tb: tb, log: &bytes.Buffer{}}
+	site, err := page.NewSite(v.Languages, Assets)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	v.pages = &Pages{
-		Site:     site,
-		Accounts: account.New(d, now), Links: links, Limit: limit.NewCounter(0, now), Now: now, Keys: v.ring,
-		Certs: cert.New(cert.Config{
-			DB: d, Blobs: blobs, Queue: v.queue, Hooks: webhook.New(d, ring, now), Sealer: v.sealer, Keys: v.ring,
-			Verify:    certtest.Verify,
-			VerifyURL: links.Verify, Attempts: 1, Now: now, Log: quiet,
-		}),
+		Site: site, Accounts: v.Accounts, Links: v.Links, Limit: limit.NewCounter(0, v.Now), Now: v.Now, Keys: v.Keys, Certs: v.Certs,
 	}
 	v.rewire()
-	v.inst = v.institution("NWU", "Northern & Western University")
+	v.inst = v.Institution("NWU", "Northern & Western University")
 	return v
 }
 
@@ -136,16 +83,6 @@ func (v *vault) rewire() {
 		inner.ServeHTTP(w, r)
 	})
 	v.handler = web.Wrap(web.Options{Log: slog.New(slog.NewJSONHandler(v.log, nil)), Now: time.Now}, compress(both))
-}
-
-func sqlite(tb testing.TB) *db.DB {
-	tb.Helper()
-	return dbtest.Open(tb, tb.TempDir(), "")
-}
-
-func (v *vault) institution(prefix, name string) *account.Institution {
-	v.tb.Helper()
-	return certtest.Institution(v.tb, v.d, v.ring, prefix, name)
 }
 
 // request is one as it comes over TLS from an address of the public.
@@ -186,32 +123,7 @@ func (v *vault) checkSecrets() {
 // upload makes a certificate in processing.
 func (v *vault) upload(title, name, file string) *cert.Certificate {
 	v.tb.Helper()
-	received, err := v.pages.Certs.Receive(v.tb.Context(), v.inst.UUID, file, bytes.NewReader(samplePDF()))
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	c, err := v.pages.Certs.Upload(v.tb.Context(), cert.Upload{
-		Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
-		Title: title, FullName: name, Email: secretEmail, IssueDate: "2026-06-30", Details: secretDetails, File: received,
-	})
-	if err != nil {
-		v.tb.Fatal(err)
-	}
-	return c
-}
-
-// process works n jobs to their end.
-func (v *vault) process(n int) {
-	v.tb.Helper()
-	if err := v.queue.Start(v.tb.Context()); err != nil {
-		v.tb.Fatal(err)
-	}
-	for range n {
-		<-v.sealer.done
-	}
-	if err := v.queue.Stop(v.tb.Context()); err != nil {
-		v.tb.Fatal(err)
-	}
+	return v.Upload(v.inst, name, file, func(u *cert.Upload) { u.Title, u.Email, u.Details = title, secretEmail, secretDetails })
 }
 
 func (v *vault) revoke(c *cert.Certificate, reason string) {
@@ -221,21 +133,9 @@ func (v *vault) revoke(c *cert.Certificate, reason string) {
 	}
 }
 
-func samplePDF() []byte { return certtest.PDF("a diploma", 0) }
-
 func (v *vault) let(p account.Public) {
 	v.tb.Helper()
 	if err := v.pages.Accounts.SetPublic(v.tb.Context(), v.inst.ID, p); err != nil {
-		v.tb.Fatal(err)
-	}
-}
-
-func (v *vault) exec(query string, args ...any) {
-	v.tb.Helper()
-	if err := v.d.Tx(v.tb.Context(), func(tx *db.Tx) error {
-		_, err := tx.ExecContext(v.tb.Context(), query, args...)
-		return err
-	}); err != nil {
 		v.tb.Fatal(err)
 	}
 }

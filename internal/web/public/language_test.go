@@ -9,11 +9,13 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 func TestLanguages(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 	ask := func(target, accept string) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, target)
@@ -34,8 +36,7 @@ func TestLanguages(t *testing.T) {
 			t.Errorf("%s, %s: %v %s", tc.target, tc.accept, w.Header(), words(t, w))
 		}
 	}
-	// A language that was chosen stays chosen; one that the browser asked for is
-	// not written into links.
+	// A chosen language stays in links; one that the browser requested is not written into them.
 	w := ask("/verify/"+c.ReferenceID+"?lang=fr&x=1", "")
 	links := attributes(t, w, "a", "href")
 	for _, want := range []string{"/verify?lang=fr", "/signatures?lang=fr", "/verify/" + c.ReferenceID + "?lang=ar&x=1"} {
@@ -48,18 +49,17 @@ func TestLanguages(t *testing.T) {
 		t.Errorf("the forms lose the language: %s", w.Body)
 	}
 	if links := attributes(t, ask("/verify", "fr"), "a", "href"); !slices.Contains(links, "/signatures") {
-		t.Errorf("a language nobody chose is in %v", links)
+		t.Errorf("a language that was not chosen is in %v", links)
 	}
 	if w := ask("/verify?lang=fr&reference_id="+c.ReferenceID, ""); w.Header().Get("Location") != "/verify/"+c.ReferenceID+"?lang=fr" {
 		t.Errorf("a look-up leads to %s", w.Header().Get("Location"))
 	}
 }
 
-// The links to other languages repeat the address, whatever it is, and never lead
-// elsewhere.
+// The links to other languages repeat the address, and never lead to another host.
 func TestLinksOfAHostileAddress(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	for _, target := range []string{"//evil.example/x", "///evil.example", "/%2F%2Fevil.example", `/\evil.example`, `/verify?"onfocus="alert(1)`, "/x%22%3E%3Cb%3E", "/verify?lang=%22%3E%3Cb%3E&a=<b>"} {
 		r := request(http.MethodGet, "/")
 		path, query, _ := strings.Cut(target, "?")
@@ -81,23 +81,23 @@ func TestLinksOfAHostileAddress(t *testing.T) {
 	}
 }
 
-// Every page can be drawn in every language.
+// Every page renders in every language.
 func TestEveryStateInEveryLanguage(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	made := map[string]*cert.Certificate{}
 	for _, title := range []string{"valid", "revoked", "damaged", "unchecked"} {
 		made[title] = v.upload(title, "Ada Obi", "diploma.pdf")
 	}
-	v.process(len(made))
+	v.Work(len(made))
 	v.revoke(made["revoked"], "x")
 	for title, result := range map[string]string{"damaged": "failed", "unchecked": "not_run"} {
-		v.exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, made[title].ID)
+		v.Exec(`UPDATE certificate_checks SET result = $1 WHERE certificate_id = $2`, result, made[title].ID)
 	}
 	made["processing"] = v.upload("processing", "Ada Obi", "diploma.pdf")
 	targets := []string{
 		"/verify", "/signatures", "/nothing", "/verify/" + unknownID, "/verify/NWU-7K3M9QX2P4RTVWUZ", "/verify/NWU", "/verify/file/" + digestOf("x"),
-		"/verify/file/" + digestOf(string(samplePDF())), "/verify/file/" + digestOf(string(samplePDF())+tail),
+		"/verify/file/" + digestOf(string(vaulttest.PDF)), "/verify/file/" + digestOf(string(vaulttest.PDF)+tail),
 		"/verify/file/" + digestOf("x") + "?reference_id=" + made["valid"].ReferenceID, "/verify/file/" + digestOf("x") + "?reference_id=" + made["revoked"].ReferenceID,
 	}
 	for _, c := range made {

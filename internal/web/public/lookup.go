@@ -8,8 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// lookUp is the page on which a reference id, or a link that holds one, is
-// typed.
+// lookUp is the page for entering a reference id, or a link that contains one.
 func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 	typed := referenceIn(r.URL.Query().Get("reference_id"))
 	if typed == "" {
@@ -20,12 +19,12 @@ func (p *Pages) lookUp(w http.ResponseWriter, r *http.Request) error {
 		notStored(w)
 		return p.unknown(w, r, typed)
 	}
-	http.Redirect(w, r, p.view.Reader(r).Link("/verify/"+url.PathEscape(typed)), http.StatusSeeOther) //nolint:gosec // the path begins with /verify/, whatever was typed
+	http.Redirect(w, r, p.view.Reader(r).Link("/verify/"+url.PathEscape(typed)), http.StatusSeeOther) //nolint:gosec // the path begins with /verify/ for every input
 	return nil
 }
 
-// referenceIn takes the reference id out of a link, with its scheme or without;
-// what follows the id is of no use.
+// referenceIn extracts the reference id from a link, with or without its scheme, and ignores the
+// rest.
 func referenceIn(typed string) string {
 	typed, _, _ = strings.Cut(strings.TrimSpace(typed), "?")
 	if _, after, found := strings.Cut(typed, "/verify/"); found {
@@ -34,8 +33,7 @@ func referenceIn(typed string) string {
 	return typed[strings.LastIndexByte(typed, '/')+1:]
 }
 
-// unknown says that there is no such certificate, and helps to find a typing
-// mistake.
+// unknown shows that there is no such certificate, and suggests similar reference ids.
 func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) error {
 	similar, err := p.Certs.Similar(r.Context(), typed)
 	if err != nil {

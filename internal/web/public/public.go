@@ -1,7 +1,6 @@
-// Package public is what anyone may see: the verification of a certificate as
-// a page and as JSON, its QR code and barcode, and the files behind capability
-// URLs. It never shows an e-mail address, and of what failed or never was it
-// says the same: nothing.
+// Package public owns the public pages: the verification of a certificate as a page and as JSON,
+// its QR code and barcode, and the files behind capability URLs. It never shows an e-mail address.
+// For a failed certificate it answers the same as for one that does not exist.
 package public
 
 import (
@@ -22,18 +21,16 @@ import (
 //go:embed templates
 var templates embed.FS
 
-// Assets are those of the public pages alone. The decoder is named so that a
-// build without it fails.
+// Assets are the assets of the public pages. The decoder is named so that a build without it fails.
 //
 //go:embed assets assets/qr/decode.js assets/qr/index.js
 var Assets embed.FS
 
-// example is a reference id that belongs to nobody: its last sixteen are not
-// random.
+// example is a reference id that is never issued: its last sixteen characters are not random.
 const example = "NWU-7K3M9QX2P4RTVW8Z"
 
-// mostMegabytes bounds a file that a browser hashes: an original of 20 MB, and
-// as much again of tail and to spare.
+// mostMegabytes is the maximum size of a file that a browser hashes: an original of 20 MB, the same
+// for its tail, and some reserve.
 const mostMegabytes = 40
 
 // Pages serves the public pages.
@@ -44,19 +41,19 @@ type Pages struct {
 	Links    *web.Links
 	Limit    *limit.Counter
 	Now      func() time.Time
-	// Keys has the root that vouches for signatures.
+	// Keys has the root certificates of the signatures.
 	Keys *authority.Authority
 
 	view *page.Set
-	// cards bounds how many cards are drawn at once: each takes some megabytes.
+	// cards limits the number of cards drawn at once, because each needs several megabytes.
 	cards    chan struct{}
 	patterns []string
 }
 
-// cardsAtOnce is how many cards are drawn at once.
+// cardsAtOnce is the number of cards drawn at once.
 const cardsAtOnce = 2
 
-// Handler gives the routes.
+// Handler returns the routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
@@ -92,21 +89,20 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.view.Render, web.Routes(mux, p.view.Render)), nil
 }
 
-// Patterns lists the routes that Handler made, but for styles and pictures.
+// Patterns returns the routes of Handler except those of styles and pictures.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// Render answers an error as these pages do.
+// Render writes an error in the form of these pages.
 func (p *Pages) Render(w http.ResponseWriter, r *http.Request, err error) { p.view.Render(w, r, err) }
 
-// anchor links to the page of a reference id.
+// anchor returns a link to the page of a reference id.
 func anchor(g *page.Page, referenceID string) template.HTML {
 	href := template.HTMLEscapeString(g.Link("/verify/" + url.PathEscape(referenceID)))
 	return template.HTML(`<a href="`) + template.HTML(href) + template.HTML(`">`) + page.Code(referenceID) + template.HTML(`</a>`) //nolint:gosec // both are escaped
 }
 
-// belowPattern is the route of all that lies below a certificate's page: a mux
-// takes no route for it that could be a reference id's as well. belowPatterns are
-// what there is.
+// belowPattern is the route of everything below a certificate's page, because a mux accepts no
+// single route there that could also match a reference id. belowPatterns are the actual routes.
 const belowPattern = "GET /verify/{reference_id}/{what}"
 
 var belowPatterns = []string{
@@ -114,8 +110,8 @@ var belowPatterns = []string{
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png",
 }
 
-// below serves what lies below a certificate's page, and the look-up of files:
-// "file" is no reference id, since it lacks sixteen characters.
+// below serves the routes below a certificate's page, and the lookup of files: "file" is not a
+// reference id, because it lacks sixteen characters.
 func (p *Pages) below(w http.ResponseWriter, r *http.Request) error {
 	if r.PathValue("reference_id") == "file" {
 		return p.digest(w, r)

@@ -23,6 +23,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -47,7 +48,7 @@ func checkPage(t *testing.T, name string, w *httptest.ResponseRecorder, status i
 		}
 	}
 	if strings.Contains(policy, "unsafe") || strings.Contains(policy, "http") || strings.Contains(policy, "*") {
-		t.Errorf("%s: the policy %q lets others in", name, policy)
+		t.Errorf("%s: the policy %q allows other origins", name, policy)
 	}
 }
 
@@ -58,13 +59,13 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		valid := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
 		taken := v.upload("MSc Physics", "Ada Obi", "diploma.pdf")
 		failed := v.upload("PhD Physics", "Ada Obi", "refuse.pdf")
-		v.process(3)
+		v.Work(3)
 		v.revoke(taken, "Issued by mistake")
 		waiting := v.upload("Waiting", "Ada Obi", "diploma.pdf")
 		early := v.upload("Early", "Ada Obi", "diploma.pdf")
 		v.revoke(early, "Sent too early")
-		sum := sha256.Sum256(append(samplePDF(), tail...))
-		original := sha256.Sum256(samplePDF())
+		sum := sha256.Sum256(append(vaulttest.PDF, tail...))
+		original := sha256.Sum256(vaulttest.PDF)
 
 		w := v.get("/verify/" + valid.ReferenceID)
 		checkPage(t, "valid", w, http.StatusOK, "This certificate is valid", "Northern & Western University", "BSc Physics", "Ada Obi", "30 June 2026",
@@ -72,7 +73,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 		w = v.get("/verify/" + taken.ReferenceID)
 		checkPage(t, "revoked", w, http.StatusOK, "Revoked on", "Issued by mistake", "MSc Physics", "It is no longer valid", "Did not pass", "Verified on")
 		if strings.Contains(w.Body.String(), "Verified since") {
-			t.Error("what was revoked is told as verified to this day")
+			t.Error("a revoked certificate is shown as still verified")
 		}
 		if text := words(t, w); strings.Contains(text, "is valid") {
 			t.Errorf("a revoked certificate is called valid: %s", text)
@@ -91,8 +92,8 @@ func TestVerificationOfEachStatus(t *testing.T) {
 			}
 		}
 
-		stamp := db.Time(db.Micros(v.at)).Format(time.RFC3339Nano)
-		now := v.at.UTC().Format(time.RFC3339Nano)
+		stamp := db.Time(db.Micros(v.Now())).Format(time.RFC3339Nano)
+		now := v.Now().UTC().Format(time.RFC3339Nano)
 		check := func(name, result string, at any) any {
 			return map[string]any{"name": name, "result": result, "checked_at": at}
 		}
@@ -126,13 +127,13 @@ func TestVerificationOfEachStatus(t *testing.T) {
 	})
 }
 
-// A failed certificate is told exactly as one that never was, in every form:
-// nothing but what was typed differs.
+// A failed certificate gets the same answer as an unknown one in every form; only the entered text
+// differs.
 func TestFailedIsToldAsUnknown(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	failed := v.upload("BSc Physics", "Ada Obi", "refuse.pdf")
-	v.process(1)
+	v.Work(1)
 	for _, suffix := range []string{"", "/qrcode.svg", "/barcode.svg"} {
 		for name, get := range map[string]func(string) *httptest.ResponseRecorder{"page": v.get, "JSON": v.getJSON} {
 			one, other := get("/verify/"+failed.ReferenceID+suffix), get("/verify/"+unknownID+suffix)
@@ -148,7 +149,7 @@ func TestFailedIsToldAsUnknown(t *testing.T) {
 			h1, b1 := plain(one)
 			h2, b2 := plain(other)
 			if b1 != b2 || !reflect.DeepEqual(h1, h2) {
-				t.Errorf("%s%s: failed is told as\n%v %s\nunknown as\n%v %s", name, suffix, h1, b1, h2, b2)
+				t.Errorf("%s%s: the answer for failed is\n%v %s\nand for unknown\n%v %s", name, suffix, h1, b1, h2, b2)
 			}
 		}
 	}
@@ -158,9 +159,9 @@ func TestFailedIsToldAsUnknown(t *testing.T) {
 
 func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	v.process(1)
+	v.Work(1)
 	lower := strings.ToLower(strings.NewReplacer("-", " ", "0", "O", "1", "l").Replace(c.ReferenceID))
 	for _, typed := range []string{lower, strings.ReplaceAll(c.ReferenceID, "-", ""), " " + c.ReferenceID + " "} {
 		w := v.getJSON("/verify/" + url.PathEscape(typed))
@@ -170,22 +171,21 @@ func TestTypedReferenceIDsAreFolded(t *testing.T) {
 	}
 }
 
-// Whatever an institution or a visitor writes is text on the page and nothing
-// else.
+// Text of an institution or a visitor is never markup.
 func TestHostileTextIsText(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	hostile := []string{
 		`<script>alert(1)</script>`, `"><img src=x onerror=alert(1)>`, `'-alert(1)-'`, `{{.ReferenceID}}`, `</title></head><body onload=alert(1)>`, `&lt;b&gt; &amp; <!--`,
 		"\u202etxet desrever\u202c", "👩🏽‍🎓🇨🇭 Ⅻ", "شهادة تقدير", strings.Repeat("名", 255), strings.Repeat("<", 255),
 	}
 	made := make([]*cert.Certificate, len(hostile))
 	for i, text := range hostile {
-		// An institution chooses its name as freely.
-		v.inst = v.institution("P"+strconv.Itoa(i), text)
+		// The name of an institution is untrusted too.
+		v.inst = v.Institution("P"+strconv.Itoa(i), text)
 		made[i] = v.upload(text, text, "diploma.pdf")
 	}
-	v.process(len(made))
+	v.Work(len(made))
 	for i, text := range hostile {
 		look := func(name string) {
 			w := v.get("/verify/" + made[i].ReferenceID)
@@ -203,8 +203,7 @@ func TestHostileTextIsText(t *testing.T) {
 	}
 }
 
-// checkMarkup fails when a page has elements or attributes that its templates
-// have not.
+// checkMarkup fails if a page has elements or attributes that its templates do not have.
 func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -229,7 +228,7 @@ func checkMarkup(t *testing.T, w *httptest.ResponseRecorder) {
 
 func TestHostileReferenceIDs(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	for _, typed := range []string{
 		`<script>alert(1)</script>`, `" onfocus="alert(1)`, "\x00", "\xff\xfe", "%", "' OR 1=1 --", strings.Repeat("A", 5000), "{{.}}", "javascript:alert(1)",
 	} {
@@ -246,7 +245,7 @@ func TestHostileReferenceIDs(t *testing.T) {
 
 func TestLookUp(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	checkPage(t, "look-up", v.get("/verify"), http.StatusOK, "Verify a certificate", "Reference id")
 	if links := attributes(t, v.get("/verify"), "a", "href"); !slices.Contains(links, "/sign-in") {
 		t.Errorf("members find no way in: %q", links)
@@ -275,8 +274,8 @@ func TestLookUp(t *testing.T) {
 
 func TestRateLimit(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
-	v.pages.Limit = limit.NewCounter(2, func() time.Time { return v.at })
+	v := newVault(t, dbtest.SQLite(t))
+	v.pages.Limit = limit.NewCounter(2, v.Now)
 	v.rewire()
 	from := func(address string, get func(*http.Request)) *httptest.ResponseRecorder {
 		r := request(http.MethodGet, "/verify")
@@ -304,7 +303,7 @@ func TestRateLimit(t *testing.T) {
 			t.Errorf("%s: %d", other, w.Code)
 		}
 	}
-	v.at = v.at.Add(time.Minute)
+	v.Advance(time.Minute)
 	if w := from("[2001:db8:1:2::3]:1000", asPage); w.Code != http.StatusOK {
 		t.Errorf("a minute later: %d", w.Code)
 	}
@@ -312,7 +311,7 @@ func TestRateLimit(t *testing.T) {
 
 func TestUnknownPagesAndMethods(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	checkPage(t, "unknown", v.get("/no-such-page"), http.StatusNotFound, "There is no such page")
 	r := request(http.MethodPost, "/verify/"+unknownID)
 	r.Header.Set("Accept", "application/json")
@@ -333,7 +332,7 @@ func TestUnknownPagesAndMethods(t *testing.T) {
 
 func TestAssetsOfAPageAreThere(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	doc, err := html.Parse(v.get("/verify").Body)
 	if err != nil {
 		t.Fatal(err)
@@ -360,8 +359,8 @@ func TestAssetsOfAPageAreThere(t *testing.T) {
 	}
 }
 
-// A fault of ours is told as such, without its cause, and the cause is in the
-// log. It must not look like a certificate that does not exist.
+// An internal error is shown as such without its cause, and the cause is in the log. It must not
+// look like an unknown certificate.
 func TestFaultIsNotToldAsUnknown(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), t.TempDir(), "")

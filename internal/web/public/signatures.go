@@ -11,17 +11,16 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// rootPath is where anyone gets the root of the signatures.
+// rootPath is the path of the root certificates.
 const rootPath = "/.well-known/certvault/root.pem"
 
-// root is what the page says of a root.
+// root is the data of a root certificate on the page.
 type root struct {
 	Name, Fingerprint   string
 	ValidFrom, ValidEnd *string
 }
 
-// signatures explains how to check a signature with nothing but the file and the
-// root.
+// signatures explains how to verify a signature with only the file and the root.
 func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 	list, err := p.Keys.Roots()
 	if err != nil {
@@ -38,8 +37,8 @@ func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "signatures.html", roots)
 }
 
-// root gives the roots as PEM, the current one first, each below its name and
-// its fingerprint, which readers of PEM skip (RFC 7468, 5.2).
+// root serves the roots as PEM, the current one first, each below its name and its fingerprint,
+// which PEM parsers ignore (RFC 7468, 5.2).
 func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	list, err := p.Keys.Roots()
 	if err != nil {
@@ -57,6 +56,6 @@ func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	h.Set("Content-Length", strconv.Itoa(b.Len()))
 	h.Set("Cache-Control", "public, max-age=3600")
 	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(b.Bytes()) // a client that is gone needs no root
+	_, _ = w.Write(b.Bytes()) // a failed write means that the client is gone
 	return nil
 }

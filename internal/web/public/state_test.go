@@ -17,19 +17,20 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// What did not run, or did not pass, is never a green tick.
+// A check that did not run, or failed, never has a green tick.
 func TestChecksThatDidNotPass(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-		v.process(1)
+		v.Work(1)
 		v.let(account.Public{AllowImage: true, AllowDownload: true})
 		set := func(file, signature cert.Result) {
 			for name, result := range map[string]cert.Result{"file": file, "signature": signature} {
-				v.exec(`UPDATE certificate_checks SET result = $1 WHERE name = $2`, string(result), name)
+				v.Exec(`UPDATE certificate_checks SET result = $1 WHERE name = $2`, string(result), name)
 			}
 		}
 		for _, tc := range []struct {
@@ -71,13 +72,13 @@ func TestHiddenName(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload("BSc Physics", "Zenobia Quill", "diploma.pdf")
-		v.process(1)
+		v.Work(1)
 		open := v.get("/verify/" + c.ReferenceID + "/card.png").Body.String()
 		v.let(account.Public{HideName: true})
 		v.shown.Reset()
 		look := func() {
 			t.Helper()
-			for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/file/" + digestOf(string(samplePDF())+tail), "/verify/file/" + digestOf("x") + "?reference_id=" + c.ReferenceID} {
+			for _, target := range []string{"/verify/" + c.ReferenceID, "/verify/file/" + digestOf(string(vaulttest.PDF)+tail), "/verify/file/" + digestOf("x") + "?reference_id=" + c.ReferenceID} {
 				w := v.get(target)
 				checkPage(t, target, w, http.StatusOK, "does not show names", "BSc Physics")
 				var got struct{ Data map[string]any }
@@ -104,14 +105,14 @@ func TestHiddenName(t *testing.T) {
 
 func TestTypoHelp(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	v.exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2`, example, cert.FoldReference(example))
+	v.Exec(`UPDATE certificates SET reference_id = $1, reference_folded = $2`, example, cert.FoldReference(example))
 	near := "/verify/NWU-7K3M9QX2P4RTVWBZ"
 	if text := words(t, v.get(near)); strings.Contains(text, "Did you mean") {
-		t.Errorf("one in processing is told: %s", text)
+		t.Errorf("the answer for one in processing: %s", text)
 	}
-	v.exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
+	v.Exec(`UPDATE certificates SET status = 'approved' WHERE uuid = $1`, c.UUID)
 	w := v.get(near)
 	checkPage(t, "near", w, http.StatusNotFound, "No such certificate", "Did you mean "+example+" ?")
 	if !slices.Contains(attributes(t, w, "a", "href"), "/verify/"+example) || !slices.Contains(attributes(t, w, "input", "value"), "NWU-7K3M9QX2P4RTVWBZ") {
@@ -125,9 +126,9 @@ func TestTypoHelp(t *testing.T) {
 
 func TestInstitutionsFace(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	v.process(1)
+	v.Work(1)
 	for contact, link := range map[string]string{
 		"registry@example.org": "mailto:registry@example.org", "https://example.org/registry?x=1": "https://example.org/registry?x=1",
 		"javascript:alert(1)": "", "http://example.org": "", "Room 12, +41 44 000 00 00": "", `"><script>alert(1)</script>`: "",
@@ -166,7 +167,7 @@ func TestInstitutionsFace(t *testing.T) {
 
 func TestPagesAreCompressed(t *testing.T) {
 	t.Parallel()
-	v := newVault(t, sqlite(t))
+	v := newVault(t, dbtest.SQLite(t))
 	for _, target := range []string{"/verify", attributes(t, v.get("/verify"), "script", "src")[0]} {
 		plain := v.get(target).Body.String()
 		for accept, want := range map[string]bool{"gzip, br": true, "br;q=1, gzip;q=0.5": true, "gzip;q=0": false, "gzip;q=0.000": false, "identity": false, "": false} {
@@ -193,11 +194,11 @@ func TestPagesAreCompressed(t *testing.T) {
 	}
 }
 
-// BenchmarkPage is the page of a valid certificate without the network.
+// BenchmarkPage measures the page of a valid certificate without the network.
 func BenchmarkPage(b *testing.B) {
-	v := newVault(b, sqlite(b))
+	v := newVault(b, dbtest.SQLite(b))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")
-	v.process(1)
+	v.Work(1)
 	r := request(http.MethodGet, "/verify/"+c.ReferenceID)
 	r.Header.Set("Accept-Encoding", "gzip")
 	r.Header.Set("Accept-Language", "en-GB,en;q=0.9,fr;q=0.8")

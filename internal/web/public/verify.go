@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// verification is what the public may know of a certificate.
+// verification is the public information about a certificate.
 type verification struct {
 	ReferenceID      string  `json:"reference_id"`
 	Status           string  `json:"status"`
@@ -26,17 +26,17 @@ type verification struct {
 	Reason           *string `json:"reason"`
 	Checks           []check `json:"checks"`
 
-	// What follows is shown on pages alone.
+	// The following fields are only for pages.
 
 	OriginalSHA256 string `json:"-"`
 	VerifiedSHA256 string `json:"-"`
-	// Face is the institution's.
-	Face *account.Face `json:"-"`
-	// Verdict is what the page says first of all.
+	// Face is the institution's public profile.
+	Face *account.PublicProfile `json:"-"`
+	// Verdict is the main statement of the page.
 	Verdict string `json:"-"`
-	// Match is what a file that was looked up is to the certificate.
+	// Match is the relation of a looked-up file to the certificate.
 	Match cert.Match `json:"-"`
-	// URL is the address of the page and CardURL of its picture, whole.
+	// URL is the full address of the page, and CardURL that of its picture.
 	URL         string `json:"-"`
 	CardURL     string `json:"-"`
 	certificate *cert.Certificate
@@ -47,7 +47,7 @@ type check struct {
 	Result    string  `json:"result"`
 	CheckedAt *string `json:"checked_at"`
 
-	// What the page asks of it, answered once.
+	// The following fields report which kinds of checks ran or failed, computed once for the page.
 	Record bool `json:"-"`
 	File   bool `json:"-"`
 	Passed bool `json:"-"`
@@ -59,15 +59,15 @@ const (
 	valid      = "valid"
 	revoked    = "revoked"
 	processing = "processing"
-	// unchecked and damaged are valid records whose file or signature could not
-	// be checked, or did not pass: pages never show them as valid.
+	// unchecked and damaged are valid records whose file or signature could not be checked, or
+	// failed the check. Pages never show them as valid.
 	unchecked = "unchecked"
 	damaged   = "damaged"
 )
 
 var errUnknown = fault.New(fault.NotFound, "No such certificate here.")
 
-// verdict takes the record and the checks together.
+// verdict combines the record and the checks.
 func verdict(status string, checks []check) string {
 	if status != valid {
 		return status
@@ -85,7 +85,7 @@ func verdict(status string, checks []check) string {
 	return verdict
 }
 
-// Ran tells whether a check ran.
+// Ran reports whether a check ran.
 func (v *verification) Ran(name string) bool {
 	for _, k := range v.Checks {
 		if k.Name == name {
@@ -95,19 +95,19 @@ func (v *verification) Ran(name string) bool {
 	return false
 }
 
-// Downloadable tells whether the public may have the file.
+// Downloadable reports whether the public may download the file.
 func (v *verification) Downloadable() bool { return v.givenOut() && v.Face.AllowDownload }
 
-// Pictured tells whether the public may see the picture.
+// Pictured reports whether the public may see the picture.
 func (v *verification) Pictured() bool { return v.givenOut() && v.Face.AllowImage }
 
-// givenOut tells whether the file is one to give to anybody: of a certificate
-// that stands, not known to be damaged, and showing no name that is hidden.
+// givenOut reports whether the file may be public: the certificate is valid, the file is not known
+// to be damaged, and it does not show a hidden name.
 func (v *verification) givenOut() bool {
 	return v.Status == valid && v.Verdict != damaged && !v.Face.HideName
 }
 
-// ContactLink is where a contact leads, empty when it is only text.
+// ContactLink returns the link for a contact, or "" if it is only text.
 func (v *verification) ContactLink() string {
 	if e, err := account.ParseEmail(v.Face.Contact); err == nil {
 		return "mailto:" + e.Text
@@ -118,8 +118,8 @@ func (v *verification) ContactLink() string {
 	return ""
 }
 
-// Band is the institution's colour, which stands above what it certifies. Only a
-// valid certificate has it, so that no colour says otherwise than the verdict does.
+// Band returns the institution's colour, which is shown above a valid certificate only, so that no
+// colour contradicts the verdict.
 func (v *verification) Band() *colour.Brand {
 	if v.Verdict != valid {
 		return nil
@@ -127,14 +127,13 @@ func (v *verification) Band() *colour.Brand {
 	return v.Face.Brand()
 }
 
-// notStored keeps every copy of a state from being used: a revocation must show
-// at once.
+// notStored prevents caching, because a revocation must be visible at once.
 func notStored(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
 	w.Header().Add("Vary", "Accept")
 }
 
-// verify shows the state of a certificate. One that failed is told as unknown.
+// verify shows the state of a certificate. A failed one is shown as unknown.
 func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 	notStored(w)
 	v, err := p.find(r.Context(), r.PathValue("reference_id"))
@@ -152,7 +151,7 @@ func (p *Pages) verify(w http.ResponseWriter, r *http.Request) error {
 	return p.show(w, r, v)
 }
 
-// show draws the page of a certificate.
+// show writes the page of a certificate.
 func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) error {
 	if v.Status == processing {
 		w.Header().Set("Refresh", "5")
@@ -161,8 +160,7 @@ func (p *Pages) show(w http.ResponseWriter, r *http.Request, v *verification) er
 	return p.view.Draw(w, r, http.StatusOK, "certificate.html", v)
 }
 
-// find gives what the public may know of the certificate of a typed reference
-// id.
+// find returns the public information for an entered reference id.
 func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	c, err := p.Certs.ByReference(ctx, typed)
 	if fault.Is(err, fault.NotFound) {
@@ -174,7 +172,7 @@ func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	return p.tell(ctx, c)
 }
 
-// tell gives what the public may know of a certificate.
+// tell returns the public information about a certificate.
 func (p *Pages) tell(ctx context.Context, c *cert.Certificate) (*verification, error) {
 	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}, certificate: c}
 	switch c.Status {

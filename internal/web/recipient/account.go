@@ -8,40 +8,41 @@ import (
 	"strings"
 	"time"
 
+	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// exportTime bounds how long an export may take to leave.
+// exportTime is the time limit for sending an export.
 const exportTime = 30 * time.Minute
 
-// walletPage is a page of the wallet with its filter.
+// walletPage is a page of the list of a person's certificates, with its filter.
 type walletPage struct {
 	*recipient.Wallet
 
 	Filter recipient.Filter
-	// Filtered says that the list is not whole.
+	// Filtered reports whether the list is filtered.
 	Filtered bool
-	// Before and After are the addresses of the pages beside, empty for none.
+	// Before and After are the addresses of the previous and the next page, or "".
 	Before, After string
 	Email         string
-	// Proved says that the address of the account was proved: until then nothing
-	// comes to it.
+	// Proved reports whether the address of the account is verified. Until then the account gets no
+	// certificates.
 	Proved bool
 }
 
-// Issuer gives an institution of the list.
-func (w *walletPage) Issuer(id int64) *recipient.Issuer {
+// Issuer returns an institution of the list.
+func (w *walletPage) Issuer(id int64) *account.Summary {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {
 			return &w.Issuers[i]
 		}
 	}
-	return &recipient.Issuer{}
+	return &account.Summary{}
 }
 
-// wallet lists the certificates of who is signed in.
+// wallet lists the certificates of the signed-in person.
 func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	q := r.URL.Query()
@@ -54,7 +55,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	}
 	list, err := p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	if err == nil && f.Page > list.Pages() {
-		// The list is shorter than when the link was made.
+		// The list became shorter after the link was created.
 		f.Page = list.Pages()
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
@@ -74,7 +75,7 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 	return p.own.Draw(w, r, http.StatusOK, "wallet.html", &data)
 }
 
-// pageOf gives the address of a page of the list that is shown.
+// pageOf returns the address of a page of the list.
 func pageOf(q url.Values, n int) string {
 	q.Set("page", strconv.Itoa(n))
 	return "/account?" + q.Encode()
@@ -84,7 +85,7 @@ func (p *Pages) exportPage(w http.ResponseWriter, r *http.Request) error {
 	return p.own.Draw(w, r, http.StatusOK, "export.html", nil)
 }
 
-// export sends all that the vault has of who is signed in.
+// export sends all data of the signed-in person.
 func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	e, err := p.Recipients.Export(r.Context(), s.Person.ID)
@@ -101,25 +102,25 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	e.SignIns(sessions, passkeys)
-	// A server that cannot bound it keeps its own bound.
+	// A server without support for deadlines uses its own limit.
 	_ = http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime))
 	h := w.Header()
 	h.Set("Content-Type", "application/zip")
 	h.Set("Content-Disposition", `attachment; filename="certvault-`+p.Now().UTC().Format(time.DateOnly)+`.zip"`)
 	if err := e.Write(r.Context(), w); err != nil {
-		// Half a file must not look like one: the connection breaks off.
-		p.Log.WarnContext(r.Context(), "an export broke off", slog.Any("error", err))
-		panic(http.ErrAbortHandler) //nolint:forbidigo // half an answer must not pass for a whole one
+		// A truncated file must not look complete, so the connection is closed.
+		p.Log.WarnContext(r.Context(), "an export was interrupted", slog.Any("error", err))
+		panic(http.ErrAbortHandler) //nolint:forbidigo // a truncated answer must not look complete
 	}
 	return nil
 }
 
-// deletion is the page that asks before an account is deleted.
+// deletion is the page that asks for confirmation before an account is deleted.
 type deletion struct {
 	Email, Confirm string
-	// Count is how many certificates it has.
+	// Count is the number of its certificates.
 	Count int
-	// Member says that they belong to an institution and cannot go yet.
+	// Member reports whether the person belongs to an institution, which prevents the deletion.
 	Member bool
 }
 
@@ -140,7 +141,7 @@ func (p *Pages) deletePage(w http.ResponseWriter, r *http.Request) error {
 	return p.own.Draw(w, r, http.StatusOK, "delete.html", d)
 }
 
-// delete deletes the account of who is signed in and typed its address.
+// delete deletes the account of the signed-in person, who must type its address.
 func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	d, err := p.deletion(r)

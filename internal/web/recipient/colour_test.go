@@ -13,18 +13,18 @@ import (
 
 var fill = regexp.MustCompile(`<rect class="(?:day|night)"[^>]* fill="(#[0-9a-f]{6})"`)
 
-// The institution's colour is above its valid certificates wherever their people see
-// them, and above no other: no colour says otherwise than the verdict does.
+// The institution's colour is above valid certificates only, on all pages for recipients, so that
+// no colour contradicts the verdict.
 func TestColourAboveCertificates(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
 	c := h.approved("ada@example.org", "BSc")
-	h.exec(`UPDATE institutions SET colour = '#1a237e'`)
+	h.Exec(`UPDATE institutions SET colour = '#1a237e'`)
 	view, _ := h.mailed()
 	w := h.post("/c/"+view+"/"+c.UUID+"/shares", "listed", "unlisted")
 	shared := regexp.MustCompile(base + `(/s/[A-Z2-7]+)`).FindStringSubmatch(w.Body.String())
 	if shared == nil {
-		t.Fatalf("no link was made: %d", w.Code)
+		t.Fatalf("no link was created: %d", w.Code)
 	}
 	h.join()
 	bands := func(w *httptest.ResponseRecorder) string {
@@ -45,13 +45,13 @@ func TestColourAboveCertificates(t *testing.T) {
 			t.Errorf("%s: by day and by night %q", name, got)
 		}
 	}
-	h.exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
+	h.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	for _, name := range []string{"the mailed link", "a link for others", "the certificate in the account"} {
 		if got := bands(h.get(pages[name])); got != "" {
 			t.Errorf("%s of what did not pass a check: %q", name, got)
 		}
 	}
-	h.exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
+	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	for name, path := range pages {
 		if got := bands(h.get(path)); got != "" {
 			t.Errorf("%s of what was revoked: %q", name, got)

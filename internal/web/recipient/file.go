@@ -13,13 +13,12 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// sandbox keeps a file that is opened in a browser from doing anything in our
-// origin's name.
+// sandbox prevents a file that is opened in a browser from running code in the vault's origin.
 const sandbox = "default-src 'none'; style-src 'unsafe-inline'; sandbox"
 
 var errNoFile = fault.New(fault.NotFound, "No such file.")
 
-// file gives a file of a certificate to who has it.
+// file serves a file of a certificate to its recipient.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.hold(r)
 	if err != nil {
@@ -28,8 +27,8 @@ func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, h.certificate)
 }
 
-// shareFile gives a file to those with whom a certificate was shared: not the
-// original, which is between institution and recipient.
+// shareFile serves a file behind a share link. The original is excluded, because it is between
+// institution and recipient.
 func (p *Pages) shareFile(w http.ResponseWriter, r *http.Request) error {
 	_, s, err := p.shared(r)
 	if err != nil {
@@ -41,8 +40,7 @@ func (p *Pages) shareFile(w http.ResponseWriter, r *http.Request) error {
 	return p.send(w, r, s.Certificate)
 }
 
-// send answers with a file of a certificate that stands. Of one that was revoked
-// there is none any more.
+// send writes a file of a valid certificate. After a revocation there is none.
 func (p *Pages) send(w http.ResponseWriter, r *http.Request, c *cert.Certificate) (err error) {
 	if c.Status != cert.Approved || c.Verified == nil {
 		return errNoFile

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// unsubscribePage asks before mail ends: programs follow links too.
+// unsubscribePage asks for confirmation, because programs follow links too.
 func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.Unsubscribe(r.Context(), r.PathValue("token"))
 	if err != nil {
@@ -23,8 +23,8 @@ func (p *Pages) unsubscribePage(w http.ResponseWriter, r *http.Request) error {
 	return p.secret.Draw(w, r, http.StatusOK, "unsubscribe.html", u)
 }
 
-// unsubscribe ends mail of an institution, by the button of the page or by that of
-// a mail program (RFC 8058, 3.1), and takes it up again.
+// unsubscribe ends mail of an institution, by the button of the page or by that of a mail program
+// (RFC 8058, 3.1), or resumes it.
 func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 	u, err := p.Recipients.SetUnsubscribed(r.Context(), r.PathValue("token"), r.PostFormValue("again") == "")
 	if err != nil {
@@ -35,14 +35,14 @@ func (p *Pages) unsubscribe(w http.ResponseWriter, r *http.Request) error {
 
 var errNoHook = fault.New(fault.Unauthorized, "The token of the hook is missing or wrong.")
 
-// bounce takes a report that a message was not delivered: as JSON with recipient
-// and status, or as the mail server's own (RFC 3464).
+// bounce accepts a report of a failed delivery: as JSON with recipient and status, or as a delivery
+// status notification (RFC 3464).
 func (p *Pages) bounce(w http.ResponseWriter, r *http.Request) error {
 	given := r.PathValue("token")
 	if given == "" {
 		given, _ = strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
 	}
-	// Digests are of one length, so that the comparison tells nothing of the secret's.
+	// Digests have equal length, so that the comparison reveals nothing about the secret.
 	want, got := sha256.Sum256([]byte(p.BounceToken)), sha256.Sum256([]byte(given))
 	if p.BounceToken == "" || subtle.ConstantTimeCompare(want[:], got[:]) != 1 {
 		return errNoHook

@@ -1,12 +1,10 @@
-// Package recipient is what those see to whom certificates were issued, and those
-// they share them with: the certificate behind a mailed link, without an account;
-// the wallet of an account; links for others; the export and the end of an account.
-// It owns these pages and the hook to which failed deliveries are reported. What is
-// done, and who may, is decided by the domain of the same name.
+// Package recipient owns the pages for recipients and for people with whom they share certificates:
+// the certificate behind a mailed link, without an account; the list of certificates in an account;
+// share links; the export and the deletion of an account. It also owns the hook for reports of
+// failed deliveries. The domain package of the same name decides what is done, and who may do it.
 //
-// A GET changes nothing: programs follow the links in a mail before a person does.
-// Whoever has the secret in a path may see its page, so no page tells another host
-// where it was.
+// A GET request changes nothing, because programs follow the links in a mail before a person does.
+// The secret in a path grants access to its page, so no page sends its address to another host.
 package recipient
 
 import (
@@ -24,23 +22,24 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
 //go:embed templates
 var templates embed.FS
 
-// Assets are those of these pages alone.
+// Assets are the assets of these pages.
 //
 //go:embed assets
 var Assets embed.FS
 
-// Gate tells who is signed in, and asks who is not.
+// Gate identifies the signed-in person and requests a sign-in.
 type Gate interface {
-	// Person gives who is signed in, false for nobody.
+	// Person returns the session of the signed-in person, or false.
 	Person(r *http.Request) (*identity.Session, bool)
-	// Require asks for a sign-in before a handler; RequireRecent for one, or a
-	// confirmation of it, that is not long ago.
+	// Require requires a sign-in before a handler; RequireRecent requires a recent sign-in or
+	// confirmation.
 	Require(f web.Func) web.Func
 	RequireRecent(f web.Func) web.Func
 }
@@ -57,30 +56,29 @@ type Pages struct {
 	Links      *web.Links
 	// Limit counts the requests of each address.
 	Limit *limit.Counter
-	// BounceToken is the secret with which failed deliveries are reported; empty
-	// takes no reports.
+	// BounceToken is the secret for reports of failed deliveries; if empty, none are accepted.
 	BounceToken string
 	Now         func() time.Time
 	Log         *slog.Logger
 
-	// secret pages are behind a link that is a secret, own pages behind a sign-in.
+	// secret holds the pages behind secret links, own those behind a sign-in.
 	secret, own *page.Set
 	patterns    []string
 }
 
-// Prefixes are below what all of these pages are, but for those of signing in.
+// Prefixes are the path prefixes of these pages, except those of signing in.
 var Prefixes = []string{"/c", "/s", "/unsubscribe", "/account", "/hooks"}
 
 const (
-	// maxForm bounds what a form may send, maxReport a report of delivery.
+	// maxForm is the maximum size of a form, maxReport that of a delivery report.
 	maxForm   = 64 << 10
 	maxReport = 256 << 10
 )
 
-// notices are what is told after a deed.
+// notices are the notices after a form was processed.
 var notices = map[string]string{"share_revoked": "recipient.share_was_revoked", "correction_sent": "recipient.correction_sent", "mailed_ended": "recipient.mailed_ended"}
 
-// Handler gives the routes.
+// Handler returns the routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	options := page.Options{Templates: templates, Styles: []string{"form.css", "recipient.css"}, Notices: notices, Indexed: []string{"share_public.html"}}
 	var err error
@@ -131,22 +129,21 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.secret.Render, web.SameOrigin(p.secret.Render, web.Routes(mux, p.secret.Render))), nil
 }
 
-// Patterns lists the routes that Handler made.
+// Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// bound reads a form of bounded size, whatever is done with it, and keeps all that
-// is answered out of every store.
+// bound reads a form of limited size before the handler runs, and prevents caching of the answer.
 func (p *Pages) bound(most int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
-		if err := web.ReadForm(w, r, most); err != nil {
+		if err := body.ParseForm(w, r, most); err != nil {
 			return err
 		}
 		return f(w, r)
 	}
 }
 
-// reader tells pages who reads them.
+// reader returns the signed-in person for pages.
 func (p *Pages) reader(r *http.Request) *page.Person {
 	s, ok := p.Gate.Person(r)
 	if !ok {
@@ -155,13 +152,13 @@ func (p *Pages) reader(r *http.Request) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
-// problems are the messages of the catalog for what is wrong with a field.
+// problems maps a field to the message about its problem.
 var problems = map[string]string{
 	"label": "recipient.problem_label", "expires": "recipient.problem_expires", "text": "recipient.problem_text", "confirm": "recipient.problem_confirm",
 	"search": "recipient.problem_search",
 }
 
-// said puts an error in words of the catalog.
+// said replaces the texts of an error by messages of the catalog.
 func said(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {

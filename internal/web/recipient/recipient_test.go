@@ -7,16 +7,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 func TestMailLink(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
 	c, other := h.approved("ada@example.org", "BSc"), h.approved("eve@example.org", "Other")
-	h.exec(`UPDATE mails SET status = 'sent'`)
-	if err := h.recipients.Resend(t.Context(), h.inst.ID, c.UUID, nil); err != nil {
+	if err := h.Recipients.Resend(t.Context(), h.inst.ID, c.UUID, nil); err != nil {
 		t.Fatal(err)
 	}
 	view, _ := h.mailed()
@@ -38,7 +39,7 @@ func TestMailLink(t *testing.T) {
 	}
 	h.says("unknown", h.get("/c/ABCDEFGHIJKLMNOPQRSTUVWXYZ"), http.StatusNotFound, "This link shows nothing")
 	h.says("another certificate", h.get("/c/"+view+"/"+other.UUID), http.StatusNotFound, "This link shows nothing")
-	for file, want := range map[string]string{"certificate.pdf": "original and a tail", "original": "original"} {
+	for file, want := range map[string]string{"certificate.pdf": string(vaulttest.PDF) + certtest.Tail, "original": string(vaulttest.PDF)} {
 		w := h.get("/c/" + view + "/" + c.UUID + "/" + file)
 		if w.Body.String() != want || w.Code != http.StatusOK || w.Header().Get("Content-Security-Policy") != sandbox || w.Header().Get("X-Content-Type-Options") != "nosniff" {
 			t.Errorf("%s: %d %q, %v", file, w.Code, w.Body.String(), w.Header())
@@ -47,15 +48,15 @@ func TestMailLink(t *testing.T) {
 	if w := h.get("/c/" + view + "/" + c.UUID + "/tail"); w.Code != http.StatusNotFound {
 		t.Errorf("another file: %d", w.Code)
 	}
-	h.exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
+	h.Exec(`UPDATE certificate_checks SET result = 'failed' WHERE name = 'file'`)
 	h.says("damaged", h.get("/c/"+view), http.StatusOK, "A check did not pass")
-	h.exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
+	h.Exec(`UPDATE certificate_checks SET result = 'not_run' WHERE name = 'file'`)
 	h.says("unchecked", h.get("/c/"+view), http.StatusOK, "Could not check the stored file now")
-	h.exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
+	h.Exec(`UPDATE certificates SET status = 'revoked', revoked_at = $1, revocation_reason = 'In error' WHERE id = $2`, db.Micros(time.Now()), c.ID)
 	w = h.get("/c/" + view)
 	h.says("revoked", w, http.StatusOK, "Revoked on", "In error", "Verified on")
 	if strings.Contains(w.Body.String(), "Verified since") {
-		t.Error("what was revoked is told as verified to this day")
+		t.Error("a revoked certificate is shown as still verified")
 	}
 	for _, file := range []string{"certificate.pdf", "original", "image.png"} {
 		if w := h.get("/c/" + view + "/" + c.UUID + "/" + file); w.Code != http.StatusNotFound {
@@ -67,8 +68,7 @@ func TestMailLink(t *testing.T) {
 	}
 }
 
-// A GET changes nothing, whoever follows it and however often; and what another
-// site sends in somebody's name is refused.
+// A GET request never changes anything, and cross-site forms are refused.
 func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -80,7 +80,7 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 		var b strings.Builder
 		for _, table := range []string{"shares", "corrections", "unsubscribes", "allowances", "users", "mails", "mail_links", "notices"} {
 			var n int
-			if err := h.d.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
+			if err := h.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM `+table).Scan(&n); err != nil {
 				t.Fatal(err)
 			}
 			b.WriteString(table + " " + string(rune('0'+n)) + " ")
@@ -115,8 +115,8 @@ func TestOnlyFormsOfOursChangeAnything(t *testing.T) {
 	}
 }
 
-// Who has a certificate in an account is asked to sign in: to sign up for it would
-// promise what cannot be, once the account has another address.
+// If the certificate belongs to an account, the page asks the visitor to sign in. Signing up would
+// not add it, because the account may have another address.
 func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	t.Parallel()
 	h := newHall(t, 0)
@@ -133,7 +133,7 @@ func TestMailLinkOfWhatIsInAnAccount(t *testing.T) {
 	}
 	mine := "/account/certificates/" + c.UUID
 	if w := h.post(mine + "/mailed/end"); w.Header().Get("Location") != "/sign-in" {
-		t.Errorf("ended by nobody: %d", w.Code)
+		t.Errorf("ended by a signed-out visitor: %d", w.Code)
 	}
 	h.says("by others", h.get("/c/"+view), http.StatusOK, "BSc")
 	h.person = ada
@@ -161,7 +161,7 @@ func TestSharing(t *testing.T) {
 	theirs := h.approved("eve@example.org", "Other")
 	h.join()
 	mine := "/account/certificates/" + c.UUID
-	h.exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
+	h.Exec(`UPDATE certificates SET details = 'With a note' WHERE id = $1`, c.ID)
 	h.says("one's own", h.get(mine), http.StatusOK, "With a note")
 	h.says("another's", h.get("/account/certificates/"+theirs.UUID), http.StatusNotFound)
 	if w := h.post("/account/certificates/"+theirs.UUID+"/shares", "label", "x"); w.Code != http.StatusNotFound {
@@ -177,7 +177,7 @@ func TestSharing(t *testing.T) {
 		h.says("made", w, http.StatusOK, "Copy it now", "for &lt;b&gt;them&lt;/b&gt;")
 		links = append(links, link.FindStringSubmatch(w.Body.String())[1])
 	}
-	h.person = nil // others
+	h.person = nil // other visitors
 	for i, path := range links {
 		w := h.get(path)
 		h.says("shared", w, http.StatusOK, "This certificate is valid", "BSc")
@@ -187,7 +187,7 @@ func TestSharing(t *testing.T) {
 		if strings.Contains(w.Body.String(), "example.org") || strings.Contains(w.Body.String(), "/original") || strings.Contains(w.Body.String(), "With a note") {
 			t.Errorf("link %d shows the address, the details or the original", i)
 		}
-		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != "original and a tail" {
+		if w := h.get(path + "/certificate.pdf"); w.Code != http.StatusOK || w.Body.String() != string(vaulttest.PDF)+certtest.Tail {
 			t.Errorf("the file of link %d: %d", i, w.Code)
 		}
 		if w := h.get(path + "/original"); w.Code != http.StatusNotFound {
@@ -196,7 +196,7 @@ func TestSharing(t *testing.T) {
 	}
 	for _, target := range []string{"/account", mine, mine + "/certificate.pdf", "/account/export", "/account/delete"} {
 		if w := h.get(target); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/sign-in" {
-			t.Errorf("%s for nobody: %d", target, w.Code)
+			t.Errorf("%s for a signed-out visitor: %d", target, w.Code)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestEndOfAnAccount(t *testing.T) {
 		t.Errorf("deleted: %d %s", w.Code, w.Body.String())
 	}
 	var n int
-	if err := h.d.QueryRowContext(t.Context(), `SELECT count(*) FROM users`).Scan(&n); err != nil || n != 0 {
+	if err := h.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM users`).Scan(&n); err != nil || n != 0 {
 		t.Errorf("%d accounts, %v", n, err)
 	}
 }

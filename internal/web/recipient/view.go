@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// Verdicts of a page; the classes of the style are called so.
+// Verdicts of a page, which are also class names of the style.
 const (
 	valid     = "valid"
 	revoked   = "revoked"
@@ -25,29 +25,29 @@ const (
 	unchecked = "unchecked"
 )
 
-// shown is what a page shows of a certificate.
+// shown is the data of a certificate on a page.
 type shown struct {
 	*cert.Certificate
 
-	// Base is the path below which its files are.
+	// Base is the path prefix of its files.
 	Base string
-	Face *account.Face
-	// Verdict is the record and the checks together, as on public pages.
+	Face *account.PublicProfile
+	// Verdict combines the record and the checks, as on public pages.
 	Verdict string
-	// FileRan and SignatureRan tell which of the checks ran.
+	// FileRan and SignatureRan report which checks ran.
 	FileRan, SignatureRan bool
-	// Approved and Revoked are times as pages write them.
+	// Approved and Withdrawn are times in the format of pages.
 	Approved, Withdrawn *string
 	VerifyURL, LinkedIn string
-	// Others says that others than its person look at it: they do not see the details,
-	// which the institution wrote for that person.
+	// Others reports whether the viewer is not the recipient. The details are hidden then, because
+	// the institution wrote them for the recipient.
 	Others bool
 }
 
-// Given says that its files are given out.
+// Given reports whether its files can be downloaded.
 func (s *shown) Given() bool { return s.Verdict != revoked && s.Verified != nil }
 
-// Band is the institution's colour, which only a valid certificate has above it.
+// Band returns the institution's colour, which is shown above a valid certificate only.
 func (s *shown) Band() *colour.Brand {
 	if s.Verdict != valid {
 		return nil
@@ -55,7 +55,7 @@ func (s *shown) Band() *colour.Brand {
 	return s.Face.Brand()
 }
 
-// show gives what a page shows of a certificate.
+// show returns the data of a certificate on a page.
 func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*shown, error) {
 	face, err := p.Accounts.Face(ctx, c.InstitutionID)
 	if err != nil {
@@ -95,10 +95,10 @@ func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*sh
 	return s, nil
 }
 
-// errNothing is a link that shows nothing, for whatever reason.
+// errNothing is the error of a link that shows nothing, for any reason.
 var errNothing = fault.New(fault.NotFound, "No such link.")
 
-// linkedIn gives the address of the form there, filled in with a certificate.
+// linkedIn returns the address of LinkedIn's form, filled in with a certificate.
 func linkedIn(c *cert.Certificate, institution, verifyURL string) string {
 	q := url.Values{
 		"startTask": {"CERTIFICATION_NAME"}, "name": {c.Title}, "organizationName": {institution}, "certUrl": {verifyURL}, "certId": {c.ReferenceID},
@@ -110,8 +110,7 @@ func linkedIn(c *cert.Certificate, institution, verifyURL string) string {
 	return "https://www.linkedin.com/profile/add?" + q.Encode()
 }
 
-// held is a certificate in the hands of somebody: of who has the link that was
-// mailed, or of the person of an account.
+// held is a certificate with its holder: the holder of a mailed link, or the person of an account.
 type held struct {
 	view        *page.Set
 	holder      recipient.Holder
@@ -121,7 +120,7 @@ type held struct {
 	link *recipient.MailLink
 }
 
-// hold finds the certificate of a request and who has it.
+// hold returns the certificate of a request with its holder.
 func (p *Pages) hold(r *http.Request) (*held, error) {
 	id := r.PathValue("uuid")
 	if token := r.PathValue("token"); token != "" {
@@ -148,35 +147,35 @@ func (p *Pages) hold(r *http.Request) (*held, error) {
 	}, nil
 }
 
-// own is the page of a certificate for who has it.
+// own is the page of a certificate for its holder.
 type own struct {
 	*shown
 
 	Shares []*recipient.Share
-	// NewLink is a link that was just made: it is shown this once.
+	// NewLink is a share link that was just created; it is shown only once.
 	NewLink string
-	// What was typed, when it is shown again.
+	// The following fields are the input of a form that is shown again.
 	Label, Expires, Text string
 	Public               bool
 	Today                string
-	// Account says that it is shown in an account; else Invite asks to have one. More
-	// links to the other certificates of the mail.
+	// Account reports whether the page is part of an account. Otherwise Invite asks the visitor to
+	// create one. More is the link to the other certificates of the mail.
 	Account bool
 	Invite  *invite
 	More    string
-	// Mailed says that a mailed link opens it too, for who has it in an account.
+	// Mailed reports whether a mailed link opens the certificate too. It is only set in an account.
 	Mailed bool
 }
 
-// invite asks who has a mailed link to have an account, or to sign in to theirs.
+// invite asks the holder of a mailed link to sign up or to sign in.
 type invite struct {
 	Email string
-	// Claimed says that all that is shown is in an account: to sign up for it would
-	// promise what cannot be.
+	// Claimed reports whether all shown certificates belong to an account already, so that signing
+	// up would not add them.
 	Claimed bool
 }
 
-// invite is nil for who is signed in.
+// invite returns nil for a signed-in person.
 func (p *Pages) invite(r *http.Request, email string, shown ...*cert.Certificate) *invite {
 	if _, in := p.Gate.Person(r); in {
 		return nil
@@ -185,7 +184,7 @@ func (p *Pages) invite(r *http.Request, email string, shown ...*cert.Certificate
 	return &invite{Email: email, Claimed: !slices.ContainsFunc(shown, free)}
 }
 
-// page gives the page of a certificate for who has it.
+// page returns the page of a certificate for its holder.
 func (p *Pages) page(r *http.Request, h *held) (*own, error) {
 	s, err := p.show(r.Context(), h.certificate, h.base)
 	if err != nil {
@@ -209,7 +208,7 @@ func (p *Pages) page(r *http.Request, h *held) (*own, error) {
 	return o, nil
 }
 
-// certificate shows a certificate to who has it.
+// certificate shows a certificate to its holder.
 func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	h, err := p.hold(r)
 	if err != nil {
@@ -222,7 +221,7 @@ func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
 }
 
-// nothing shows that a link has nothing to show; other errors it gives back.
+// nothing shows that a link has nothing to show, and returns other errors.
 func (p *Pages) nothing(w http.ResponseWriter, r *http.Request, err error) error {
 	if !fault.Is(err, fault.NotFound) || page.WantsJSON(r) {
 		return err
@@ -234,18 +233,18 @@ func (p *Pages) nothing(w http.ResponseWriter, r *http.Request, err error) error
 	return view.Draw(w, r, http.StatusNotFound, "nothing.html", r.PathValue("token") != "")
 }
 
-// bundle is the page of a mailed link that has several certificates.
+// bundle is the page of a mailed link to several certificates.
 type bundle struct {
 	Base         string
 	Institution  string
 	Brand        *colour.Brand
 	Certificates []*cert.Certificate
-	// More says that there are more than are shown.
+	// More reports whether there are more certificates than shown.
 	More   bool
 	Invite *invite
 }
 
-// link shows what a mailed link has: a certificate, or a list of them.
+// link shows the certificate of a mailed link, or a list of them.
 func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 	l, err := p.Recipients.MailLink(r.Context(), r.PathValue("token"))
 	if err != nil {
@@ -324,7 +323,7 @@ func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "correction_sent")
 }
 
-// share shows a certificate to those with whom it was shared.
+// share shows a shared certificate.
 func (p *Pages) share(w http.ResponseWriter, r *http.Request) error {
 	share, s, err := p.shared(r)
 	if err != nil {

@@ -7,9 +7,10 @@ import (
 
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 )
 
-// signInForm is what the page shows again of what was typed.
+// signInForm is the input of the form that is shown again.
 type signInForm struct {
 	Email, Next string
 	Passkeys    bool
@@ -36,8 +37,8 @@ func (p *Pages) signIn(w http.ResponseWriter, r *http.Request) error {
 	return p.entered(w, r, e, form.Next)
 }
 
-// entered gives the cookies of a session, and leads on: to the second factor where
-// it is asked for.
+// entered sets the cookies of a session and redirects: to the second factor if it is required, else
+// to next.
 func (p *Pages) entered(w http.ResponseWriter, r *http.Request, e *identity.Entry, next string) error {
 	p.Enter(w, e)
 	if e.Session.Pending {
@@ -46,7 +47,7 @@ func (p *Pages) entered(w http.ResponseWriter, r *http.Request, e *identity.Entr
 	return p.view.Redirect(w, r, home(&e.Session, next), "")
 }
 
-// ask has a link mailed, and says so whether it was or not.
+// ask requests a mailed link and always answers that it was sent.
 func (p *Pages) ask(w http.ResponseWriter, r *http.Request, purpose identity.Purpose, form, sent string) error {
 	data := p.signInForm(r)
 	err := p.People.Ask(r.Context(), purpose, data.Email, p.view.Reader(r).Language.Tag, data.Next, origin(r))
@@ -60,7 +61,7 @@ func (p *Pages) askLink(w http.ResponseWriter, r *http.Request) error {
 	return p.ask(w, r, identity.ToSignIn, "signin.html", "/sign-in/sent")
 }
 
-// sentPage says to look into the mailbox. It does not know whose.
+// sentPage asks the person to check the mailbox. It does not show the address.
 func (p *Pages) sentPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "sent.html", r.URL.Path)
 }
@@ -78,7 +79,7 @@ func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "link.html", linkForm{Email: proof.Email})
 }
 
-// stale shows a link that is no good, and where to get another.
+// stale shows that a link is not valid, and how to get another one.
 func (p *Pages) stale(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrLink) {
 		return err
@@ -117,7 +118,7 @@ func (p *Pages) code(w http.ResponseWriter, r *http.Request) error {
 	return p.entered(w, r, e, form.Next)
 }
 
-// notPending leads who waited too long, or never began, to the beginning.
+// notPending redirects to the start of the sign-in if no session waits for a second factor.
 func (p *Pages) notPending(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrNoSession) {
 		return err
@@ -133,7 +134,7 @@ func (p *Pages) signOut(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Redirect(w, r, p.view.Reader(r).Link("/sign-in"), "signed_out")
 }
 
-// answer is what the module of the page sends of a passkey.
+// answer is the answer of a passkey, as the page's module sends it.
 type answer struct {
 	Ceremony string          `json:"ceremony"`
 	Response json.RawMessage `json:"response"`
@@ -143,12 +144,12 @@ type answer struct {
 
 func readAnswer(r *http.Request) (a answer, err error) {
 	if err := json.NewDecoder(r.Body).Decode(&a); err != nil {
-		return answer{}, web.Unread(err)
+		return answer{}, body.BadForm(err)
 	}
 	return a, nil
 }
 
-// ceremony answers with what a browser is to ask an authenticator.
+// ceremony writes the options for the browser's authenticator.
 func ceremony(w http.ResponseWriter, c *identity.Ceremony) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]any{"ceremony": c.Secret, "options": c.Options})
 }
@@ -174,7 +175,7 @@ func (p *Pages) passkey(w http.ResponseWriter, r *http.Request) error {
 	return located(w, home(&e.Session, a.Next))
 }
 
-// located tells the module where to go.
+// located writes the address to which the module must go.
 func located(w http.ResponseWriter, where string) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]string{"location": where})
 }

@@ -18,80 +18,41 @@ import (
 	"golang.org/x/net/html"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
-	"github.com/certvault/certvault/internal/locale"
-	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/vaulttest"
 	"github.com/certvault/certvault/internal/web"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
 const (
-	base     = "https://vault.example"
+	base     = vaulttest.BaseURL
 	address  = "ada@example.org"
 	password = "correct horse"
 )
 
-// hall is the pages in the middleware that they run in, with a queue at work and a
-// clock that the test turns.
+// hall is the pages in the middleware that they run in, with a queue at work.
 type hall struct {
-	*clocktest.Clock
+	*vaulttest.Vault
+
 	tb      testing.TB
-	d       *db.DB
 	pages   *Pages
-	people  *identity.Service
 	handler http.Handler
 	log     bytes.Buffer
-	mails   chan mail.Message
-}
-
-// Send takes what the queue sends.
-func (h *hall) Send(_ context.Context, e *mail.Envelope) error {
-	h.mails <- e.Message
-	return nil
 }
 
 func newHall(tb testing.TB) *hall {
 	tb.Helper()
-	h := &hall{tb: tb, d: dbtest.Open(tb, tb.TempDir(), ""), Clock: clocktest.At(time.Now()), mails: make(chan mail.Message, 100)}
-	quiet := slog.New(slog.DiscardHandler)
-	ring, err := keyring.Open(tb.TempDir())
-	if err != nil {
-		tb.Fatal(err)
-	}
-	queue, err := job.New(h.d, job.Config{NodeID: "test", Queues: map[string]int{mail.QueueName: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: quiet})
-	if err != nil {
-		tb.Fatal(err)
-	}
-	languages, err := locale.Load()
-	if err != nil {
-		tb.Fatal(err)
-	}
-	mailer := mail.New(mail.Config{DB: h.d, Queue: queue, Sender: h, From: mail.Address{Email: "no-reply@vault.example"}, Now: h.Now, Log: quiet})
-	if h.people, err = identity.New(identity.Config{
-		DB: h.d, Ring: ring, Queue: queue, Mailer: mailer, Languages: languages, BaseURL: base, Now: h.Now, Log: quiet,
-	}); err != nil {
-		tb.Fatal(err)
-	}
-	if err := queue.Start(tb.Context()); err != nil {
-		tb.Fatal(err)
-	}
-	tb.Cleanup(func() {
-		if err := queue.Stop(context.WithoutCancel(tb.Context())); err != nil {
-			tb.Error(err)
-		}
-	})
-	site, err := page.NewSite(languages, Assets)
+	h := &hall{tb: tb, Vault: vaulttest.New(tb, dbtest.SQLite(tb))}
+	h.Run()
+	site, err := page.NewSite(h.Languages, Assets)
 	if err != nil {
 		tb.Fatal(err)
 	}
 	log := slog.New(slog.NewJSONHandler(&h.log, nil))
-	h.pages = &Pages{Site: site, People: h.people, Limit: limit.NewCounter(0, h.Now), Now: h.Now, Log: log}
+	h.pages = &Pages{Site: site, People: h.People, Limit: limit.NewCounter(0, h.Now), Now: h.Now, Log: log}
 	inner, err := h.pages.Handler()
 	if err != nil {
 		tb.Fatal(err)
@@ -114,12 +75,10 @@ func (h *hall) join(email string) identity.Person {
 		h.tb.Fatal(err)
 	}
 	var p identity.Person
-	if err := h.d.Tx(h.tb.Context(), func(tx *db.Tx) (err error) {
-		p, err = h.people.CreateTx(h.tb.Context(), tx, parsed, identity.NewPerson{Name: "Ada Obi", Language: "en"}, hash)
+	h.Tx(func(tx *db.Tx) (err error) {
+		p, err = h.People.CreateTx(h.tb.Context(), tx, parsed, identity.NewPerson{Name: "Ada Obi", Language: "en"}, hash)
 		return err
-	}); err != nil {
-		h.tb.Fatal(err)
-	}
+	})
 	return p
 }
 
@@ -128,7 +87,7 @@ func (h *hall) mailed() string {
 	h.tb.Helper()
 	for {
 		select {
-		case m := <-h.mails:
+		case m := <-h.Mails:
 			if _, after, ok := strings.Cut(m.Text, base); ok {
 				return strings.Fields(after)[0]
 			}

@@ -15,14 +15,14 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// Cookies that a browser is known by. __Host- keeps other hosts of a domain from
-// setting them (RFC 6265bis, 4.1.3.2).
+// Cookies that identify a browser. With the prefix __Host-, other hosts of the domain cannot set
+// them (RFC 6265bis, 4.1.3.2).
 const (
 	sessionCookie = "__Host-session"
 	deviceCookie  = "__Host-device"
 )
 
-// origin tells where a request comes from.
+// origin returns the origin of a request.
 func origin(r *http.Request) identity.Origin {
 	value := func(name string) string {
 		c, err := r.Cookie(name)
@@ -40,23 +40,22 @@ func setCookie(w http.ResponseWriter, name, value string, life time.Duration) {
 	})
 }
 
-// Enter gives a browser the cookies of somebody who signed in. Other surfaces call
-// it for who came by a link of theirs.
+// Enter sets the cookies of a new session. Other surfaces call it after a sign-in by their own
+// link.
 func (p *Pages) Enter(w http.ResponseWriter, e *identity.Entry) {
-	// When a session ends the vault decides; the cookie must only live that long.
+	// The vault decides when a session ends; the cookie must only outlive it.
 	setCookie(w, sessionCookie, e.Secret, identity.SessionLife)
 	if e.Device != "" {
 		setCookie(w, deviceCookie, e.Device, identity.DeviceLife)
 	}
 }
 
-// Origin tells where a request comes from, for surfaces that let somebody in by a
-// link of theirs.
+// Origin returns the origin of a request, for surfaces with their own sign-in links.
 func (*Pages) Origin(r *http.Request) identity.Origin { return origin(r) }
 
 func leave(w http.ResponseWriter) { setCookie(w, sessionCookie, "", -time.Second) }
 
-// visit is what is known of a request: looked up once, by who asks first.
+// visit is the session of a request, looked up at its first use.
 type visit struct {
 	once    sync.Once
 	session *identity.Session
@@ -64,17 +63,17 @@ type visit struct {
 
 type contextKey struct{}
 
-// Around goes around all surfaces that ask who somebody is.
+// Around must wrap all surfaces that call Person.
 func (p *Pages) Around(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		inner := r.WithContext(context.WithValue(r.Context(), contextKey{}, &visit{}))
 		next.ServeHTTP(w, inner)
-		// The route that was found is noted on the request that the log has.
+		// The log reads the pattern from the outer request.
 		r.Pattern = inner.Pattern
 	})
 }
 
-// Person tells who is signed in.
+// Person returns the session of the signed-in person.
 func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	v, ok := r.Context().Value(contextKey{}).(*visit)
 	if !ok {
@@ -84,7 +83,7 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 		session, err := p.People.Session(r.Context(), origin(r))
 		if err != nil {
 			if !errors.Is(err, identity.ErrNoSession) {
-				p.Log.ErrorContext(r.Context(), "a session could not be looked up", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
+				p.Log.ErrorContext(r.Context(), "a session could not be read", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
 			}
 			return
 		}
@@ -93,10 +92,10 @@ func (p *Pages) Person(r *http.Request) (*identity.Session, bool) {
 	return v.session, v.session != nil
 }
 
-// reader tells pages who reads them.
+// reader returns the signed-in person for pages.
 func (p *Pages) reader(r *http.Request) *page.Person { return ReaderOf(p.Person(r)) }
 
-// ReaderOf gives what pages show of who is signed in, for all surfaces.
+// ReaderOf returns the data of a signed-in person for the pages of all surfaces.
 func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	if !ok {
 		return nil
@@ -104,8 +103,7 @@ func ReaderOf(s *identity.Session, ok bool) *page.Person {
 	return &page.Person{Name: s.Person.Name, Email: s.Person.Email, Language: s.Person.Language, Member: s.Person.Member, Operator: s.Person.Operator}
 }
 
-// Require lets a request through whose person is signed in, and asks others to
-// sign in first.
+// Require allows a request of a signed-in person, and redirects others to the sign-in.
 func (p *Pages) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if _, ok := p.Person(r); !ok {
@@ -115,12 +113,12 @@ func (p *Pages) Require(f web.Func) web.Func {
 	}
 }
 
-// RequireRecent lets a request through whose person showed a short time ago who
-// they are, and asks others to show it first.
+// RequireRecent allows a request after a recent sign-in or confirmation, and redirects others to
+// the confirmation.
 func (p *Pages) RequireRecent(f web.Func) web.Func { return p.confirmed((*identity.Session).Recent, f) }
 
-// RequireFilledIn is RequireRecent for what takes a form whose page has that
-// before it: it leaves time to fill the form in.
+// RequireFilledIn is RequireRecent with more time. It is for submitting a form whose page requires
+// a recent sign-in.
 func (p *Pages) RequireFilledIn(f web.Func) web.Func {
 	return p.confirmed((*identity.Session).FilledIn, f)
 }
@@ -134,8 +132,8 @@ func (p *Pages) confirmed(enough func(s *identity.Session, now time.Time) bool, 
 	})
 }
 
-// detour leads to another page and from there back: to the page that was asked
-// for, or to the one whose form was sent.
+// detour redirects to another page that leads back afterwards: to the requested page, or to the
+// page of the submitted form.
 func (p *Pages) detour(w http.ResponseWriter, r *http.Request, by string) error {
 	next := r.URL.RequestURI()
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
@@ -150,7 +148,7 @@ func (p *Pages) detour(w http.ResponseWriter, r *http.Request, by string) error 
 	return p.view.Redirect(w, r, to(by, "next", Local(next)), "")
 }
 
-// to gives a path with a parameter, when that says something.
+// to returns a path with a parameter, unless its value is empty.
 func to(path, name, value string) string {
 	if value == "" {
 		return path
@@ -158,13 +156,13 @@ func to(path, name, value string) string {
 	return path + "?" + url.Values{name: {value}}.Encode()
 }
 
-// Local gives an address when it is a path of ours, else nothing: what came with a
-// request must not lead to another host.
+// Local returns an address if it is a path of the vault, or else "", so that a request cannot cause
+// a redirect to another host.
 func Local(next string) string {
 	if len(next) > 2000 || !strings.HasPrefix(next, "/") || strings.HasPrefix(next, "//") {
 		return ""
 	}
-	// Browsers take \ for / and leave out tabs and line ends (WHATWG URL, 4.4).
+	// Browsers treat \ as / and remove tabs and line ends (WHATWG URL, 4.4).
 	if strings.ContainsFunc(next, func(r rune) bool { return r == '\\' || r < ' ' || r == 0x7f }) {
 		return ""
 	}
@@ -175,7 +173,7 @@ func Local(next string) string {
 	return next
 }
 
-// home is where somebody goes who signed in and did not say where to.
+// home returns the target after a sign-in without a requested page.
 func home(s *identity.Session, next string) string {
 	if next = Local(next); next != "" {
 		return next

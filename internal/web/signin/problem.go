@@ -7,19 +7,18 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// problems are what the domain says is wrong, with the message for it.
+// problems maps the errors of the domain to their messages.
 var problems = map[error]string{
 	identity.ErrWrong: "problem.wrong", identity.ErrCode: "problem.code", identity.ErrPasskey: "problem.passkey",
 	identity.ErrTaken: "problem.taken",
 }
 
-// fields are the messages for what is wrong with a field.
+// fields maps a field to the message about its problem.
 var fields = map[string]string{
 	"email": "problem.email", "password": "problem.password", "new_password": "problem.password", "name": "problem.name", "passkey_name": "problem.name",
 }
 
-// said puts messages of the catalog in the place of what the domain says in
-// English.
+// said replaces the English texts of the domain by messages of the catalog.
 func said(err error) error {
 	for known, message := range problems {
 		if errors.Is(err, known) {
@@ -45,7 +44,7 @@ func said(err error) error {
 	return err
 }
 
-// rename gives an error about one field to a control of another name.
+// rename moves the error of a field to a control with another name.
 func rename(err error, from, to string) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || len(e.Fields) == 0 {
@@ -64,7 +63,7 @@ func rename(err error, from, to string) error {
 	return told.Err()
 }
 
-// notices are what is told after a redirect.
+// notices are the notices after a redirect.
 var notices = map[string]string{
 	"signed_out": "notice.signed_out", "password_set": "notice.password_set", "address_changed": "notice.address_changed", "address_asked": "notice.address_asked",
 	"name_set": "notice.name_set", "language_set": "notice.language_set", "passkey_added": "notice.passkey_added", "passkey_removed": "notice.passkey_removed",

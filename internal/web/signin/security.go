@@ -11,16 +11,16 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// security is the page on which somebody looks after what they sign in with.
+// security is the page for managing the credentials of an account.
 type security struct {
 	Session   *identity.Session
 	Sessions  []*identity.Session
 	Passkeys  []identity.Passkey
 	Codes     identity.Codes
 	Languages []*locale.Language
-	// HasPasskeys is set where browsers have them for this vault.
+	// HasPasskeys reports whether browsers support passkeys for this vault.
 	HasPasskeys bool
-	// Name and Email are what was typed.
+	// Name and Email are the submitted input.
 	Name, Email string
 }
 
@@ -48,8 +48,7 @@ func (p *Pages) security(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "security.html", d)
 }
 
-// changed ends a deed of the security page: with its notice, or with the page and
-// what is wrong.
+// changed answers a form of the security page: with a notice, or with the page and its problems.
 func (p *Pages) changed(w http.ResponseWriter, r *http.Request, notice string, err error) error {
 	if err == nil {
 		return p.view.Redirect(w, r, "/account/security", notice)
@@ -65,7 +64,7 @@ func (p *Pages) changed(w http.ResponseWriter, r *http.Request, notice string, e
 	return p.again(w, r, "security.html", d, err)
 }
 
-// me is who is signed in; routes that ask it are behind Require.
+// me returns the session of the signed-in person. Routes that call it are behind Require.
 func (p *Pages) me(r *http.Request) *identity.Session {
 	s, _ := p.Person(r)
 	return s
@@ -124,7 +123,7 @@ func (p *Pages) addPasskey(w http.ResponseWriter, r *http.Request) error {
 	return located(w, "/account/security")
 }
 
-// number reads the id of a row that a form names; what is none is no row's.
+// number returns the id of a row that a form names, or 0 if it is invalid.
 func number(r *http.Request) int64 {
 	n, err := strconv.ParseInt(r.PostFormValue("id"), 10, 64)
 	if err != nil {
@@ -146,11 +145,11 @@ func (p *Pages) endOthers(w http.ResponseWriter, r *http.Request) error {
 	return p.changed(w, r, "others_ended", p.People.EndOthers(r.Context(), s.Person.ID, s.ID))
 }
 
-// codes is the page on which a second factor is set up.
+// codes is the page for setting up a second factor.
 type codes struct {
 	identity.Enrolment
 
-	// QRCode is the same as the secret, for a camera.
+	// QRCode contains the secret for a camera.
 	QRCode template.HTML
 }
 
@@ -160,7 +159,7 @@ func (p *Pages) enrolment(r *http.Request) (codes, error) {
 		return codes{}, err
 	}
 	svg, err := seal.QRCodeSVG(e.URI)
-	return codes{Enrolment: e, QRCode: template.HTML(svg)}, err //nolint:gosec // it is drawn here
+	return codes{Enrolment: e, QRCode: template.HTML(svg)}, err //nolint:gosec // the SVG is generated here
 }
 
 func (p *Pages) beginCodes(w http.ResponseWriter, r *http.Request) error {
@@ -208,7 +207,7 @@ func (p *Pages) endCodes(w http.ResponseWriter, r *http.Request) error {
 	return p.changed(w, r, "codes_off", p.People.EndCodes(r.Context(), p.me(r).Person))
 }
 
-// confirmForm is the page that asks again who somebody is.
+// confirmForm is the page that asks for a confirmation of the sign-in.
 type confirmForm struct {
 	Person   identity.Person
 	Next     string
@@ -241,7 +240,7 @@ func (p *Pages) confirm(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Redirect(w, r, f.after(), "")
 }
 
-// after is where somebody goes who showed who they are.
+// after returns the target after a confirmation.
 func (f *confirmForm) after() string {
 	if f.Next != "" {
 		return f.Next
@@ -249,8 +248,8 @@ func (f *confirmForm) after() string {
 	return "/account/security"
 }
 
-// confirmLink is for who has neither a password nor a passkey: a link signs them in
-// anew.
+// confirmLink is for a person with neither a password nor a passkey: a mailed link signs them in
+// again.
 func (p *Pages) confirmLink(w http.ResponseWriter, r *http.Request) error {
 	f, err := p.confirmForm(r)
 	if err != nil {

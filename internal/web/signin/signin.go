@@ -1,11 +1,10 @@
-// Package signin is how somebody signs in, signs up, gets a new password, and
-// looks after what they sign in with. It is the same for everybody: those who
-// receive certificates, those who issue them, those who run the vault. It owns the
-// cookies by which a browser is known, and what other surfaces ask before they
-// show a page: who this is, and whether they showed it a short time ago.
+// Package signin owns the pages for signing in, signing up, resetting a password, and managing
+// credentials. They are the same for recipients, issuers and operators. It owns the cookies that
+// identify a browser, and the checks that other surfaces run before they show a page: who is signed
+// in, and whether the sign-in is recent.
 //
-// A GET changes nothing: programs follow the links in a mail before a person
-// does. Such a link leads to a page with one button.
+// A GET request changes nothing, because programs follow the links in a mail before a person does.
+// Such a link leads to a page with one button.
 package signin
 
 import (
@@ -20,13 +19,14 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/web"
+	"github.com/certvault/certvault/internal/web/body"
 	"github.com/certvault/certvault/internal/web/page"
 )
 
 //go:embed templates
 var templates embed.FS
 
-// Assets are those of these pages alone.
+// Assets are the assets of these pages.
 //
 //go:embed assets
 var Assets embed.FS
@@ -44,13 +44,13 @@ type Pages struct {
 	patterns []string
 }
 
-// Prefixes are below what all of these pages are.
+// Prefixes are the path prefixes of these pages.
 var Prefixes = []string{"/sign-in", "/sign-up", "/sign-out", "/reset", "/account/security", "/account/confirm", "/account/address"}
 
-// maxForm bounds what a form or a passkey's answer may send.
+// maxForm is the maximum size of a form or of a passkey's answer.
 const maxForm = 64 << 10
 
-// Handler gives the routes.
+// Handler returns the routes.
 func (p *Pages) Handler() (http.Handler, error) {
 	var err error
 	if p.view, err = p.Site.Set(page.Options{
@@ -114,30 +114,30 @@ func (p *Pages) Handler() (http.Handler, error) {
 	return web.Throttled(p.Limit, p.view.Render, web.SameOrigin(p.view.Render, web.Routes(mux, p.view.Render))), nil
 }
 
-// Patterns lists the routes that Handler made.
+// Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// bound reads a form of bounded size, whatever is done with it, keeps all that is
-// answered out of every store, and has the log know where a deed comes from.
+// bound reads a form of limited size before the handler runs, prevents caching of the answer, and
+// adds the origin of the request for the audit log.
 func (p *Pages) bound(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		if r.PathValue("token") != "" {
 			w.Header().Set("Referrer-Policy", "no-referrer")
 		}
-		if err := web.ReadForm(w, r, maxForm); err != nil {
+		if err := body.ParseForm(w, r, maxForm); err != nil {
 			return err
 		}
 		return f(w, r.WithContext(audit.With(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
 	}
 }
 
-// draw shows a page.
+// draw writes a page.
 func (p *Pages) draw(w http.ResponseWriter, r *http.Request, name string, data any) error {
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// again shows a form once more, with what is wrong with it.
+// again shows a form again with its problems.
 func (p *Pages) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	return p.view.Again(w, r, name, data, said(err))
 }

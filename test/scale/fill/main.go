@@ -1,6 +1,5 @@
-// Command fill puts very many certificates into a vault's database, for looking
-// at lists at the size of years; see package scale. The institution is made
-// when there is none of that slug.
+// Command fill stores very many certificates in a vault's database, to test lists at the size of
+// many years; see package scale. If there is no institution with the slug, it creates one.
 //
 //	go run ./test/scale/fill -data ./certvault-data -institution nwu -count 1000000
 package main

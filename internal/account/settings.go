@@ -1,0 +1,289 @@
+package account
+
+import (
+	"context"
+	"database/sql"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/locale"
+)
+
+// Settings are what the members of an institution can change about it.
+type Settings struct {
+	Name string
+	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
+	Colour string
+	// MailLanguage is the tag of the language of mail to people who chose none.
+	MailLanguage string
+
+	Public
+	Letterhead
+	Keep
+	Policy
+}
+
+// Policy is where an institution's stamps go and which files it accepts.
+// Package cert checks and applies it.
+type Policy struct {
+	Placement string `json:"placement"`
+	// Page counts from 1.
+	Page int `json:"placement_page"`
+	// Box is the place of an exact placement, or nil.
+	Box          *[4]float64 `json:"placement_box"`
+	RefuseActive bool        `json:"refuse_active"`
+}
+
+// Changes are settings while a function changes them.
+type Changes struct {
+	Settings
+
+	// Words are the mail texts by language. Empty texts are removed.
+	Words map[string]Words
+	// Logo replaces the logo, if it is not nil. An empty logo removes it.
+	Logo *Logo
+}
+
+// ReadSettings returns the settings of an institution, or fault.NotFound.
+func ReadSettings(ctx context.Context, q db.Queryer, id int64) (*Settings, error) {
+	return readSettings(ctx, q, id, "")
+}
+
+func readSettings(ctx context.Context, q db.Queryer, id int64, lock string) (*Settings, error) {
+	var v Settings
+	var box sql.NullString
+	err := q.QueryRowContext(ctx, `
+		SELECT name, colour, mail_language, hide_name, public_image, public_download, contact, mail_sender, mail_reply,
+			keep_failed, keep_revoked, keep_mail, placement, placement_page, placement_box, refuse_active
+		FROM institutions WHERE id = $1`+lock, id).
+		Scan(&v.Name, &v.Colour, &v.MailLanguage, &v.HideName, &v.AllowImage, &v.AllowDownload, &v.Contact, &v.Sender, &v.ReplyTo,
+			&v.Failed, &v.Revoked, &v.Mail, &v.Placement, &v.Page, &box, &v.RefuseActive)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoInstitution
+	}
+	if err == nil && box.Valid {
+		err = json.Unmarshal([]byte(box.String), &v.Box)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading the settings of an institution: %w", err)
+	}
+	return &v, nil
+}
+
+// Change changes the settings of an institution in one transaction: all changes
+// that f makes are stored and recorded in the audit log, or none. It returns the
+// settings after the change. The error is fault.Invalid, with a field for each
+// setting that is not allowed, or fault.NotFound.
+func (s *Service) Change(ctx context.Context, id int64, f func(c *Changes) error) (c *Changes, err error) {
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		c, err = ChangeTx(ctx, tx, s.now(), id, f)
+		return err
+	}); err != nil {
+		return nil, err
+	}
+	return c, nil
+}
+
+// ChangeTx is Change in the caller's transaction. After an error, the caller
+// must roll it back.
+func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *Changes) error) (*Changes, error) {
+	lock := ""
+	if tx.Dialect() == db.PostgreSQL {
+		lock = ` FOR NO KEY UPDATE`
+	}
+	before, err := readSettings(ctx, tx, id, lock)
+	if err != nil {
+		return nil, err
+	}
+	words, err := AllWords(ctx, tx, id)
+	if err != nil {
+		return nil, err
+	}
+	c := &Changes{Settings: *before, Words: maps.Clone(words)}
+	if err := f(c); err != nil {
+		return nil, err
+	}
+	if err := c.check(before, words); err != nil {
+		return nil, err
+	}
+	if err := errors.Join(
+		c.storeTx(ctx, tx, at, id, before),
+		c.storeWordsTx(ctx, tx, at, id, words),
+		c.storeLogoTx(ctx, tx, at, id),
+	); err != nil {
+		return nil, fmt.Errorf("changing the settings of an institution: %w", err)
+	}
+	return c, nil
+}
+
+// check brings the settings that have changed into the form in which they are
+// stored, and returns what is wrong with them.
+func (c *Changes) check(before *Settings, words map[string]Words) error {
+	var bad fault.Fields
+	note := func(err error) error {
+		e, ok := errors.AsType[*fault.Error](err)
+		if !ok {
+			return err
+		}
+		for _, f := range e.Fields {
+			bad.Add(f.Name, strings.Join(f.Messages, " "))
+		}
+		return nil
+	}
+	if c.Name = strings.TrimSpace(c.Name); c.Name != before.Name && !validName(c.Name) {
+		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
+	}
+	if c.MailLanguage != before.MailLanguage && !locale.Speaks(c.MailLanguage) {
+		bad.Add("mail_language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
+	}
+	var failed []error
+	if c.Colour != before.Colour {
+		colour, err := CheckColour(c.Colour)
+		failed = append(failed, note(err))
+		if c.Colour = ""; colour != nil {
+			c.Colour = colour.String()
+		}
+	}
+	if c.Public != before.Public {
+		failed = append(failed, note(c.Public.check()))
+	}
+	if c.Letterhead != before.Letterhead {
+		failed = append(failed, note(c.Letterhead.check()))
+	}
+	if c.Keep != before.Keep {
+		failed = append(failed, note(c.Keep.Check()))
+	}
+	for tag, w := range c.Words {
+		if w == words[tag] {
+			continue
+		}
+		if !locale.Speaks(tag) {
+			bad.Add("language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
+		}
+		var err error
+		c.Words[tag], err = CheckWords(w)
+		failed = append(failed, note(err))
+	}
+	return errors.Join(append(failed, bad.Err())...)
+}
+
+// storeTx stores the settings, and records each group of them that has changed.
+func (c *Changes) storeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before *Settings) error {
+	var entries []audit.Entry
+	was, is := before.groups(), c.groups()
+	for i := range is {
+		changes, err := audit.Changes(was[i], is[i])
+		if err != nil {
+			return err
+		}
+		if changes != nil {
+			entries = append(entries, audit.Entry{InstitutionID: id, At: at, Action: audit.InstitutionChanged, Detail: changes})
+		}
+	}
+	if len(entries) == 0 {
+		return nil
+	}
+	var box any
+	if c.Box != nil {
+		text, err := json.Marshal(c.Box)
+		if err != nil {
+			return err
+		}
+		box = string(text)
+	}
+	if _, err := tx.ExecContext(ctx, `
+		UPDATE institutions SET name = $1, colour = $2, mail_language = $3, hide_name = $4, public_image = $5, public_download = $6, contact = $7,
+			mail_sender = $8, mail_reply = $9, keep_failed = $10, keep_revoked = $11, keep_mail = $12,
+			placement = $13, placement_page = $14, placement_box = $15, refuse_active = $16 WHERE id = $17`,
+		c.Name, c.Colour, c.MailLanguage, c.HideName, c.AllowImage, c.AllowDownload, c.Contact, c.Sender, c.ReplyTo,
+		c.Failed, c.Revoked, c.Mail, c.Placement, c.Page, box, c.RefuseActive, id); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		if err := audit.RecordTx(ctx, tx, e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// groups returns the settings as the audit log names them. Each group is short
+// enough for one entry.
+func (v *Settings) groups() []any {
+	return []any{
+		struct {
+			Name         string `json:"name"`
+			Colour       string `json:"colour"`
+			MailLanguage string `json:"mail_language"`
+		}{v.Name, v.Colour, v.MailLanguage},
+		v.Public, v.Letterhead, v.Keep, v.Policy,
+	}
+}
+
+func (c *Changes) storeWordsTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before map[string]Words) error {
+	for tag, w := range c.Words {
+		was := before[tag]
+		if w == (Words{}) {
+			delete(c.Words, tag)
+		}
+		if w == was {
+			continue
+		}
+		statement, args := `DELETE FROM institution_words WHERE institution_id = $1 AND language = $2`, []any{id, tag}
+		if w != (Words{}) {
+			statement = `INSERT INTO institution_words (institution_id, language, paragraph, closing) VALUES ($1, $2, $3, $4)
+				ON CONFLICT (institution_id, language) DO UPDATE SET paragraph = excluded.paragraph, closing = excluded.closing`
+			args = append(args, w.Paragraph, w.Closing)
+		}
+		if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+			return err
+		}
+		changes, err := audit.Changes(was.forLog(), w.forLog())
+		if err != nil {
+			return err
+		}
+		if changes == nil {
+			changes = audit.Detail{}
+		}
+		changes["language"] = tag
+		if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.WordsChanged, Detail: changes}); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (c *Changes) storeLogoTx(ctx context.Context, tx *db.Tx, at time.Time, id int64) error {
+	if c.Logo == nil {
+		return nil
+	}
+	statement, args := `DELETE FROM institution_logos WHERE institution_id = $1`, []any{id}
+	var detail audit.Detail
+	if c.Logo.png != nil {
+		statement = `INSERT INTO institution_logos (institution_id, sha256, png) VALUES ($1, $2, $3)
+			ON CONFLICT (institution_id) DO UPDATE SET sha256 = excluded.sha256, png = excluded.png`
+		args = append(args, c.Logo.sum[:], c.Logo.png)
+		detail = audit.Detail{"sha256": hex.EncodeToString(c.Logo.sum[:])}
+	}
+	if _, err := tx.ExecContext(ctx, statement, args...); err != nil {
+		return err
+	}
+	return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: id, At: at, Action: audit.LogoChanged, Detail: detail})
+}
+
+// set changes one group of settings.
+func (s *Service) set(ctx context.Context, id int64, f func(c *Changes)) error {
+	_, err := s.Change(ctx, id, func(c *Changes) error {
+		f(c)
+		return nil
+	})
+	return err
+}

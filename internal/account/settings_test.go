@@ -1,0 +1,126 @@
+package account_test
+
+import (
+	"errors"
+	"reflect"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+func TestChangeStoresAllOrNothing(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		ctx := t.Context()
+		s := account.New(d, time.Now)
+		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		other, err := s.CreateInstitution(ctx, institution("Other", "OTH"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		logo, err := account.DrawLogo(picture(t, 10, 10, false))
+		if err != nil {
+			t.Fatal(err)
+		}
+		change := func(c *account.Changes) error {
+			c.Name, c.Colour, c.MailLanguage, c.Logo = "Another", " #1A237E ", "de", logo
+			c.Public = account.Public{AllowImage: true, Contact: " r@example.org "}
+			c.Letterhead = account.Letterhead{Sender: "Registrar"}
+			c.Keep = account.Keep{Failed: 90}
+			c.Policy = account.Policy{Placement: "exact", Page: 2, Box: &[4]float64{0, 0, 0.5, 0.25}, RefuseActive: true}
+			c.Words["de"] = account.Words{Closing: "Ihr Büro"}
+			c.Words["fr"] = account.Words{Closing: "Votre bureau"}
+			return nil
+		}
+		recorded := func() map[audit.Action]int {
+			list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{}, "", 100)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := map[audit.Action]int{}
+			for _, e := range list {
+				n[e.Action]++
+			}
+			return n
+		}
+		state := func(id int64) (*account.Settings, map[string]account.Words, string) {
+			v, err := account.ReadSettings(ctx, d, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			words, err := s.AllWords(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			face, err := s.Face(ctx, id)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return v, words, face.Logo
+		}
+		was, _, _ := state(one.ID)
+		log := recorded()
+		for field, spoil := range map[string]func(c *account.Changes){
+			"name":          func(c *account.Changes) { c.Name = " " },
+			"colour":        func(c *account.Changes) { c.Colour = "#ffcc00" },
+			"mail_language": func(c *account.Changes) { c.MailLanguage = "xx" },
+			"hide_name":     func(c *account.Changes) { c.HideName = true },
+			"reply_to":      func(c *account.Changes) { c.ReplyTo = "nobody" },
+			"keep_mail":     func(c *account.Changes) { c.Mail = 3 },
+			"closing":       func(c *account.Changes) { c.Words["de"] = account.Words{Closing: "{}"} },
+			"language":      func(c *account.Changes) { c.Words["tlh"] = account.Words{Closing: "Qapla'"} },
+		} {
+			_, err := s.Change(ctx, one.ID, func(c *account.Changes) error {
+				defer spoil(c)
+				return change(c)
+			})
+			if !fault.Is(err, fault.Invalid) || !hasField(err, field) {
+				t.Errorf("%s: %v", field, err)
+			}
+			if now, words, picture := state(one.ID); !reflect.DeepEqual(now, was) || len(words) != 0 || picture != "" {
+				t.Errorf("%s left %+v, %v, %q", field, now, words, picture)
+			}
+			if now := recorded(); !reflect.DeepEqual(now, log) {
+				t.Errorf("%s left %v in the log, not %v", field, now, log)
+			}
+		}
+		done, err := s.Change(ctx, one.ID, change)
+		if err != nil {
+			t.Fatal(err)
+		}
+		now, words, picture := state(one.ID)
+		if !reflect.DeepEqual(*now, done.Settings) || now.Colour != "#1a237e" || now.Contact != "r@example.org" || now.Box == nil || len(words) != 2 || len(picture) != 64 {
+			t.Errorf("stored %+v, %v, %q; answered %+v", now, words, picture, done)
+		}
+		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 1 {
+			t.Errorf("recorded %v", n)
+		}
+		// The same once more is no change, but for the logo, which is drawn anew.
+		if _, err := s.Change(ctx, one.ID, change); err != nil {
+			t.Fatal(err)
+		}
+		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 2 {
+			t.Errorf("recorded %v of nothing", n)
+		}
+		if v, words, picture := state(other.ID); v.Name != "Other" || v.Colour != "" || len(words) != 0 || picture != "" {
+			t.Errorf("another institution has %+v, %v, %q", v, words, picture)
+		}
+		if _, err := s.Change(ctx, 999, change); !fault.Is(err, fault.NotFound) {
+			t.Errorf("of no institution: %v", err)
+		}
+	})
+}
+
+func hasField(err error, name string) bool {
+	e, ok := errors.AsType[*fault.Error](err)
+	return ok && slices.ContainsFunc(e.Fields, func(f fault.Field) bool { return f.Name == name })
+}

@@ -1,0 +1,149 @@
+package account
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// User is a person with an account.
+type User struct {
+	ID   int64
+	UUID string
+	Name string
+	// Email is the address as the person writes it, and EmailFolded as it is
+	// compared.
+	Email, EmailFolded string
+	// Language is the tag of the language that the person chose, or "".
+	Language  string
+	CreatedAt time.Time
+	// VerifiedAt is when the person showed that the address is theirs. It is nil
+	// if they have not.
+	VerifiedAt *time.Time
+}
+
+var errNoUser = fault.New(fault.NotFound, "No such account.")
+
+const userColumns = `id, uuid, name, email, email_folded, language, created_at, confirmed_at`
+
+func scanUser(row interface{ Scan(dest ...any) error }) (*User, error) {
+	var u User
+	var created int64
+	var verified sql.NullInt64
+	err := row.Scan(&u.ID, &u.UUID, &u.Name, &u.Email, &u.EmailFolded, &u.Language, &created, &verified)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNoUser
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a user: %w", err)
+	}
+	u.CreatedAt, u.VerifiedAt = db.Time(created), db.OptionalTime(verified)
+	return &u, nil
+}
+
+// UserByID returns the user with an id, or fault.NotFound.
+func UserByID(ctx context.Context, q db.Queryer, id int64) (*User, error) {
+	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE id = $1`, id))
+}
+
+// VerifiedUser returns the user who has verified a folded address, or
+// fault.NotFound.
+func VerifiedUser(ctx context.Context, q db.Queryer, emailFolded string) (*User, error) {
+	return scanUser(q.QueryRowContext(ctx, `SELECT `+userColumns+` FROM users WHERE email_folded = $1 AND confirmed_at IS NOT NULL`, emailFolded))
+}
+
+// NewUser is the data of an account to create.
+type NewUser struct {
+	Email          Email
+	Name, Language string
+	// Hash is the hash of the password. It is not valid if there is none.
+	Hash sql.NullString
+}
+
+// InsertUserTx creates an account for an address. If the address has one
+// already, it changes nothing and returns that account's id.
+func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id int64, created bool, err error) {
+	err = tx.QueryRowContext(ctx, `
+		INSERT INTO users (uuid, email, email_folded, name, password_hash, language, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7)
+		ON CONFLICT (email_folded) DO NOTHING RETURNING id`,
+		uuid.Must(uuid.NewV7()).String(), n.Email.Text, n.Email.Folded, n.Name, n.Hash, n.Language, db.Micros(at)).Scan(&id)
+	if err == nil {
+		return id, true, nil
+	}
+	if errors.Is(err, sql.ErrNoRows) {
+		err = tx.QueryRowContext(ctx, `SELECT id FROM users WHERE email_folded = $1`, n.Email.Folded).Scan(&id)
+	}
+	if err != nil {
+		return 0, false, fmt.Errorf("creating an account: %w", err)
+	}
+	return id, false, nil
+}
+
+// VerifyUserTx records that a user's address is theirs. It reports whether that
+// was not known before.
+func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (changed bool, err error) {
+	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
+}
+
+// SetEmailTx changes a user's address to one that is not verified. It reports
+// false if another user has the address.
+func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
+	// The condition finds an address in use without a failed statement, after
+	// which PostgreSQL refuses every other statement of the transaction. The
+	// unique index finds what two transactions do at the same time.
+	changed, err = updateUserTx(ctx, tx, `
+		UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
+		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, id, email.Text, email.Folded)
+	if db.UniqueOn(err, "users", "email_folded") {
+		return false, nil
+	}
+	return changed, err
+}
+
+// SetUserNameTx changes a user's name.
+func SetUserNameTx(ctx context.Context, tx *db.Tx, id int64, name string) error {
+	_, err := updateUserTx(ctx, tx, `UPDATE users SET name = $2 WHERE id = $1`, id, name)
+	return err
+}
+
+// SetUserLanguageTx changes the language that a user reads.
+func SetUserLanguageTx(ctx context.Context, tx *db.Tx, id int64, tag string) error {
+	_, err := updateUserTx(ctx, tx, `UPDATE users SET language = $2 WHERE id = $1`, id, tag)
+	return err
+}
+
+// SetPasswordTx changes the hash of a user's password. A hash that is not valid
+// removes the password.
+func SetPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash sql.NullString) error {
+	_, err := updateUserTx(ctx, tx, `UPDATE users SET password_hash = $2 WHERE id = $1`, id, hash)
+	return err
+}
+
+// LockPasswordTx reports whether a user's password still has a hash. It keeps
+// other transactions from changing the password until this one ends.
+func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same bool, err error) {
+	return updateUserTx(ctx, tx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash)
+}
+
+// DeleteUserTx deletes an account, and by ON DELETE CASCADE everything its user
+// signs in with.
+func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
+	_, err := updateUserTx(ctx, tx, `DELETE FROM users WHERE id = $1`, id)
+	return err
+}
+
+func updateUserTx(ctx context.Context, tx *db.Tx, statement string, args ...any) (changed bool, err error) {
+	res, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return false, fmt.Errorf("changing a user: %w", err)
+	}
+	n, err := res.RowsAffected()
+	return n > 0, err
+}

@@ -1,0 +1,36 @@
+package app
+
+import (
+	"regexp"
+	"runtime/debug"
+	"strings"
+)
+
+// Version returns the tag that this binary was built from. If the commit has no
+// tag, it returns the commit. It adds " (modified)" if the files differed from
+// the commit.
+func Version() string {
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "(unknown)"
+	}
+	return versionOf(info)
+}
+
+// pseudo matches the pseudo-version of a commit without a tag, such as
+// v0.1.1-0.20261122074500-0123456789ab (Go Modules Reference, Pseudo-versions).
+var pseudo = regexp.MustCompile(`[-.][0-9]{14}-([0-9a-f]{12})$`)
+
+func versionOf(info *debug.BuildInfo) string {
+	version, dirty := strings.CutSuffix(info.Main.Version, "+dirty")
+	if m := pseudo.FindStringSubmatch(version); m != nil {
+		version = "commit " + m[1]
+	}
+	if version == "" {
+		version = "(unknown)"
+	}
+	if dirty {
+		version += " (modified)"
+	}
+	return version
+}

@@ -1,0 +1,166 @@
+package authority
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"software.sslmate.com/src/go-pkcs12"
+
+	"github.com/certvault/certvault/internal/pades"
+)
+
+// UsePKCS12 makes an institution sign with its own key from a PKCS #12 file
+// (RFC 7292). The certificates in the file that lead from the key's certificate
+// to a root are included in signatures.
+func (a *Authority) UsePKCS12(institution string, data []byte, password string) error {
+	if len(data) > maxFile {
+		return refused(errTooLarge)
+	}
+	key, leaf, others, err := pkcs12.DecodeChain(data, password)
+	if err != nil {
+		return refused(fmt.Errorf("read PKCS #12: %w", err))
+	}
+	return a.importKey(institution, key, append([]*x509.Certificate{leaf}, others...))
+}
+
+// UsePEM makes an institution sign with its own key: certificates, including
+// that of the key, and an unencrypted private key in PKCS #8, SEC 1 or PKCS #1.
+func (a *Authority) UsePEM(institution string, certificates, key []byte) error {
+	if len(certificates) > maxFile || len(key) > maxFile {
+		return refused(errTooLarge)
+	}
+	chain, err := parseChain(certificates)
+	if err != nil {
+		return refused(err)
+	}
+	private, err := parseKey(key)
+	if err != nil {
+		return refused(err)
+	}
+	return a.importKey(institution, private, chain)
+}
+
+// UseProgram makes an institution sign with a key that a program holds; see
+// programKey for the protocol. The program must produce one valid signature
+// before it is accepted.
+func (a *Authority) UseProgram(ctx context.Context, institution string, certificates []byte, command []string) error {
+	path, err := a.path(institution)
+	if err != nil {
+		return err
+	}
+	if len(certificates) > maxFile {
+		return refused(errTooLarge)
+	}
+	if len(command) == 0 || !filepath.IsAbs(command[0]) {
+		return refused(errors.New("the program must be an absolute path")) //nolint:err113 // no caller distinguishes it
+	}
+	chain, err := parseChain(certificates)
+	if err != nil {
+		return refused(err)
+	}
+	key := &programKey{ctx: ctx, command: command, public: chain[0].PublicKey, timeout: a.options.ProgramTimeout}
+	if chain, err = a.check(key, chain); err != nil {
+		return err
+	}
+	trial := make([]byte, crypto.SHA256.Size())
+	if _, err := rand.Read(trial); err != nil {
+		return &Fault{Code: CodeStorage, Err: fmt.Errorf("try program: %w", err)}
+	}
+	if _, err := key.Sign(rand.Reader, trial, crypto.SHA256); err != nil {
+		return err
+	}
+	return a.append(path, entry{Kind: Program, Certificates: string(encodePEM(chain)), Command: command})
+}
+
+// importKey stores a private key and its certificates, which may be in any order.
+func (a *Authority) importKey(institution string, private crypto.PrivateKey, chain []*x509.Certificate) error {
+	path, err := a.path(institution)
+	if err != nil {
+		return err
+	}
+	key, ok := private.(crypto.Signer)
+	if !ok {
+		return refused(errOtherKey)
+	}
+	if chain, err = a.check(key, chain); err != nil {
+		return err
+	}
+	e, err := a.seal(Imported, key, chain)
+	if err != nil {
+		return err
+	}
+	return a.append(path, e)
+}
+
+// check returns the chain of a key in order, or an error if the key cannot sign
+// documents with it.
+func (a *Authority) check(key crypto.Signer, chain []*x509.Certificate) ([]*x509.Certificate, error) {
+	chain, err := order(key, chain)
+	if err != nil {
+		return nil, refused(err)
+	}
+	if err := (&pades.Signer{Key: key, Chain: chain}).Check(a.options.Now()); err != nil {
+		return nil, refused(err)
+	}
+	return chain, nil
+}
+
+func refused(err error) error { return &Fault{Code: CodeRefused, Err: err} }
+
+var errTooLarge = errors.New("too large")
+
+// order returns the certificate of a key followed by its issuers up to a root,
+// as far as the list has them. It drops other certificates.
+func order(key crypto.Signer, list []*x509.Certificate) ([]*x509.Certificate, error) {
+	var chain []*x509.Certificate
+	for _, c := range list {
+		if matches(key, c) {
+			chain = append(chain, c)
+			break
+		}
+	}
+	if len(chain) == 0 {
+		return nil, errOtherKey
+	}
+	for len(chain) < maxChain {
+		last := chain[len(chain)-1]
+		if bytes.Equal(last.RawIssuer, last.RawSubject) {
+			break
+		}
+		n := len(chain)
+		for _, c := range list {
+			if bytes.Equal(c.RawSubject, last.RawIssuer) && last.CheckSignatureFrom(c) == nil {
+				chain = append(chain, c)
+				break
+			}
+		}
+		if len(chain) == n {
+			break
+		}
+	}
+	return chain, nil
+}
+
+// parseKey returns the first private key of a PEM text.
+func parseKey(text []byte) (crypto.PrivateKey, error) {
+	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
+		switch block.Type {
+		case "PRIVATE KEY":
+			return x509.ParsePKCS8PrivateKey(block.Bytes)
+		case "EC PRIVATE KEY":
+			return x509.ParseECPrivateKey(block.Bytes)
+		case "RSA PRIVATE KEY":
+			return x509.ParsePKCS1PrivateKey(block.Bytes)
+		case "ENCRYPTED PRIVATE KEY":
+			return nil, errors.New("the private key is encrypted: decrypt it, or import it as PKCS #12") //nolint:err113 // no caller distinguishes it
+		}
+	}
+	return nil, errors.New("no private key") //nolint:err113 // no caller distinguishes it
+}

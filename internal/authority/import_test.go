@@ -1,0 +1,124 @@
+package authority
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"testing"
+	"time"
+
+	"software.sslmate.com/src/go-pkcs12"
+)
+
+// imported is an imported key with a chain of three certificates.
+type imported struct {
+	key   crypto.Signer       // may be the public key only
+	chain []*x509.Certificate // leaf, intermediate, root
+}
+
+func newBrought(t *testing.T, key crypto.Signer, change func(leaf *x509.Certificate)) imported {
+	t.Helper()
+	b := imported{key: key}
+	keys := []crypto.Signer{key, newKey(t), newKey(t)}
+	parent, parentKey := (*x509.Certificate)(nil), keys[2]
+	for i := 2; i >= 0; i-- {
+		template := &x509.Certificate{
+			SerialNumber: big.NewInt(int64(i + 1)), Subject: pkix.Name{CommonName: fmt.Sprintf("Ministry %d", i)},
+			NotBefore: today.Add(-time.Hour), NotAfter: today.AddDate(3, 0, 0), BasicConstraintsValid: true, IsCA: i > 0, KeyUsage: x509.KeyUsageDigitalSignature,
+		}
+		if i > 0 {
+			template.KeyUsage = x509.KeyUsageCertSign
+		} else if change != nil {
+			change(template)
+		}
+		if parent == nil {
+			parent = template
+		}
+		c, err := issue(template, parent, keys[i].Public(), parentKey)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.chain = append([]*x509.Certificate{c}, b.chain...)
+		parent, parentKey = c, keys[i]
+	}
+	return b
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func TestImportedKey(t *testing.T) {
+	t.Parallel()
+	a := open(t, t.TempDir(), options())
+	if err := a.Create(university, "x"); err != nil {
+		t.Fatal(err)
+	}
+	key, err := rsa.GenerateKey(rand.Reader, 2048)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := newBrought(t, key, nil)
+	file, err := pkcs12.Modern.Encode(key, b.chain[0], []*x509.Certificate{b.chain[2], b.chain[1]}, "secret")
+	if err != nil {
+		t.Fatal(err)
+	}
+	requireFault(t, a.UsePKCS12(university, file, "wrong"), CodeRefused)
+	if err := a.UsePKCS12(university, file, "secret"); err != nil {
+		t.Fatal(err)
+	}
+	if leaf := signs(t, a, b.chain[2]); !leaf.Equal(b.chain[0]) {
+		t.Error("another key")
+	}
+	c := newBrought(t, newKey(t), nil)
+	raw, err := x509.MarshalPKCS8PrivateKey(c.key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	requireFault(t, a.UsePEM(university, encodePEM(b.chain), text), CodeRefused) // the key of another certificate
+	if err := a.UsePEM(university, encodePEM([]*x509.Certificate{c.chain[2], c.chain[0], c.chain[1]}), text); err != nil {
+		t.Fatal(err)
+	}
+	signs(t, a, c.chain[2])
+	list, err := a.Certificates(university)
+	if err != nil || len(list) != 3 || list[0].Kind != Imported || len(list[0].Chain) != 3 || list[2].Kind != Issued {
+		t.Errorf("%v, %v", list, err)
+	}
+}
+
+func TestRefusedKeys(t *testing.T) {
+	t.Parallel()
+	a := open(t, t.TempDir(), options())
+	for name, change := range map[string]func(leaf *x509.Certificate){
+		"expired":       func(c *x509.Certificate) { c.NotAfter = today.Add(-time.Minute) },
+		"not yet valid": func(c *x509.Certificate) { c.NotBefore = today.AddDate(1, 0, 0) },
+		"of a server":   func(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} },
+		"no signatures": func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyAgreement },
+	} {
+		b := newBrought(t, newKey(t), change)
+		raw, err := x509.MarshalPKCS8PrivateKey(b.key)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.UsePEM(university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})); err == nil {
+			t.Errorf("%s is taken", name)
+		} else {
+			requireFault(t, err, CodeRefused)
+		}
+	}
+	requireFault(t, a.UsePEM(university, nil, nil), CodeRefused)
+	requireFault(t, a.UsePKCS12(university, []byte("x"), ""), CodeRefused)
+}

@@ -1,0 +1,63 @@
+package cert
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// A certificate belongs to at most one customer of its institution: a person
+// with an account, whom package recipient numbers. An assignment leaves
+// updated_at unchanged, because the record is as it was made.
+
+// AssignTx assigns a certificate to a customer, if it has the address and
+// belongs to no one.
+func (*Service) AssignTx(ctx context.Context, tx *db.Tx, c *Certificate, emailFolded string, customer int64) error {
+	n, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = $1 WHERE id = $2 AND email_folded = $3 AND customer_id IS NULL`, customer, c.ID, emailFolded)
+	if n > 0 {
+		c.CustomerID = customer
+	}
+	return err
+}
+
+// UnassignedTx returns the ids of the institutions that have certificates with
+// an address which belong to no one, in ascending order.
+func (*Service) UnassignedTx(ctx context.Context, tx *db.Tx, emailFolded string) ([]int64, error) {
+	list, err := db.Column[int64](tx.QueryContext(ctx, `
+		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
+	if err != nil {
+		return nil, fmt.Errorf("looking for certificates without a customer: %w", err)
+	}
+	return list, nil
+}
+
+// AssignAllTx assigns to a customer all certificates of an institution that
+// have an address and belong to no one.
+func (*Service) AssignAllTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string, customer int64) error {
+	_, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = $1 WHERE email_folded = $2 AND institution_id = $3 AND customer_id IS NULL`,
+		customer, emailFolded, institutionID)
+	return err
+}
+
+// UnassignTx removes a customer from all their certificates.
+func (*Service) UnassignTx(ctx context.Context, tx *db.Tx, institutionID, customer int64) error {
+	_, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = NULL WHERE institution_id = $1 AND customer_id = $2`, institutionID, customer)
+	return err
+}
+
+func assignTx(ctx context.Context, tx *db.Tx, statement string, args ...any) (n int64, err error) {
+	res, err := tx.ExecContext(ctx, statement, args...)
+	if err != nil {
+		return 0, fmt.Errorf("assigning certificates: %w", err)
+	}
+	return res.RowsAffected()
+}
+
+// StatusTx returns the status of a certificate.
+func (*Service) StatusTx(ctx context.Context, tx *db.Tx, id int64) (status Status, err error) {
+	if err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE id = $1`, id).Scan(&status); err != nil {
+		return "", fmt.Errorf("reading the status of a certificate: %w", err)
+	}
+	return status, nil
+}

@@ -1,0 +1,93 @@
+package cert
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Code says which rule an input breaks. The surfaces word it: the interface as its
+// contract does, pages for people.
+type Code string
+
+const (
+	// CodeNotText is a value that is not UTF-8, or contains a NUL character.
+	CodeNotText Code = "not_text"
+	// CodeRequired is a field without a value.
+	CodeRequired Code = "required"
+	// CodeTooLong is a text of more than Limit code points.
+	CodeTooLong Code = "too_long"
+	// CodeNotEmail is a text that is not an e-mail address.
+	CodeNotEmail Code = "not_email"
+	// CodeNotDate is a text that is not an existing date in the form YYYY-MM-DD.
+	CodeNotDate Code = "not_date"
+	// CodeNotFile is a text where a file belongs.
+	CodeNotFile Code = "not_file"
+	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the
+	// seal.Refusal, which has the same words on all surfaces.
+	CodeRefusedFile Code = "refused_file"
+	// CodeDuplicate is a certificate with the address, title and date of another.
+	// Detail is the UUID of the other, "" if it is not known.
+	CodeDuplicate Code = "duplicate"
+	// CodeUnchanged is a new value that equals the old one.
+	CodeUnchanged Code = "unchanged"
+	// CodeTooMany is a selection of more than Limit certificates.
+	CodeTooMany Code = "too_many"
+	// CodeNotCertificate is a selection that contains an id of no certificate.
+	CodeNotCertificate Code = "not_certificate"
+)
+
+// Problem is a rule that an input breaks, in codes.
+type Problem struct {
+	// Field is "" for a problem of the input as a whole.
+	Field Field `json:"field,omitempty"`
+	Code  Code  `json:"code"`
+	// Limit is the bound that the input exceeds, for the codes that have one.
+	Limit int `json:"limit,omitempty"`
+	// Detail is described at the codes that have one.
+	Detail string `json:"detail,omitempty"`
+}
+
+// Error returns the field and the code, for logs.
+func (p Problem) Error() string {
+	text := string(p.Code)
+	if p.Field != "" {
+		text = string(p.Field) + ": " + text
+	}
+	if p.Limit != 0 {
+		text += fmt.Sprintf(" (limit %d)", p.Limit)
+	}
+	if p.Detail != "" {
+		text += ": " + p.Detail
+	}
+	return text
+}
+
+// Problems are the rules that an input breaks, in the order of its fields. They are
+// the cause of a fault of kind Invalid.
+type Problems []Problem
+
+// Error returns all problems, for logs.
+func (p Problems) Error() string {
+	texts := make([]string, len(p))
+	for i, one := range p {
+		texts[i] = one.Error()
+	}
+	return strings.Join(texts, "; ")
+}
+
+// Err returns a fault of kind Invalid, or nil without a problem.
+func (p Problems) Err() error {
+	if len(p) == 0 {
+		return nil
+	}
+	return fault.Wrap(fault.Invalid, "The input is not valid.", p)
+}
+
+// ProblemsOf returns the problems that an error carries, nil for none.
+func ProblemsOf(err error) Problems {
+	p, _ := errors.AsType[Problems](err)
+	return p
+}

@@ -1,0 +1,334 @@
+package pades
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/pdf"
+)
+
+// pdfsigResult holds the output of pdfsig for a signature.
+type pdfsigResult struct {
+	signed, valid, total, trusted bool
+	kind, said                    string
+}
+
+// pdfsig returns poppler's results for a file, with the root in an NSS database
+// of trusted roots.
+func pdfsig(t *testing.T, file []byte, nss string) []pdfsigResult {
+	t.Helper()
+	args := []string{write(t, "signed.pdf", file)}
+	if nss != "" {
+		args = append([]string{"-nssdir", nss}, args...)
+	}
+	out, err := run(t, "pdfsig", args...)
+	if err != nil && !strings.Contains(out, "Signature #") && !strings.Contains(out, "does not contain any signatures") {
+		t.Fatalf("pdfsig: %v\n%s", err, out)
+	}
+	var list []pdfsigResult
+	for _, part := range strings.Split(out, "Signature #")[1:] {
+		list = append(list, pdfsigResult{
+			signed:  !strings.Contains(part, "is not signed"),
+			valid:   strings.Contains(part, "Signature is Valid."),
+			total:   strings.Contains(part, "- Total document signed"),
+			trusted: strings.Contains(part, "Certificate is Trusted."),
+			kind:    regexp.MustCompile(`Signature Type: (\S+)`).FindString(part),
+			said:    part,
+		})
+	}
+	return list
+}
+
+// trustStore creates an NSS database with the root of a chain.
+func trustStore(t *testing.T, c chain) string {
+	t.Helper()
+	dir := t.TempDir()
+	for _, args := range [][]string{
+		{"-N", "-d", "sql:" + dir, "--empty-password"},
+		{"-A", "-d", "sql:" + dir, "-n", "root", "-t", "CT,C,C", "-i", writePEM(t, "root.pem", c.root)},
+	} {
+		if out, err := run(t, "certutil", args...); err != nil {
+			t.Fatalf("certutil: %v\n%s", err, out)
+		}
+	}
+	return dir
+}
+
+// realChain returns a chain that is valid at the current time, because pdfsig
+// uses the system clock.
+func realChain(t *testing.T) chain {
+	t.Helper()
+	from := time.Now()
+	if from.After(signingTime) {
+		from = signingTime
+	}
+	return newChain(t, shape{name: "Test University", from: from.Add(-time.Hour), until: from.AddDate(30, 0, 0)})
+}
+
+func TestPdfsigAgrees(t *testing.T) {
+	t.Parallel()
+	c := realChain(t)
+	nss := trustStore(t, c)
+	tsa := newAuthority(t)
+	withStamp := c.signer()
+	withStamp.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	for name, s := range map[string]*Signer{"B-B": c.signer(), "B-T": withStamp} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			list := pdfsig(t, sign(t, onePage(t), s), nss)
+			if len(list) != 1 || !list[0].valid || !list[0].total || !list[0].trusted || !strings.Contains(list[0].kind, "ETSI.CAdES.detached") {
+				t.Errorf("pdfsig: %+v", list)
+			}
+		})
+	}
+}
+
+// parts returns the value of the last signature of a file and the bytes that it
+// covers.
+func parts(t *testing.T, file []byte) (cms, content []byte) {
+	t.Helper()
+	list, _, err := scan(bytes.NewReader(file), int64(len(file)))
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no signature: %v", err)
+	}
+	f := list[len(list)-1]
+	return f.cms, append(bytes.Clone(file[:f.ranges[1]]), file[f.ranges[2]:]...)
+}
+
+func TestOpenSSLAgrees(t *testing.T) {
+	t.Parallel()
+	c := newChain(t, shape{name: "x"})
+	tsa := newAuthority(t)
+	s := c.signer()
+	s.TimeStamps = NewTimeStampAuthority(tsa.answer)
+	cms, content := parts(t, sign(t, onePage(t), s))
+	at := fmt.Sprint(signingTime.Unix())
+	if out, err := opensslCMS(t, cms, content, c.root, "-attime", at); err != nil {
+		t.Errorf("openssl cms: %v\n%s", err, out)
+	}
+	if out, err := opensslCMS(t, cms, append(content, ' '), c.root, "-attime", at); err == nil {
+		t.Errorf("openssl takes anything: %s", out)
+	}
+	signed, err := parseSignedData(cms)
+	if err != nil {
+		t.Fatal(err)
+	}
+	token, ok := find(signed.signer.unsigned, oidTimeStampToken)
+	if !ok {
+		t.Fatal("no time stamp")
+	}
+	args := []string{
+		"ts", "-verify", "-data", write(t, "value", signed.signer.signature), "-token_in", "-in", write(t, "token.der", token),
+		"-CAfile", writePEM(t, "root.pem", tsa.root), "-attime", at,
+	}
+	if out, err := run(t, "openssl", args...); err != nil {
+		t.Errorf("openssl ts: %v\n%s", err, out)
+	}
+}
+
+// opensslCMS returns OpenSSL's result for a signature over content.
+func opensslCMS(t *testing.T, cms, content []byte, root *x509.Certificate, more ...string) (string, error) {
+	t.Helper()
+	return run(t, "openssl", append([]string{
+		"cms", "-verify", "-binary", "-cades", "-inform", "DER", "-in", write(t, "sig.der", cms), "-content", write(t, "content", content),
+		"-CAfile", writePEM(t, "root.pem", root), "-purpose", "any", "-out", os.DevNull,
+	}, more...)...)
+}
+
+// A time-stamp authority independent of this code: openssl ts.
+func TestTimeStampOfOpenSSL(t *testing.T) {
+	t.Parallel()
+	for _, algorithm := range [][]string{{"EC", "ec_paramgen_curve:P-256"}, {"RSA", "rsa_keygen_bits:2048"}} {
+		t.Run(algorithm[0], func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			config := filepath.Join(dir, "tsa.cnf")
+			text := "[req]\ndistinguished_name=dn\n[dn]\n[tsa]\nextendedKeyUsage=critical,timeStamping\nkeyUsage=critical,digitalSignature\n" +
+				"[tsa_config]\nserial=" + dir + "/serial\ncrypto_device=builtin\nsigner_cert=" + dir + "/tsa.pem\ncerts=" + dir + "/tsa.pem\nsigner_key=" + dir + "/tsa.key\n" +
+				"signer_digest=sha256\ndefault_policy=1.2.3.4.1\ndigests=sha256,sha512\naccuracy=secs:1\nordering=yes\ntsa_name=yes\ness_cert_id_chain=no\ness_cert_id_alg=sha256\n"
+			if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if out, err := run(t, "openssl", "req", "-x509", "-newkey", algorithm[0], "-pkeyopt", algorithm[1], "-nodes", "-keyout", dir+"/tsa.key",
+				"-out", dir+"/tsa.pem", "-days", "30", "-subj", "/CN=OpenSSL TSA", "-config", config, "-extensions", "tsa"); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			c := newChain(t, shape{name: "x"})
+			s := c.signer()
+			s.TimeStamps = NewTimeStampAuthority(func(_ context.Context, request []byte) ([]byte, error) {
+				query, reply := filepath.Join(dir, "query"), filepath.Join(dir, "reply")
+				if err := os.WriteFile(query, request, 0o600); err != nil {
+					return nil, err
+				}
+				if out, err := run(t, "openssl", "ts", "-reply", "-queryfile", query, "-config", config, "-section", "tsa_config", "-out", reply); err != nil {
+					return nil, errors.New(out)
+				}
+				return os.ReadFile(reply)
+			})
+			report := requireValid(t, sign(t, onePage(t), s), c.options())
+			if ts := report.Signatures[0].TimeStamp; ts == nil || ts.Value != Passed || ts.Authority != "OpenSSL TSA" {
+				t.Errorf("%+v", ts)
+			}
+		})
+	}
+}
+
+// corpus is the folder of real and hostile files, next to the repository.
+const corpus = "../../../shared/corpus"
+
+// corpusFiles returns the PDF files of the corpus that must be accepted.
+func corpusFiles(t *testing.T) []string {
+	t.Helper()
+	manifest, err := os.ReadFile(filepath.Join(corpus, "MANIFEST.tsv"))
+	if err != nil {
+		skip(t, "the corpus is not there")
+	}
+	var files []string
+	for line := range strings.Lines(string(manifest)) {
+		fields := strings.Split(line, "\t")
+		if len(fields) > 1 && strings.HasPrefix(fields[0], "pdf/") && fields[1] == "accept" {
+			files = append(files, fields[0])
+		}
+	}
+	return files
+}
+
+// Every accepted file can be signed: pdfsig, OpenSSL and Verify agree, qpdf
+// finds no new problems, and existing signatures keep their state.
+func TestCorpusSigned(t *testing.T) {
+	t.Parallel()
+	c := realChain(t)
+	o := Options{Roots: c.options().Roots, Now: time.Now()}
+	nss := trustStore(t, c)
+	for _, path := range corpusFiles(t) {
+		t.Run(path, func(t *testing.T) {
+			t.Parallel()
+			file, err := os.ReadFile(filepath.Join(corpus, path))
+			if err != nil {
+				t.Fatal(err)
+			}
+			doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			found := doc.Inspect()
+			edit := stamped
+			if len(found.Signatures) > 0 || found.UsageRights {
+				edit = nil
+			}
+			tail, err := signTail(file, c.signer(), edit)
+			if err != nil {
+				t.Fatal(err)
+			}
+			signed := append(bytes.Clone(file), tail...)
+			checkCorpusFile(t, found, signed, o, nss, pdfsig(t, file, nss))
+			cms, content := parts(t, signed)
+			if out, err := opensslCMS(t, cms, content, c.root); err != nil {
+				t.Errorf("openssl cms: %v\n%s", err, out)
+			}
+			if before, _ := qpdfCheck(t, file); before == 0 {
+				if after, said := qpdfCheck(t, signed); after != 0 {
+					t.Errorf("qpdf: %s", said)
+				}
+			}
+		})
+	}
+}
+
+func qpdfCheck(t *testing.T, file []byte) (int, string) {
+	t.Helper()
+	out, err := run(t, "qpdf", "--check", write(t, "check.pdf", file))
+	if err != nil {
+		return 1, out
+	}
+	return 0, out
+}
+
+func checkCorpusFile(t *testing.T, found pdf.Findings, signed []byte, o Options, nss string, before []pdfsigResult) {
+	t.Helper()
+	report := verify(t, signed, o)
+	certified := found.DocMDP == 1 // such files get a cover instead
+	if (report.Verdict == Valid) == certified {
+		t.Errorf("%s: %s\n%+v", report.Verdict, report.Reason, report.Signatures)
+	}
+	after := pdfsig(t, signed, nss)
+	if len(after) != len(before)+1 {
+		t.Fatalf("pdfsig: %d signatures before, %d after\n%+v", len(before), len(after), after)
+	}
+	ours := 0
+	for _, j := range after {
+		if j.valid && j.total && j.trusted {
+			ours++
+		}
+	}
+	if ours != 1 {
+		t.Errorf("pdfsig does not trust ours: %+v", after)
+	}
+	for i, j := range before {
+		matched := false
+		for _, k := range after {
+			matched = matched || k.valid == j.valid && k.signed == j.signed && k.kind == j.kind
+		}
+		if !matched {
+			t.Errorf("signature %d: %s", i+1, j.said)
+		}
+	}
+}
+
+// For files that others signed, Verify and pdfsig agree on which signatures are
+// intact.
+func TestCorpusOfOthers(t *testing.T) {
+	t.Parallel()
+	corpusFiles(t)
+	for name, want := range map[string]struct {
+		intact  []bool // by field name in file order
+		verdict Verdict
+	}{
+		"adbe-x509-rsa-sha1.pdf":          {[]bool{false}, Unknown}, // an obsolete format older than CMS
+		"certified-changes-permitted.pdf": {[]bool{true}, Unknown},
+		"empty-signature-field.pdf":       {nil, Unknown},
+		"modified-after-signing.pdf":      {[]bool{false, true}, Invalid}, // one is a copy of the other
+		"pades-bb.pdf":                    {[]bool{true}, Unknown},
+		"pades-blta.pdf":                  {[]bool{true, false}, Unknown}, // its time stamp has no certificate
+
+		"signed-encrypted-owner.pdf": {[]bool{true}, Unknown},
+		"signed-twice-pyhanko.pdf":   {[]bool{true, true}, Unknown},
+		"tail-uncovered.pdf":         {[]bool{false}, Invalid},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			file, err := os.ReadFile(filepath.Join(corpus, "pdf", "signed", name))
+			if err != nil {
+				t.Fatal(err)
+			}
+			report := verify(t, file, Options{Now: time.Now()})
+			if report.Verdict != want.verdict {
+				t.Errorf("%s: %s", report.Verdict, report.Reason)
+			}
+			for i, s := range report.Signatures {
+				if i >= len(want.intact) || s.Intact() != want.intact[i] {
+					t.Errorf("signature %d: %+v", i+1, s)
+				}
+			}
+			if len(report.Signatures) != len(want.intact) {
+				t.Errorf("%d signatures", len(report.Signatures))
+			}
+			for _, j := range pdfsig(t, file, "") {
+				for _, s := range report.Signatures {
+					if strings.Contains(j.said, "Field Name: "+s.Field+"\n") && j.valid != (s.Digest == Passed && s.Value == Passed) {
+						t.Errorf("pdfsig says otherwise: %s", j.said)
+					}
+				}
+			}
+		})
+	}
+}

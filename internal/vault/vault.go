@@ -1,0 +1,196 @@
+// Package vault wires the services of a vault. It owns which service uses
+// which, and the queues that they work. It knows no surface and no flag.
+//
+// It lies between the services and the surfaces (internal/web/...): the tests of
+// the surfaces run on the same wiring as internal/app, and a package below app
+// is the only place that both can import.
+package vault
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/identity"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/locale"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/pades"
+	"github.com/certvault/certvault/internal/recipient"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/task"
+	"github.com/certvault/certvault/internal/token"
+	"github.com/certvault/certvault/internal/webhook"
+)
+
+// mailWorkers is the number of messages sent at once.
+const mailWorkers = 2
+
+// Links makes the public addresses of the vault.
+type Links interface {
+	// To returns the address of a path.
+	To(path string) string
+	// Verify returns the address of the public page of a reference id.
+	Verify(referenceID string) string
+}
+
+// Deps is what the services need. All fields are required unless their comment
+// says otherwise.
+type Deps struct {
+	DB    *db.DB
+	Ring  *keyring.Ring
+	Keys  *authority.Authority
+	Blobs blob.Store
+	// BaseURL is the origin of passkeys and the beginning of links in mail.
+	BaseURL string
+	Links   Links
+	// NodeID identifies this process among those on the same database.
+	NodeID string
+
+	Sealer cert.Sealer
+	Verify cert.Verifier
+	// TimeStamps is optional: without it signatures carry the time of this process.
+	TimeStamps *pades.TimeStampAuthority
+	// SealWorkers and BulkWorkers are the numbers of single uploads and of
+	// certificates of batches that are sealed at once.
+	SealWorkers, BulkWorkers int
+	// Attempts is the number of times a job is tried.
+	Attempts int
+	// StagedQuota is the number of bytes of staged files that an institution may have.
+	StagedQuota int64
+
+	// Mail has the sender, its address, the keyring and the bounce domain. Wire sets
+	// the other fields.
+	Mail mail.Config
+	// Delivery has the transport, the waits and the metrics. Wire sets the other
+	// fields.
+	Delivery webhook.DelivererConfig
+
+	Now func() time.Time
+	Log *slog.Logger
+}
+
+// Services are all services of a vault.
+type Services struct {
+	Accounts    *account.Service
+	Invitations *account.Invitations
+	Tokens      *token.Service
+	// Once has the idempotency keys.
+	Once       *limit.Keys
+	Hooks      *webhook.Service
+	Queue      *job.Queue
+	Languages  *locale.Catalog
+	Mailer     *mail.Mailer
+	Certs      *cert.Service
+	Search     *search.Service
+	Tasks      *task.Service
+	Batches    *batch.Service
+	Intake     *intake.Service
+	Recipients *recipient.Service
+	People     *identity.Service
+	Deliverer  *webhook.Deliverer
+}
+
+// Wire makes the services and starts none. Each service is made after those that
+// it uses.
+func Wire(d Deps) (*Services, error) {
+	s := &Services{
+		Accounts: account.New(d.DB, d.Now), Tokens: token.New(d.DB, d.Now), Once: limit.NewKeys(d.DB, d.NodeID, d.Now), Hooks: webhook.New(d.DB, d.Ring, d.Now),
+	}
+	var err error
+	if s.Languages, err = locale.Load(); err != nil {
+		return nil, fmt.Errorf("reading the languages: %w", err)
+	}
+	if s.Queue, err = queue(d); err != nil {
+		return nil, err
+	}
+	ledger := recipient.NewLedger(d.Now)
+	s.Mailer = mailer(d, s.Queue, ledger)
+	s.Invitations = account.NewInvitations(account.InvitationsConfig{
+		Accounts: s.Accounts, Send: s.Mailer.EnqueueTx, Languages: s.Languages, Link: d.Links.To,
+	})
+	s.Certs = cert.New(cert.Config{
+		DB: d.DB, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
+		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
+		Recipient: ledger.LookUpTx, Moved: ledger.MovedTx,
+		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return errors.Join(batch.EndedTx(ctx, tx, c), recipient.EndedTx(ctx, tx, c))
+		},
+	})
+	s.Search = search.New(d.DB, d.Ring, d.Now)
+	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
+	s.Batches = batch.New(batch.Config{DB: d.DB, Ring: d.Ring, Certs: s.Certs, Queue: s.Queue, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
+	s.Intake = intake.New(intake.Config{DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log})
+	s.Recipients = recipient.New(recipient.Config{
+		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
+	})
+	s.People, err = identity.New(identity.Config{
+		DB: d.DB, Ring: d.Ring, Queue: s.Queue, Mailer: s.Mailer, Languages: s.Languages, BaseURL: d.BaseURL,
+		OnProved: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return s.Recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
+		},
+		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+			return s.Recipients.ForgetTx(ctx, tx, p.ID)
+		},
+		Now: d.Now, Log: d.Log,
+	})
+	if err != nil {
+		return nil, err
+	}
+	s.Deliverer = deliverer(d, s)
+	return s, nil
+}
+
+// queue makes the queue with the workers of this process.
+func queue(d Deps) (*job.Queue, error) {
+	return job.New(d.DB, job.Config{
+		NodeID: d.NodeID, Queues: map[string]int{
+			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, intake.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
+			cert.RecipientQueue: recipient.Workers,
+		},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
+		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Logger: queueLogger(d.Log),
+	})
+}
+
+// mailer makes the mailer, which reports the fate of notices to the ledger.
+func mailer(d Deps, q *job.Queue, ledger *recipient.Ledger) *mail.Mailer {
+	c := d.Mail
+	c.DB, c.Queue, c.Ended, c.Now, c.Log = d.DB, q, ledger.MailEndedTx, d.Now, d.Log
+	return mail.New(c)
+}
+
+// deliverer makes the deliverer, which mails owners about endpoints that fail.
+func deliverer(d Deps, s *Services) *webhook.Deliverer {
+	c := d.Delivery
+	c.Log = d.Log
+	c.Notify = func(ctx context.Context, tx *db.Tx, n webhook.Notice) error {
+		owners, err := s.Accounts.OwnersTx(ctx, tx, n.InstitutionID)
+		if err != nil {
+			return err
+		}
+		letter, subject := n.Letter(d.BaseURL)
+		for _, o := range owners {
+			m, err := letter.Message(mail.Address{Name: o.Name, Email: o.Email}, subject)
+			if err != nil {
+				return err
+			}
+			if _, err := s.Mailer.EnqueueTx(ctx, tx, m); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	return webhook.NewDeliverer(s.Hooks, c)
+}

@@ -1,0 +1,53 @@
+package vaulttest
+
+import (
+	"context"
+	"io"
+	"strings"
+	"sync/atomic"
+
+	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/seal"
+)
+
+// Picture is what the sealer draws: the signature of a PNG file.
+const Picture = "\x89PNG\r\n\x1a\n"
+
+// Sealer adds certtest.Tail to files. It refuses files whose name begins with
+// "refuse".
+type Sealer struct {
+	// Notices are added to each verified PDF.
+	Notices []seal.Notice
+
+	done atomic.Int64
+}
+
+// Seal adds the tail to an original.
+func (s *Sealer) Seal(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
+	defer s.done.Add(1)
+	if strings.HasPrefix(o.Name, "refuse") {
+		return nil, certtest.ErrRefused
+	}
+	v, err := certtest.Seal(o)
+	if err == nil {
+		v.Notices = s.Notices
+	}
+	return v, err
+}
+
+// PNG returns Picture.
+func (*Sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return []byte(Picture), nil }
+
+// Picture returns Picture.
+func (*Sealer) Picture(context.Context, seal.Original, int) ([]byte, error) {
+	return []byte(Picture), nil
+}
+
+// Preview chooses the mode that was asked for among one of each kind.
+func (*Sealer) Preview(_ context.Context, _ seal.Original, stamp seal.Stamp) (*seal.Preview, error) {
+	box := seal.Box{0.7, 0.8, 0.9, 0.9}
+	return &seal.Preview{
+		Page: 1, Pages: 1, Width: 595, Height: 842, Chosen: seal.Candidate{Mode: stamp.Placement.Mode, Box: &box, Remembered: len(stamp.Placement.Remembered) > 0},
+		Candidates: []seal.Candidate{{Mode: seal.BottomRight, Box: &box}, {Mode: seal.TopLeft, Missing: true}, {Mode: seal.Strip}, {Mode: seal.Appended}},
+	}, nil
+}

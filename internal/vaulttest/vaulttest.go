@@ -1,0 +1,190 @@
+// Package vaulttest makes vaults for tests: all services, connected as in
+// production by vault.Wire, on a database of the test. Only the edges differ: a
+// sealer that adds a constant tail, a sender that keeps messages in memory, and a
+// clock that the test advances. The queue runs only in Run, Work, Settle and Until.
+//
+//	v := vaulttest.New(t, dbtest.SQLite(t))
+//	inst := v.Institution("NWU", "Northern & Western University")
+//	c := v.Upload(inst, "Ada Obi", "diploma.pdf")
+//	v.Settle()
+//
+// Tests of the packages below internal/vault cannot import it from inside; they use
+// certtest.
+package vaulttest
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/authority"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/cert/certtest"
+	"github.com/certvault/certvault/internal/clocktest"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/keyring"
+	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
+	"github.com/certvault/certvault/internal/vault"
+	"github.com/certvault/certvault/internal/web"
+)
+
+// BaseURL is the base URL of the vault.
+const BaseURL = "https://vault.example"
+
+// waitTime bounds how long a test waits for the queue.
+const waitTime = 2 * time.Minute
+
+// Vault is a vault for one test.
+type Vault struct {
+	*vault.Services
+	*clocktest.Clock
+
+	TB     testing.TB
+	DB     *db.DB
+	Ring   *keyring.Ring
+	Keys   *authority.Authority
+	Blobs  *blob.Folder
+	Links  *web.Links
+	Sealer *Sealer
+	// Mails receives the messages that the queue sends.
+	Mails chan mail.Message
+
+	// sealed is the number of sealings that Work has waited for.
+	sealed int64
+}
+
+// New makes a vault. Each change may replace what the services depend on before
+// they are made. Messages in the database are readable, since mail has no keyring.
+func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
+	tb.Helper()
+	v := &Vault{TB: tb, DB: d, Clock: clocktest.At(time.Now().UTC().Truncate(time.Second)), Sealer: &Sealer{}, Mails: make(chan mail.Message, 1000)}
+	var err error
+	v.Blobs, err = blob.NewFolder(tb.TempDir())
+	v.ok(err)
+	v.Ring, err = keyring.Open(tb.TempDir())
+	v.ok(err)
+	v.Keys = certtest.Keys(tb, v.Now)
+	v.Links = web.NewLinks(BaseURL, v.Ring, v.Now)
+	deps := vault.Deps{
+		DB: d, Ring: v.Ring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",
+		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, StagedQuota: 1 << 30,
+		Mail: mail.Config{Sender: v, From: mail.Address{Email: "no-reply@vault.example"}}, Now: v.Now, Log: slog.New(slog.DiscardHandler),
+	}
+	for _, change := range changes {
+		change(&deps)
+	}
+	v.Services, err = vault.Wire(deps)
+	v.ok(err)
+	tb.Cleanup(v.People.Wait)
+	return v
+}
+
+// ok fails the test on an error.
+func (v *Vault) ok(err error) {
+	v.TB.Helper()
+	if err != nil {
+		v.TB.Fatal(err)
+	}
+}
+
+// Send receives a message that the queue sends.
+func (v *Vault) Send(_ context.Context, e *mail.Envelope) error {
+	v.Mails <- e.Message
+	return nil
+}
+
+// Institution makes an institution with a signing key. Its slug is the prefix in
+// lower case.
+func (v *Vault) Institution(prefix, name string) *account.Institution {
+	v.TB.Helper()
+	return certtest.Institution(v.TB, v.DB, v.Keys, prefix, name)
+}
+
+// Upload makes a certificate in processing, changed from the usual one by changes.
+// The sealer refuses a file whose name begins with "refuse".
+func (v *Vault) Upload(inst *account.Institution, fullName, file string, changes ...func(*cert.Upload)) *cert.Certificate {
+	v.TB.Helper()
+	u := cert.Upload{
+		Institution: inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload, Title: "BSc Physics", FullName: fullName,
+		Email:     strings.NewReplacer(" ", ".", `"`, "").Replace(strings.ToLower(fullName)) + "@example.org",
+		IssueDate: "2026-06-30",
+	}
+	var c *cert.Certificate
+	v.ok(v.Certs.Receive(v.TB.Context(), inst.UUID, cert.NewIncoming(file, bytes.NewReader(PDF)), func(f *cert.File) (err error) {
+		u.File = f
+		for _, change := range changes {
+			change(&u)
+		}
+		c, err = v.Certs.Upload(v.TB.Context(), u)
+		return err
+	}))
+	return c
+}
+
+// PDF is the file that Upload uploads.
+var PDF = pdftest.Page("a diploma")
+
+// Tx runs f in a transaction, which must succeed.
+func (v *Vault) Tx(f func(tx *db.Tx) error) {
+	v.TB.Helper()
+	v.ok(v.DB.Tx(v.TB.Context(), f))
+}
+
+// Exec executes a statement.
+func (v *Vault) Exec(query string, args ...any) {
+	v.TB.Helper()
+	v.Tx(func(tx *db.Tx) error {
+		_, err := tx.ExecContext(v.TB.Context(), query, args...)
+		return err
+	})
+}
+
+// Work runs the queue until n more certificates were sealed or refused.
+func (v *Vault) Work(n int) {
+	v.TB.Helper()
+	v.sealed += int64(n)
+	v.Until("the certificates are sealed", func() bool { return v.Sealer.done.Load() >= v.sealed })
+}
+
+// Settle runs the queue until no certificate is in processing.
+func (v *Vault) Settle() {
+	v.TB.Helper()
+	v.Until("no certificate is in processing", func() bool {
+		n, err := v.Certs.Waiting(v.TB.Context())
+		return err == nil && n == 0
+	})
+}
+
+// Run runs the queue until the test ends.
+func (v *Vault) Run() {
+	v.TB.Helper()
+	v.ok(v.Queue.Start(v.TB.Context()))
+	v.TB.Cleanup(func() {
+		if err := v.Queue.Stop(context.WithoutCancel(v.TB.Context())); err != nil {
+			v.TB.Error(err)
+		}
+	})
+}
+
+// Until runs the queue until a condition holds.
+func (v *Vault) Until(what string, holds func() bool) {
+	v.TB.Helper()
+	v.ok(v.Queue.Start(v.TB.Context()))
+	deadline := time.After(waitTime)
+	tick := time.NewTicker(2 * time.Millisecond)
+	defer tick.Stop()
+	for !holds() {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			v.TB.Fatalf("after %s it does not hold that %s", waitTime, what)
+		}
+	}
+	v.ok(v.Queue.Stop(v.TB.Context()))
+}

@@ -1,0 +1,202 @@
+// Package body owns the bodies of requests on all surfaces: how large a body may
+// be, how long it may take, the parts of a form, and the errors of a client that
+// sends too much, too slowly or not all of it. It does not know what the parts
+// mean.
+package body
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	// stallTime is how long a body with a time limit may pause. A body that stalls
+	// holds a partly written file and an idempotency key.
+	stallTime = 30 * time.Second
+	// answerTime is how long the answer may take after the body's time limit.
+	answerTime = time.Minute
+	// deadlineStep is the shortest time between two moves of a deadline, which cost
+	// a system call each.
+	deadlineStep = time.Second
+	// drainTime and maxDrain bound what Drain reads.
+	drainTime = 30 * time.Second
+	maxDrain  = 64 << 20
+)
+
+// Limits bounds a body.
+type Limits struct {
+	// Size is the largest size in bytes.
+	Size int64
+	// Time is how long the whole body may take. If nothing arrives for 30 seconds,
+	// reading ends earlier. Zero leaves the server's own limit.
+	Time time.Duration
+	// Parts is the largest number of parts of a multipart form.
+	Parts int
+	// TooLarge is the error of a body over Size, TooMany that of a form with more than
+	// Parts parts, and Broken that of a body that cannot be read to its end. TooMany
+	// may be nil.
+	TooLarge, TooMany, Broken *fault.Error
+}
+
+// reader is the body of a request with its limits. All its errors but io.EOF
+// are a *fault.Error, so that a store that reads a file from it can pass the
+// client's fault on.
+type reader struct {
+	io.ReadCloser
+
+	control *http.ResponseController
+	limits  Limits
+	left    int64
+	// until is the end of the time limit, moved the last move of the deadline.
+	until, moved time.Time
+	// head bounds what may be read for the head of a part, while inHead is set.
+	head   int
+	inHead bool
+	// touched reports that something was read, failed that a read failed.
+	touched, failed bool
+	err             error
+}
+
+// Watch prepares the body of r for Limit and Drain. A middleware calls it before
+// a handler knows the limits; until Limit is called, nothing can be read.
+func Watch(w http.ResponseWriter, r *http.Request) { watch(w, r) }
+
+func watch(w http.ResponseWriter, r *http.Request) *reader {
+	b, ok := r.Body.(*reader)
+	if !ok {
+		b = &reader{ReadCloser: r.Body, control: http.NewResponseController(w), err: errNoLimits}
+		r.Body = b
+	}
+	return b
+}
+
+var errNoLimits = errors.New("the body is read before it has limits")
+
+// Limit bounds the body of r. A read that reaches a limit returns the error of
+// that limit, or fault.TimedOut. A body whose length is known to be too large is
+// not read at all.
+func Limit(w http.ResponseWriter, r *http.Request, l Limits) {
+	b := watch(w, r)
+	b.limits, b.left, b.err = l, l.Size, nil
+	if r.ContentLength > l.Size {
+		b.err = l.TooLarge
+	}
+	if l.Time > 0 {
+		b.until, b.moved = time.Now().Add(l.Time), time.Time{}
+	}
+}
+
+// Read implements io.Reader.
+func (b *reader) Read(p []byte) (int, error) {
+	if b.err != nil {
+		return 0, b.err
+	}
+	b.touched = true
+	if b.err = b.moveDeadline(); b.err != nil {
+		return 0, b.err
+	}
+	// One byte more than is left distinguishes a body over the limit from one that
+	// ends there.
+	p = p[:min(int64(len(p)), b.left+1)]
+	if b.inHead {
+		if b.head == 0 {
+			return 0, errHead
+		}
+		p = p[:min(len(p), b.head)]
+	}
+	n, err := b.ReadCloser.Read(p)
+	b.left -= int64(n)
+	b.head -= n
+	switch {
+	case b.left < 0:
+		n, b.err = n-1, b.limits.TooLarge
+		return n, b.err
+	case errors.Is(err, io.EOF):
+		if b.err = b.endDeadline(); b.err == nil {
+			b.err = io.EOF
+		}
+	case err != nil:
+		b.failed = true
+		b.err = b.broken(err)
+	}
+	return n, b.err
+}
+
+// broken returns the error of a body that could not be read to its end. An earlier
+// error of Read is the cause, which parsers do not always pass on.
+func (b *reader) broken(err error) error {
+	if b.err != nil && !errors.Is(b.err, io.EOF) {
+		return b.err
+	}
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return fault.Wrap(fault.TimedOut, "The request did not arrive in time.", err)
+	}
+	return fault.Wrap(b.limits.Broken.Kind, b.limits.Broken.Message, err)
+}
+
+// moveDeadline lets the next read wait for stallTime, but not beyond the limit of
+// the whole body. The answer gets its time when the body gets its own.
+func (b *reader) moveDeadline() error {
+	now := time.Now()
+	if b.until.IsZero() || now.Sub(b.moved) < deadlineStep {
+		return nil
+	}
+	first := b.moved.IsZero()
+	b.moved = now
+	end := now.Add(stallTime)
+	if end.After(b.until) {
+		end = b.until
+	}
+	err := supported(b.control.SetReadDeadline(end))
+	if first {
+		err = errors.Join(err, supported(b.control.SetWriteDeadline(b.until.Add(answerTime))))
+	}
+	return err
+}
+
+// endDeadline lets the handler of a body that has ended work until the limit:
+// the server watches the connection meanwhile, and cancels the request when the
+// deadline passes.
+func (b *reader) endDeadline() error {
+	if b.until.IsZero() {
+		return nil
+	}
+	return supported(b.control.SetReadDeadline(b.until))
+}
+
+// supported returns err unless it says that the connection has no deadlines, as
+// in tests.
+func supported(err error) error {
+	if err == nil || errors.Is(err, http.ErrNotSupported) {
+		return nil
+	}
+	return fmt.Errorf("setting a deadline: %w", err)
+}
+
+// Drain reads what the handler left of the body of r, within bounds. A client
+// that is still writing would see a reset connection instead of the answer. A
+// client that waits for 100 Continue (RFC 9110, 10.1.1) need not send the body.
+func Drain(r *http.Request) {
+	b, ok := r.Body.(*reader)
+	if !ok || b.failed || b.ReadCloser == http.NoBody || !b.touched && r.Header.Get("Expect") != "" {
+		return
+	}
+	if b.control.SetReadDeadline(time.Now().Add(drainTime)) == nil {
+		_, _ = io.Copy(io.Discard, io.LimitReader(b.ReadCloser, maxDrain))
+	}
+}
+
+// CheckEncoding returns fault.Unsupported if the body is compressed (RFC 9110,
+// 8.4).
+func CheckEncoding(r *http.Request) error {
+	if coding := r.Header.Get("Content-Encoding"); coding != "" && coding != "identity" {
+		return fault.New(fault.Unsupported, "The request body must not be compressed; Content-Encoding is not supported.")
+	}
+	return nil
+}

@@ -1,0 +1,315 @@
+package body
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"testing"
+	"testing/iotest"
+	"testing/synctest"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// limits bounds a body by its size alone.
+func limits(size int64) Limits {
+	return Limits{Size: size, TooLarge: fault.New(fault.TooLarge, "too large"), Broken: fault.New(fault.Invalid, "broken")}
+}
+
+// request returns a request of unknown length.
+func request(t *testing.T, content io.Reader) *http.Request {
+	t.Helper()
+	r := httptest.NewRequestWithContext(t.Context(), http.MethodPost, "/", nil)
+	r.Body, r.ContentLength = io.NopCloser(content), -1
+	return r
+}
+
+func TestSize(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct {
+		size, limit int
+		over        bool
+	}{{0, 0, false}, {1, 0, true}, {9, 10, false}, {10, 10, false}, {11, 10, true}, {1000, 10, true}} {
+		for _, known := range []bool{false, true} {
+			r := request(t, strings.NewReader(strings.Repeat("x", tc.size)))
+			want := min(tc.size, tc.limit)
+			if known {
+				r.ContentLength = int64(tc.size)
+				if tc.over {
+					want = 0 // it need not be read
+				}
+			}
+			Limit(httptest.NewRecorder(), r, limits(int64(tc.limit)))
+			got, err := io.ReadAll(r.Body)
+			if len(got) != want || fault.Is(err, fault.TooLarge) != tc.over || !tc.over && err != nil {
+				t.Errorf("%d of %d, known %v: %d read, %v", tc.size, tc.limit, known, len(got), err)
+			}
+		}
+	}
+	broken := errors.New("the line broke")
+	r := request(t, io.MultiReader(strings.NewReader("abc"), iotest.ErrReader(broken)))
+	Limit(httptest.NewRecorder(), r, limits(10))
+	if got, err := io.ReadAll(r.Body); string(got) != "abc" || !fault.Is(err, fault.Invalid) || !errors.Is(err, broken) {
+		t.Errorf("a broken body: %q, %v", got, err)
+	}
+	r = request(t, strings.NewReader("0123456789"))
+	Limit(httptest.NewRecorder(), r, limits(10))
+	p := make([]byte, 10)
+	if _, err := io.ReadFull(r.Body, p); err != nil {
+		t.Fatal(err)
+	}
+	// At the limit Read must return io.EOF, or its caller reads for ever.
+	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { //nolint:errorlint // as io.ReadAll compares it
+		t.Errorf("at the end: %d, %v", n, err)
+	}
+}
+
+func TestBodyWithoutLimits(t *testing.T) {
+	t.Parallel()
+	r := request(t, strings.NewReader("x"))
+	Watch(httptest.NewRecorder(), r)
+	if _, err := io.ReadAll(r.Body); err == nil || fault.KindOf(err) != fault.Internal {
+		t.Errorf("%v", err)
+	}
+	Limit(httptest.NewRecorder(), r, limits(1))
+	if _, err := io.ReadAll(r.Body); err != nil {
+		t.Errorf("%v", err)
+	}
+}
+
+// deadlines records the deadlines of a connection, since start.
+type deadlines struct {
+	http.ResponseWriter
+
+	start       time.Time
+	read, write []time.Duration
+}
+
+func (d *deadlines) SetReadDeadline(at time.Time) error {
+	d.read = append(d.read, at.Sub(d.start))
+	return nil
+}
+
+func (d *deadlines) SetWriteDeadline(at time.Time) error {
+	d.write = append(d.write, at.Sub(d.start))
+	return nil
+}
+
+// A body that stalls ends early, one that goes on has its whole time; and the
+// deadline is not moved for each of many small reads.
+func TestDeadlines(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &deadlines{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
+		r := request(t, strings.NewReader(strings.Repeat("x", 41)))
+		read := func() {
+			t.Helper()
+			if n, err := r.Body.Read(make([]byte, 1)); n != 1 || err != nil {
+				t.Fatalf("%d, %v", n, err)
+			}
+		}
+		l := limits(41)
+		Limit(w, r, l)
+		read()
+		if w.read != nil || w.write != nil {
+			t.Fatalf("a body without a time limit has deadlines %v, %v", w.read, w.write)
+		}
+		l.Time = time.Minute
+		Limit(w, r, l)
+		for range 4 {
+			for range 10 {
+				read()
+			}
+			time.Sleep(20 * time.Second)
+		}
+		want := []time.Duration{30 * time.Second, 50 * time.Second, 60 * time.Second, 60 * time.Second}
+		if fmt.Sprint(w.read) != fmt.Sprint(want) {
+			t.Errorf("deadlines %v, want %v", w.read, want)
+		}
+		if len(w.write) != 1 || w.write[0] != 2*time.Minute {
+			t.Errorf("the answer has until %v", w.write)
+		}
+	})
+}
+
+// A handler may work on a body that has ended until the time limit.
+func TestDeadlineAfterTheEnd(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		w := &deadlines{ResponseWriter: httptest.NewRecorder(), start: time.Now()}
+		r := request(t, strings.NewReader("x"))
+		l := limits(1)
+		l.Time = time.Hour
+		Limit(w, r, l)
+		if _, err := io.ReadAll(r.Body); err != nil {
+			t.Fatal(err)
+		}
+		if last := w.read[len(w.read)-1]; last != time.Hour {
+			t.Errorf("the connection is read until %v", last)
+		}
+	})
+}
+
+// expecting is a body that records whether it was read.
+type expecting struct {
+	io.Reader
+
+	asked bool
+}
+
+func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
+func (e *expecting) Close() error               { return nil }
+
+func TestDrainLeavesWhatNeedNotBeSent(t *testing.T) {
+	t.Parallel()
+	for what, tc := range map[string]struct {
+		expect, touched, failed, drained bool
+	}{
+		"a client that sends all the same":  {false, false, false, true},
+		"a client that waits":               {true, false, false, false},
+		"a client that was told to go on":   {true, true, false, true},
+		"a body that could not be read":     {false, true, true, false},
+		"one of a client that waited first": {true, true, true, false},
+	} {
+		e := &expecting{Reader: bytes.NewReader(make([]byte, 1000))}
+		r := request(t, nil)
+		r.Body = e
+		if tc.expect {
+			r.Header.Set("Expect", "100-continue")
+		}
+		Watch(&deadlines{ResponseWriter: httptest.NewRecorder()}, r)
+		b := r.Body.(*reader)
+		b.touched, b.failed = tc.touched, tc.failed
+		if Drain(r); e.asked != tc.drained {
+			t.Errorf("%s: asked for %v", what, e.asked)
+		}
+	}
+}
+
+const boundary = "frontier"
+
+// parts writes parts with a name and a value each.
+func parts(pairs ...string) string {
+	var b strings.Builder
+	for i := 0; i < len(pairs); i += 2 {
+		fmt.Fprintf(&b, "--%s\r\nContent-Disposition: form-data; name=%q\r\n\r\n%s\r\n", boundary, pairs[i], pairs[i+1])
+	}
+	return b.String()
+}
+
+func form(t *testing.T, content io.Reader, size int64, maxParts int) *Form {
+	t.Helper()
+	r := request(t, content)
+	r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
+	l := limits(size)
+	l.Parts = maxParts
+	Limit(httptest.NewRecorder(), r, l)
+	f, err := OpenForm(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return f
+}
+
+func TestForm(t *testing.T) {
+	t.Parallel()
+	end := "--" + boundary + "--\r\n"
+	long := strings.Repeat("x", 3*maxHead)
+	whole := parts("a", "1", "b", long, "c", "3")
+	late := io.MultiReader(strings.NewReader(parts("a", "1")+"--"+boundary+"\r\nConte"), iotest.ErrReader(os.ErrDeadlineExceeded))
+	const size = 1 << 20
+	for what, tc := range map[string]struct {
+		content  io.Reader
+		maxParts int
+		values   string
+		kind     fault.Kind
+	}{
+		"three parts":           {strings.NewReader(whole + end), 3, "a=1 b=xx c=3 ", -1},
+		"more parts":            {strings.NewReader(whole + end), 2, "a=1 b=xx ", fault.Invalid},
+		"no part":               {strings.NewReader(end), 3, "", -1},
+		"empty":                 {strings.NewReader(""), 3, "", fault.Invalid},
+		"no last boundary":      {strings.NewReader(whole), 3, "a=1 b=xx c=3 ", fault.Invalid},
+		"cut off in a part":     {strings.NewReader(whole[:len(whole)/2]), 3, "a=1 b=xx ", fault.Invalid},
+		"a large head":          {strings.NewReader("--" + boundary + "\r\nX: " + long), 3, "", fault.Invalid},
+		"a large preamble":      {strings.NewReader(long + "\r\n" + whole + end), 3, "", fault.Invalid},
+		"over the limit":        {strings.NewReader(whole + strings.Repeat(parts("d", long), 10)), 100, "a=1 b=xx c=3 " + strings.Repeat("d=xx ", 5), fault.TooLarge},
+		"over it after the end": {strings.NewReader(whole + end + strings.Repeat("x", size)), 3, "a=1 b=xx c=3 ", fault.TooLarge},
+		"late":                  {late, 3, "a=1 ", fault.TimedOut},
+	} {
+		f := form(t, tc.content, size, tc.maxParts)
+		var values strings.Builder
+		for f.Next() {
+			var all bytes.Buffer
+			name := f.Part().FormName()
+			value := f.Part().Value(2, &all)
+			if !bytes.HasPrefix(all.Bytes(), value) {
+				t.Errorf("%s: %s is %q, and begins with %q", what, name, all.Bytes(), value)
+			}
+			fmt.Fprintf(&values, "%s=%s ", name, value)
+		}
+		if values.String() != tc.values {
+			t.Errorf("%s: %q, want %q", what, values.String(), tc.values)
+		}
+		if err := f.Err(); tc.kind < 0 && err != nil || tc.kind >= 0 && !fault.Is(err, tc.kind) {
+			t.Errorf("%s: %v", what, err)
+		}
+		if f.Next() {
+			t.Errorf("%s: a part after the end", what)
+		}
+	}
+}
+
+// Next skips what its caller has not read, and an error there is not lost.
+func TestNextSkipsTheRest(t *testing.T) {
+	t.Parallel()
+	long := strings.Repeat("x", 3*maxHead)
+	f := form(t, strings.NewReader(parts("a", long, "b", long)+"--"+boundary+"--"), 1<<20, 2)
+	n := 0
+	for f.Next() {
+		n++
+	}
+	if n != 2 || f.Err() != nil {
+		t.Errorf("%d parts, %v", n, f.Err())
+	}
+	f = form(t, strings.NewReader(parts("a", long)[:maxHead]), 1<<20, 2)
+	if !f.Next() || f.Next() || !fault.Is(f.Err(), fault.Invalid) {
+		t.Errorf("a part that is cut off: %v", f.Err())
+	}
+}
+
+func TestOpenFormRefuses(t *testing.T) {
+	t.Parallel()
+	for _, contentType := range []string{"", "application/json", "multipart/mixed; boundary=x", "multipart/form-data", `multipart/form-data; boundary="`} {
+		r := request(t, strings.NewReader(""))
+		r.Header.Set("Content-Type", contentType)
+		Limit(httptest.NewRecorder(), r, limits(10))
+		if _, err := OpenForm(r); !fault.Is(err, fault.Unsupported) {
+			t.Errorf("%q: %v", contentType, err)
+		}
+	}
+	r := request(t, strings.NewReader(""))
+	r.Header.Set("Content-Type", "multipart/form-data; boundary=x")
+	r.Header.Set("Content-Encoding", "gzip")
+	Limit(httptest.NewRecorder(), r, limits(10))
+	if _, err := OpenForm(r); !fault.Is(err, fault.Unsupported) {
+		t.Errorf("compressed: %v", err)
+	}
+}
+
+func TestParseForm(t *testing.T) {
+	t.Parallel()
+	for content, kind := range map[string]fault.Kind{"a=1&b=2": -1, "a=%zz": fault.BadRequest, "a=" + strings.Repeat("x", 100): fault.TooLarge} {
+		r := request(t, strings.NewReader(content))
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		err := ParseForm(httptest.NewRecorder(), r, 50)
+		if kind < 0 && (err != nil || r.PostForm.Get("b") != "2") || kind >= 0 && !fault.Is(err, kind) {
+			t.Errorf("%q: %v", content, err)
+		}
+	}
+}

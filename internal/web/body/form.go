@@ -1,0 +1,130 @@
+package body
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"mime/multipart"
+	"net/http"
+
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// maxHead bounds the head of one part. Package mime/multipart alone would read
+// 10 MB of it into memory.
+const maxHead = 64 << 10
+
+var errHead = errors.New("the head of a part is too large")
+
+// Form reads the parts of a multipart form (RFC 7578), in order. As with
+// bufio.Scanner, Next returns false at the end or after an error, and Err
+// returns that error.
+type Form struct {
+	body  *reader
+	parts *multipart.Reader
+	n     int
+	part  *Part
+	done  bool
+	err   error
+}
+
+// Part is one part of a form. Its Read returns a *fault.Error unless the part
+// ends.
+type Part struct {
+	*multipart.Part
+
+	form *Form
+}
+
+// OpenForm returns the form in the body of r, which Limit has bounded. It returns
+// fault.Unsupported if the body is of another type.
+func OpenForm(r *http.Request) (*Form, error) {
+	mediaType, params, err := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	if err != nil || mediaType != "multipart/form-data" {
+		return nil, fault.New(fault.Unsupported, "The request must be multipart/form-data.")
+	}
+	if params["boundary"] == "" {
+		return nil, fault.New(fault.Unsupported, "The multipart/form-data request names no boundary.")
+	}
+	b, ok := r.Body.(*reader)
+	if !ok {
+		return nil, errNoLimits
+	}
+	return &Form{body: b, parts: multipart.NewReader(b, params["boundary"])}, CheckEncoding(r)
+}
+
+// Next skips the rest of the current part and reports whether there is a next
+// part.
+func (f *Form) Next() bool {
+	if f.part != nil {
+		_, _ = io.Copy(io.Discard, f.part) // Read keeps the error
+	}
+	if f.err != nil || f.done {
+		return false
+	}
+	f.body.head, f.body.inHead = maxHead, true
+	part, err := f.parts.NextPart()
+	f.body.inHead = false
+	switch {
+	case err == io.EOF: //nolint:errorlint // wrapped, it is the end of a body without the last boundary
+		f.part, f.done = nil, true
+		// The bytes after the last boundary count for the size.
+		_, f.err = io.Copy(io.Discard, f.body)
+	case err != nil:
+		f.err = f.body.broken(err)
+	case f.n == f.body.limits.Parts:
+		f.err = f.body.limits.TooMany
+		if f.body.limits.TooMany == nil {
+			f.err = fault.New(fault.Invalid, fmt.Sprintf("The form has more than %d parts.", f.n))
+		}
+	default:
+		f.n++
+		f.part = &Part{Part: part, form: f}
+		return true
+	}
+	return false
+}
+
+// Part returns the current part.
+func (f *Form) Part() *Part { return f.part }
+
+// Err returns the error that ended the form, or nil if it was read to its end.
+func (f *Form) Err() error { return f.err }
+
+// Read implements io.Reader.
+func (p *Part) Read(b []byte) (int, error) {
+	n, err := p.Part.Read(b)
+	if err == nil || errors.Is(err, io.EOF) {
+		return n, err
+	}
+	p.form.err = p.form.body.broken(err)
+	return n, p.form.err
+}
+
+// Value returns the first limit bytes of the part, and writes the whole part to
+// all. If the part cannot be read to its end, Err of the form returns why.
+func (p *Part) Value(limit int, all io.Writer) []byte {
+	value, err := io.ReadAll(io.TeeReader(io.LimitReader(p, int64(limit)), all))
+	if err == nil {
+		_, _ = io.Copy(all, p) // Read keeps the error
+	}
+	return value
+}
+
+// ParseForm parses the URL-encoded form of r, of at most limit bytes, into
+// r.PostForm. It returns fault.TooLarge, fault.TimedOut or fault.BadRequest.
+func ParseForm(w http.ResponseWriter, r *http.Request, limit int64) error {
+	Limit(w, r, Limits{
+		Size: limit, TooLarge: fault.New(fault.TooLarge, "The form is too large."), Broken: fault.New(fault.BadRequest, "The form could not be read."),
+	})
+	return BadForm(r.ParseForm())
+}
+
+// BadForm returns the error of a form that cannot be parsed, and nil for nil.
+func BadForm(err error) error {
+	if _, ok := errors.AsType[*fault.Error](err); ok || err == nil {
+		return err
+	}
+	return fault.Wrap(fault.BadRequest, "The form could not be read.", err)
+}

@@ -1,0 +1,150 @@
+package panel
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/web/body"
+)
+
+const (
+	// maxBulkFiles bounds the files of a form.
+	maxBulkFiles = 5000
+	// takenHeader names to the script of the page the controls whose files were
+	// stored although something else is wrong.
+	takenHeader = "Upload-Taken"
+)
+
+// bulkLimits bounds a form with a list and files, an archive among them.
+var bulkLimits = &body.Limits{
+	Size: sheet.MaxFile + intake.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
+}
+
+// bulkUpload receives a list and files.
+type bulkUpload struct {
+	panel *Panel
+	visit *Visit
+	draft *intake.Draft
+	// list reports that a list was stored, files counts the files of the form.
+	list  bool
+	files int
+	// bad is what is wrong with the list, or with the file at which reading stopped.
+	// The files after a wrong list are stored.
+	bad     fault.Fields
+	stopped bool
+}
+
+// uploadList and uploadFiles both store everything that was chosen. They differ
+// only in the error for an empty form.
+func (p *Panel) uploadList(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.uploadBulk(w, r, v, fault.OfField("list", "Choose the list first."))
+}
+
+func (p *Panel) uploadFiles(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	return p.uploadBulk(w, r, v, fault.OfField("files", "Choose files, or a ZIP of them, first."))
+}
+
+func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, missing error) error {
+	d, err := p.draftOf(r, v)
+	if err != nil {
+		return err
+	}
+	u := &bulkUpload{panel: p, visit: v, draft: d}
+	if err = u.form(r); err == nil && !u.list && u.files == 0 {
+		err = missing
+	}
+	if err != nil {
+		w.Header().Set(takenHeader, u.stored())
+		return p.filesAgain(w, r, v, err)
+	}
+	if !u.list {
+		return p.lead(w, r, v, "bulk/"+d.UUID, "files_taken")
+	}
+	if d, err = p.draftOf(r, v); err != nil {
+		return err
+	}
+	notice := "list"
+	if u.files > 0 {
+		notice = "both"
+	}
+	if d.Total == 1 {
+		return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_one")
+	}
+	return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
+}
+
+// stored names the controls whose files were stored.
+func (u *bulkUpload) stored() string {
+	var names []string
+	if u.list {
+		names = append(names, "list")
+	}
+	if u.files > 0 && u.bad.Len() > 0 && !u.stopped {
+		names = append(names, "files")
+	}
+	return strings.Join(names, " ")
+}
+
+// form reads and stores the parts of a form.
+func (u *bulkUpload) form(r *http.Request) error {
+	form, err := body.OpenForm(r)
+	if err != nil {
+		return err
+	}
+	for form.Next() {
+		if part := form.Part(); part.FileName() != "" {
+			if err := u.part(r, part); err != nil {
+				return err
+			}
+		}
+	}
+	if err := form.Err(); err != nil {
+		return err
+	}
+	return u.bad.Err()
+}
+
+func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
+	var err error
+	switch part.FormName() {
+	case "list":
+		if err = u.panel.Intake.TakeList(r.Context(), u.draft, part.FileName(), part); err == nil {
+			u.list = true
+		}
+	case "files":
+		if u.files++; u.files > maxBulkFiles {
+			return fault.OfField("files", "Send at most 5,000 files at once, or put them into a ZIP.")
+		}
+		err = u.file(r, part.FileName(), part)
+	}
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.Kind != fault.Invalid {
+		return err
+	}
+	for _, field := range refusal.Fields {
+		for _, message := range field.Messages {
+			u.bad.Add(field.Name, message)
+		}
+	}
+	if part.FormName() == "list" {
+		return nil
+	}
+	u.stopped = true
+	return u.bad.Err()
+}
+
+func (u *bulkUpload) file(r *http.Request, name string, content io.Reader) error {
+	var err error
+	if strings.HasSuffix(strings.ToLower(name), ".zip") {
+		_, err = u.panel.Intake.AddArchive(r.Context(), u.visit.Institution(), u.draft, name, content)
+	} else {
+		_, err = u.panel.Intake.AddFile(r.Context(), u.visit.Institution(), u.draft, name, content)
+	}
+	return err
+}

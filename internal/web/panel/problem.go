@@ -1,0 +1,155 @@
+package panel
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// controlOf maps the fields of a certificate to the controls of all forms that ask for
+// them, and nouns to the names that people read.
+var (
+	controlOf = map[cert.Field]string{
+		cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
+		cert.FieldDetails: "details", cert.FieldFile: "file", cert.FieldReason: "reason", cert.FieldNote: "note", cert.FieldSelected: "selected",
+	}
+	nouns = map[cert.Field]string{
+		cert.FieldTitle: "title", cert.FieldName: "name", cert.FieldEmail: "e-mail address", cert.FieldIssueDate: "issue date",
+		cert.FieldDetails: "text of the details", cert.FieldFile: "file", cert.FieldReason: "reason", cert.FieldNote: "note",
+	}
+)
+
+// sentences words the codes for people. {noun} is the field, {limit} and {detail} are
+// of the problem; say has those that depend on the text.
+var sentences = map[cert.Code]string{
+	cert.CodeNotText:         "The {noun} has a character that cannot be kept. Type it anew.",
+	cert.CodeRequired:        "The {noun} is missing.",
+	cert.CodeRefusedFile:     "{detail}",
+	cert.CodeDuplicate:       "There is a certificate with this e-mail, title and issue date already.",
+	cert.CodeUnchanged:       "This is the address that the certificate has.",
+	cert.CodeTooMany:         "At most {limit} certificates can be selected one by one.",
+	cert.CodeNotCertificate:  "What is selected is no certificate.",
+	batch.CodeUnknownFile:    "The file is not there any more. Add it again.",
+	intake.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
+	intake.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
+	intake.CodeSameRow:       "It is the same certificate as row {limit}.",
+	intake.CodeLeftOut:       "It was in order, and left out by hand.",
+	intake.CodeNoColumn:      "Choose one of the list's columns.",
+	intake.CodeNoDefault:     "This cannot be the same for all rows.",
+	intake.CodeNoOrder:       "Choose how dates are written.",
+}
+
+// unmapped says which columns a list needs.
+var unmapped = map[sheet.Column]string{
+	sheet.Title: "Choose the column with the certificate's title, or write the title that all of them have.",
+	sheet.Name:  "Choose the column with the full name, or the two with its parts.",
+	sheet.Email: "Choose the column with the e-mail address.",
+	sheet.File:  "Choose the column with the name of the file.",
+}
+
+// say words a problem of a text.
+func say(p cert.Problem, text string) string {
+	text = strings.TrimSpace(text)
+	switch p.Code {
+	case cert.CodeTooLong:
+		return fmt.Sprintf("The %s is too long: it has %d characters, and can have %d.", nouns[p.Field], utf8.RuneCountInString(text), p.Limit)
+	case cert.CodeNotEmail:
+		if !strings.Contains(text, "@") {
+			return "This e-mail address has no @."
+		}
+		return "This is no e-mail address. It must look like name@example.org."
+	case cert.CodeNotDate:
+		if len(text) == len(time.DateOnly) && strings.Trim(text, "0123456789-") == "" && strings.Count(text, "-") == 2 {
+			return "The day " + text + " does not exist."
+		}
+		return "“" + text + "” is no date. Write it as 2026-06-30."
+	}
+	return strings.NewReplacer("{noun}", nouns[p.Field], "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
+		Replace(cmp.Or(sentences[p.Code], "The {noun} is not right."))
+}
+
+// sayInList words a problem of a text from a list, where dates have more forms.
+func sayInList(p intake.Problem, text string) string {
+	switch p.Code {
+	case cert.CodeNotDate:
+		numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
+		if len(numbers) == 3 && strings.Trim(strings.Join(numbers, ""), "0123456789") == "" {
+			return "The day " + text + " does not exist."
+		}
+		return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
+	case intake.CodeAmbiguousDate:
+		return "“" + p.Detail + "” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD."
+	case intake.CodeManyFiles:
+		return fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", p.Limit, p.Detail, p.Paths[0], p.Paths[1])
+	}
+	return say(p.Problem, text)
+}
+
+// sayRow words a problem of a row.
+func sayRow(row *intake.Row, p intake.Problem) string {
+	if p.Field == cert.FieldFile && p.Code == cert.CodeRequired {
+		return "The row names no file."
+	}
+	text := ""
+	if of := p.Field.Of(&row.Text); of != nil {
+		text = *of
+	}
+	return sayInList(p, text)
+}
+
+// sayResult says why a row became no certificate, "" for one that did.
+func sayResult(r *intake.Result) string {
+	if len(r.Reasons) == 0 {
+		return r.Error
+	}
+	texts := make([]string, len(r.Reasons))
+	for i, p := range r.Reasons {
+		texts[i] = sayRow(r.Row, p)
+	}
+	return strings.Join(texts, " ")
+}
+
+// sayColumn words a problem of the meaning of a column, for which a form has the text
+// of rows without one.
+func sayColumn(p intake.Problem, form url.Values) (control, text string) {
+	control = string(p.Column)
+	switch p.Code {
+	case cert.CodeRequired:
+		return control, unmapped[p.Column]
+	case intake.CodeNoOrder:
+		return "dates", say(p.Problem, "")
+	case intake.CodeAmbiguousDate:
+		return control, strings.Replace(sayInList(p, ""), "under Columns", "below", 1)
+	}
+	return control, sayInList(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
+}
+
+// worded returns an error whose problems are in words, at the controls of the form
+// that was sent. Another error is returned as it is.
+func worded(err error, form url.Values) error {
+	var bad fault.Fields
+	for _, p := range cert.ProblemsOf(err) {
+		control := controlOf[p.Field]
+		bad.Add(control, say(p, form.Get(control)))
+	}
+	if problems, ok := errors.AsType[intake.Problems](err); ok {
+		for _, p := range problems {
+			bad.Add(sayColumn(p, form))
+		}
+	}
+	if bad.Len() == 0 {
+		return err
+	}
+	return bad.Err()
+}

@@ -1,0 +1,108 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// client is the one package in the list that is not below internal.
+const client = "client"
+
+// table is the parsed list.
+type table struct {
+	layers  []layer // from top to bottom
+	tests   []string
+	pure    []string
+	outside []outsider
+}
+
+type layer struct {
+	name     string
+	packages []string
+}
+
+// outsider is a package that imports nothing internal but what is allowed.
+type outsider struct {
+	name    string
+	allowed []string
+}
+
+func parse(text string) (*table, error) {
+	t := &table{}
+	for number, line := range strings.Split(text, "\n") {
+		line, _, _ = strings.Cut(line, "#")
+		if line = strings.TrimSpace(line); line == "" {
+			continue
+		}
+		name, rest, found := strings.Cut(line, ":")
+		names := strings.Fields(rest)
+		if !found || name == "" || len(names) == 0 {
+			return nil, fmt.Errorf("line %d: a line is a name, a colon and packages", number+1)
+		}
+		switch name {
+		case "tests":
+			t.tests = append(t.tests, names...)
+		case "pure":
+			t.pure = append(t.pure, names...)
+		case "outside":
+			if len(names) < 2 || names[1] != "->" {
+				return nil, fmt.Errorf("line %d: an outside line is a package, an arrow and packages", number+1)
+			}
+			t.outside = append(t.outside, outsider{names[0], names[2:]})
+		default:
+			t.layers = append(t.layers, layer{name, names})
+		}
+	}
+	return t, nil
+}
+
+// listed returns the packages of all layers, and those for tests.
+func (t *table) listed() []string {
+	names := slices.Clone(t.tests)
+	for _, l := range t.layers {
+		names = append(names, l.packages...)
+	}
+	return names
+}
+
+// check compares the list with the folders below internal.
+func (t *table) check(folders []string) error {
+	listed := t.listed()
+	var errs []error
+	for _, f := range folders {
+		parent := func(name string) bool { return strings.HasPrefix(f, name+"/") && !t.hasChildren(name) }
+		if !slices.Contains(listed, f) && !slices.ContainsFunc(listed, parent) {
+			errs = append(errs, fmt.Errorf("internal/%s is not listed", f))
+		}
+	}
+	for i, name := range listed {
+		if slices.Contains(listed[:i], name) {
+			errs = append(errs, fmt.Errorf("%s is listed twice", name))
+		}
+		if !slices.Contains(folders, name) {
+			errs = append(errs, fmt.Errorf("there is no package internal/%s", name))
+		}
+	}
+	marked := slices.Clone(t.pure)
+	for _, o := range t.outside {
+		marked = append(marked, o.name)
+	}
+	for _, name := range marked {
+		if name != client && !slices.Contains(listed, name) {
+			errs = append(errs, fmt.Errorf("%s is in no layer", name))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// hasChildren reports whether a folder below a package is in a layer of its own.
+func (t *table) hasChildren(name string) bool {
+	for _, l := range t.layers {
+		if slices.ContainsFunc(l.packages, func(p string) bool { return strings.HasPrefix(p, name+"/") }) {
+			return true
+		}
+	}
+	return false
+}
