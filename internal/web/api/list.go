@@ -3,7 +3,6 @@ package api
 import (
 	"fmt"
 	"maps"
-	"math"
 	"net/http"
 	"net/url"
 	"slices"
@@ -103,7 +102,11 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 		case len(values) > 1:
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
-			f.Page = number(&bad, name, value, math.MaxInt32)
+			if n, err := strconv.Atoi(value); err == nil && n > listing.MaxDepth {
+				f.Page = n // Range.Check refuses it and points to the cursor.
+			} else {
+				f.Page = number(&bad, name, value, listing.MaxDepth)
+			}
 		case name == "per_page":
 			f.PerPage = number(&bad, name, value, listing.MaxPage)
 		case name == "cursor":
