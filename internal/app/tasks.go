@@ -35,7 +35,7 @@ func (a *App) startTasks(ctx context.Context) {
 	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.Certs.SweepBlobs(ctx, a.Intake.RefersTo, a.Batches.RefersTo) })
 	a.every(ctx, "end of what is kept for a time", cert.KeepEvery, a.Certs.SweepKept)
 	a.every(ctx, "end of old addresses", cert.KeepEvery, a.Recipients.SweepKept)
-	a.every(ctx, "sweep of deeds", cert.SweepEvery, a.Tasks.SweepDeeds)
+	a.every(ctx, "sweep of tasks", cert.SweepEvery, a.Tasks.Sweep)
 	a.every(ctx, "sweep of bulk uploads", intake.SweepEvery, a.Intake.Sweep)
 	a.every(ctx, "sweep of batches", batch.SweepEvery, a.Batches.Sweep)
 	a.every(ctx, "sweep of idempotency keys", limit.SweepEvery, a.Once.Sweep)

@@ -1,7 +1,7 @@
-// Package cert owns the certificate: its record, its states, how it comes in,
-// how it is made into a verified PDF, and how it is retried and revoked. The
-// rules hold here, whoever calls: the API, the panel, a batch. It knows neither
-// HTTP nor how its values are shown.
+// Package cert owns the certificate: its record and states, receiving and uploading
+// files, sealing, retry, revocation and retention. Its rules apply to all callers: the
+// API, the panel and batches. It does not know HTTP, nor how its values are shown.
+// Package search finds certificates, and package task works on many.
 package cert
 
 import (
@@ -21,29 +21,30 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Source is where a certificate comes from.
+// Source is the origin of a certificate.
 type Source string
 
-// Vault certificates are files that the institution had already approved.
+// Vault is the source of certificates whose files the institution had already
+// approved.
 const Vault Source = "vault"
 
-// TriggerContext is what set off a certificate's record or an event of it.
+// TriggerContext is the cause of a record or of an event of it.
 type TriggerContext string
 
 const (
-	// SingleUpload is one request with the file, through the API.
+	// SingleUpload is a request with one file to the API.
 	SingleUpload TriggerContext = "single_upload"
-	// BulkUpload is an entry of a batch, through the API.
+	// BulkUpload is an entry of a batch of the API.
 	BulkUpload TriggerContext = "bulk_upload"
-	// PanelUpload is one certificate, uploaded in the panel.
+	// PanelUpload is an upload of one certificate in the panel.
 	PanelUpload TriggerContext = "panel_upload"
-	// PanelBulkUpload is an entry of a batch of the panel's.
+	// PanelBulkUpload is an entry of a batch of the panel.
 	PanelBulkUpload TriggerContext = "panel_bulk_upload"
-	// Retrying is carried by the events that follow a retry.
+	// Retrying is the context of the events after a retry.
 	Retrying TriggerContext = "retry"
 )
 
-// Actor is who made a certificate's record.
+// Actor is the creator of a certificate.
 type Actor struct {
 	// Type is "token" or "user".
 	Type string
@@ -51,15 +52,15 @@ type Actor struct {
 	Name string
 }
 
-// Failure is why processing ended in an error.
+// Failure is the reason why processing failed.
 type Failure struct {
-	// Code is a stable word in snake case.
+	// Code is a stable identifier in snake case.
 	Code string
 	// Message is a sentence for the institution.
 	Message string
 }
 
-// Certificate is a certificate's record.
+// Certificate is the record of a certificate.
 type Certificate struct {
 	ID             int64
 	UUID           string
@@ -72,7 +73,7 @@ type Certificate struct {
 	Details        string
 	Source         Source
 	TriggerContext TriggerContext
-	// EventContext is the trigger context that its events carry from now on.
+	// EventContext is the trigger context of its events from now on.
 	EventContext TriggerContext
 	Status       Status
 	Failure      *Failure
@@ -94,8 +95,8 @@ type Certificate struct {
 	RevokedAt        *time.Time
 	RevocationReason string
 	RevocationNote   string
-	// FilesEndedAt is when the files of a revoked certificate were removed, by its
-	// institution's wish; nil as long as they are there.
+	// FilesEndedAt is the time at which the retention of the files of a revoked
+	// certificate ended. It is nil as long as it has them.
 	FilesEndedAt *time.Time
 
 	jobID    int64
@@ -103,30 +104,31 @@ type Certificate struct {
 	imageKey string
 }
 
-// File is an original, stored.
+// File is a stored original.
 type File struct {
 	Name string
 	Type seal.MediaType
 	Size int64
-	// SHA256 is the digest of the whole, State that of crypto/sha256 after the
-	// last byte, from which the verified PDF's digest goes on.
+	// SHA256 is the digest of the file. State is that of crypto/sha256 after the last
+	// byte, from which the digest of the verified PDF continues.
 	SHA256 [32]byte
 	State  []byte
 	Key    string
-	// Notices are what the check at upload found worth saying.
+	// Notices are the findings of the check at upload that do not refuse the file.
 	Notices []seal.Notice
 }
 
-// Verified says where the verified PDF is and what it hashes to.
+// Verified describes the verified PDF.
 type Verified struct {
-	// TailKey is the blob that follows the original, or the whole file.
+	// TailKey is the blob that follows the original, or the whole file if Whole is
+	// true.
 	TailKey string
 	Whole   bool
 	SHA256  [32]byte
 	Size    int64
 }
 
-// Config is what a Service is made from.
+// Config has the dependencies of a Service.
 type Config struct {
 	DB     *db.DB
 	Blobs  blob.Store
@@ -135,25 +137,26 @@ type Config struct {
 	Sealer Sealer
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
-	// TimeStamps dates signatures; without it they carry the vault's own time
-	// alone.
+	// TimeStamps dates signatures. If it is nil, signatures have only the time of the
+	// vault.
 	TimeStamps *pades.TimeStampAuthority
 	Verify     Verifier
-	// VerifyURL gives the address that the QR code of a reference id leads to.
+	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
-	// Attempts is how often sealing is tried before a passing fault becomes a
-	// failure.
+	// Attempts is the number of attempts at sealing after which a transient fault
+	// becomes a failure.
 	Attempts int
-	// BulkWorkers is how many certificates of batches a process seals at once.
+	// BulkWorkers is the number of certificates of batches that a process seals at
+	// once.
 	BulkWorkers int
-	// Recipient gives the number that the person whose address it is has in an
-	// institution, 0 while nobody has proved that it is theirs. It is asked in
-	// the transaction in which a certificate is made; nil knows nobody.
+	// Recipient returns the number of the recipient with an address in an institution,
+	// or 0 if the address is not verified. It is called in the transaction that
+	// creates a certificate. It may be nil.
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
-	// Moved is told of each change of status, in its transaction. It may be nil.
+	// Moved is called for each change of status, in its transaction. It may be nil.
 	Moved Then
-	// Ended is told of each certificate that is about to be removed for good, in the
-	// transaction of it. It may be nil.
+	// Ended is called before a certificate is deleted, in the same transaction. It may
+	// be nil.
 	Ended Then
 	Now   func() time.Time
 	Log   *slog.Logger
@@ -180,7 +183,7 @@ type Service struct {
 	images     singleflight.Group
 }
 
-// New makes a service and registers its workers with the queue.
+// New returns a service and registers its workers with the queue.
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
@@ -198,7 +201,7 @@ type Content struct {
 	closers []io.Closer
 }
 
-// Close closes what the content is read from.
+// Close closes the files that the content is read from.
 func (c *Content) Close() error {
 	var err error
 	for _, x := range c.closers {

@@ -12,25 +12,25 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Result is how a check of a certificate ended.
+// Result is the result of a check.
 type Result string
 
 const (
-	// Passed checks found what they should.
+	// Passed is the result of a check that found no difference.
 	Passed Result = "passed"
-	// FailedCheck checks found a difference.
+	// FailedCheck is the result of a check that found a difference.
 	FailedCheck Result = "failed"
-	// NotRun checks were not made; nothing is known.
+	// NotRun is the result of a check that did not run.
 	NotRun Result = "not_run"
 )
 
 const (
-	// CheckRecord is that the institution's record of the certificate stands.
+	// CheckRecord checks that the record of the certificate is valid.
 	CheckRecord = "record"
-	// CheckFile is that the stored file reads back with the digest it had when
-	// it was made.
+	// CheckFile checks that the stored file has the digest that it had when it was
+	// made.
 	CheckFile = "file"
-	// CheckSignature is that the file's digital signature is valid.
+	// CheckSignature checks the digital signature of the file.
 	CheckSignature = "signature"
 )
 
@@ -42,8 +42,8 @@ type Check struct {
 	CheckedAt *time.Time
 }
 
-// reread hashes what was stored: the blob itself, after the state of the
-// original's hash. Sealing so costs the tail, whatever the original's size.
+// reread hashes the stored blob after the state of the original's hash. So the cost of
+// sealing depends on the tail and not on the size of the original.
 func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err error) {
 	o, err := s.blobs.Open(ctx, v.TailKey)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 	return nil
 }
 
-// recordCheckTx keeps the result of a check made now.
+// recordCheckTx stores the result of a check.
 func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64) error {
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, $3, $4)
@@ -82,8 +82,8 @@ func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64)
 	return nil
 }
 
-// Checks gives a certificate's checks in the order in which they are shown.
-// The record is read now; the others are stored results.
+// Checks returns the checks of a certificate in the order in which they are shown. The
+// record is checked now; the other results are stored.
 func (s *Service) Checks(ctx context.Context, c *Certificate) (_ []Check, err error) {
 	now := s.now().UTC()
 	record := Check{Name: CheckRecord, Result: Passed, CheckedAt: &now}

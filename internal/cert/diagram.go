@@ -11,13 +11,13 @@ func Diagram() string {
 	var b strings.Builder
 	b.WriteString("# States of a vault certificate\n\nGenerated from the table in `internal/cert/state.go` by `go generate`; do not edit.\n\n")
 	b.WriteString("```mermaid\nstateDiagram-v2\n")
-	for _, row := range Transitions {
+	for _, row := range transitions {
 		for _, from := range row.From {
 			fmt.Fprintf(&b, "    %s --> %s: %s\n", node(from), row.To, row.Trigger)
 		}
 	}
 	b.WriteString("    revoked --> [*]\n```\n\n| Trigger | From | To | Event | Job |\n|---|---|---|---|---|\n")
-	for _, row := range Transitions {
+	for _, row := range transitions {
 		var from []string
 		for _, f := range row.From {
 			from = append(from, name(f))
@@ -41,7 +41,7 @@ func name(s Status) string {
 	return string(s)
 }
 
-func jobOf(row Transition) string {
+func jobOf(row transition) string {
 	switch {
 	case row.Seals:
 		return "make the verified PDF"

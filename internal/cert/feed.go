@@ -9,28 +9,27 @@ import (
 )
 
 const (
-	// feedAhead is how many jobs of an institution's batches are under way for each
-	// worker. What waits behind them has no job yet, so that of another
-	// institution's batch the first certificate stands behind these few and not
-	// behind all, and from then on in turn with them.
+	// feedAhead is the number of jobs for each worker that the batches of an
+	// institution have at a time. The certificates behind them have no job yet. So the
+	// first certificate of another institution's batch waits for these few jobs only,
+	// and then the institutions take turns.
 	feedAhead = 1
-	// feedFew is how many certificates are so few that an institution with no more
-	// has a double share: it is soon done, and who has many hardly feels it.
+	// feedFew is the number of waiting certificates up to which an institution has a
+	// double share. It is soon finished, at little cost to the others.
 	feedFew = 50
 )
 
-// FeedTx gives certificates of an institution's batches their jobs, the oldest
-// first, until as many are under way as may be. Each that is done makes room for
-// the next, in the transaction in which it is done; so the queue, which is first
-// in, first out, goes round the institutions.
+// FeedTx enqueues jobs for certificates of an institution's batches, the oldest first,
+// up to the limit. Each finished certificate makes room for the next in its own
+// transaction. Since the queue is first in, first out, it serves the institutions in
+// turns.
 func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return s.feedTx(ctx, tx, institutionID, 0)
 }
 
-// feedTx is FeedTx, and takes the certificate besides for one that is not under
-// way.
+// feedTx is FeedTx, but does not count a certificate that is about to leave the queue.
 func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides int64) error {
-	// Jobs that wait for another try hold up nobody.
+	// Jobs that wait for another attempt do not count.
 	var busy, left int
 	if err := tx.QueryRowContext(ctx, `
 		SELECT (SELECT count(*) FROM certificates c
@@ -51,7 +50,7 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides 
 	waiting := `SELECT uuid FROM certificates
 		WHERE institution_id = $1 AND status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL ORDER BY id LIMIT $2`
 	if tx.Dialect() == db.PostgreSQL {
-		// Two that end at the same time feed two different ones.
+		// Two transactions that end at the same time select different certificates.
 		waiting += ` FOR UPDATE SKIP LOCKED`
 	}
 	uuids, err := db.Column[string](tx.QueryContext(ctx, waiting, institutionID, room))
@@ -66,7 +65,7 @@ func (s *Service) feedTx(ctx context.Context, tx *db.Tx, institutionID, besides 
 	return nil
 }
 
-// enqueueTx gives a certificate its job.
+// enqueueTx enqueues the job of a certificate.
 func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) (jobID int64, err error) {
 	if jobID, err = s.queue.InsertTx(ctx, tx, sealArgs{UUID: uuid}, s.sealOptions(queue)); err != nil {
 		return 0, err
@@ -77,8 +76,8 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) 
 	return jobID, nil
 }
 
-// feedBehind gives away the place of a certificate of a batch that waits for
-// another try.
+// feedBehind passes the place of a certificate that waits for another attempt to the
+// next one of its batch.
 func (s *Service) feedBehind(ctx context.Context, c *Certificate) error {
 	if c.BatchID == "" {
 		return nil
@@ -86,8 +85,8 @@ func (s *Service) feedBehind(ctx context.Context, c *Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return s.feedTx(ctx, tx, c.InstitutionID, c.ID) })
 }
 
-// Feed feeds every institution: what keeps the queue fed is each certificate
-// that is done, and this mends it where one was lost.
+// Feed feeds all institutions. It repairs a turn that was lost, since otherwise each
+// finished certificate feeds the next.
 func (s *Service) Feed(ctx context.Context) error {
 	institutions, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL`))

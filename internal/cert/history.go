@@ -10,32 +10,32 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// Moment is one thing that happened to a certificate.
+// Moment is one event in the history of a certificate.
 type Moment struct {
 	At time.Time
-	// Event is the event that told of it, empty for a deed that no server is told
-	// of; Action is the deed, empty for what the vault did by itself.
+	// Event is the webhook event, which is empty for an operation without one. Action
+	// is the action of the audit log, which is empty for what the vault did by itself.
 	Event  webhook.Name
 	Action audit.Action
-	// By is who did it; the zero value is the vault.
+	// By is the person or token. The zero value is the vault.
 	By audit.Actor
-	// Failure is why processing failed, Reason what the public is told of a
+	// Failure is the reason why processing failed. Reason is the public reason of a
 	// revocation.
 	Failure *Failure
 	Reason  string
-	// Detail is what the audit log says beside.
+	// Detail is the detail of the audit log.
 	Detail     audit.Detail
 	Deliveries []webhook.Delivery
 }
 
-// deeds are the deeds that have an event of their own.
-var deeds = map[webhook.Name]audit.Action{
+// withEvent are the actions of the audit log that have an event of their own.
+var withEvent = map[webhook.Name]audit.Action{
 	webhook.Created: audit.CertificateUploaded, webhook.Retried: audit.CertificateRetried, webhook.Revoked: audit.CertificateRevoked,
 }
 
-// History tells what happened to a certificate, oldest first: its events with
-// their deliveries, and the deeds of the audit log. Of a record that came without
-// its events, what the record itself knows is told.
+// History returns the history of a certificate, oldest first: its events with their
+// deliveries, and its entries in the audit log. For a record without events, it
+// returns what the record itself has.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
@@ -55,7 +55,7 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	}
 	list = c.remembered(list)
 	for _, e := range entries {
-		i := slices.IndexFunc(list, func(m Moment) bool { return deeds[m.Event] == e.Action && m.Action == "" && near(m.At, e.At) })
+		i := slices.IndexFunc(list, func(m Moment) bool { return withEvent[m.Event] == e.Action && m.Action == "" && near(m.At, e.At) })
 		if i < 0 {
 			list = append(list, Moment{At: e.At, Action: e.Action, By: e.Actor, Detail: e.Detail})
 			continue
@@ -68,10 +68,10 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	return list, nil
 }
 
-// near tells whether two times are of one transaction.
+// near reports whether two times belong to one transaction.
 func near(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
 
-// remembered adds what the record knows and no event told.
+// remembered adds what the record has and no event reported.
 func (c *Certificate) remembered(list []Moment) []Moment {
 	add := func(name webhook.Name, at *time.Time, m Moment) {
 		if at == nil || slices.ContainsFunc(list, func(m Moment) bool { return m.Event == name }) {

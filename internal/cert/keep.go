@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// KeepEvery is how often what is over by its institution's wish is looked for.
+	// KeepEvery is the interval of SweepKept.
 	KeepEvery = time.Hour
-	// keepMost bounds what ends in one round, so that nothing else waits long.
+	// keepMost bounds the records of one sweep, so that it does not delay other work.
 	keepMost = 1000
 )
 
-// ErrFilesEnded is a file that its institution let end. It is told as what is missing is
-// (the interface knows no other status for it), in words of its own.
+// ErrFilesEnded is returned for the files of a certificate whose retention has ended.
+// Its kind is that of a missing record, since the contract has no other status for it.
 var ErrFilesEnded = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
 
-// filesEnded refuses files that have ended.
+// filesEnded returns ErrFilesEnded if the retention of the files has ended.
 func (c *Certificate) filesEnded() error {
 	if c.FilesEndedAt != nil {
 		return ErrFilesEnded
@@ -34,21 +34,21 @@ func (c *Certificate) filesEnded() error {
 	return nil
 }
 
-// since is the moment before which something is over.
+// since returns the time before which a record has expired.
 func since(now time.Time, days int) int64 { return db.Micros(now.AddDate(0, 0, -days)) }
 
 const (
-	// overFailed are certificates that failed long ago. The newest record of all
-	// stays, since SQLite would give its number to the next, and the number is told to
-	// other servers.
+	// overFailed selects failed certificates that have expired. It leaves the newest
+	// record of all out, because SQLite would give its id to the next record, and
+	// other servers know the id.
 	overFailed = ` FROM certificates WHERE institution_id = $1 AND source = 'vault' AND status = 'failed' AND updated_at < $2
 		AND id < (SELECT max(id) FROM certificates)`
-	// overRevoked are certificates that were revoked long ago and have files.
+	// overRevoked selects revoked certificates with files that have expired.
 	overRevoked = ` FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2`
 )
 
-// Expired counts the certificates that would end at a time, or the files of which would,
-// if an institution kept them for so long.
+// Over counts the certificates, and the certificates with files, that expire at a time
+// with a retention.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, one := range []struct {
 		days  int
@@ -65,15 +65,14 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 	return failed, revoked, nil
 }
 
-// Expired counts what would end now if an institution kept it for so long.
+// Over counts what has expired now with a retention.
 func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// SweepKept ends what institutions keep for a time only and is over: certificates
-// that failed, and the files of revoked ones. Each ends in a transaction of its own,
-// with its entry in the audit log; the blobs go with the sweep of files, which spares
-// those that others refer to.
+// SweepKept deletes failed certificates and files of revoked ones that have expired.
+// Each has a transaction of its own, with an entry in the audit log. The sweep of
+// files deletes the blobs, unless others refer to them.
 func (s *Service) SweepKept(ctx context.Context) error {
 	list, err := account.Keeping(ctx, s.db)
 	if err != nil {
@@ -118,9 +117,10 @@ func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, 
 	return nil
 }
 
-// endFailedTx removes a certificate that failed, with all that was said of it.
+// endFailedTx deletes a failed certificate with its events and checks.
 func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
-	// Whoever retries it at this moment waits, and finds it gone, or is waited for.
+	// A retry at the same time waits and finds no record, or this statement waits for
+	// it.
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -148,9 +148,8 @@ func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, 
 	return s.recordEndTx(ctx, tx, audit.CertificateEnded, c, detail)
 }
 
-// endFilesTx takes the files off a revoked certificate. Its digests stay, by which
-// whoever has the file learns that it was revoked. Its checks go: they are of files
-// that are not there.
+// endFilesTx removes the files of a revoked certificate. The digests stay, so that the
+// file is still recognised as revoked. The checks go, because their files are gone.
 func (s *Service) endFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
@@ -167,7 +166,7 @@ func (s *Service) endFilesTx(ctx context.Context, tx *db.Tx, id, before int64, d
 	return s.recordEndTx(ctx, tx, audit.FilesEnded, c, audit.Detail{"days": days})
 }
 
-// forgetChecksTx removes the results of a certificate's checks.
+// forgetChecksTx deletes the results of a certificate's checks.
 func forgetChecksTx(ctx context.Context, tx *db.Tx, id int64) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM certificate_checks WHERE certificate_id = $1`, id); err != nil {
 		return fmt.Errorf("removing the checks of a certificate: %w", err)
@@ -175,7 +174,7 @@ func forgetChecksTx(ctx context.Context, tx *db.Tx, id int64) error {
 	return nil
 }
 
-// recordEndTx writes into the log what the vault ended by itself.
+// recordEndTx records in the audit log what the vault deleted by itself.
 func (s *Service) recordEndTx(ctx context.Context, tx *db.Tx, action audit.Action, c *Certificate, detail audit.Detail) error {
 	return audit.RecordTx(audit.With(ctx, audit.Itself), tx, audit.Entry{
 		InstitutionID: c.InstitutionID, At: s.now(), Action: action, Detail: detail,
@@ -183,8 +182,8 @@ func (s *Service) recordEndTx(ctx context.Context, tx *db.Tx, action audit.Actio
 	})
 }
 
-// EndTextsTx takes names and addresses out of what an institution's events told
-// before a time; see webhook.
+// EndTextsTx removes names and addresses from an institution's events before a time;
+// see webhook.
 func (s *Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	return s.hooks.EndTextsTx(ctx, tx, institutionID, before)
 }

@@ -16,8 +16,8 @@ import (
 
 var errNoPDF = fault.New(fault.NotFound, "Verified PDF not found. The certificate may still be processing.")
 
-// OpenVerified opens a certificate's verified PDF; one that has none yet is
-// NotFound. A revoked one still has it.
+// OpenVerified opens the verified PDF of a certificate, also of a revoked one. It
+// returns a fault of kind NotFound if there is none yet.
 func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
@@ -61,8 +61,8 @@ func (j *joined) ReadAt(p []byte, off int64) (n int, err error) {
 	return n + m, err
 }
 
-// OpenImage opens a picture of the verified PDF's first page as PNG, drawn at
-// the first request and kept.
+// OpenImage opens a picture of the first page of the verified PDF as PNG. It is drawn
+// for the first request and stored.
 func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
@@ -72,7 +72,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 	}
 	key := c.imageKey
 	if key == "" {
-		// Many may ask at once for what takes a moment to draw; one does.
+		// Requests at the same time share one drawing.
 		made, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
 		if err != nil {
 			return nil, err

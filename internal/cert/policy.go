@@ -17,7 +17,7 @@ import (
 const (
 	// maxPlacementPage bounds the page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts is how many remembered places one sealing looks at.
+	// maxLayouts bounds the remembered places that sealing tries.
 	maxLayouts = 16
 )
 
@@ -26,12 +26,12 @@ var Placements = []seal.Mode{
 	seal.Auto, seal.TopLeft, seal.TopRight, seal.BottomLeft, seal.BottomRight, seal.Exact, seal.Strip, seal.Appended,
 }
 
-// Policy is what an institution decided about its stamps and files.
+// Policy has an institution's settings for stamps and files.
 type Policy struct {
 	Placement seal.Mode
-	// Page counts from 1; a document without it is stamped on page one.
+	// Page counts from 1. A document with fewer pages is stamped on page one.
 	Page int
-	// Box is where Exact puts the stamp, nil otherwise.
+	// Box is the place of the stamp for Exact, nil otherwise.
 	Box          *seal.Box
 	RefuseActive bool
 }
@@ -71,7 +71,7 @@ func (s *Service) Policy(ctx context.Context, institutionID int64) (*Policy, err
 	return ReadPolicy(ctx, s.db, institutionID)
 }
 
-// SetPolicy changes an institution's policy.
+// SetPolicy changes the policy of an institution.
 func (s *Service) SetPolicy(ctx context.Context, institutionID int64, p *Policy) error {
 	_, err := account.New(s.db, s.now).Change(ctx, institutionID, p.Apply)
 	return err
@@ -96,7 +96,7 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
-// placement is where the next stamp of an institution should go.
+// placement returns the place of the next stamp of an institution.
 func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
 	policy, err := ReadPolicy(ctx, s.db, institutionID)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 	return p, rows.Err()
 }
 
-// rememberTx keeps a place that worked, unless it is the one that is kept.
+// rememberTx stores a place that was used, unless it is stored already.
 func rememberTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil

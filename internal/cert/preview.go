@@ -14,21 +14,21 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Wanted is where the stamp of one certificate is wanted, in place of the
-// institution's own choice.
+// Wanted is the place of the stamp of one certificate, which overrides the policy of
+// the institution.
 type Wanted struct {
 	Mode seal.Mode `json:"mode"`
 	Page int       `json:"page"`
-	// Box is where Exact puts the stamp, nil otherwise.
+	// Box is the place of the stamp for Exact, nil otherwise.
 	Box *seal.Box `json:"box,omitempty"`
 }
 
-// Check refuses a place that cannot be wanted.
+// Check returns a fault of kind Invalid for a place that is not valid.
 func (w *Wanted) Check() error {
 	return (&Policy{Placement: w.Mode, Page: w.Page, Box: w.Box}).check()
 }
 
-// Previewer tells where stamps would stand, and draws originals; seal.Sealer does.
+// Previewer shows where stamps go and draws originals. seal.Sealer implements it.
 type Previewer interface {
 	Preview(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Preview, error)
 	Picture(ctx context.Context, o seal.Original, page int) ([]byte, error)
@@ -36,8 +36,8 @@ type Previewer interface {
 
 var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews.")
 
-// Preview tells where the stamp of a certificate made of a received file would
-// stand: as it is wanted, or without that as the institution decided.
+// Preview returns the place of the stamp of a certificate made from a received file,
+// as wanted or as the institution's policy says.
 func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *Wanted) (_ *seal.Preview, err error) {
 	previewer, ok := s.sealer.(Previewer)
 	if !ok {
@@ -78,7 +78,7 @@ func previewError(err error) error {
 	return fmt.Errorf("previewing a file: %w", err)
 }
 
-// Picture draws a page of a received file, counted from 1, as PNG.
+// Picture draws a page of a received file as PNG. Pages count from 1.
 func (s *Service) Picture(ctx context.Context, f *File, page int) (_ []byte, err error) {
 	previewer, ok := s.sealer.(Previewer)
 	if !ok {
@@ -104,7 +104,7 @@ func (w *Wanted) placement() seal.Placement {
 	return p
 }
 
-// wantTx keeps where the stamp of a certificate is wanted.
+// wantTx stores the wanted place of a certificate's stamp.
 func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
 	if w == nil {
 		return nil
@@ -119,7 +119,7 @@ func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
 	return nil
 }
 
-// placementOf is where the stamp of a certificate should go.
+// placementOf returns the place of the stamp of a certificate.
 func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
 	var text sql.NullString
 	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {

@@ -10,32 +10,31 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Match is what a file is to the certificates that the public may know of.
+// Match is how a file matches the certificates that the public may know of.
 type Match string
 
 const (
-	// MatchVerified files are the verified PDF of a certificate.
+	// MatchVerified is the match of the verified PDF of a certificate.
 	MatchVerified Match = "verified"
-	// MatchOriginal files were submitted, and certificates were made of them.
+	// MatchOriginal is the match of a submitted file that certificates were made of.
 	MatchOriginal Match = "original"
 )
 
-// countOriginals is how far the certificates made of one original are counted.
+// countOriginals bounds the count of the certificates of one original.
 const countOriginals = 10_000
 
-// FileMatch is what is known of a file.
+// FileMatch is what the public may know of a file.
 type FileMatch struct {
 	Match Match
-	// Count is how many certificates the file matches, up to 10,000.
+	// Count is the number of certificates that the file matches, up to 10,000.
 	Count int
-	// Certificate is nil where more than one matches: which of them is meant the
-	// file does not tell.
+	// Certificate is nil if more than one matches.
 	Certificate *Certificate
 }
 
-// ByDigest tells what the public may know of a file by its SHA-256. It knows
-// approved and revoked certificates alone: a file that is staged, waits or
-// failed is unknown.
+// ByDigest returns what the public may know of a file with a SHA-256. It considers only
+// approved and revoked certificates, and returns a fault of kind NotFound for the file
+// of any other.
 func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMatch, error) {
 	c, err := one(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
@@ -64,14 +63,14 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 	return m, nil
 }
 
-// alike are characters of reference ids that people and machines read for each
-// other. What FoldReference makes one is not here.
-var alike = []string{"0DQ", "1T7", "2Z", "5S", "6G", "8B", "UVY", "MN", "CG", "EF", "PR", "KX", "VW", "4A", "9G"}
+// confusable are sets of characters of reference ids that people and machines confuse.
+// Those that FoldReference makes equal are not here.
+var confusable = []string{"0DQ", "1T7", "2Z", "5S", "6G", "8B", "UVY", "MN", "CG", "EF", "PR", "KX", "VW", "4A", "9G"}
 
-// Near gives the reference id of the one certificate, approved or revoked, that
-// differs from what was typed by a single character that is easily misread, or
-// by two neighbours that changed places; "" where there is none or more than one.
-func (s *Service) Near(ctx context.Context, typed string) (id string, err error) {
+// Similar returns the reference id of the one certificate, approved or revoked, that
+// differs from the typed one by a single character that is easily misread, or by two
+// swapped neighbours. It returns "" if there is none or more than one.
+func (s *Service) Similar(ctx context.Context, typed string) (id string, err error) {
 	candidates := neighbours(FoldReference(typed))
 	if len(candidates) == 0 {
 		return "", nil
@@ -83,7 +82,7 @@ func (s *Service) Near(ctx context.Context, typed string) (id string, err error)
 	found, err := db.Column[string](s.db.QueryContext(ctx, `
 		SELECT reference_id FROM certificates WHERE reference_folded IN (`+db.Places(1, len(args))+`) AND status IN ('approved', 'revoked') LIMIT 2`, args...))
 	if err != nil {
-		return "", fmt.Errorf("looking for a reference id that is near: %w", err)
+		return "", fmt.Errorf("looking for a similar reference id: %w", err)
 	}
 	if len(found) != 1 {
 		return "", nil
@@ -91,7 +90,7 @@ func (s *Service) Near(ctx context.Context, typed string) (id string, err error)
 	return found[0], nil
 }
 
-// neighbours lists what a folded reference id may have been meant to be.
+// neighbours returns the reference ids that may have been meant by a folded one.
 func neighbours(folded string) []string {
 	start := len(folded) - codeLen
 	if start < 1 || start > maxPrefixLen {
@@ -101,7 +100,7 @@ func neighbours(folded string) []string {
 	b := []byte(folded)
 	for i := start; i < len(b); i++ {
 		was := b[i]
-		for _, set := range alike {
+		for _, set := range confusable {
 			if strings.IndexByte(set, was) < 0 {
 				continue
 			}

@@ -72,7 +72,7 @@ func TestLookingAFileUpTakesAnIndex(t *testing.T) {
 	}
 }
 
-func TestNear(t *testing.T) {
+func TestSimilar(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -83,7 +83,7 @@ func TestNear(t *testing.T) {
 		made := v.upload(titled("one"))
 		rename(made, id)
 		near := func(typed string) string {
-			got, err := v.Near(t.Context(), typed)
+			got, err := v.Similar(t.Context(), typed)
 			if err != nil {
 				t.Errorf("%q: %v", typed, err)
 			}

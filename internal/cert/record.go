@@ -7,9 +7,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordTx writes what somebody did to a certificate into the institution's
-// audit log. What the vault does by itself on the way is not written: an entry
-// for a batch stands for all of its certificates.
+// recordTx records an operation on a certificate in the audit log of its institution.
+// It is not called for what the vault does by itself, nor for each certificate of a
+// batch, which has one entry.
 func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, c *Certificate, detail audit.Detail) error {
 	return audit.RecordTx(ctx, tx, audit.Entry{
 		InstitutionID: c.InstitutionID, At: c.UpdatedAt, Action: action, Detail: detail,

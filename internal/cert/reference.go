@@ -10,15 +10,15 @@ import (
 const (
 	// crockford is the alphabet of Crockford's base 32: no I, L, O and U.
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	// codeLen characters of five bits are 80 random bits.
+	// codeLen is the number of characters of five bits that make 80 random bits.
 	codeLen = 16
-	// minPrefixLen and maxPrefixLen are what an institution's prefix may have.
+	// minPrefixLen and maxPrefixLen are the limits of an institution's prefix.
 	minPrefixLen, maxPrefixLen = 2, 10
-	// maxTyped bounds a typed reference id in bytes before it is looked at.
+	// maxTyped bounds a typed reference id in bytes.
 	maxTyped = 128
 )
 
-// newReference makes a reference id: the institution's prefix, a hyphen and 80
+// newReference returns a new reference id: the institution's prefix, a hyphen and 80
 // random bits.
 func newReference(prefix string) (string, error) {
 	var random [codeLen]byte
@@ -31,9 +31,9 @@ func newReference(prefix string) (string, error) {
 	return prefix + "-" + string(random[:]), nil
 }
 
-// FoldReference gives a typed reference id in the form in which two are one:
-// upper case, without white space, hyphens and characters that nobody sees, O as
-// 0, I and L as 1. What cannot be a reference id gives "".
+// FoldReference returns a typed reference id in its canonical form: upper case,
+// without white space, hyphens and invisible characters, with O as 0, and I and L as
+// 1. It returns "" if the text cannot be a reference id.
 func FoldReference(typed string) string {
 	if len(typed) > maxTyped {
 		return ""
@@ -54,8 +54,8 @@ func FoldReference(typed string) string {
 	return b.String()
 }
 
-// foldCharacter folds one character in upper case; 0 is one that only separates,
-// and not ok one that no reference id has.
+// foldCharacter folds one character in upper case. It returns 0 for a separator, and
+// false if no reference id has the character.
 func foldCharacter(c rune) (folded byte, ok bool) {
 	switch {
 	case c == 'O':
@@ -65,12 +65,13 @@ func foldCharacter(c rune) (folded byte, ok bool) {
 	case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
 		return byte(c), true
 	case unicode.IsSpace(c), isHyphen(c), unicode.Is(unicode.Cf, c):
-		// Cf is what nobody sees and copying brings along: marks of direction, soft
-		// hyphens, zero-width spaces.
+		// Cf has invisible characters that come with copied text: marks of direction,
+		// soft hyphens and zero-width spaces.
 		return 0, true
 	}
 	return 0, false
 }
 
-// isHyphen takes what keyboards and word processors make of a hyphen.
+// isHyphen reports whether a character is one of those that keyboards and word
+// processors use for a hyphen.
 func isHyphen(c rune) bool { return unicode.Is(unicode.Pd, c) || c == 0x2212 }

@@ -15,21 +15,21 @@ import (
 )
 
 const (
-	// RehashEvery is how often some stored files are looked at again.
+	// RehashEvery is the interval of Rehash.
 	RehashEvery = time.Minute
-	// rehashAge is after how long a file is looked at again.
+	// rehashAge is the time after which a file is checked again.
 	rehashAge = 30 * 24 * time.Hour
-	// rehashTurns is how many turns there are in rehashAge: each turn takes its
-	// share of all that are due, so that the work spreads over the month.
+	// rehashTurns is the number of turns in rehashAge. Each turn checks its share of
+	// the files that are due, so that the work is spread over the month.
 	rehashTurns = int(rehashAge / RehashEvery)
 	// rehashMost bounds one turn.
 	rehashMost = 200
 )
 
-// Rehash reads stored verified PDFs whole, compares their digests and verifies
-// their signatures: storage that lost or changed a byte must be found out before
-// someone needs the file. A difference is recorded as a failed check, which the public page shows, and
-// is logged as an error.
+// Rehash reads stored verified PDFs, compares their digests and verifies their
+// signatures, so that lost or changed files are found before they are needed. It
+// stores a difference as a failed check, which the public page shows, and logs an
+// error.
 func (s *Service) Rehash(ctx context.Context) error {
 	due, err := s.rehashDue(ctx)
 	if err != nil {
@@ -41,7 +41,7 @@ func (s *Service) Rehash(ctx context.Context) error {
 			return err
 		}
 		if c.FilesEndedAt != nil {
-			// It ended while it was looked at: there is nothing to look at again.
+			// The retention of its files ended during the check.
 			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return forgetChecksTx(ctx, tx, c.ID) }); err != nil {
 				return err
 			}
@@ -84,13 +84,12 @@ func (s *Service) rehashDue(ctx context.Context) ([]string, error) {
 		CheckFile, before, min(rehashMost, 1+waiting/rehashTurns)))
 }
 
-// errDiffers is a stored file that is gone or changed.
+// errDiffers is the error for a stored file that is missing or changed.
 var errDiffers = errors.New("a stored file is missing or differs from what was stored")
 
-// recheck reads a verified PDF again and gives the results of its checks, also
-// beside an error, so that one file that cannot be read does not hold up all
-// others. A file that is not there has failed; a store that cannot be asked
-// tells nothing of the file.
+// recheck reads a verified PDF again and returns the results of its checks, also with
+// an error, so that one unreadable file does not stop the others. A missing file fails
+// the check. If the store is unavailable, there is no result.
 func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err error) {
 	file := Check{Name: CheckFile, Result: NotRun}
 	content, err := s.OpenVerified(ctx, c)
@@ -122,14 +121,14 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err e
 	}
 	result, e := s.verifySignature(content, content.Size(), institution.UUID)
 	if result == NotRun && e != nil {
-		// The last result stands, with its date.
+		// The last result and its date stay.
 		return checks, errors.Join(err, e)
 	}
 	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
-// signed tells whether a certificate's file was signed: those of the first
-// version were not, and have no such check.
+// signed reports whether a certificate's file is signed. Files of the first version
+// are not, and have no such check.
 func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	if err := s.db.QueryRowContext(ctx,
 		`SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2)`, id, CheckSignature).Scan(&yes); err != nil {
@@ -138,8 +137,8 @@ func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	return yes, nil
 }
 
-// Damaged counts the certificates whose stored file, or its signature, failed
-// its last check.
+// Damaged counts the certificates whose stored file or signature failed its last
+// check.
 func (s *Service) Damaged(ctx context.Context) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx,
 		`SELECT count(DISTINCT certificate_id) FROM certificate_checks WHERE result = $1`, string(FailedCheck)).Scan(&n); err != nil {

@@ -50,7 +50,7 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 // ErrMoved for one that is revoked already. The failure of a failed certificate is
 // removed, since it asks for a retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {
-	c, err := s.moveTx(ctx, tx, TriggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
+	c, err := s.moveTx(ctx, tx, triggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
 		column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)}, column{"failure_code", nil}, column{"failure_message", nil})
 	if err != nil {
 		return nil, err

@@ -11,10 +11,10 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// SearchText is what a search looks in: name, title, e-mail and reference id,
-// folded in Go since SQLite folds ASCII alone. Each stands on a line of its
-// own, which no search crosses, the name on the first, and after a space, as
-// every word does.
+// SearchText returns the text that a search looks in: name, title, e-mail and
+// reference id, folded in Go because SQLite folds ASCII only. Each is on a line of
+// its own, so that no search matches across them, with the name on the first line.
+// Each begins with a space, like every word.
 func SearchText(c *Certificate, email account.Email) string {
 	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
 	for i, p := range parts {
@@ -23,8 +23,8 @@ func SearchText(c *Certificate, email account.Email) string {
 	return strings.Join(slices.Compact(parts), "\n") + "\n"
 }
 
-// FoldText gives text in the form in which it is compared: composed, without
-// case, white space collapsed.
+// FoldText returns text in the form in which it is compared: composed, without case,
+// with white space collapsed.
 func FoldText(s string) string {
 	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
 }

@@ -13,14 +13,14 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Verifier judges the signatures of a file; pades.Verify does.
+// Verifier verifies the signatures of a file. pades.Verify implements it.
 type Verifier func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error)
 
-// errNotValid is a verified PDF of ours that does not verify.
+// errNotValid is the error for a verified PDF of the vault that does not verify.
 var errNotValid = errors.New("the signature of the verified PDF is not valid")
 
-// signature is what one attempt signs with: the key that the institution has
-// now, good until ctx ends.
+// signature has the signer of one attempt: the current key of the institution, valid
+// until ctx ends.
 func (s *Service) signature(ctx context.Context, institution string) (*seal.Signature, error) {
 	key, chain, err := s.keys.Signer(ctx, institution)
 	if err != nil {
@@ -29,8 +29,8 @@ func (s *Service) signature(ctx context.Context, institution string) (*seal.Sign
 	return &seal.Signature{Signer: &pades.Signer{Key: key, Chain: chain, TimeStamps: s.timeStamps}, Time: s.now()}, nil
 }
 
-// verifySignature judges a verified PDF as it is stored, against the
-// certificates that this vault vouches for. What cannot be told is NotRun.
+// verifySignature verifies the signature of a stored verified PDF against the roots of
+// this vault. It returns NotRun if the signature cannot be verified now.
 func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string) (Result, error) {
 	report, err := s.report(r, size, institution)
 	if err != nil {
@@ -47,7 +47,7 @@ func (s *Service) verifySignature(r io.ReaderAt, size int64, institution string)
 	return NotRun, nil
 }
 
-// report judges a verified PDF.
+// report verifies a verified PDF.
 func (s *Service) report(r io.ReaderAt, size int64, institution string) (*pades.Report, error) {
 	anchors, err := s.keys.Anchors(institution)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Service) report(r io.ReaderAt, size int64, institution string) (*pades.
 	return report, nil
 }
 
-// Signature judges a certificate's verified PDF as it is stored, now, and tells
-// what is in its signatures.
+// Signature verifies the stored verified PDF of a certificate and returns the report
+// on its signatures.
 func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Report, err error) {
 	institution, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Repor
 	return s.report(content, content.Size(), institution.UUID)
 }
 
-// stampRoots are the roots of this machine, which vouch for time-stamp
-// authorities. A machine without any has no opinion on them.
+// stampRoots are the roots of this machine, which vouch for time-stamp authorities.
+// Without roots, time stamps are not verified.
 func stampRoots() *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {
@@ -85,7 +85,7 @@ func stampRoots() *x509.CertPool {
 	return pool
 }
 
-// checkSigned verifies what was just stored, before it is approved.
+// checkSigned verifies the stored file before the certificate is approved.
 func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, institution string) (_ Result, err error) {
 	stored := *c
 	stored.Verified = v
@@ -97,8 +97,8 @@ func (s *Service) checkSigned(ctx context.Context, c *Certificate, v *Verified, 
 	return s.verifySignature(content, content.Size(), institution)
 }
 
-// signingFailure puts a fault of the key, or of the time-stamp authority, in
-// words for the institution; false where err is something else.
+// signingFailure returns the failure for a fault of the key or of the time-stamp
+// authority, and false for other errors.
 func signingFailure(err error) (Failure, bool) {
 	if f, ok := errors.AsType[*authority.Fault](err); ok {
 		return Failure{Code: f.Code, Message: f.Message()}, true

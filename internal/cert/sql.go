@@ -14,14 +14,14 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Columns are the columns of a certificate that Scan reads.
+// Columns are the columns that Scan reads.
 const Columns = `id, uuid, institution_id, reference_id, title, full_name, email, issue_date, details, source, trigger_context, event_context,
 	status, failure_code, failure_message, batch_id, customer_id, creator_type, creator_id, creator_name,
 	file_name, mime_type, size, sha256, sha256_state, original_key, tail_key, whole, verified_sha256, verified_size, image_key,
 	placement, placement_page, placement_box, notices, job_id, crashes,
 	created_at, updated_at, approved_at, revoked_at, revocation_reason, revocation_note, files_ended_at`
 
-// Scan reads a row of Columns.
+// Scan reads a certificate from a row of Columns.
 func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	var c Certificate
 	var details, failureCode, failureMessage, batch, tailKey, imageKey, placement, box, reason, note sql.NullString
@@ -65,7 +65,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	return &c, nil
 }
 
-// optional is a text column's value: null for the empty text.
+// optional returns the value of a text column, which is null for the empty text.
 func optional(s string) any {
 	if s == "" {
 		return nil
@@ -75,27 +75,26 @@ func optional(s string) any {
 
 var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 
-// ByUUID gives a certificate of an institution; another institution's is not
-// found.
+// ByUUID returns a certificate of an institution. It returns a fault of kind NotFound
+// for another institution's certificate.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
 	return one(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
 }
 
-// byUUID gives a certificate of whatever institution, for workers and links
-// that carry their own right.
+// byUUID returns a certificate of any institution, for workers and signed links.
 func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error) {
 	return one(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }
 
-// ByCapability gives the certificate that a signed link names: the link is the
-// right, so no institution is asked for.
+// ByCapability returns the certificate that a signed link names. The link is the
+// permission, so the institution is not checked.
 func (s *Service) ByCapability(ctx context.Context, uuid string) (*Certificate, error) {
 	return byUUID(ctx, s.db, uuid)
 }
 
-// ByIDs gives certificates of whatever institution, for callers who asked for
-// their right, in the order of the ids.
+// ByIDs returns certificates of any institution in the order of the ids. Callers check
+// permissions.
 func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, err error) {
 	if len(ids) == 0 {
 		return nil, nil
@@ -115,7 +114,7 @@ func (s *Service) ByIDs(ctx context.Context, ids []int64) (list []*Certificate, 
 	return list, nil
 }
 
-// ByReference gives the certificate of a reference id as typed.
+// ByReference returns the certificate of a typed reference id.
 func (s *Service) ByReference(ctx context.Context, typed string) (*Certificate, error) {
 	folded := FoldReference(typed)
 	if folded == "" {

@@ -14,83 +14,84 @@ import (
 
 //go:generate go run ./gen ../../docs/states.md
 
-// Status is where a certificate stands.
+// Status is the status of a certificate.
 type Status string
 
 const (
-	// none is before the record exists.
+	// none is the state before the record exists.
 	none Status = ""
-	// Processing certificates are waiting for their verified PDF.
+	// Processing is the status of certificates that wait for their verified PDF.
 	Processing Status = "processing"
-	// Approved certificates have it.
+	// Approved is the status of certificates with a valid verified PDF.
 	Approved Status = "approved"
-	// Failed certificates ended in an error and can be retried.
+	// Failed is the status of certificates whose processing failed. They can be
+	// retried.
 	Failed Status = "failed"
-	// Revoked certificates were taken back by the institution, for good.
+	// Revoked is the status of certificates that the institution revoked. It is final.
 	Revoked Status = "revoked"
 )
 
-// Statuses are all that a vault certificate can have.
+// Statuses are all statuses of a vault certificate.
 var Statuses = []Status{Processing, Approved, Failed, Revoked}
 
-// Trigger is what moves a certificate from one status to another.
-type Trigger string
+// trigger is the cause of a change of status.
+type trigger string
 
 const (
-	// TriggerUpload is the acceptance of an upload.
-	TriggerUpload Trigger = "upload"
-	// TriggerSealed is the end of processing in success.
-	TriggerSealed Trigger = "sealed"
-	// TriggerError is the end of processing in an error.
-	TriggerError Trigger = "error"
-	// TriggerRetry is the institution's wish to try again.
-	TriggerRetry Trigger = "retry"
-	// TriggerRevoke is the institution's wish to take it back.
-	TriggerRevoke Trigger = "revoke"
+	// triggerUpload is an accepted upload.
+	triggerUpload trigger = "upload"
+	// triggerSealed is the success of processing.
+	triggerSealed trigger = "sealed"
+	// triggerError is the failure of processing.
+	triggerError trigger = "error"
+	// triggerRetry is a retry by the institution.
+	triggerRetry trigger = "retry"
+	// triggerRevoke is a revocation by the institution.
+	triggerRevoke trigger = "revoke"
 )
 
-// Transition is one row of the state machine.
-type Transition struct {
-	Trigger Trigger
+// transition is one row of the state machine.
+type transition struct {
+	Trigger trigger
 	From    []Status
 	To      Status
-	// Event is told to the institution's servers.
+	// Event is the webhook event.
 	Event webhook.Name
-	// Seals says that a job which makes the verified PDF is enqueued, Recipient
-	// that one which finds the recipient is.
+	// Seals reports whether the job is enqueued that makes the verified PDF, Recipient
+	// whether the job is enqueued that finds the recipient.
 	Seals, Recipient bool
 }
 
-// Transitions is the state machine of a vault certificate; nothing changes a
-// status but through one of its rows.
-var Transitions = []Transition{
-	{Trigger: TriggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
-	{Trigger: TriggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
-	{Trigger: TriggerError, From: []Status{Processing}, To: Failed, Event: webhook.Failed},
-	{Trigger: TriggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
-	{Trigger: TriggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
+// transitions is the state machine of a vault certificate. A status changes by one of
+// its rows only.
+var transitions = []transition{
+	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
+	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
+	{Trigger: triggerError, From: []Status{Processing}, To: Failed, Event: webhook.Failed},
+	{Trigger: triggerRetry, From: []Status{Failed}, To: Processing, Event: webhook.Retried, Seals: true},
+	{Trigger: triggerRevoke, From: []Status{Processing, Approved, Failed}, To: Revoked, Event: webhook.Revoked},
 }
 
-func transition(t Trigger) Transition {
-	i := slices.IndexFunc(Transitions, func(row Transition) bool { return row.Trigger == t })
-	return Transitions[i]
+func transitionOf(t trigger) transition {
+	i := slices.IndexFunc(transitions, func(row transition) bool { return row.Trigger == t })
+	return transitions[i]
 }
 
-// ErrMoved says that a certificate is in no status from which the trigger
-// leads on: somebody else was first, or it never was.
+// ErrMoved is returned for a certificate in a status from which the trigger has no
+// transition, or for one that does not exist.
 var ErrMoved = errors.New("the certificate is not in a state that allows this")
 
-// column is a column to set along with a move.
+// column is a column that a move sets.
 type column struct {
 	name  string
 	value any
 }
 
-// moveTx is the one place where a status changes: a compare-and-set on the
-// row, the event, and the job, in the caller's transaction. What appends to a
-// log of all certificates belongs here too.
-func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid string, set ...column) (*Certificate, error) {
-	row := transition(trigger)
+// moveTx is the only place where a status changes: a compare-and-set on the row, the
+// event, and the job, in the caller's transaction. What appends to a log of all
+// certificates belongs here too.
+func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
+	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
 	if row.Seals {
 		set = append(set, column{"job_id", nil})
@@ -120,14 +121,14 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 		return nil, ErrMoved
 	}
 	if err != nil {
-		return nil, fmt.Errorf("moving a certificate by %s: %w", trigger, err)
+		return nil, fmt.Errorf("moving a certificate by %s: %w", by, err)
 	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.BatchID != "" && (row.Seals || slices.Contains(row.From, Processing)):
-		// It waits for its turn, or has left the place of another.
+		// It waits for its turn, or makes room for another.
 		err = s.FeedTx(ctx, tx, c.InstitutionID)
 	case row.Seals:
 		c.jobID, err = s.enqueueTx(ctx, tx, c.UUID, SealQueue)
@@ -135,8 +136,8 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, trigger Trigger, uuid s
 	return c, err
 }
 
-// movedTx writes what follows from a move.
-func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row Transition, c *Certificate) error {
+// movedTx writes the consequences of a move.
+func (s *Service) movedTx(ctx context.Context, tx *db.Tx, row transition, c *Certificate) error {
 	if err := s.moved.runTx(ctx, tx, c); err != nil {
 		return err
 	}

@@ -31,18 +31,18 @@ func (v *vault) snapshot(uuid string) snapshot {
 }
 
 // pull pulls a trigger by the operation that has it.
-func (v *vault) pull(trigger Trigger, uuid string) error {
+func (v *vault) pull(trigger trigger, uuid string) error {
 	ctx := v.tb.Context()
 	switch trigger {
-	case TriggerRetry:
+	case triggerRetry:
 		_, err := v.Retry(ctx, v.inst.ID, uuid, nil)
 		return err
-	case TriggerRevoke:
+	case triggerRevoke:
 		_, err := v.Revoke(ctx, v.inst.ID, uuid, Revocation{Reason: "withdrawn"})
 		return err
-	case TriggerError:
+	case triggerError:
 		return v.d.Tx(ctx, func(tx *db.Tx) error { return v.failTx(ctx, tx, uuid, Failure{Code: "code", Message: "message"}) })
-	case TriggerSealed, TriggerUpload:
+	case triggerSealed, triggerUpload:
 	}
 	return v.d.Tx(ctx, func(tx *db.Tx) error {
 		_, err := v.moveTx(ctx, tx, trigger, uuid)
@@ -60,27 +60,27 @@ type move struct {
 
 // moves is written from the interface, not from the table that is under test.
 // What is not in it must change nothing.
-var moves = map[Status]map[Trigger]move{
+var moves = map[Status]map[trigger]move{
 	Processing: {
-		TriggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
-		TriggerError:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
-		TriggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
+		triggerError:  {to: Failed, event: "certificate_application.failed", eventContext: "single_upload"},
+		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 	},
 	Approved: {
-		TriggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 	},
 	Failed: {
-		TriggerRetry:  {to: Processing, event: "certificate_application.retried", eventContext: "retry", job: "seal"},
-		TriggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
+		triggerRetry:  {to: Processing, event: "certificate_application.retried", eventContext: "retry", job: "seal"},
+		triggerRevoke: {to: Revoked, event: "certificate_application.revoked", eventContext: "single_upload"},
 	},
 	Revoked: {},
 }
 
-var triggers = []Trigger{TriggerUpload, TriggerSealed, TriggerError, TriggerRetry, TriggerRevoke}
+var triggers = []trigger{triggerUpload, triggerSealed, triggerError, triggerRetry, triggerRevoke}
 
 func TestEveryStatusWithEveryTrigger(t *testing.T) {
 	t.Parallel()
-	if len(triggers) != len(Transitions) || len(moves) != len(Statuses) {
+	if len(triggers) != len(transitions) || len(moves) != len(Statuses) {
 		t.Fatal("the state machine has a trigger or a status that is not walked here")
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -112,14 +112,14 @@ func TestEveryStatusWithEveryTrigger(t *testing.T) {
 	})
 }
 
-func refused(t *testing.T, name string, from Status, trigger Trigger, err error) {
+func refused(t *testing.T, name string, from Status, trigger trigger, err error) {
 	t.Helper()
 	switch {
-	case trigger == TriggerRetry:
+	case trigger == triggerRetry:
 		if e, ok := errors.AsType[*fault.Error](err); !ok || e.Kind != fault.BadRequest || e.Message != "Invalid operation" {
 			t.Errorf("%s: %v, want a bad request", name, err)
 		}
-	case trigger == TriggerRevoke && from == Revoked:
+	case trigger == triggerRevoke && from == Revoked:
 		if err != nil {
 			t.Errorf("%s: %v; revoking again is no error", name, err)
 		}
@@ -242,7 +242,7 @@ func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		c := v.upload(nil)
-		if err := v.pull(TriggerError, c.UUID); err != nil {
+		if err := v.pull(triggerError, c.UUID); err != nil {
 			t.Fatal(err)
 		}
 		got, err := v.Retry(t.Context(), v.inst.ID, c.UUID, nil)

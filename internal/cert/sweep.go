@@ -15,20 +15,21 @@ import (
 )
 
 const (
-	// SweepEvery is how often certificates that lost their job are looked for.
+	// SweepEvery is the interval of SweepJobs.
 	SweepEvery = 30 * time.Second
-	// lostAfter is for how long a certificate is left alone after its last
-	// change.
+	// lostAfter is the time after its last change for which a certificate is not
+	// swept.
 	lostAfter = 30 * time.Second
 	// sweepBatch bounds the work of one sweep's transaction.
 	sweepBatch = 500
-	// spareYounger keeps the sweep off blobs whose row may still come.
+	// spareYounger is the age up to which a blob is not swept, since its row may still
+	// be written.
 	spareYounger = 2 * time.Hour
 )
 
-// SweepJobs enqueues certificates in processing whose job is gone. The row is
-// the truth: whatever the queue lost comes back by this. Those of batches wait
-// for their turn again, and turns that nobody gave are given.
+// SweepJobs enqueues certificates in processing whose job is gone, since the row is
+// the truth. Certificates of batches wait for their turn again, and lost turns are
+// repeated.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		uuids, err := db.Column[string](tx.QueryContext(ctx, `
@@ -54,7 +55,7 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 	return s.Feed(ctx)
 }
 
-// revive gives a certificate in processing another job, or its turn again.
+// revive enqueues a certificate in processing, or lets it wait for its turn.
 func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
 	var batch sql.NullString
 	err := tx.QueryRowContext(ctx, `
@@ -70,10 +71,9 @@ func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
 	return err
 }
 
-// SweepBlobs removes files that no certificate refers to: uploads that broke
-// off between file and record, and verified PDFs whose worker lost the race.
-// It spares what others refer to; they are asked first, since what is theirs may
-// become a certificate's, and never the other way.
+// SweepBlobs deletes files that no certificate refers to: uploads that ended between
+// file and record, and verified PDFs of a worker that lost a race. It asks the other
+// owners first, because their files may become a certificate's, and never the reverse.
 func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Context, key string) (bool, error)) error {
 	before := s.now().Add(-spareYounger)
 	if err := s.blobs.Clean(ctx, before); err != nil {
@@ -97,12 +97,12 @@ func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Con
 	return nil
 }
 
-// ArchiveKind ends the key of an archive that holds originals. No certificate
-// refers to one: who unpacks it is asked before.
+// ArchiveKind is the ending of the key of an archive of originals. No certificate
+// refers to one, but the package that unpacks it does.
 const ArchiveKind = "archive"
 
-// refersTo tells whether a certificate refers to a blob; what is not ours by
-// its name is left alone.
+// refersTo reports whether a certificate refers to a blob. It spares blobs with names
+// of another form.
 func (s *Service) refersTo(ctx context.Context, key string) (bool, error) {
 	_, kind, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
 	if kind == ArchiveKind {

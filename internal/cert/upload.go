@@ -143,7 +143,7 @@ func fileName(name string) string {
 // insertTx stores a certificate, or returns the problem of a duplicate. If the
 // certificate has a job, the caller must then roll back.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
-	row := transition(TriggerUpload)
+	row := transitionOf(triggerUpload)
 	c.Status = row.To
 	notices, err := json.Marshal(append([]seal.Notice{}, c.Notices...))
 	if err != nil {

@@ -225,7 +225,7 @@ func TestTenantsAreApart(t *testing.T) {
 		ctx := t.Context()
 		other := v.institution("OTH")
 		c := v.upload(nil)
-		if err := v.pull(TriggerError, c.UUID); err != nil {
+		if err := v.pull(triggerError, c.UUID); err != nil {
 			t.Fatal(err)
 		}
 		before := v.snapshot(c.UUID)

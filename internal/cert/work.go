@@ -21,46 +21,45 @@ import (
 )
 
 const (
-	// SealQueue holds the making of verified PDFs, one upload each.
+	// SealQueue has the jobs that make verified PDFs of single uploads.
 	SealQueue = "seal"
-	// BulkQueue holds the making of verified PDFs of batches. It has workers of
-	// its own, one less than SealQueue, so that however much there is in it, a
-	// single upload finds one that is free.
+	// BulkQueue has the jobs that make verified PDFs of batches. It has one worker
+	// less than SealQueue, so that a single upload finds a free worker.
 	BulkQueue = "seal_bulk"
-	// RecipientQueue holds the finding of recipients.
+	// RecipientQueue has the jobs that find recipients.
 	RecipientQueue = "recipient"
-	// SealTimeout ends one attempt to make a verified PDF.
+	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
-	// maxCrashes is how often a certificate may die with its process before it
-	// is taken for the cause.
+	// maxCrashes is the number of crashes of the process after which the certificate
+	// is taken as their cause.
 	maxCrashes = 3
 )
 
-// Sealer makes verified PDFs and pictures of them; seal.Sealer does.
+// Sealer makes verified PDFs and pictures of them. seal.Sealer implements it.
 type Sealer interface {
 	Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
 	PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error)
 }
 
-// sealArgs is the job that makes a certificate's verified PDF.
+// sealArgs are the arguments of the job that makes a certificate's verified PDF.
 type sealArgs struct {
 	UUID string `json:"uuid"`
 }
 
-// Kind names the job.
+// Kind returns the kind of the job.
 func (sealArgs) Kind() string { return "seal" }
 
 func (s *Service) sealOptions(queue string) *river.InsertOpts {
 	return &river.InsertOpts{Queue: queue, MaxAttempts: s.attempts}
 }
 
-// RecipientArgs is the job that finds the recipient of an approved
-// certificate, and assigns it or mails a link. Its worker is above.
+// RecipientArgs are the arguments of the job that finds the recipient of an approved
+// certificate. Package recipient has its worker.
 type RecipientArgs struct {
 	UUID string `json:"uuid"`
 }
 
-// Kind names the job.
+// Kind returns the kind of the job.
 func (RecipientArgs) Kind() string { return "recipient" }
 
 var recipientOptions = &river.InsertOpts{Queue: RecipientQueue}
@@ -71,8 +70,8 @@ type sealWorker struct {
 	service *Service
 }
 
-// Work makes a verified PDF. It may run more than once for one certificate, and
-// at the same time as another: whoever moves the row first has made it.
+// Work makes a verified PDF. It may run twice for one certificate, also at the same
+// time. The first that moves the row wins.
 func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	s := w.service
 	c, err := byUUID(ctx, s.db, j.Args.UUID)
@@ -87,7 +86,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	case err == nil:
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// This process is stopping: the next one goes on, no attempt counted.
+		// This process stops. The next one continues, and no attempt is counted.
 		return river.JobSnooze(0)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
@@ -102,10 +101,10 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
-// errNoOriginal is an upload whose file is gone.
+// errNoOriginal is the error for an upload whose file is missing.
 var errNoOriginal = errors.New("the original is missing")
 
-// failureOf puts a fault of ours in words for the institution.
+// failureOf returns the failure that the institution sees for a fault of the vault.
 func failureOf(err error) Failure {
 	if f, ok := signingFailure(err); ok {
 		return f
@@ -122,7 +121,7 @@ func failureOf(err error) Failure {
 	}
 }
 
-// process seals, stores, looks at what was stored, and only then approves.
+// process seals and stores, reads the stored file back, and then approves.
 func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	inst, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -151,8 +150,8 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return fmt.Errorf("sealing: %w", err)
 	}
-	// The name is new at each attempt: of two that work at once, neither may
-	// overwrite what the other's row refers to.
+	// Each attempt has a new name. Two attempts at once must not overwrite each
+	// other's file.
 	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
 	if _, err := s.blobs.Put(ctx, key, v.Body); err != nil {
 		return fmt.Errorf("storing the verified PDF: %w", err)
@@ -168,11 +167,11 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
 		if errors.Is(err, ErrMoved) {
-			// Revoked, or finished by another worker, in the meantime.
+			// Another worker finished it in the meantime, or it was revoked.
 			return discard()
 		}
-		// A commit whose answer was lost may have been made: the row may name the
-		// file. Where it does not, the sweep takes it.
+		// If the answer to the commit was lost, the row may refer to the file.
+		// Otherwise the sweep deletes it.
 		return err
 	}
 	return nil
@@ -189,7 +188,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 	}
 	now := db.Micros(s.now())
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
-		moved, err := s.moveTx(ctx, tx, TriggerSealed, c.UUID,
+		moved, err := s.moveTx(ctx, tx, triggerSealed, c.UUID,
 			column{"tail_key", verified.TailKey}, column{"whole", verified.Whole},
 			column{"verified_sha256", verified.SHA256[:]}, column{"verified_size", verified.Size},
 			column{"placement", string(v.Placement)}, column{"placement_page", v.Page}, column{"placement_box", string(box)},
@@ -207,7 +206,7 @@ func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verifie
 	})
 }
 
-// merge adds notices without saying one twice.
+// merge adds notices without duplicates.
 func merge(a, b []seal.Notice) []seal.Notice {
 	list := append([]seal.Notice{}, a...)
 	have := map[string]bool{}
@@ -222,7 +221,7 @@ func merge(a, b []seal.Notice) []seal.Notice {
 	return list
 }
 
-// fail ends processing in an error.
+// fail ends processing with a failure.
 func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.failTx(ctx, tx, c.UUID, f) })
 	if errors.Is(err, ErrMoved) {
@@ -232,12 +231,12 @@ func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 }
 
 func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure) error {
-	_, err := s.moveTx(ctx, tx, TriggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
+	_, err := s.moveTx(ctx, tx, triggerError, uuid, column{"failure_code", f.Code}, column{"failure_message", f.Message})
 	return err
 }
 
-// Rescued is told of each job that died with its process: a certificate that
-// did so again and again is the likely cause, and fails.
+// Rescued is called for each job that died with its process. A certificate that did so
+// several times is the likely cause, and fails.
 func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if r.Kind != (sealArgs{}).Kind() {
 		return nil
@@ -265,7 +264,7 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	})
 }
 
-// Waiting counts the certificates of all institutions that are in processing.
+// Waiting counts the certificates of all institutions in processing.
 func (s *Service) Waiting(ctx context.Context) (n int, err error) {
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM certificates WHERE status = 'processing'`).Scan(&n); err != nil {
 		return 0, fmt.Errorf("counting certificates in processing: %w", err)

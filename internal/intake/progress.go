@@ -192,23 +192,23 @@ func (s *Service) ByBatch(ctx context.Context, institutionID int64, batchUUID st
 	return d, nil
 }
 
-// RetryFailed retries the failed certificates of a draft, and no others. It returns the bulk
-// action.
-func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Deed, error) {
+// RetryFailed retries the failed certificates of a draft, and no others. It returns the
+// tasks.
+func (s *Service) RetryFailed(ctx context.Context, inst *account.Institution, d *Draft, then func(ctx context.Context, tx *db.Tx) error) ([]*task.Task, error) {
 	parts, err := s.parts(ctx, d)
 	if err != nil {
 		return nil, err
 	}
-	var deeds []*task.Deed
+	var started []*task.Task
 	for _, part := range parts {
 		if part.batchUUID == "" {
 			continue
 		}
-		deed, err := s.tasks.Begin(ctx, inst.ID, task.NewDeed{Kind: task.RetryMany, Choice: task.Choice{Filter: search.Filter{BatchID: part.batchUUID}}, Then: then})
+		one, err := s.tasks.Start(ctx, inst.ID, task.Request{Kind: task.Retry, Selection: task.Selection{Filter: search.Filter{BatchID: part.batchUUID}}, Then: then})
 		if err != nil {
 			return nil, err
 		}
-		deeds = append(deeds, deed)
+		started = append(started, one)
 	}
-	return deeds, nil
+	return started, nil
 }

@@ -94,13 +94,13 @@ func TestFromListToResults(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.Until("the failed one is retried", func() bool {
-			return one[int](k, `SELECT count(*) FROM certificate_deeds WHERE finished_at IS NULL`) == 0
+			return one[int](k, `SELECT count(*) FROM certificate_tasks WHERE finished_at IS NULL`) == 0
 		})
 		p = k.finish(draft)
 		if p.Approved != 6 || p.Failed != 0 || p.Rejected != 2 {
 			t.Errorf("%+v", p)
 		}
-		if n := one[int](k, `SELECT coalesce(sum(done), 0) FROM certificate_deeds`); n != 1 {
+		if n := one[int](k, `SELECT coalesce(sum(succeeded), 0) FROM certificate_tasks`); n != 1 {
 			t.Errorf("%d were retried", n)
 		}
 

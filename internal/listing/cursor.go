@@ -10,32 +10,31 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// macSize is how much of the MAC a cursor carries.
+// macSize is the length of the MAC in a cursor.
 const macSize = 16
 
-// maxCursor bounds a cursor in bytes; a name of 255 characters makes the
-// longest.
+// maxCursor bounds a cursor in bytes. A name of 255 characters makes the longest.
 const maxCursor = 8 << 10
 
 var errCursor = fault.OfField("cursor", "The cursor does not belong to this list: its filters and its order must stay the same. Begin again with an empty cursor.")
 
 // Cursors makes and reads the cursors of lists of one kind.
 //
-// A cursor is a place in a list and a MAC over it and the list: whoever made
-// one up, or brings one of another list, is told. The place is that of the last
-// record that was given, not how many were: so a record that stays where it is
-// comes exactly once, whatever comes and goes around it.
+// A cursor is a position in a list with a MAC over the position and the list, so
+// that an invented cursor and one of another list are refused. The position is that
+// of the last record returned, and not a number of records. So a record that keeps
+// its position is returned exactly once, even if others come and go.
 type Cursors struct {
 	ring *keyring.Ring
 	kind string
 }
 
-// NewCursors gives those of a kind of lists. Kinds of different names do not
-// take each other's.
+// NewCursors returns the cursors of a kind of lists. Kinds of different names do not
+// accept each other's cursors.
 func NewCursors(ring *keyring.Ring, kind string) Cursors { return Cursors{ring, kind} }
 
-// Make gives the cursor of what stands behind a place. What list and place are
-// is told by their JSON; list holds whose it is, its filters and its order.
+// Make returns the cursor of the records behind a position. It includes the JSON of list
+// and position. The list has its institution, its filters and its order.
 func (c Cursors) Make(list, place any) (string, error) {
 	text, err := json.Marshal(place)
 	if err != nil {
@@ -48,7 +47,8 @@ func (c Cursors) Make(list, place any) (string, error) {
 	return base64.RawURLEncoding.EncodeToString(append(mac, text...)), nil
 }
 
-// Open reads the place of a cursor that Make gave for the same list.
+// Open reads the position of a cursor that Make returned for the same list. It returns a
+// fault of kind Invalid for any other cursor.
 func (c Cursors) Open(list any, cursor string, place any) error {
 	if len(cursor) > maxCursor {
 		return errCursor
@@ -70,7 +70,7 @@ func (c Cursors) Open(list any, cursor string, place any) error {
 	return nil
 }
 
-// mac binds a place to a list.
+// mac binds a position to a list.
 func (c Cursors) mac(list any, place []byte) ([]byte, error) {
 	of, err := json.Marshal([]any{c.kind, list})
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package listing owns what all lists of records have in common: pages by
-// number with their bounds, and the cursors by which a list is walked without
-// one. It knows neither the records nor how they are shown.
+// Package listing owns what all lists of records share: pages by number with their
+// limits, and cursors, which have none. It knows neither the records nor how they
+// are shown.
 package listing
 
 import (
@@ -10,28 +10,29 @@ import (
 )
 
 const (
-	// DefaultPage is how many records a page has when nobody says.
+	// DefaultPage is the number of records of a page if the request does not say.
 	DefaultPage = 15
-	// MaxPage is how many it can have.
+	// MaxPage is the largest number of records of a page.
 	MaxPage = 100
-	// MaxDepth is the last record that can be reached by page number.
-	MaxDepth = 100_000
+	// MaxDepth is the last record that a page number reaches. To find a page by its
+	// number, the database reads all records before it. A cursor has no such cost.
+	MaxDepth = 10_000
 )
 
-// Range says which part of a list is asked for.
+// Range is the part of a list that a request asks for.
 type Range struct {
 	PerPage int
-	// Page counts from 1, where Cursor is nil.
+	// Page counts from 1. It is used if Cursor is nil.
 	Page int
-	// Cursor walks the list without a bound: empty it starts, then each part
-	// gives the cursor of the next.
+	// Cursor starts a walk through the list if it is empty. Each part has the cursor of
+	// the next.
 	Cursor *string
-	// Back walks towards the beginning: the part ends before the cursor's place. Where
-	// fewer records stand there than a part has, it is the first part of the list.
+	// Back returns the part that ends before the cursor's position. If fewer records
+	// than a part has are there, it is the first part of the list.
 	Back bool
 }
 
-// Check adds what is wrong with the range.
+// Check adds the problems of the range to bad.
 func (r Range) Check(bad *fault.Fields) {
 	if r.PerPage < 1 || r.PerPage > MaxPage {
 		bad.Add("per_page", fmt.Sprintf("A page has 1 to %d records.", MaxPage))
@@ -41,21 +42,20 @@ func (r Range) Check(bad *fault.Fields) {
 	case r.Page < 1:
 		bad.Add("page", "Pages count from 1.")
 	case r.Page > MaxDepth || r.Page*r.PerPage > MaxDepth:
-		bad.Add("page", fmt.Sprintf("Pages reach the first %d records only. To go on, walk the list with cursor: begin with cursor= and follow links.next.", MaxDepth))
+		bad.Add("page", fmt.Sprintf("Pages reach the first %d records. For more, use cursor: start with cursor= and follow links.next.", MaxDepth))
 	}
 }
 
-// Walks says that the list is walked by cursor.
+// Walks reports whether the range has a cursor.
 func (r Range) Walks() bool { return r.Cursor != nil }
 
-// Begun says that there is a place behind which the part begins.
+// Begun reports whether the cursor has a position.
 func (r Range) Begun() bool { return r.Cursor != nil && *r.Cursor != "" }
 
-// Returns says that the part ends before a place.
+// Returns reports whether the part ends before a position.
 func (r Range) Returns() bool { return r.Back && r.Begun() }
 
-// Offset is how many records stand before the part, which a cursor does not
-// tell.
+// Offset returns the number of records before the part, which is 0 with a cursor.
 func (r Range) Offset() int {
 	if r.Walks() {
 		return 0
@@ -63,16 +63,16 @@ func (r Range) Offset() int {
 	return (r.Page - 1) * r.PerPage
 }
 
-// Part says what a part of a list is a part of.
+// Part describes the list that a part belongs to.
 type Part struct {
-	// Total is nil when there are more than are counted; then there are at
-	// least AtLeast. A list that is walked by cursor has neither.
+	// Total is nil if there are more records than are counted. Then there are at least
+	// AtLeast. A list that is read by cursor has neither.
 	Total   *int
 	AtLeast int
-	// More says that something follows, and Next is its cursor; empty at the end.
+	// More reports whether another part follows. Next is its cursor, empty at the end.
 	More bool
 	Next string
-	// Prev is the cursor that, walked back, gives the part before; empty at the
-	// beginning, and where the list is not walked.
+	// Prev is the cursor of the part before, to be used with Back. It is empty at the
+	// beginning and for pages by number.
 	Prev string
 }

@@ -21,9 +21,10 @@ func TestRangeIsChecked(t *testing.T) {
 		offset int
 	}{
 		"first page":           {Range{Page: 1, PerPage: 15}, nil, 0},
-		"last that is reached": {Range{Page: 1000, PerPage: 100}, nil, 99_900},
-		"of one record":        {Range{Page: MaxDepth, PerPage: 1}, nil, 99_999},
-		"one too far":          {Range{Page: 1001, PerPage: 100}, []string{"page"}, 100_000},
+		"last that is reached": {Range{Page: 100, PerPage: 100}, nil, 9900},
+		"of one record":        {Range{Page: MaxDepth, PerPage: 1}, nil, 9999},
+		"one too far":          {Range{Page: 101, PerPage: 100}, []string{"page"}, 10_000},
+		"too far by one":       {Range{Page: MaxDepth + 1, PerPage: 1}, []string{"page"}, 10_000},
 		"far too far":          {Range{Page: math.MaxInt, PerPage: 100}, []string{"page"}, 0},
 		"before the first":     {Range{PerPage: 15}, []string{"page"}, -15},
 		"no records":           {Range{Page: 1}, []string{"per_page"}, 0},

@@ -6,45 +6,37 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 )
 
 const (
-	// FoldEvery is how often changes of counts are added up.
+	// FoldEvery is the interval of SweepCounts.
 	FoldEvery = 30 * time.Second
-	// foldBatch bounds one transaction of that.
+	// foldBatch bounds the rows that one transaction folds.
 	foldBatch = 5000
 )
 
-// size is how many certificates there are of the sources and statuses of a
-// list. It is exact at any moment: each change is written in the transaction of
-// what it counts. It also notes whether the institution is large or small, by
-// which the way to the list's parts is chosen.
-func (s *Service) size(ctx context.Context, v *view) (n int, err error) {
+// total returns the number of certificates of the sources and statuses of a list. It
+// is exact, since each change is counted in the transaction that makes it.
+func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	q := &statement{}
-	query := `SELECT coalesce(sum(CASE WHEN ` + and(v.kinds(q)) + ` THEN c.n ELSE 0 END), 0), coalesce(sum(c.n), 0),
-		(SELECT coalesce(max(id), 0) FROM certificates) FROM certificate_counts c WHERE c.institution_id = ` + q.arg(v.InstitutionID)
-	var own, all int
-	if err := s.db.QueryRowContext(ctx, query, q.args...).Scan(&n, &own, &all); err != nil {
-		return 0, err
-	}
-	v.merges = s.db.Dialect == db.SQLite && v.Sort != ByStatus
-	v.few, v.most, v.own, v.size, v.all = n <= s.bounds.few, own > all-all/100, own, n, all
-	return n, nil
+	query := `SELECT coalesce(sum(c.n), 0) FROM certificate_counts c WHERE ` + and(v.base(q))
+	err = s.db.QueryRowContext(ctx, query, q.args...).Scan(&n)
+	return n, err
 }
 
-// countBy counts what a list selects, behind its cursor if it has one, and no
-// further than to one more than is told.
-func (s *Service) countBy(ctx context.Context, v *view, by way) (n int, err error) {
+// countBy counts the matches of a list, behind its cursor if it has one, up to one
+// more than are counted.
+func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
 	err = s.db.QueryRowContext(ctx, query, q.args...).Scan(&n)
 	return n, err
 }
 
-// Fold adds up the changes of counts that have come since the last time. What
-// it adds up and what it writes instead is one transaction, so a count read
-// meanwhile is right.
+// Fold adds up the changes of counts since the last call. Each transaction removes
+// changes and inserts their sum, so a count is right at any time.
 func Fold(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int
@@ -75,7 +67,7 @@ func Fold(ctx context.Context, d *db.DB) error {
 	}
 }
 
-// SweepCounts is Fold for a service.
+// SweepCounts adds up the changes of all counts.
 func (s *Service) SweepCounts(ctx context.Context) error {
 	if err := Fold(ctx, s.db); err != nil {
 		return err
@@ -88,8 +80,8 @@ type countKey struct {
 	source, status string
 }
 
-// takeCounts removes rows that are not alone in what they count, and gives
-// their sums and how many there were.
+// takeCounts removes rows of which there are several for the same key, and returns
+// their sums and their number.
 func takeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int, err error) {
 	rows, err := tx.QueryContext(ctx, `
 		DELETE FROM certificate_counts WHERE id IN (
@@ -115,8 +107,7 @@ func takeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int,
 	return sums, n, rows.Err()
 }
 
-// Miscounted says by how many certificates the counts are wrong, which is none
-// as long as nothing but the vault wrote to them.
+// Miscounted returns by how many certificates the counts are wrong.
 func Miscounted(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
 		SELECT coalesce(sum(abs(wrong)), 0) FROM (
@@ -127,4 +118,27 @@ func Miscounted(ctx context.Context, q db.Queryer) (n int, err error) {
 		return 0, fmt.Errorf("comparing the counts of certificates: %w", err)
 	}
 	return n, nil
+}
+
+// Totals returns the number of certificates of each institution by status.
+func Totals(ctx context.Context, q db.Queryer) (totals map[int64]map[cert.Status]int, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status`)
+	if err != nil {
+		return nil, fmt.Errorf("counting certificates: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	totals = map[int64]map[cert.Status]int{}
+	for rows.Next() {
+		var institution int64
+		var status cert.Status
+		var n int
+		if err := rows.Scan(&institution, &status, &n); err != nil {
+			return nil, fmt.Errorf("counting certificates: %w", err)
+		}
+		if totals[institution] == nil {
+			totals[institution] = map[cert.Status]int{}
+		}
+		totals[institution][status] = n
+	}
+	return totals, rows.Err()
 }

@@ -10,21 +10,21 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Day is what happened to an institution's certificates on a day, in UTC.
+// Day counts what happened to an institution's certificates on one day, in UTC.
 type Day struct {
 	Date                               time.Time
 	Created, Approved, Failed, Revoked int
 }
 
-// dayMicros is a day in the unit in which times are kept.
+// dayMicros is the length of a day in the unit of stored times.
 const dayMicros = 86_400_000_000
 
-// MaxDays is for how many days it can be asked.
-const MaxDays = 366
+// maxDays is the largest number of days that Days returns.
+const maxDays = 366
 
-// Days tells what happened on each of the last days, today being the last.
+// Days returns the counts of the last n days, the last of which is today.
 func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []Day, err error) {
-	n = max(1, min(n, MaxDays))
+	n = max(1, min(n, maxDays))
 	today := db.Micros(s.now()) / dayMicros
 	first := today - int64(n) + 1
 	list = make([]Day, n)
@@ -59,18 +59,19 @@ func (s *Service) Days(ctx context.Context, institutionID int64, n int) (list []
 	return list, rows.Err()
 }
 
-// FailureCount is how many certificates are failed for one reason.
+// FailureCount is the number of certificates that failed for one reason.
 type FailureCount struct {
 	cert.Failure
 
 	N int
 }
 
-// maxFailures bounds how many failed certificates are looked at.
+// maxFailures bounds the failed certificates that Failures reads.
 const maxFailures = 10_000
 
-// Failures tells why an institution's certificates are failed, the most frequent
-// reason first. It looks at no more than 10,000; more says that there are others.
+// Failures counts the failed certificates of an institution by reason, the most
+// frequent reason first. It reads at most 10,000 certificates; more reports whether
+// there are others.
 func (s *Service) Failures(ctx context.Context, institutionID int64) (list []FailureCount, more bool, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT code, n, coalesce((SELECT c.failure_message FROM certificates c
@@ -99,8 +100,7 @@ type dayKey struct {
 	event            string
 }
 
-// foldDays adds up the changes of the counts by days, as Fold does those of the
-// others.
+// foldDays adds up the changes of the counts by days, as Fold does for the others.
 func foldDays(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int

@@ -59,7 +59,7 @@ func TestDaysAndFailures(t *testing.T) {
 		if err != nil || more || len(failures) != 1 || failures[0].Code != "no_room" || failures[0].N != 1 || failures[0].Message != "There is no room." {
 			t.Errorf("%+v, %v", failures, err)
 		}
-		for _, b := range []bounds{usualBounds, {count: 10, few: 0, walk: 2, depth: 2, days: 2}} {
+		for _, b := range []bounds{usualBounds, {count: 10, scan: 2}} {
 			v.bounds = b
 			for _, sort := range Sorts {
 				if l := v.list(Filter{FailureCode: "no_room", Sort: sort}); *l.Total != 1 || len(l.Items) != 1 {
@@ -74,7 +74,7 @@ func TestDaysAndFailures(t *testing.T) {
 			t.Errorf("a code that is none: %v", err)
 		}
 		other := v.institution("UTH")
-		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != MaxDays || days[MaxDays-2].Created != 0 {
+		if days, err := v.Days(t.Context(), other.ID, 9999); err != nil || len(days) != maxDays || days[maxDays-2].Created != 0 {
 			t.Errorf("another institution: %d, %v", len(days), err)
 		}
 	})

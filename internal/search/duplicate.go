@@ -13,14 +13,14 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Key is what no two certificates of an institution share.
+// Key identifies a certificate of an institution. No two have the same.
 type Key struct{ EmailFolded, Title, IssueDate string }
 
-// keysAtOnce bounds one question for many of them.
+// keysAtOnce bounds the keys of one query.
 const keysAtOnce = 300
 
-// Existing gives the certificates of an institution that have one of the keys, by
-// it: what the duplicate rule would say.
+// Existing returns the UUIDs of the certificates of an institution that have one of the
+// keys, by key.
 func (s *Service) Existing(ctx context.Context, institutionID int64, keys []Key) (map[Key]string, error) {
 	found := map[Key]string{}
 	for some := range slices.Chunk(keys, keysAtOnce) {
@@ -56,13 +56,13 @@ func (s *Service) existing(ctx context.Context, institutionID int64, keys []Key,
 	return rows.Err()
 }
 
-// maxAlike bounds how many certificates are named to somebody who uploads another.
-const maxAlike = 5
+// maxSimilar bounds the similar certificates of one kind.
+const maxSimilar = 5
 
-// Alike gives certificates that an upload may double without breaking a rule: of
-// the same file, or of the same name and title. It also gives the one that it
-// breaks the duplicate rule with, nil for none.
-func (s *Service) Alike(ctx context.Context, institutionID int64, t cert.Text, digest [32]byte) (same *cert.Certificate, alike []*cert.Certificate, err error) {
+// Duplicates returns the certificate with which an upload would break the duplicate
+// rule, or nil. It also returns similar certificates, which have the same file or the
+// same name and title and break no rule.
+func (s *Service) Duplicates(ctx context.Context, institutionID int64, t cert.Text, digest [32]byte) (same *cert.Certificate, similar []*cert.Certificate, err error) {
 	if e, err := account.ParseEmail(t.Email); err == nil {
 		k := Key{EmailFolded: e.Folded, Title: strings.TrimSpace(t.Title), IssueDate: strings.TrimSpace(t.IssueDate)}
 		if k.IssueDate == "" {
@@ -90,21 +90,21 @@ func (s *Service) Alike(ctx context.Context, institutionID int64, t cert.Text, d
 		{`source = 'vault' AND status IN ('processing', 'approved', 'failed', 'revoked') AND name_folded = $2 AND title = $3`,
 			[]any{cert.FoldText(t.FullName), strings.TrimSpace(t.Title)}},
 	} {
-		list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxAlike),
+		list, err := s.some(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND `+query.where+fmt.Sprintf(` LIMIT %d`, maxSimilar),
 			append([]any{institutionID}, query.args...)...)
 		if err != nil {
-			return nil, nil, fmt.Errorf("looking for certificates that are alike: %w", err)
+			return nil, nil, fmt.Errorf("looking for similar certificates: %w", err)
 		}
 		for _, c := range list {
-			if (same == nil || c.ID != same.ID) && !slices.ContainsFunc(alike, func(o *cert.Certificate) bool { return o.ID == c.ID }) {
-				alike = append(alike, c)
+			if (same == nil || c.ID != same.ID) && !slices.ContainsFunc(similar, func(o *cert.Certificate) bool { return o.ID == c.ID }) {
+				similar = append(similar, c)
 			}
 		}
 	}
-	return same, alike, nil
+	return same, similar, nil
 }
 
-// some gives the certificates that a query selects.
+// some returns the certificates that a query selects.
 func (s *Service) some(ctx context.Context, query string, args ...any) ([]*cert.Certificate, error) {
 	rows, err := s.db.QueryContext(ctx, query, args...)
 	if err != nil {

@@ -100,7 +100,7 @@ func (v *vault) force(c *cert.Certificate, s cert.Status) {
 	v.exec(`UPDATE certificates SET status = $1 WHERE uuid = $2`, string(s), c.UUID)
 }
 
-// fail makes a certificate fail for want of room.
+// fail makes a certificate fail with the code no_room.
 func (v *vault) fail(c *cert.Certificate) {
 	v.tb.Helper()
 	v.exec(`UPDATE certificates SET status = 'failed', failure_code = 'no_room', failure_message = 'There is no room.' WHERE uuid = $1`, c.UUID)

@@ -144,8 +144,8 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 	}
 }
 
-// What was added to the beginning meanwhile is met on the way back, and the first page
-// is whole, whatever was added.
+// Records that were added at the beginning appear on the way back, and the first page
+// is complete.
 func TestBackAfterRecordsWereAdded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

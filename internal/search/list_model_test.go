@@ -29,7 +29,7 @@ type record struct {
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
 
 // lowBounds make each way of finding a part be taken among a few records.
-var lowBounds = bounds{count: 12, few: 5, walk: 25, depth: 40, days: 25, sample: 1 << 30}
+var lowBounds = bounds{count: 12, scan: 25}
 
 // insert stores records as they are, past the operations.
 func (v *vault) insert(records []*record) {
@@ -132,7 +132,7 @@ func (r *record) selected(f *Filter) bool {
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
 
-// model gives what a filter must list, in its order.
+// model returns what a filter must list, in its order.
 func model(all []*record, institution int64, f *Filter) []int64 {
 	var list []*record
 	for _, r := range all {

@@ -10,131 +10,85 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// How a part of a list is found. The databases' own planners guess by
-// statistics, which know nothing of how filters and orders go together; a wrong
-// guess reads a million rows. So each way is written such that there is one
-// plan only:
+// A page is found in one of these ways, each of which is written such that the
+// database has one plan for it:
 //
-//   - arms walks the index of the order, one arm for each source and status,
-//     and merges them. It is all that a list without filters needs.
-//   - candidates goes in through the index of the narrowest filter and finds
-//     everything that is selected, which is then sorted.
-//   - walked looks through the first records of the order for those selected.
-//     When very many are, they are there.
-//
-// bounds say which way is taken; tests set them low.
+//   - branches reads the index of the order, which a list without filters needs
+//     alone.
+//   - matches reads the index of one filter and sorts what all filters select. It
+//     is bounded by the number of records that are counted.
+//   - If there are more matches, scan looks for them among the first records of the
+//     order, and sorted sorts all of them if that is not enough.
+//   - Two lists need a query of their own to be fast: firstPerDay and firstFound.
+
+// bounds limit the work of a list. Tests set them low.
 type bounds struct {
-	// count is how far records are counted under a filter.
+	// count is the number up to which the records of a filtered list are counted.
 	count int
-	// few records can all be looked at one by one, whatever the filters.
-	few int
-	// walk is how many records of the order are looked through.
-	walk int
-	// depth is how deep into a list it pays to look through its order.
-	depth int
-	// days is how deep into a list it pays to go by days.
-	days int
-	// sample is how many records are looked at to see how common a search is.
-	sample int
+	// scan is the number of records of the order that are scanned for a page.
+	scan int
 }
 
-var usualBounds = bounds{count: 10_000, few: 30_000, walk: 2000, depth: 20_000, days: 500, sample: 2000}
+var usualBounds = bounds{count: 10_000, scan: 2000}
 
-// item is a certificate and its place in the list.
+// item is a certificate and its position in a list.
 type item struct {
 	*cert.Certificate
 
-	at place
+	at position
 }
 
-// whole gives a part of a list without filters, and one record more when there
-// is.
-func (s *Service) whole(ctx context.Context, v *view) ([]item, error) {
-	q := &statement{}
-	items, _, err := s.fetch(ctx, v, q, v.arms(q, v.limit+1, v.offset))
-	return items, err
-}
-
-// narrowed gives a part of a list with filters, and one record more when there
-// is, and how many are selected, or more than are counted.
-func (s *Service) narrowed(ctx context.Context, v *view) ([]item, int, error) {
-	way, err := s.way(ctx, v)
+// page returns a page, with one record more if there is one, and the number of
+// records of the list. A number above bounds.count is not exact if the list has
+// filters.
+func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
+	if !v.filtered() {
+		total, err := s.total(ctx, v)
+		if err != nil {
+			return nil, 0, err
+		}
+		q := &statement{}
+		items, _, err := s.fetch(ctx, v, q, v.branches(q, v.limit+1, v.offset))
+		return items, total, err
+	}
+	by, err := s.narrowest(ctx, v)
 	if err != nil {
 		return nil, 0, err
 	}
-	if sure, err := s.surelyMany(ctx, v, way); err != nil {
-		return nil, 0, err
-	} else if sure {
-		items, err := s.ofMany(ctx, v, way)
-		return items, s.bounds.count + 1, err
-	}
 	q := &statement{}
-	items, n, err := s.fetch(ctx, v, q, s.gathered(q, v, way))
+	items, n, err := s.fetch(ctx, v, q, s.matches(q, v, by))
 	if err == nil && len(items) == 0 && v.offset > 0 {
-		// Past the end there is no record that tells.
-		n, err = s.countBy(ctx, v, way)
+		// The count comes with a record, and there is none past the end.
+		n, err = s.countBy(ctx, v, by)
 	}
 	if err != nil || n <= s.bounds.count {
 		return items, n, err
 	}
-	items, err = s.ofMany(ctx, v, way)
+	items, err = s.pageOfMany(ctx, v, by)
 	return items, n, err
 }
 
-// ofMany gives a part when more are selected than are counted.
-func (s *Service) ofMany(ctx context.Context, v *view, by way) (items []item, err error) {
-	want := v.offset + v.limit + 1
-	if s.db.Dialect == db.SQLite && by == waySearch && v.Sort == ByCreated {
-		return s.newest(ctx, v, want)
-	}
-	if v.ordered(by) {
-		q := &statement{}
-		items, _, err = s.fetch(ctx, v, q, v.arms(q, v.limit+1, v.offset))
-		return items, err
-	}
-	days := v.byDays() && want <= s.bounds.days
-	records := 0
-	switch {
-	case want > s.bounds.depth:
-		if records, err = s.reach(ctx, v, by, want); err != nil {
-			return nil, err
-		}
-	case !days || v.IssuedTo == "":
-		records = s.bounds.walk + 4*v.offset
-	default:
-		// The first of a range that ends early are far from the first of all.
-	}
-	items, err = s.walk(ctx, v, records)
-	if err != nil || len(items) > v.limit {
-		return items, err
-	}
+// pageOfMany returns a page of a list that has more matches than are counted.
+func (s *Service) pageOfMany(ctx context.Context, v *view, by index) (items []item, err error) {
 	q := &statement{}
-	if days {
-		items, _, err = s.fetch(ctx, v, q, s.days(q, v, want))
+	if v.only(issuedIndex) && v.Sort == ByCreated && len(v.Statuses) == 0 {
+		items, _, err = s.fetch(ctx, v, q, v.firstPerDay(q))
 		return items, err
 	}
-	if records, err = s.rest(ctx, v, by, want); err != nil {
-		return nil, err
+	if by == searchIndex && v.Sort == ByCreated && s.db.Dialect == db.SQLite {
+		return s.firstFound(ctx, v)
 	}
-	items, err = s.walk(ctx, v, records)
+	items, _, err = s.fetch(ctx, v, q, v.scan(q, s.bounds.scan+4*v.offset))
 	if err != nil || len(items) > v.limit {
 		return items, err
 	}
+	q = &statement{}
 	items, _, err = s.fetch(ctx, v, q, v.sorted(q, s.candidates(q, v, by)))
 	return items, err
 }
 
-// walk gives the part as far as it is among so many records of the order.
-func (s *Service) walk(ctx context.Context, v *view, records int) (items []item, err error) {
-	if records > 0 {
-		q := &statement{}
-		items, _, err = s.fetch(ctx, v, q, v.walked(q, records))
-	}
-	return items, err
-}
-
-// fetch reads the records that inner selects by id, key and time of creation,
-// and the count that it may give beside them.
+// fetch reads the records that inner selects by id, key and creation, and the count
+// that inner may return with each.
 func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string) (items []item, n int, err error) {
 	rows, err := s.db.QueryContext(ctx, `WITH page (row_id, row_key, row_time, row_count) AS (`+inner+`)
 		SELECT `+cert.Columns+`, row_key, row_count FROM page CROSS JOIN certificates WHERE id = row_id`+v.order("row_key", "row_time", "row_id"), q.args...)
@@ -157,37 +111,39 @@ func (s *Service) fetch(ctx context.Context, v *view, q *statement, inner string
 	return items, n, rows.Err()
 }
 
-// withMore scans more columns than a certificate has.
+// withMore scans columns that follow those of a certificate.
 type withMore struct {
 	row  interface{ Scan(dest ...any) error }
 	more []any
 }
 
-// Scan implements what scan asks of a row.
+// Scan scans a row.
 func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.more...)...) }
 
-// arms writes the records in the order of the list, by the index of that order.
-func (v *view) arms(q *statement, limit, offset int) string {
-	var arms []string
-	deep := limit + offset
+// branches returns a query for the records in the order of the list. The indexes of
+// most orders have the source and the status before the key, so the query merges a
+// branch for each of them.
+func (v *view) branches(q *statement, limit, offset int) string {
+	var list []string
 	for _, source := range v.ofSources() {
-		if (v.Sort == ByCreated || v.Sort == ByIssueDate) && len(v.Statuses) == 0 {
-			arms = append(arms, v.arm(q, source, "", 0, deep))
+		if v.Sort == ByIssueDate || v.Sort == ByCreated && len(v.Statuses) == 0 {
+			list = append(list, v.branch(q, source, "", 0, limit+offset))
 			continue
 		}
 		for rank, status := range v.ofStatuses() {
 			if v.Sort == ByStatus && v.after != nil && int64(rank) != v.after.Number && (int64(rank) > v.after.Number) != v.Ascending {
 				continue
 			}
-			arms = append(arms, v.arm(q, source, status, rank, deep))
+			list = append(list, v.branch(q, source, status, rank, limit+offset))
 		}
 	}
-	return `SELECT id, k, created_at, 0 FROM (` + strings.Join(arms, ` UNION ALL `) + `) AS arms` + v.order("k", "created_at", "id") +
+	return `SELECT id, k, created_at, 0 FROM (` + strings.Join(list, ` UNION ALL `) + `) AS branches` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(limit) + ` OFFSET ` + q.arg(offset)
 }
 
-// arm writes the records of one source, and of one status unless it is empty.
-func (v *view) arm(q *statement, source cert.Source, status cert.Status, rank, deep int) string {
+// branch returns a query for the first records of one source, and of one status
+// unless it is empty.
+func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank, limit int) string {
 	terms := []string{"c.institution_id = " + q.arg(v.InstitutionID), "c.source = " + q.arg(string(source))}
 	if status != "" {
 		terms = append(terms, "c.status = "+q.arg(string(status)))
@@ -200,54 +156,46 @@ func (v *view) arm(q *statement, source cert.Source, status cert.Status, rank, d
 		if v.after != nil {
 			behind = v.behindTime
 			if v.after.Number != int64(rank) {
-				behind = nothing
+				behind = func(*statement) []string { return nil }
 			}
 		}
 	case ByCreated:
 	default:
 		order = append([]string{key}, order...)
 	}
-	all := `SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c WHERE ` + and(terms, v.along(q), behind(q))
-	if v.merges {
-		return all
-	}
-	return `SELECT id, k, created_at FROM (` + all + v.order(order...) + ` LIMIT ` + q.arg(deep) + `) AS arm`
+	return `SELECT id, k, created_at FROM (SELECT c.id AS id, ` + key + ` AS k, c.created_at AS created_at FROM certificates c
+		WHERE ` + and(terms, v.orderTerms(q), behind(q)) + v.order(order...) + ` LIMIT ` + q.arg(limit) + `) AS branch`
 }
 
-// along narrows an arm by what the index of the order holds itself.
-func (v *view) along(q *statement) []string {
-	switch v.Sort {
-	case ByIssueDate:
-		return v.issuedTerms(q, "c.issue_date")
-	case ByGenerated:
-		// The index holds the date of issue too, and must not be left for that date's own.
-		return append(v.generatedTerms(q, "c.generated_at"), v.issuedTerms(q, "c.issue_date || ''")...)
-	case ByCreated:
-		var terms []string
-		if v.GeneratedBefore != 0 {
-			// What was generated before then was created before then.
-			terms = append(terms, "c.created_at < "+q.arg(v.GeneratedBefore))
-		}
-		if v.failed() {
-			terms = append(terms, "c.status = 'failed'", "c.failure_code = "+q.arg(v.FailureCode))
+// orderTerms returns the filters that the index of the order can apply.
+func (v *view) orderTerms(q *statement) []string {
+	switch {
+	case v.Sort == ByIssueDate:
+		terms := v.issuedTerms(q, "c.issue_date")
+		if len(v.Statuses) > 0 {
+			terms = append(terms, in(q, "c.status", v.Statuses))
 		}
 		return terms
+	case v.Sort == ByGenerated:
+		return v.generatedTerms(q, "c.generated_at")
+	case v.Sort == ByCreated && v.GeneratedBefore != 0:
+		// generated_at is never before created_at.
+		return []string{"c.created_at < " + q.arg(v.GeneratedBefore)}
 	default:
+		return nil
 	}
-	return nil
 }
 
-// walked writes the records that the filters let through of the first ones in
-// the order of the list.
-func (v *view) walked(q *statement, records int) string {
-	return `SELECT walk.id, walk.k, walk.created_at, 0 FROM (` + v.arms(q, records, 0) + `) AS walk CROSS JOIN certificates c
-		WHERE c.id = walk.id AND ` + and(v.filters(q)) + v.order("walk.k", "walk.created_at", "walk.id") +
+// scan returns a query for the page among so many first records of the order.
+func (v *view) scan(q *statement, records int) string {
+	return `SELECT scan.id, scan.k, scan.created_at, 0 FROM (` + v.branches(q, records, 0) + `) AS scan CROSS JOIN certificates c
+		WHERE c.id = scan.id AND ` + and(v.filters(q)) + v.order("scan.k", "scan.created_at", "scan.id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// sorted writes the part of the list that is asked for out of all that is
-// selected. The key is written such that no index has it: the one of the order
-// would else be walked for records that may be at its end.
+// sorted returns a query for the page out of all matches. The key is written such
+// that no index has it. Otherwise the database may scan the index of the order,
+// although the matches may be at its end.
 func (v *view) sorted(q *statement, from string) string {
 	key := v.key(q) + " + 0"
 	if v.textual() {
@@ -257,181 +205,52 @@ func (v *view) sorted(q *statement, from string) string {
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// gathered writes the same, and how many are selected, when they are no more
-// than are counted. When they are more, the records are any.
-func (s *Service) gathered(q *statement, v *view, by way) string {
-	return `WITH hits AS MATERIALIZED (` + s.bounded(q, v, by, `c.id AS id, `+v.key(q)+` AS k, c.created_at AS created_at`) + `)
-		SELECT id, k, created_at, (SELECT count(*) FROM hits) FROM hits` + v.order("k", "created_at", "id") +
+// matches returns a query for the page and the number of matches, if these are not
+// more than are counted. If they are, the page has any of them.
+func (s *Service) matches(q *statement, v *view, by index) string {
+	return `WITH matches AS MATERIALIZED (` + s.bounded(q, v, by, `c.id AS id, `+v.key(q)+` AS k, c.created_at AS created_at`) + `)
+		SELECT id, k, created_at, (SELECT count(*) FROM matches) FROM matches` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// way is the filter by whose index everything that is selected is found.
-type way int
-
-const (
-	wayAll way = iota
-	wayBatch
-	wayFailure
-	wayCustomer
-	wayEmail
-	waySearch
-	wayIssued
-	wayGenerated
-)
-
-// way chooses the narrowest filter. Of a search and ranges of dates none is
-// known to be: a range is taken when it selects no more than are counted.
-func (s *Service) way(ctx context.Context, v *view) (way, error) {
-	switch {
-	case v.few:
-		return wayAll, nil
-	case v.BatchID != "":
-		return wayBatch, nil
-	case v.FailureCode != "":
-		return wayFailure, nil
-	case v.CustomerID != 0:
-		return wayCustomer, nil
-	case v.Email != "":
-		return wayEmail, nil
-	default:
+// bounded returns a query for any matches, one more than are counted at most.
+func (s *Service) bounded(q *statement, v *view, by index, columns string) string {
+	with, from := "", ""
+	if by == searchIndex && s.db.Dialect == db.PostgreSQL {
+		with, from = v.foundFirst(q)
+	} else {
+		from = s.candidates(q, v, by)
 	}
-	ways := v.ways()
-	if len(ways) == 1 {
-		return ways[0], nil
-	}
-	for _, by := range ways {
-		alone := &view{InstitutionID: v.InstitutionID, Sources: v.Sources, Statuses: v.Statuses, Sort: ByCreated}
-		switch by {
-		case wayGenerated:
-			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
-		case wayIssued:
-			alone.IssuedFrom, alone.IssuedTo = v.IssuedFrom, v.IssuedTo
-		default:
-			continue
-		}
-		if n, err := s.countBy(ctx, alone, by); err != nil || n <= s.bounds.count {
-			return by, err
-		}
-	}
-	return ways[0], nil
+	return with + `SELECT ` + columns + ` FROM ` + from + ` LIMIT ` + q.arg(s.bounds.count+1)
 }
 
-// ways are those of a search and of ranges of dates.
-func (v *view) ways() (ways []way) {
-	if v.Search != "" {
-		ways = append(ways, waySearch)
+// firstPerDay returns a query for the page of a range of dates of issue in the
+// order of creation. Neither index has both, and the range may be anywhere in the
+// order. There are few days even if there are many certificates: the query takes
+// the first record of each day, and then the days of which the first records come
+// first. The page is among the records of these days.
+func (v *view) firstPerDay(q *statement) string {
+	first, from, all := "max", " >= ", "0"
+	if v.Ascending {
+		first, from, all = "min", " <= ", "9223372036854775807"
 	}
-	if v.generated() {
-		ways = append(ways, wayGenerated)
-	}
-	if v.issued() {
-		ways = append(ways, wayIssued)
-	}
-	return ways
-}
-
-// candidates writes FROM and WHERE of everything that is selected. What the
-// index of the way does not hold is asked of the record, which CROSS JOIN makes
-// SQLite read second.
-func (s *Service) candidates(q *statement, v *view, by way) string {
-	switch {
-	case by == wayAll:
-		return `certificates c WHERE ` + and(v.base(q), v.filters(q), v.behind(q))
-	case by == waySearch && s.db.Dialect == db.SQLite:
-		return v.foundSQLite(q)
-	case by == waySearch:
-		return v.foundPostgres(q)
-	case v.covers(by):
-		return `certificates c WHERE ` + and(v.entry(q, by, "c"), v.behind(q))
-	default:
-		return `certificates d CROSS JOIN certificates c WHERE ` + and(v.entry(q, by, "d")) +
-			` AND c.id = d.id AND ` + and(v.base(q), v.filters(q), v.behind(q))
-	}
-}
-
-// entry selects in a table by nothing but what leads into the index of a way.
-func (v *view) entry(q *statement, by way, table string) []string {
-	terms := []string{table + ".institution_id = " + q.arg(v.InstitutionID)}
-	source := func() string { return in(q, table+".source", v.ofSources()) }
-	switch by {
-	case wayBatch:
-		return append(terms, table+".batch_id = "+q.arg(v.BatchID))
-	case wayFailure:
-		// Its index has the failed alone, and must not be left for one of source and
-		// status.
-		terms = append(terms, table+".status = 'failed'", table+".failure_code = "+q.arg(v.FailureCode), in(q, table+".source || ''", v.ofSources()))
-		if len(v.Statuses) > 0 {
-			terms = append(terms, in(q, table+".status || ''", v.Statuses))
-		}
-		return terms
-	case wayCustomer:
-		return append(terms, table+".customer_id = "+q.arg(v.CustomerID))
-	case wayIssued:
-		terms = append(append(terms, source()), v.issuedTerms(q, table+".issue_date")...)
-		if len(v.Statuses) > 0 || v.Sort == ByStatus {
-			terms = append(terms, in(q, table+".status", v.ofStatuses()))
-		}
-		return terms
-	case wayEmail:
-		return append(terms, source(), in(q, table+".status", v.ofStatuses()), table+".email_folded = "+q.arg(v.Email))
-	case wayGenerated:
-		terms = append(append(terms, source(), in(q, table+".status", v.ofStatuses())), v.generatedTerms(q, table+".generated_at")...)
-		// The index holds the date of issue too, and must not be left for that
-		// date's own.
-		return append(terms, v.issuedTerms(q, table+".issue_date || ''")...)
-	default:
-		return terms
-	}
-}
-
-// alone says that there are no filters but those that a way leads in by.
-func (v *view) alone(by way) bool {
-	rest := *v
-	switch by {
-	case wayFailure:
-		rest.FailureCode = ""
-	case waySearch:
-		rest.Search = ""
-	case wayEmail:
-		rest.Email = ""
-	case wayIssued:
-		rest.IssuedFrom, rest.IssuedTo = "", ""
-	case wayGenerated:
-		rest.IssuedFrom, rest.IssuedTo, rest.GeneratedFrom, rest.GeneratedBefore = "", "", 0, 0
-	default:
-	}
-	return !rest.narrowed()
-}
-
-// covers says that the index of a way holds all that is asked. Source, status,
-// creation and id are in each of them.
-func (v *view) covers(by way) bool {
-	held := v.Sort == ByCreated || v.Sort == ByStatus
-	switch by {
-	case wayFailure:
-		return v.alone(by) && held
-	case wayEmail:
-		return v.alone(by) && (held || v.Sort == ByEmail)
-	case wayIssued:
-		return v.alone(by) && (held || v.Sort == ByIssueDate)
-	case wayGenerated:
-		return v.alone(by) && (held || v.Sort == ByGenerated || v.Sort == ByIssueDate)
-	default:
-		return false
-	}
-}
-
-// ordered says that the index of the order holds all that is asked, as it does
-// where a range of dates is in the order of these.
-func (v *view) ordered(by way) bool {
-	switch by {
-	case wayFailure:
-		return v.Sort == ByCreated && v.alone(by) && v.failed()
-	case wayIssued:
-		return v.Sort == ByIssueDate && v.alone(by) || v.Sort == ByGenerated && v.alone(wayGenerated)
-	case wayGenerated:
-		return v.Sort == ByGenerated && v.alone(by)
-	default:
-		return false
-	}
+	terms := and([]string{"c.institution_id = " + q.arg(v.InstitutionID), in(q, "c.source", v.ofSources())})
+	behind := v.behind(q)
+	later := *v
+	later.IssuedTo = "" // SQLite uses one upper bound of an index, which is the day before
+	want := q.arg(v.offset + v.limit + 1)
+	return `WITH RECURSIVE days (issued) AS (
+			SELECT max(c.issue_date) FROM certificates c WHERE ` + terms + ` AND ` + and(v.issuedTerms(q, "c.issue_date")) + `
+			UNION ALL
+			SELECT (SELECT max(c.issue_date) FROM certificates c WHERE ` + and([]string{terms}, later.issuedTerms(q, "c.issue_date")) + ` AND c.issue_date < days.issued)
+			FROM days WHERE days.issued IS NOT NULL
+		), firsts (issued, at) AS MATERIALIZED (
+			SELECT issued, (SELECT ` + first + `(c.created_at) FROM certificates c WHERE ` + and([]string{terms, "c.issue_date = days.issued"}, behind) + `)
+			FROM days WHERE issued IS NOT NULL
+		), edge (at) AS MATERIALIZED (
+			SELECT coalesce((SELECT at FROM firsts WHERE at IS NOT NULL` + v.order("at") + ` LIMIT 1 OFFSET ` + want + ` - 1), ` + all + `)
+		)
+		SELECT c.id, c.created_at AS k, c.created_at, 0 FROM edge CROSS JOIN firsts CROSS JOIN certificates c
+		WHERE firsts.at` + from + `edge.at AND ` + and([]string{terms, "c.issue_date = firsts.issued", "c.created_at" + from + "edge.at"}, behind) +
+		v.order("c.created_at", "c.id") + ` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }

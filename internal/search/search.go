@@ -1,6 +1,7 @@
 // Package search owns finding certificates: the lists of an institution with
-// their filters, orders, pages and cursors, what they count, and the look-ups
-// that say before an upload what is there already. It changes no certificate.
+// their filters, orders, pages and cursors, the counts that they show, and the
+// look-ups that find duplicates before an upload. It reads the certificates that
+// package cert writes, and changes none.
 package search
 
 import (
@@ -13,8 +14,9 @@ import (
 
 // Service finds certificates.
 type Service struct {
-	db       *db.DB
-	cursors  listing.Cursors
+	db      *db.DB
+	cursors listing.Cursors
+	// listTime bounds the statements of one list.
 	listTime time.Duration
 	bounds   bounds
 	now      func() time.Time

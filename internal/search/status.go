@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// ByStatuses counts the certificates that a filter lets through by their status,
-// whatever status the filter names. It is false where there are more than are
+// ByStatuses counts the certificates that a filter selects by their status, and
+// ignores the statuses of the filter. ok is false if there are more than are
 // counted.
 func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter) (counts map[cert.Status]int, ok bool, err error) {
 	f.Range, f.Statuses, f.Sort = listing.Range{Page: 1, PerPage: 1}, cert.Statuses, ByCreated
@@ -29,24 +29,16 @@ func (s *Service) ByStatuses(ctx context.Context, institutionID int64, f Filter)
 	if err != nil {
 		return nil, false, fmt.Errorf("counting certificates by status: %w", err)
 	}
-	return counts, !v.narrowed() || total <= s.bounds.count, nil
+	return counts, !v.filtered() || total <= s.bounds.count, nil
 }
 
 func (s *Service) byStatuses(ctx context.Context, v *view, counts map[cert.Status]int) (total int, err error) {
-	if _, err := s.size(ctx, v); err != nil {
-		return 0, err
-	}
 	q := &statement{}
 	query := `SELECT c.status, sum(c.n) FROM certificate_counts c WHERE ` + and(v.base(q)) + ` GROUP BY c.status`
-	if v.narrowed() {
-		by, err := s.way(ctx, v)
+	if v.filtered() {
+		by, err := s.narrowest(ctx, v)
 		if err != nil {
 			return 0, err
-		}
-		if sure, err := s.surelyMany(ctx, v, by); err != nil {
-			return 0, err
-		} else if sure {
-			return s.bounds.count + 1, nil
 		}
 		q = &statement{}
 		query = `SELECT status, count(*) FROM (` + s.bounded(q, v, by, `c.status AS status`) + `) AS counted GROUP BY status`

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// view is a filter in the form in which it is asked for. Its exported fields
-// say which list it is, and a cursor holds for that list alone.
+// view is a filter in the form that queries use. Its exported fields say which list
+// it is. A cursor is valid for that list alone.
 type view struct {
 	InstitutionID   int64         `json:"institution"`
 	Sources         []cert.Source `json:"sources"`
@@ -29,51 +29,38 @@ type view struct {
 	StatusOrder     []cert.Status `json:"status_order"`
 
 	limit, offset int
-	after         *place
-	// back says that the part ends before that place in place of beginning behind it.
+	after         *position
+	// back reports whether the page ends before that position instead of beginning
+	// behind it.
 	back bool
-	// few says that the institution has no more records of these sources and
-	// statuses than can all be looked at, most that nearly all of all
-	// institutions' records are its.
-	few, most bool
-	// own is how many records the institution has, size how many of the sources
-	// and statuses, and all about how many there are of all institutions.
-	own, size, all int
-	// merges says that the database, as it merges arms by the indexes of their order,
-	// reads each no further than is asked for of all. SQLite does, unless an arm has
-	// one key; with a bound of its own an arm is sorted once more.
-	merges bool
-	// common says that what is sought is in very many of the institution's
-	// records.
-	common bool
 }
 
-// place is where a record stands in a list: what it is sorted by, a text or a
-// number, then its creation and its id.
-type place struct {
+// position is the position of a record in a list: the key that it is sorted by, a
+// text or a number, then its creation and its id.
+type position struct {
 	Text    string `json:"t,omitempty"`
 	Number  int64  `json:"n,omitempty"`
 	Created int64  `json:"c"`
 	ID      int64  `json:"i"`
 }
 
-// sources are what a certificate can come from.
-var sources = []cert.Source{cert.Vault}
+// allSources are the sources of certificates.
+var allSources = []cert.Source{cert.Vault}
 
-// sortColumns are the columns that give a record its place. The status has
-// none: its order is the filter's.
+// sortColumns are the columns of the orders. The status has none, since the filter
+// sets its order.
 var sortColumns = map[Sort]string{
 	ByCreated: "created_at", ByUpdated: "updated_at", ByGenerated: "generated_at", ByIssueDate: "issue_date", ByName: "name_folded", ByEmail: "email_folded",
 }
 
 func (v *view) ofSources() []cert.Source {
 	if len(v.Sources) == 0 {
-		return sources
+		return allSources
 	}
 	return v.Sources
 }
 
-// ofStatuses are the statuses listed, in the order in which ByStatus has them.
+// ofStatuses returns the listed statuses in the order of ByStatus.
 func (v *view) ofStatuses() []cert.Status {
 	order := v.StatusOrder
 	if len(order) == 0 {
@@ -91,34 +78,28 @@ func (v *view) ofStatuses() []cert.Status {
 	return listed
 }
 
-// textual says that the list is sorted by a text.
+// textual reports whether the list is sorted by a text.
 func (v *view) textual() bool { return v.Sort == ByName || v.Sort == ByEmail || v.Sort == ByIssueDate }
 
 func (v *view) issued() bool    { return v.IssuedFrom != "" || v.IssuedTo != "" }
 func (v *view) generated() bool { return v.GeneratedFrom != 0 }
 
-// narrowed says that the list is by more than source and status, of which the
-// counts are kept.
-func (v *view) narrowed() bool {
+// filtered reports whether the list has filters besides source and status, for which
+// the database has no counts.
+func (v *view) filtered() bool {
 	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
 }
 
-// failed says that the list is of what is failed for a reason, and that no
-// status but that is asked for.
-func (v *view) failed() bool {
-	return v.FailureCode != "" && (len(v.Statuses) == 0 || slices.Equal(v.Statuses, []cert.Status{cert.Failed}))
-}
-
-// statement is SQL with its arguments, which may be written in any order.
+// statement has the arguments of a query, which may be written in any order.
 type statement struct{ args []any }
 
-// arg adds an argument and gives its placeholder.
+// arg adds an argument and returns its placeholder.
 func (q *statement) arg(value any) string {
 	q.args = append(q.args, value)
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// in compares a column with one of a list.
+// in compares a column with the values of a list.
 func in[T ~string](q *statement, column string, list []T) string {
 	marks := make([]string, len(list))
 	for i, value := range list {
@@ -137,22 +118,22 @@ func (v *view) direction() string {
 	return " DESC"
 }
 
-// turned gives the view in the order in which it is asked for: a part that ends
-// before a place is the one behind it in the list turned around.
-func (v *view) turned() *view {
+// reversed returns the view in the order in which it is queried. A page that ends
+// before a position is the page behind it in the reversed list.
+func (v *view) reversed() *view {
 	other := *v
 	other.Ascending = v.Ascending != v.back
 	return &other
 }
 
-// begun gives the view of the first part.
-func (v *view) begun() *view {
+// fromStart returns the view of the first page.
+func (v *view) fromStart() *view {
 	other := *v
 	other.after, other.back = nil, false
 	return &other
 }
 
-// beyond compares what stands behind a place in the order of the list.
+// beyond returns the comparison of what is behind a position.
 func (v *view) beyond() string {
 	if v.Ascending {
 		return " > "
@@ -160,12 +141,12 @@ func (v *view) beyond() string {
 	return " < "
 }
 
-// order is ORDER BY over the columns that give a place.
+// order returns ORDER BY over the columns of a position.
 func (v *view) order(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, v.direction()+", ") + v.direction()
 }
 
-// key is what a record of table c is sorted by.
+// key returns what the records of table c are sorted by.
 func (v *view) key(q *statement) string {
 	if v.Sort != ByStatus {
 		return "c." + sortColumns[v.Sort]
@@ -179,13 +160,13 @@ func (v *view) key(q *statement) string {
 	return b.String()
 }
 
-// base selects the records of table c that belong to the institution and to
-// the sources and statuses asked for.
+// base returns the terms that select the records of table c by institution, source
+// and status.
 func (v *view) base(q *statement) []string {
 	return append([]string{"c.institution_id = " + q.arg(v.InstitutionID)}, v.kinds(q)...)
 }
 
-// kinds selects by source and status alone.
+// kinds returns the terms that select by source and status.
 func (v *view) kinds(q *statement) []string {
 	terms := []string{in(q, "c.source", v.ofSources())}
 	if len(v.Statuses) > 0 {
@@ -194,8 +175,7 @@ func (v *view) kinds(q *statement) []string {
 	return terms
 }
 
-// issuedTerms and generatedTerms select between two bounds, either of which may
-// be missing.
+// issuedTerms returns the terms of the range of dates of issue.
 func (v *view) issuedTerms(q *statement, column string) (terms []string) {
 	if v.IssuedFrom != "" {
 		terms = append(terms, column+" >= "+q.arg(v.IssuedFrom))
@@ -206,6 +186,7 @@ func (v *view) issuedTerms(q *statement, column string) (terms []string) {
 	return terms
 }
 
+// generatedTerms returns the terms of the range of times of generation.
 func (v *view) generatedTerms(q *statement, column string) (terms []string) {
 	if v.GeneratedFrom != 0 {
 		terms = append(terms, column+" >= "+q.arg(v.GeneratedFrom))
@@ -216,7 +197,7 @@ func (v *view) generatedTerms(q *statement, column string) (terms []string) {
 	return terms
 }
 
-// filters selects the records of table c that the filters let through.
+// filters returns the terms that select the records of table c by the filters.
 func (v *view) filters(q *statement) (terms []string) {
 	if v.BatchID != "" {
 		terms = append(terms, "c.batch_id = "+q.arg(v.BatchID))
@@ -237,7 +218,7 @@ func (v *view) filters(q *statement) (terms []string) {
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)
 }
 
-// behind selects the records of table c that stand behind the cursor's place.
+// behind returns the terms that select the records of table c behind the cursor.
 func (v *view) behind(q *statement) []string {
 	switch {
 	case v.after == nil:
@@ -253,11 +234,9 @@ func (v *view) behind(q *statement) []string {
 	}
 }
 
-// behindTime is behind where nothing goes before the creation.
+// behindTime returns the same for the order of creation.
 func (v *view) behindTime(q *statement) []string {
 	return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
 }
-
-func nothing(*statement) []string { return nil }
 
 func and(lists ...[]string) string { return strings.Join(slices.Concat(lists...), " AND ") }

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// Walk gives all certificates of a choice to f, in the order of the filter, without
-// holding more than a few of them. It ends at the first error.
-func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f func(*cert.Certificate) error) error {
+// walk calls f for all certificates of a selection, in the order of the filter. It
+// returns the first error.
+func (s *Service) walk(ctx context.Context, institutionID int64, c Selection, f func(*cert.Certificate) error) error {
 	var bad cert.Problems
 	selected := checkSelected(&bad, c.Selected)
 	if err := bad.Err(); err != nil {
@@ -39,8 +39,8 @@ func (s *Service) Walk(ctx context.Context, institutionID int64, c Choice, f fun
 	return s.search.Walk(ctx, institutionID, c.Filter, f)
 }
 
-// recordExport notes that certificates of a choice left the vault.
-func (s *Service) recordExport(ctx context.Context, institutionID int64, form string, c Choice) error {
+// recordExport records in the audit log that certificates were exported.
+func (s *Service) recordExport(ctx context.Context, institutionID int64, form string, c Selection) error {
 	detail := audit.Detail{"form": form}
 	if len(c.Selected) > 0 {
 		detail["selected"] = len(c.Selected)
@@ -56,8 +56,8 @@ var exportHeader = []string{
 	"Failure", "Revocation reason", "File name", "SHA-256 of the original", "SHA-256 of the verified PDF", "Created", "Approved", "Revoked",
 }
 
-// WriteCSV writes all certificates of a choice as CSV.
-func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Choice, out io.Writer) error {
+// WriteCSV writes all certificates of a selection as CSV.
+func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Selection, out io.Writer) error {
 	if err := s.recordExport(ctx, institutionID, "csv", c); err != nil {
 		return err
 	}
@@ -65,7 +65,7 @@ func (s *Service) WriteCSV(ctx context.Context, institutionID int64, c Choice, o
 	if err := w.Write(exportHeader...); err != nil {
 		return err
 	}
-	if err := s.Walk(ctx, institutionID, c, func(one *cert.Certificate) error { return w.Write(s.exported(one)...) }); err != nil {
+	if err := s.walk(ctx, institutionID, c, func(one *cert.Certificate) error { return w.Write(s.exported(one)...) }); err != nil {
 		return err
 	}
 	return w.Flush()

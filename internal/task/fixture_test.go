@@ -53,7 +53,7 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		tb.Fatal(err)
 	}
 	log := slog.New(slog.DiscardHandler)
-	queue, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, DeedQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: log})
+	queue, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{cert.SealQueue: 1, Queue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: log})
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -16,45 +16,47 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// DeedOutcome is what became of one certificate of a deed.
-type DeedOutcome string
+// Outcome is the outcome of a task for one certificate.
+type Outcome string
 
 const (
-	// DeedDone is one that was changed.
-	DeedDone DeedOutcome = "done"
-	// DeedPassedOver is one that was in no status in which there was anything to do.
-	DeedPassedOver DeedOutcome = "passed_over"
-	// DeedFailed is one that could not be changed by a fault of the vault.
-	DeedFailed DeedOutcome = "failed"
+	// Succeeded is the outcome of a certificate that was changed.
+	Succeeded Outcome = "succeeded"
+	// Skipped is the outcome of a certificate in a status that does not allow the
+	// operation.
+	Skipped Outcome = "skipped"
+	// Failed is the outcome of a certificate that a fault of the vault kept from being
+	// changed.
+	Failed Outcome = "failed"
 )
 
-// DeedOutcomes are all outcomes.
-var DeedOutcomes = []DeedOutcome{DeedDone, DeedPassedOver, DeedFailed}
+// Outcomes are all outcomes.
+var Outcomes = []Outcome{Succeeded, Skipped, Failed}
 
-// DeedResult is what became of one certificate of a deed.
-type DeedResult struct {
-	// Number is its place among those that the deed came to, from 1.
+// Result is the result of a task for one certificate.
+type Result struct {
+	// Number counts the results of a task from 1.
 	Number  int64
 	UUID    string
-	Outcome DeedOutcome
-	// Was is the status for which it was passed over, "" where there was no such
+	Outcome Outcome
+	// Was is the status for which the certificate was skipped, or "" if there is no such
 	// certificate.
 	Was cert.Status
 	At  time.Time
-	// Certificate is as it is now, nil where the institution has none.
+	// Certificate is the certificate as it is now. It is nil if the institution has none.
 	Certificate *cert.Certificate
 }
 
-// Why says why a certificate was not changed, "" for one that was.
-func (r *DeedResult) Why(kind DeedKind) string {
+// Why explains why a certificate was not changed. It returns "" for one that was.
+func (r *Result) Why(kind Kind) string {
 	switch {
-	case r.Outcome == DeedDone:
+	case r.Outcome == Succeeded:
 		return ""
-	case r.Outcome == DeedFailed:
+	case r.Outcome == Failed:
 		return "A fault of the vault kept it from being changed. Try it again; the log of the server says more."
-	case slices.Contains(deedStatuses[kind], r.Was):
+	case slices.Contains(changeable[kind], r.Was):
 		return "Somebody else changed it at the same moment."
-	case r.Was == cert.Revoked && kind == RevokeMany:
+	case r.Was == cert.Revoked && kind == Revoke:
 		return "It was revoked already."
 	case r.Was == cert.Revoked:
 		return "It is revoked, and only what is failed can be retried."
@@ -67,59 +69,59 @@ func (r *DeedResult) Why(kind DeedKind) string {
 	}
 }
 
-// pageOfResults bounds a page of results, and exportedResults is how many an export
+// pageOfResults bounds a page of results. exportedResults is the number that an export
 // reads at a time.
 const pageOfResults, exportedResults = 100, 500
 
-// ResultQuery says which results of a deed are asked for.
+// ResultQuery selects results of a task.
 type ResultQuery struct {
-	// Outcome limits them to one; empty is all.
-	Outcome DeedOutcome
-	// After gives those behind a number, Before those right before one.
+	// Outcome limits them to one outcome if it is not empty.
+	Outcome Outcome
+	// After selects those behind a number, Before those directly before one.
 	After, Before int64
 	// Limit is 1 to 100.
 	Limit int
 }
 
-// Results gives what became of the certificates of a deed, in the order in which it
-// came to them.
-func (s *Service) Results(ctx context.Context, d *Deed, q ResultQuery) ([]*DeedResult, error) {
+// Results returns results of a task in the order of their numbers, or a fault of kind
+// Invalid for a query that is wrong.
+func (s *Service) Results(ctx context.Context, d *Task, q ResultQuery) ([]*Result, error) {
 	if q.Limit < 1 || q.Limit > pageOfResults {
 		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", pageOfResults))
 	}
-	if q.Outcome != "" && !slices.Contains(DeedOutcomes, q.Outcome) {
+	if q.Outcome != "" && !slices.Contains(Outcomes, q.Outcome) {
 		return nil, fault.OfField("outcome", "There is no such outcome.")
 	}
 	return s.results(ctx, d, q)
 }
 
-func (s *Service) results(ctx context.Context, d *Deed, q ResultQuery) (list []*DeedResult, err error) {
-	where, args := `deed_id = $1`, []any{d.id}
+func (s *Service) results(ctx context.Context, d *Task, q ResultQuery) (list []*Result, err error) {
+	where, args := `task_id = $1`, []any{d.id}
 	if q.Outcome != "" {
-		where, args = where+` AND result = $2`, append(args, string(q.Outcome))
+		where, args = where+` AND outcome = $2`, append(args, string(q.Outcome))
 	}
 	beyond, from, direction := ` > `, q.After, ` ASC`
 	if q.Before > 0 {
 		beyond, from, direction = ` < `, q.Before, ` DESC`
 	}
 	args = append(args, from, q.Limit)
-	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT number, uuid, result, why, at FROM certificate_deed_results
+	rows, err := s.db.QueryContext(ctx, fmt.Sprintf(`SELECT number, uuid, outcome, status, at FROM certificate_task_results
 		WHERE `+where+` AND number`+beyond+`$%d ORDER BY number`+direction+` LIMIT $%d`, len(args)-1, len(args)), args...)
 	if err != nil {
-		return nil, fmt.Errorf("reading the results of a deed: %w", err)
+		return nil, fmt.Errorf("reading the results of a task: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		r := &DeedResult{}
+		r := &Result{}
 		var at int64
 		if err := rows.Scan(&r.Number, &r.UUID, &r.Outcome, &r.Was, &at); err != nil {
-			return nil, fmt.Errorf("reading the results of a deed: %w", err)
+			return nil, fmt.Errorf("reading the results of a task: %w", err)
 		}
 		r.At = db.Time(at)
 		list = append(list, r)
 	}
 	if err := rows.Err(); err != nil {
-		return nil, fmt.Errorf("reading the results of a deed: %w", err)
+		return nil, fmt.Errorf("reading the results of a task: %w", err)
 	}
 	if q.Before > 0 {
 		slices.Reverse(list)
@@ -127,36 +129,33 @@ func (s *Service) results(ctx context.Context, d *Deed, q ResultQuery) (list []*
 	return list, s.nowOf(ctx, d, list)
 }
 
-// nowOf finds the certificates of results as they are now.
-func (s *Service) nowOf(ctx context.Context, d *Deed, list []*DeedResult) (err error) {
+// nowOf reads the certificates of results.
+func (s *Service) nowOf(ctx context.Context, d *Task, list []*Result) (err error) {
 	if len(list) == 0 {
 		return nil
 	}
-	byUUID := make(map[string]*DeedResult, len(list))
+	byUUID := make(map[string]*Result, len(list))
 	args := []any{d.institutionID}
 	for _, r := range list {
 		byUUID[r.UUID], args = r, append(args, r.UUID)
 	}
 	rows, err := s.db.QueryContext(ctx, `SELECT `+cert.Columns+` FROM certificates WHERE institution_id = $1 AND uuid IN (`+db.Places(2, len(list))+`)`, args...)
 	if err != nil {
-		return fmt.Errorf("reading the certificates of a deed: %w", err)
+		return fmt.Errorf("reading the certificates of a task: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		c, err := cert.Scan(rows)
 		if err != nil {
-			return fmt.Errorf("reading the certificates of a deed: %w", err)
+			return fmt.Errorf("reading the certificates of a task: %w", err)
 		}
 		byUUID[c.UUID].Certificate = c
 	}
 	return rows.Err()
 }
 
-// outcomeNames are what exports call outcomes.
-var outcomeNames = map[DeedOutcome]string{DeedDone: "done", DeedPassedOver: "passed over", DeedFailed: "failed"}
-
-// WriteResults writes what became of all certificates of a deed as CSV.
-func (s *Service) WriteResults(ctx context.Context, d *Deed, out io.Writer) error {
+// WriteResults writes all results of a task as CSV.
+func (s *Service) WriteResults(ctx context.Context, d *Task, out io.Writer) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write("Number", "Result", "Why", "Reference id", "Certificate title", "Full name", "E-mail", "Status now", "Certificate", "At"); err != nil {
 		return err
@@ -171,7 +170,7 @@ func (s *Service) WriteResults(ctx context.Context, d *Deed, out io.Writer) erro
 			if r.Certificate != nil {
 				c = *r.Certificate
 			}
-			if err := w.Write(fmt.Sprint(r.Number), outcomeNames[r.Outcome], r.Why(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
+			if err := w.Write(fmt.Sprint(r.Number), string(r.Outcome), r.Why(d.Kind), c.ReferenceID, c.Title, c.FullName, c.Email, string(c.Status), r.UUID,
 				r.At.UTC().Format(time.RFC3339)); err != nil {
 				return err
 			}
@@ -183,8 +182,8 @@ func (s *Service) WriteResults(ctx context.Context, d *Deed, out io.Writer) erro
 	}
 }
 
-// keepResultsTx notes what became of the certificates of a step.
-func (s *Service) keepResultsTx(ctx context.Context, tx *db.Tx, d *Deed, list []DeedResult) error {
+// storeResultsTx stores the results of a step.
+func (s *Service) storeResultsTx(ctx context.Context, tx *db.Tx, d *Task, list []Result) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -193,72 +192,72 @@ func (s *Service) keepResultsTx(ctx context.Context, tx *db.Tx, d *Deed, list []
 	rows := make([]string, len(list))
 	for i, r := range list {
 		rows[i] = "($1, " + db.Places(len(args)+1, perRow) + ", $2)"
-		args = append(args, int64(d.Came()+i+1), r.UUID, string(r.Outcome), string(r.Was))
+		args = append(args, int64(d.Total()+i+1), r.UUID, string(r.Outcome), string(r.Was))
 	}
-	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_deed_results (deed_id, number, uuid, result, why, at) VALUES `+strings.Join(rows, ", "), args...)
+	_, err := tx.ExecContext(ctx, `INSERT INTO certificate_task_results (task_id, number, uuid, outcome, status, at) VALUES `+strings.Join(rows, ", "), args...)
 	return err
 }
 
 const (
-	// DeedsKeptFor is how long a deed that is done can be looked at.
-	DeedsKeptFor = 30 * 24 * time.Hour
-	// deedsListed is how many deeds are listed.
-	deedsListed = 100
-	// resultsForgotten bounds one transaction of forgetting.
-	resultsForgotten = 5000
+	// retention is the time for which a finished task is kept.
+	retention = 30 * 24 * time.Hour
+	// listed is the number of tasks in a list.
+	listed = 100
+	// purgeBatch bounds the results that one transaction deletes.
+	purgeBatch = 5000
 )
 
-// Deeds gives the newest deeds of an institution.
-func (s *Service) Deeds(ctx context.Context, institutionID int64) (list []*Deed, err error) {
-	rows, err := s.db.QueryContext(ctx, `SELECT `+deedColumns+` FROM certificate_deeds WHERE institution_id = $1 ORDER BY id DESC LIMIT $2`, institutionID, deedsListed)
+// Tasks returns the newest tasks of an institution.
+func (s *Service) Tasks(ctx context.Context, institutionID int64) (list []*Task, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE institution_id = $1 ORDER BY id DESC LIMIT $2`, institutionID, listed)
 	if err != nil {
-		return nil, fmt.Errorf("listing deeds: %w", err)
+		return nil, fmt.Errorf("listing tasks: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		d, err := scanDeed(rows)
+		d, err := scan(rows)
 		if err != nil {
-			return nil, fmt.Errorf("listing deeds: %w", err)
+			return nil, fmt.Errorf("listing tasks: %w", err)
 		}
 		list = append(list, d)
 	}
 	return list, rows.Err()
 }
 
-// forgetDeeds ends deeds whose time is over, with their results.
-func (s *Service) forgetDeeds(ctx context.Context) error {
+// purge deletes tasks whose retention has ended, with their results.
+func (s *Service) purge(ctx context.Context) error {
 	for {
-		ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NOT NULL AND finished_at < $1 ORDER BY finished_at LIMIT 1`,
-			db.Micros(s.now().Add(-DeedsKeptFor))))
+		ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id FROM certificate_tasks WHERE finished_at IS NOT NULL AND finished_at < $1 ORDER BY finished_at LIMIT 1`,
+			db.Micros(s.now().Add(-retention))))
 		if err != nil {
-			return fmt.Errorf("looking for deeds whose time is over: %w", err)
+			return fmt.Errorf("finding tasks whose retention has ended: %w", err)
 		}
 		if len(ids) == 0 {
 			return nil
 		}
-		if err := s.forgetDeed(ctx, ids[0]); err != nil {
-			return fmt.Errorf("forgetting a deed: %w", err)
+		if err := s.purgeTask(ctx, ids[0]); err != nil {
+			return fmt.Errorf("deleting a task: %w", err)
 		}
-		s.log.DebugContext(ctx, "a deed on many certificates was forgotten", slog.Int64("deed", ids[0]))
+		s.log.DebugContext(ctx, "a task was deleted", slog.Int64("task", ids[0]))
 	}
 }
 
-func (s *Service) forgetDeed(ctx context.Context, id int64) error {
+func (s *Service) purgeTask(ctx context.Context, id int64) error {
 	for {
 		var n int64
 		err := s.db.Tx(ctx, func(tx *db.Tx) error {
-			res, err := tx.ExecContext(ctx, `DELETE FROM certificate_deed_results WHERE deed_id = $1 AND number IN (
-				SELECT number FROM certificate_deed_results WHERE deed_id = $1 ORDER BY number LIMIT $2)`, id, resultsForgotten)
+			res, err := tx.ExecContext(ctx, `DELETE FROM certificate_task_results WHERE task_id = $1 AND number IN (
+				SELECT number FROM certificate_task_results WHERE task_id = $1 ORDER BY number LIMIT $2)`, id, purgeBatch)
 			if err != nil {
 				return err
 			}
-			if n, err = res.RowsAffected(); err != nil || n == resultsForgotten {
+			if n, err = res.RowsAffected(); err != nil || n == purgeBatch {
 				return err
 			}
-			_, err = tx.ExecContext(ctx, `DELETE FROM certificate_deeds WHERE id = $1`, id)
+			_, err = tx.ExecContext(ctx, `DELETE FROM certificate_tasks WHERE id = $1`, id)
 			return err
 		})
-		if err != nil || n < resultsForgotten {
+		if err != nil || n < purgeBatch {
 			return err
 		}
 	}

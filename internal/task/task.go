@@ -1,7 +1,7 @@
-// Package task owns work on many certificates at once: retrying and revoking
-// them step by step in the queue, what became of each, and exports as CSV and
-// ZIP. Which certificates those are is said by package search; what retrying and
-// revoking one means, by package cert.
+// Package task owns work on many certificates at once: the tasks that retry or
+// revoke them step by step in the queue, the result for each certificate, and
+// exports as CSV and ZIP. Package search selects the certificates, and package cert
+// owns the operation on each.
 package task
 
 import (
@@ -26,43 +26,43 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// DeedKind is what is done to many certificates.
-type DeedKind string
+// Kind is the operation of a task.
+type Kind string
 
 const (
-	// RetryMany starts the processing of failed certificates again.
-	RetryMany DeedKind = "retry"
-	// RevokeMany takes certificates back, for good.
-	RevokeMany DeedKind = "revoke"
+	// Retry restarts the processing of failed certificates.
+	Retry Kind = "retry"
+	// Revoke revokes certificates.
+	Revoke Kind = "revoke"
 )
 
 const (
-	// MaxSelected is how many certificates can be selected one by one.
-	MaxSelected = 1000
-	// deedStep is how many certificates one transaction does: long enough to be
-	// worth its commit, short enough that nobody waits for it.
-	deedStep = 25
-	// deedTime is how long a job works before it goes to the end of the queue.
-	deedTime = 15 * time.Second
-	// sweepBatch bounds how many get a new job in one round.
+	// maxSelected is the number of certificates that can be selected one by one.
+	maxSelected = 1000
+	// stepSize is the number of certificates of one transaction. It is large enough to
+	// share the cost of a commit, and small enough not to delay other writers.
+	stepSize = 25
+	// workTime is the time after which a job returns to the end of the queue.
+	workTime = 15 * time.Second
+	// sweepBatch bounds the tasks that get a new job in one sweep.
 	sweepBatch = 500
-	// DeedQueue holds the jobs that do them.
-	DeedQueue = "deed"
+	// Queue is the queue of the jobs of tasks.
+	Queue = "task"
 )
 
-// Config is what a Service is made from.
+// Config has the dependencies of a Service.
 type Config struct {
 	DB     *db.DB
 	Queue  *job.Queue
 	Certs  *cert.Service
 	Search *search.Service
-	// VerifyURL gives the address that the QR code of a reference id leads to.
+	// VerifyURL returns the address in the QR code of a reference id.
 	VerifyURL func(referenceID string) string
 	Now       func() time.Time
 	Log       *slog.Logger
 }
 
-// Service works on many certificates.
+// Service runs tasks and exports.
 type Service struct {
 	db        *db.DB
 	queue     *job.Queue
@@ -73,53 +73,53 @@ type Service struct {
 	log       *slog.Logger
 }
 
-// New makes a service and registers its worker with the queue.
+// New returns a service and registers its worker with the queue.
 func New(c Config) *Service {
 	s := &Service{db: c.DB, queue: c.Queue, certs: c.Certs, search: c.Search, verifyURL: c.VerifyURL, now: c.Now, log: c.Log}
-	job.Add(c.Queue, &deedWorker{service: s})
+	job.Add(c.Queue, &worker{service: s})
 	return s
 }
 
-// Choice is many certificates: those selected, or where none is, all that a filter
-// lets through.
-type Choice struct {
+// Selection is a set of certificates: the selected ones, or all that a filter selects
+// if there are none.
+type Selection struct {
 	Selected []string      `json:"selected,omitempty"`
 	Filter   search.Filter `json:"filter"`
 }
 
-// NewDeed is what is to be done to many certificates.
-type NewDeed struct {
-	Choice
+// Request asks for a task.
+type Request struct {
+	Selection
 
-	Kind DeedKind
-	// Reason and Note are those of a Revocation.
+	Kind Kind
+	// Reason and Note belong to a revocation.
 	Reason, Note string
-	// Then, which may be nil, is done in the transaction that begins it.
+	// Then runs in the transaction that starts the task. It may be nil.
 	Then func(ctx context.Context, tx *db.Tx) error
 }
 
-// Deed is what is being done to many certificates, step by step. It goes on after a
-// crash, and does nothing twice.
-type Deed struct {
+// Task is work on many certificates. It continues after a crash, and changes no
+// certificate twice.
+type Task struct {
 	UUID string
-	Kind DeedKind
-	// Done were changed; PassedOver were not, since there was nothing to do to them;
-	// Failed could not be.
-	Done, PassedOver, Failed int
-	CreatedAt                time.Time
-	FinishedAt               *time.Time
+	Kind Kind
+	// Succeeded certificates were changed. Skipped ones were in no status that allows
+	// the operation. Failed ones could not be changed because of a fault.
+	Succeeded, Skipped, Failed int
+	CreatedAt                  time.Time
+	FinishedAt                 *time.Time
 
 	id, institutionID int64
-	about             Choice
+	selection         Selection
 	reason, note      string
-	place             string
+	position          string
 	actor             audit.Actor
 }
 
-// checkSelected returns the selected ids as they are stored, and adds a problem.
+// checkSelected returns the selected UUIDs in their stored form.
 func checkSelected(bad *cert.Problems, selected []string) []string {
-	if len(selected) > MaxSelected {
-		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: MaxSelected})
+	if len(selected) > maxSelected {
+		*bad = append(*bad, cert.Problem{Field: cert.FieldSelected, Code: cert.CodeTooMany, Limit: maxSelected})
 		return nil
 	}
 	ids := make([]string, len(selected))
@@ -134,18 +134,20 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 	return ids
 }
 
-// deedStatuses are the statuses in which a deed changes something.
-var deedStatuses = map[DeedKind][]cert.Status{RetryMany: {cert.Failed}, RevokeMany: {cert.Processing, cert.Approved, cert.Failed}}
+// changeable are the statuses that an operation changes.
+var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}}
 
-// Begin begins a deed. It concerns what is there now and what comes while it goes
-// on, as far as the filter lets it through.
-func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*Deed, error) {
+// Start starts a task. It includes the certificates that its filter selects while it
+// runs. Start returns a fault of kind Invalid for a selection that is wrong, and of
+// kind BadRequest if no certificate of it can be in a status that allows the
+// operation.
+func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
 	var bad cert.Problems
-	statuses, ok := deedStatuses[n.Kind]
+	statuses, ok := changeable[n.Kind]
 	if !ok {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
 	}
-	if n.Kind == RevokeMany {
+	if n.Kind == Revoke {
 		r := cert.Revocation{Reason: n.Reason, Note: n.Note}
 		r.Check(&bad)
 		n.Reason, n.Note = r.Reason, r.Note
@@ -156,7 +158,7 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	}
 	slices.Sort(n.Selected)
 	f := n.Filter
-	f.Sort, f.Ascending, f.Range = search.ByCreated, true, listing.Range{PerPage: deedStep, Cursor: new(string)}
+	f.Sort, f.Ascending, f.Range = search.ByCreated, true, listing.Range{PerPage: stepSize, Cursor: new(string)}
 	if len(f.Statuses) > 0 {
 		f.Statuses = slices.DeleteFunc(slices.Clone(f.Statuses), func(st cert.Status) bool { return !slices.Contains(statuses, st) })
 	} else {
@@ -168,100 +170,101 @@ func (s *Service) Begin(ctx context.Context, institutionID int64, n NewDeed) (*D
 	if len(f.Statuses) == 0 {
 		return nil, fault.New(fault.BadRequest, "None of these certificates is in a status that allows this.")
 	}
-	text, err := json.Marshal(Choice{Selected: slices.Compact(n.Selected), Filter: f}) //nolint:musttag // it is read by this very type, and for as long as the deed takes
+	text, err := json.Marshal(Selection{Selected: slices.Compact(n.Selected), Filter: f}) //nolint:musttag // this type reads it as well
 	if err != nil {
-		return nil, fmt.Errorf("writing a deed: %w", err)
+		return nil, fmt.Errorf("writing a task: %w", err)
 	}
-	actor, err := json.Marshal(audit.By(ctx)) //nolint:musttag // it is read by this very type, and for as long as the deed takes
+	actor, err := json.Marshal(audit.By(ctx)) //nolint:musttag // this type reads it as well
 	if err != nil {
-		return nil, fmt.Errorf("writing a deed: %w", err)
+		return nil, fmt.Errorf("writing a task: %w", err)
 	}
-	var d *Deed
+	var d *Task
 	err = s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		if d, err = scanDeed(tx.QueryRowContext(ctx, `
-			INSERT INTO certificate_deeds (uuid, institution_id, kind, filter, reason, note, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING `+deedColumns,
+		if d, err = scan(tx.QueryRowContext(ctx, `
+			INSERT INTO certificate_tasks (uuid, institution_id, kind, filter, reason, note, actor, created_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING `+columns,
 			uuid.Must(uuid.NewV7()).String(), institutionID, string(n.Kind), string(text), n.Reason, n.Note, string(actor), db.Micros(s.now()))); err != nil {
 			return err
 		}
-		if err := s.enqueueDeedTx(ctx, tx, d.id); err != nil || n.Then == nil {
+		if err := s.enqueueTx(ctx, tx, d.id); err != nil || n.Then == nil {
 			return err
 		}
 		return n.Then(ctx, tx)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("beginning what is done to many certificates: %w", err)
+		return nil, fmt.Errorf("starting a task: %w", err)
 	}
 	return d, nil
 }
 
-const deedColumns = `id, uuid, institution_id, kind, filter, reason, note, actor, place, done, passed_over, failed, created_at, finished_at`
+const columns = `id, uuid, institution_id, kind, filter, reason, note, actor, position, succeeded, skipped, failed, created_at, finished_at`
 
-func scanDeed(row interface{ Scan(dest ...any) error }) (*Deed, error) {
-	d := &Deed{}
+func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
+	d := &Task{}
 	var text, actor string
 	var created int64
 	var finished sql.NullInt64
-	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.place, &d.Done, &d.PassedOver, &d.Failed, &created, &finished); err != nil {
+	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.position, &d.Succeeded, &d.Skipped, &d.Failed, &created, &finished); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)
-	if err := errors.Join(json.Unmarshal([]byte(text), &d.about), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // as above
-		return nil, fmt.Errorf("reading a deed: %w", err)
+	if err := errors.Join(json.Unmarshal([]byte(text), &d.selection), json.Unmarshal([]byte(actor), &d.actor)); err != nil { //nolint:musttag // as above
+		return nil, fmt.Errorf("reading a task: %w", err)
 	}
 	return d, nil
 }
 
-// By names who began it.
-func (d *Deed) By() string { return d.actor.Name }
+// By returns the name of the person who started the task.
+func (d *Task) By() string { return d.actor.Name }
 
-// Came is how many certificates it came to.
-func (d *Deed) Came() int { return d.Done + d.PassedOver + d.Failed }
+// Total returns the number of certificates handled so far.
+func (d *Task) Total() int { return d.Succeeded + d.Skipped + d.Failed }
 
-// Deed gives a deed of an institution.
-func (s *Service) Deed(ctx context.Context, institutionID int64, id string) (*Deed, error) {
-	d, err := scanDeed(s.db.QueryRowContext(ctx, `SELECT `+deedColumns+` FROM certificate_deeds WHERE uuid = $1 AND institution_id = $2`, id, institutionID))
+// Task returns a task of an institution, or a fault of kind NotFound.
+func (s *Service) Task(ctx context.Context, institutionID int64, id string) (*Task, error) {
+	d, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE uuid = $1 AND institution_id = $2`, id, institutionID))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fault.New(fault.NotFound, "No such task.")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading what is done to many certificates: %w", err)
+		return nil, fmt.Errorf("reading a task: %w", err)
 	}
 	return d, nil
 }
 
-// deedArgs is the job that goes on with a deed.
-type deedArgs struct {
-	Deed int64 `json:"deed"`
+// taskArgs are the arguments of the job that continues a task.
+type taskArgs struct {
+	ID int64 `json:"id"`
 }
 
-// Kind names the job.
-func (deedArgs) Kind() string { return "deed" }
+// Kind returns the kind of the job.
+func (taskArgs) Kind() string { return "task" }
 
-func (s *Service) enqueueDeedTx(ctx context.Context, tx *db.Tx, id int64) error {
-	_, err := s.queue.InsertTx(ctx, tx, deedArgs{Deed: id}, &river.InsertOpts{Queue: DeedQueue})
+func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, id int64) error {
+	_, err := s.queue.InsertTx(ctx, tx, taskArgs{ID: id}, &river.InsertOpts{Queue: Queue})
 	return err
 }
 
-type deedWorker struct {
-	river.WorkerDefaults[deedArgs]
+type worker struct {
+	river.WorkerDefaults[taskArgs]
 
 	service *Service
 }
 
-// Work does steps for a while. A step is one transaction with the place behind it.
-func (w *deedWorker) Work(ctx context.Context, j *river.Job[deedArgs]) error {
+// Work does steps for a while. One transaction does a step and stores the position
+// behind it.
+func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
-	for began := s.now(); s.now().Sub(began) < deedTime; {
-		finished, err := s.step(ctx, j.Args.Deed, deedStep)
+	for began := s.now(); s.now().Sub(began) < workTime; {
+		finished, err := s.step(ctx, j.Args.ID, stepSize)
 		if err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrMoved) {
-			s.log.WarnContext(ctx, "a step of a deed on many certificates failed and is done one by one", slog.Int64("deed", j.Args.Deed), slog.Any("error", err))
-			finished, err = s.oneByOne(ctx, j.Args.Deed)
+			s.log.WarnContext(ctx, "a step of a task failed, so its certificates are handled one by one", slog.Int64("task", j.Args.ID), slog.Any("error", err))
+			finished, err = s.oneByOne(ctx, j.Args.ID)
 		}
 		switch {
 		case ctx.Err() != nil:
 			return river.JobSnooze(0)
 		case err != nil:
-			return fmt.Errorf("doing something to many certificates: %w", err)
+			return fmt.Errorf("working on a task: %w", err)
 		case finished:
 			return nil
 		}
@@ -269,18 +272,18 @@ func (w *deedWorker) Work(ctx context.Context, j *river.Job[deedArgs]) error {
 	return river.JobSnooze(0)
 }
 
-// underWay gives a deed that has something left to do; false says that it has not.
-func (s *Service) underWay(ctx context.Context, id int64) (*Deed, bool, error) {
-	d, err := scanDeed(s.db.QueryRowContext(ctx, `SELECT `+deedColumns+` FROM certificate_deeds WHERE id = $1`, id))
+// unfinished returns a task, and reports whether it has anything left to do.
+func (s *Service) unfinished(ctx context.Context, id int64) (*Task, bool, error) {
+	d, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, false, nil
 	}
 	return d, err == nil && d.FinishedAt == nil, err
 }
 
-// step does one step of at most a size, and tells whether it was the last.
+// step does one step of up to size certificates, and reports whether it was the last.
 func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, err error) {
-	d, left, err := s.underWay(ctx, id)
+	d, left, err := s.unfinished(ctx, id)
 	if err != nil || !left {
 		return true, err
 	}
@@ -293,13 +296,13 @@ func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, 
 		if err != nil {
 			return err
 		}
-		return s.goOnTx(ctx, tx, d, next, results)
+		return s.advanceTx(ctx, tx, d, next, results)
 	})
 }
 
-// goOnTx notes what became of the certificates of a step and the place behind them.
-func (s *Service) goOnTx(ctx context.Context, tx *db.Tx, d *Deed, next string, results []DeedResult) error {
-	n := map[DeedOutcome]int{}
+// advanceTx stores the results of a step and the position behind it.
+func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string, results []Result) error {
+	n := map[Outcome]int{}
 	for i := range results {
 		n[results[i].Outcome]++
 	}
@@ -308,24 +311,24 @@ func (s *Service) goOnTx(ctx context.Context, tx *db.Tx, d *Deed, next string, r
 		end = db.Micros(s.now())
 	}
 	res, err := tx.ExecContext(ctx, `
-		UPDATE certificate_deeds SET place = $1, done = done + $2, passed_over = passed_over + $3, failed = failed + $4, finished_at = $5
-		WHERE id = $6 AND place = $7 AND done + passed_over + failed = $8 AND finished_at IS NULL`,
-		next, n[DeedDone], n[DeedPassedOver], n[DeedFailed], end, d.id, d.place, d.Came())
+		UPDATE certificate_tasks SET position = $1, succeeded = succeeded + $2, skipped = skipped + $3, failed = failed + $4, finished_at = $5
+		WHERE id = $6 AND position = $7 AND succeeded + skipped + failed = $8 AND finished_at IS NULL`,
+		next, n[Succeeded], n[Skipped], n[Failed], end, d.id, d.position, d.Total())
 	if err != nil {
 		return err
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, cert.ErrMoved) // it is being done elsewhere
+		return errors.Join(err, cert.ErrMoved) // another worker did this step
 	}
-	return s.keepResultsTx(ctx, tx, d, results)
+	return s.storeResultsTx(ctx, tx, d, results)
 }
 
-// oneByOne does what a step could not do at once: the certificate that cannot be
-// changed is noted, and keeps no other from it.
+// oneByOne does the certificates of a failed step in a transaction each, so that one
+// that cannot be changed does not stop the others.
 func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
-	for range deedStep {
+	for range stepSize {
 		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrMoved) {
-			s.log.ErrorContext(ctx, "a certificate of a deed on many could not be changed", slog.Int64("deed", id), slog.Any("error", err))
+			s.log.ErrorContext(ctx, "a certificate of a task could not be changed", slog.Int64("task", id), slog.Any("error", err))
 			finished, err = s.giveUp(ctx, id)
 		}
 		if finished || err != nil {
@@ -335,9 +338,9 @@ func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err er
 	return false, nil
 }
 
-// giveUp notes that the next certificate of a deed could not be changed.
+// giveUp stores that the next certificate of a task could not be changed.
 func (s *Service) giveUp(ctx context.Context, id int64) (finished bool, err error) {
-	d, left, err := s.underWay(ctx, id)
+	d, left, err := s.unfinished(ctx, id)
 	if err != nil || !left {
 		return true, err
 	}
@@ -345,19 +348,19 @@ func (s *Service) giveUp(ctx context.Context, id int64) (finished bool, err erro
 	if err != nil {
 		return false, err
 	}
-	var results []DeedResult
+	var results []Result
 	for _, one := range uuids {
-		results = append(results, DeedResult{UUID: one, Outcome: DeedFailed})
+		results = append(results, Result{UUID: one, Outcome: Failed})
 	}
-	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.goOnTx(ctx, tx, d, next, results) })
+	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.advanceTx(ctx, tx, d, next, results) })
 }
 
-// nextOf gives the certificates of the next step, and the place behind them; ""
-// behind the last.
-func (s *Service) nextOf(ctx context.Context, d *Deed, size int) (uuids []string, next string, err error) {
-	if list := d.about.Selected; len(list) > 0 {
-		at, _ := slices.BinarySearch(list, d.place)
-		if d.place != "" {
+// nextOf returns the certificates of the next step and the position behind them, which
+// is empty behind the last.
+func (s *Service) nextOf(ctx context.Context, d *Task, size int) (uuids []string, next string, err error) {
+	if list := d.selection.Selected; len(list) > 0 {
+		at, _ := slices.BinarySearch(list, d.position)
+		if d.position != "" {
 			at++
 		}
 		uuids = list[at:min(len(list), at+size)]
@@ -366,8 +369,8 @@ func (s *Service) nextOf(ctx context.Context, d *Deed, size int) (uuids []string
 		}
 		return uuids, next, nil
 	}
-	f := d.about.Filter
-	f.Cursor, f.PerPage = &d.place, size
+	f := d.selection.Filter
+	f.Cursor, f.PerPage = &d.position, size
 	list, err := s.search.List(ctx, d.institutionID, f)
 	if err != nil {
 		return nil, "", err
@@ -378,17 +381,17 @@ func (s *Service) nextOf(ctx context.Context, d *Deed, size int) (uuids []string
 	return uuids, list.Next, nil
 }
 
-// doTx does one step.
-func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) (results []DeedResult, err error) {
-	statuses := deedStatuses[d.Kind]
-	// What is done is their deed who began it.
+// doTx changes the certificates of one step.
+func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) (results []Result, err error) {
+	statuses := changeable[d.Kind]
+	// The audit log names the person who started the task.
 	ctx = audit.With(ctx, d.actor)
 	for _, id := range uuids {
-		r := DeedResult{UUID: id, Outcome: DeedPassedOver}
+		r := Result{UUID: id, Outcome: Skipped}
 		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.Was)
 		if err == nil && slices.Contains(statuses, r.Was) {
 			if err = s.doOneTx(ctx, tx, d, id); err == nil {
-				r.Outcome, r.Was = DeedDone, ""
+				r.Outcome, r.Was = Succeeded, ""
 			}
 		}
 		if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, cert.ErrMoved) {
@@ -399,8 +402,8 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Deed, uuids []string) 
 	return results, nil
 }
 
-func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) error {
-	if d.Kind == RetryMany {
+func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Task, id string) error {
+	if d.Kind == Retry {
 		_, err := s.certs.RetryTx(ctx, tx, id)
 		return err
 	}
@@ -408,27 +411,27 @@ func (s *Service) doOneTx(ctx context.Context, tx *db.Tx, d *Deed, id string) er
 	return err
 }
 
-// SweepDeeds gives deeds that lost their job another, and forgets those whose time
-// is over.
-func (s *Service) SweepDeeds(ctx context.Context) error {
+// Sweep enqueues tasks that lost their job, and deletes those whose retention has
+// ended.
+func (s *Service) Sweep(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
-		if alive, err := job.AliveTx(ctx, tx, deedArgs{}.Kind()); err != nil || alive {
+		if alive, err := job.AliveTx(ctx, tx, taskArgs{}.Kind()); err != nil || alive {
 			return err
 		}
-		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_deeds WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))
+		ids, err := db.Column[int64](tx.QueryContext(ctx, `SELECT id FROM certificate_tasks WHERE finished_at IS NULL ORDER BY id LIMIT $1`, sweepBatch))
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			s.log.WarnContext(ctx, "what is done to many certificates had lost its job and gets a new one", slog.Int64("deed", id))
-			if err := s.enqueueDeedTx(ctx, tx, id); err != nil {
+			s.log.WarnContext(ctx, "a task had lost its job and gets a new one", slog.Int64("task", id))
+			if err := s.enqueueTx(ctx, tx, id); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
 	if err != nil {
-		return fmt.Errorf("sweeping what is done to many certificates: %w", err)
+		return fmt.Errorf("sweeping tasks: %w", err)
 	}
-	return s.forgetDeeds(ctx)
+	return s.purge(ctx)
 }

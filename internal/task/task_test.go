@@ -15,13 +15,13 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-func (v *vault) doAll(d *Deed, err error) *Deed {
+func (v *vault) doAll(d *Task, err error) *Task {
 	v.tb.Helper()
 	if err != nil {
 		v.tb.Fatal(err)
 	}
 	for {
-		finished, err := v.step(v.tb.Context(), d.id, deedStep)
+		finished, err := v.step(v.tb.Context(), d.id, stepSize)
 		if err != nil {
 			v.tb.Fatal(err)
 		}
@@ -29,13 +29,13 @@ func (v *vault) doAll(d *Deed, err error) *Deed {
 			break
 		}
 	}
-	if d, err = v.Deed(v.tb.Context(), v.inst.ID, d.UUID); err != nil {
+	if d, err = v.Task(v.tb.Context(), v.inst.ID, d.UUID); err != nil {
 		v.tb.Fatal(err)
 	}
 	return d
 }
 
-// TestManyAreRetriedAndRevoked does deeds to what a filter lets through and to what
+// TestManyAreRetriedAndRevoked does tasks to what a filter lets through and to what
 // was selected, by two at once, and never to another institution's.
 func TestManyAreRetriedAndRevoked(t *testing.T) {
 	t.Parallel()
@@ -45,15 +45,15 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		other := v.institution("UTH")
 		foreign := v.upload(func(u *cert.Upload) { u.Institution = other })
 
-		done := v.doAll(v.Begin(t.Context(), v.inst.ID, NewDeed{Kind: RetryMany, Choice: Choice{Filter: search.Filter{Search: "physics"}}}))
-		if done.Done != 15 || done.PassedOver != 0 || done.FinishedAt == nil {
+		done := v.doAll(v.Start(t.Context(), v.inst.ID, Request{Kind: Retry, Selection: Selection{Filter: search.Filter{Search: "physics"}}}))
+		if done.Succeeded != 15 || done.Skipped != 0 || done.FinishedAt == nil {
 			t.Errorf("%+v", done)
 		}
-		done = v.doAll(v.Begin(t.Context(), v.inst.ID, NewDeed{
-			Kind: RevokeMany, Reason: "Withdrawn", Note: "secret",
-			Choice: Choice{Selected: []string{list[0].UUID, list[1].UUID, list[1].UUID, foreign.UUID}},
+		done = v.doAll(v.Start(t.Context(), v.inst.ID, Request{
+			Kind: Revoke, Reason: "Withdrawn", Note: "secret",
+			Selection: Selection{Selected: []string{list[0].UUID, list[1].UUID, list[1].UUID, foreign.UUID}},
 		}))
-		if done.Done != 2 || done.PassedOver != 1 {
+		if done.Succeeded != 2 || done.Skipped != 1 {
 			t.Errorf("%+v", done)
 		}
 		if c := v.get(list[0].UUID); c.Status != cert.Revoked || c.RevocationReason != "Withdrawn" || c.RevocationNote != "secret" {
@@ -62,7 +62,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		if c := v.get(foreign.UUID); c.Status != cert.Processing {
 			t.Errorf("another institution's is %s", c.Status)
 		}
-		// What became of each is kept, in the order of the step, with why.
+		// Each has a result, in the order of the step, with its reason.
 		results, err := v.Results(t.Context(), done, ResultQuery{Limit: 10})
 		if err != nil || len(results) != 3 {
 			t.Fatalf("%d results, %v", len(results), err)
@@ -72,15 +72,15 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			case r.Number != int64(i+1):
 				t.Errorf("result %d has the number %d", i+1, r.Number)
 			case r.UUID == foreign.UUID:
-				if r.Outcome != DeedPassedOver || r.Certificate != nil || r.Why(done.Kind) != "There is no such certificate." {
+				if r.Outcome != Skipped || r.Certificate != nil || r.Why(done.Kind) != "There is no such certificate." {
 					t.Errorf("another institution's: %+v", r)
 				}
-			case r.Outcome != DeedDone || r.Certificate == nil || r.Certificate.Status != cert.Revoked || r.Why(done.Kind) != "":
+			case r.Outcome != Succeeded || r.Certificate == nil || r.Certificate.Status != cert.Revoked || r.Why(done.Kind) != "":
 				t.Errorf("%+v", r)
 			}
 		}
 		// Two that do the same steps do each once.
-		deed, err := v.Begin(t.Context(), v.inst.ID, NewDeed{Kind: RevokeMany, Reason: "All"})
+		one, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -88,7 +88,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		for range 2 {
 			go func() {
 				for {
-					finished, err := v.step(t.Context(), deed.id, deedStep)
+					finished, err := v.step(t.Context(), one.id, stepSize)
 					if err != nil && !errors.Is(err, cert.ErrMoved) || finished {
 						ended <- err
 						return
@@ -101,13 +101,13 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		deed, err = v.Deed(t.Context(), v.inst.ID, deed.UUID)
-		if err != nil || deed.Done != 88 {
-			t.Errorf("%+v, %v", deed, err)
+		one, err = v.Task(t.Context(), v.inst.ID, one.UUID)
+		if err != nil || one.Succeeded != 88 {
+			t.Errorf("%+v, %v", one, err)
 		}
 		var met []string
 		for q := (ResultQuery{Limit: 30}); ; {
-			list, err := v.Results(t.Context(), deed, q)
+			list, err := v.Results(t.Context(), one, q)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,31 +125,31 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM webhook_events WHERE name LIKE '%revoked'`).Scan(&n); err != nil || n != 90 {
 			t.Errorf("%d were revoked, %v", n, err)
 		}
-		if _, err := v.Deed(t.Context(), other.ID, deed.UUID); !fault.Is(err, fault.NotFound) {
+		if _, err := v.Task(t.Context(), other.ID, one.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("to another institution: %v", err)
 		}
-		for name, bad := range map[string]NewDeed{
-			"no reason":   {Kind: RevokeMany},
-			"no deed":     {Kind: "delete"},
-			"no UUID":     {Kind: RetryMany, Choice: Choice{Selected: []string{"x"}}},
-			"too many":    {Kind: RetryMany, Choice: Choice{Selected: make([]string, MaxSelected+1)}},
-			"no status":   {Kind: RetryMany, Choice: Choice{Filter: search.Filter{Statuses: []cert.Status{cert.Approved}}}},
-			"a bad range": {Kind: RetryMany, Choice: Choice{Filter: search.Filter{IssuedFrom: "x"}}},
+		for name, bad := range map[string]Request{
+			"no reason":    {Kind: Revoke},
+			"no operation": {Kind: "delete"},
+			"no UUID":      {Kind: Retry, Selection: Selection{Selected: []string{"x"}}},
+			"too many":     {Kind: Retry, Selection: Selection{Selected: make([]string, maxSelected+1)}},
+			"no status":    {Kind: Retry, Selection: Selection{Filter: search.Filter{Statuses: []cert.Status{cert.Approved}}}},
+			"a bad range":  {Kind: Retry, Selection: Selection{Filter: search.Filter{IssuedFrom: "x"}}},
 		} {
-			if _, err := v.Begin(t.Context(), v.inst.ID, bad); !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.BadRequest) {
+			if _, err := v.Start(t.Context(), v.inst.ID, bad); !fault.Is(err, fault.Invalid) && !fault.Is(err, fault.BadRequest) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
 		// One whose job is lost gets another.
-		if _, err := v.Begin(t.Context(), v.inst.ID, NewDeed{Kind: RetryMany}); err != nil {
+		if _, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Retry}); err != nil {
 			t.Fatal(err)
 		}
-		v.exec(`DELETE FROM river_job WHERE kind = 'deed'`)
-		if err := v.SweepDeeds(t.Context()); err != nil {
+		v.exec(`DELETE FROM river_job WHERE kind = 'task'`)
+		if err := v.Sweep(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var jobs int
-		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM river_job WHERE kind = 'deed'`).Scan(&jobs); err != nil {
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM river_job WHERE kind = 'task'`).Scan(&jobs); err != nil {
 			t.Fatal(err)
 		}
 		if jobs != 1 {
@@ -165,7 +165,7 @@ func TestExports(t *testing.T) {
 		list := v.several(6)
 		evil := v.approved(v.upload(func(u *cert.Upload) { u.FullName, u.Title = "../=cmd|' /C calc'!A0", "=1+1" }))
 		var b bytes.Buffer
-		if err := v.WriteCSV(t.Context(), v.inst.ID, Choice{}, &b); err != nil {
+		if err := v.WriteCSV(t.Context(), v.inst.ID, Selection{}, &b); err != nil {
 			t.Fatal(err)
 		}
 		rows, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
@@ -173,15 +173,15 @@ func TestExports(t *testing.T) {
 			t.Errorf("%q, %v", rows, err)
 		}
 		b.Reset()
-		if err := v.WriteCSV(t.Context(), v.inst.ID, Choice{Selected: []string{list[2].UUID}}, &b); err != nil || strings.Count(b.String(), "\n") != 2 || !strings.Contains(b.String(), list[2].ReferenceID) {
+		if err := v.WriteCSV(t.Context(), v.inst.ID, Selection{Selected: []string{list[2].UUID}}, &b); err != nil || strings.Count(b.String(), "\n") != 2 || !strings.Contains(b.String(), list[2].ReferenceID) {
 			t.Errorf("%q, %v", b.String(), err)
 		}
 
-		pack, err := v.Pack(t.Context(), v.inst.ID, Choice{})
+		pack, err := v.Archive(t.Context(), v.inst.ID, Selection{})
 		if err != nil || pack.Count() != 3 || pack.Missing != 4 {
 			t.Fatalf("%+v, %v", pack, err)
 		}
-		if _, err := v.Pack(t.Context(), v.inst.ID, Choice{Filter: search.Filter{Statuses: []cert.Status{cert.Failed}}}); !fault.Is(err, fault.Invalid) {
+		if _, err := v.Archive(t.Context(), v.inst.ID, Selection{Filter: search.Filter{Statuses: []cert.Status{cert.Failed}}}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("nothing to pack: %v", err)
 		}
 	})

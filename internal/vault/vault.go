@@ -159,10 +159,10 @@ func Wire(d Deps) (*Services, error) {
 func queue(d Deps) (*job.Queue, error) {
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Queues: map[string]int{
-			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, intake.Queue: 1, task.DeedQueue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, intake.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.DeedQueue, cert.RecipientQueue, mail.QueueName},
+		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Logger: queueLogger(d.Log),
 	})
 }

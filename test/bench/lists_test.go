@@ -192,7 +192,7 @@ func open(b *testing.B, data, database string) *db.DB {
 func (n *institution) sample(b *testing.B) {
 	b.Helper()
 	n.total = *n.list(b, generalPath).Meta.Total
-	pages := min(n.total, 100_000) / 20
+	pages := min(n.total, 10_000) / 20
 	for i := range samples / 20 {
 		l := n.list(b, fmt.Sprintf("%s?per_page=20&page=%d&sort_field=%s", generalPath, 1+n.random.IntN(pages), sortFields[i%len(sortFields)]))
 		for _, r := range l.Data {
@@ -326,10 +326,10 @@ func queries() []query {
 	var deep []string
 	for _, filter := range []string{"search=example", "search=northwind", "issue_date_from=2000-01-01", "generated_at_from=2000-01-01", "search=example&issue_date_from=2020-01-01"} {
 		for _, field := range sortFields {
-			deep = append(deep, "?page=1000&per_page=100&"+filter+"&sort_field="+field)
+			deep = append(deep, "?page=100&per_page=100&"+filter+"&sort_field="+field)
 		}
 	}
-	return append(list, query{"page/1000", other, fixed(deep...)}, query{"combined", other, combined})
+	return append(list, query{"page/100", other, fixed(deep...)}, query{"combined", other, combined})
 }
 
 // combined returns requests with random filters and a random order.
@@ -386,7 +386,7 @@ var (
 		db.PostgreSQL: `DROP FUNCTION certificates_count CASCADE; DROP TABLE certificate_counts`,
 	}
 	listSchema = `DROP INDEX certificates_created_at_idx; DROP INDEX certificates_status_idx; DROP INDEX certificates_name_folded_idx;
-		DROP INDEX certificates_email_folded_idx; DROP INDEX certificates_status_issue_date_idx; DROP INDEX certificates_issue_date_idx;
+		DROP INDEX certificates_email_folded_idx; DROP INDEX certificates_issue_date_idx;
 		DROP INDEX certificates_generated_at_idx; DROP INDEX certificates_updated_at_idx; DROP INDEX certificates_batch_id_idx;
 		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )

@@ -71,7 +71,7 @@ func (n *institution) uuids(b *testing.B) []string {
 	b.Helper()
 	var uuids []string
 	for range 10 {
-		for _, r := range n.list(b, fmt.Sprintf("%s?per_page=20&page=%d", generalPath, 1+n.random.IntN(min(n.total, 100_000)/20))).Data {
+		for _, r := range n.list(b, fmt.Sprintf("%s?per_page=20&page=%d", generalPath, 1+n.random.IntN(min(n.total, 10_000)/20))).Data {
 			uuids = append(uuids, fmt.Sprint(r.ID))
 		}
 	}

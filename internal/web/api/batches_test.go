@@ -165,14 +165,14 @@ func TestBatchPages(t *testing.T) {
 			t.Errorf("%q: %v %v", query, meta, links)
 		}
 	}
-	for _, query := range []string{"?page=0", "?per_page=101", "?page=x", "?status=failed", "?page=1&page=2", "?page=2000&per_page=100", "?%zz"} {
+	for _, query := range []string{"?page=0", "?per_page=101", "?page=x", "?status=failed", "?page=1&page=2", "?page=101&per_page=100", "?%zz"} {
 		for _, path := range []string{path, "/business/batches"} {
 			if a := v.get(path + query); a.Status != http.StatusUnprocessableEntity {
 				t.Errorf("%s%s: %d", path, query, a.Status)
 			}
 		}
 	}
-	if a := v.get("/business/batches?page=2000&per_page=100"); !strings.Contains(a.refusal(t).Message, "cursor=") {
+	if a := v.get("/business/batches?page=101&per_page=100"); !strings.Contains(a.refusal(t).Message, "cursor=") {
 		t.Errorf("past where pages reach: %s", a.Body)
 	}
 	walked := v.walk(path+"?per_page=10", func(data any) []any { return data.(map[string]any)["entries"].([]any) })

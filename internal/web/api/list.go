@@ -86,8 +86,8 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
-// readFilter reads a query of those parameters and of what every list has. An
-// empty value is as good as none but for the cursor, which it starts.
+// readFilter reads a query of those parameters and of what every list has. An empty
+// value is ignored, but an empty cursor starts a walk.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -102,7 +102,11 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 		case len(values) > 1:
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
-			f.Page = number(&bad, name, value, listing.MaxDepth)
+			if n, err := strconv.Atoi(value); err == nil && n > listing.MaxDepth {
+				f.Page = n // Range.Check refuses it and points to the cursor.
+			} else {
+				f.Page = number(&bad, name, value, listing.MaxDepth)
+			}
 		case name == "per_page":
 			f.PerPage = number(&bad, name, value, listing.MaxPage)
 		case name == "cursor":

@@ -191,7 +191,7 @@ func TestListFilters(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	v.upload("diploma.pdf")
 	for query, status := range map[string]int{
-		"": 200, "?page=1&per_page=1": 200, "?per_page=100": 200, "?page=1000&per_page=100": 200, "?page=100000&per_page=1": 200,
+		"": 200, "?page=1&per_page=1": 200, "?per_page=100": 200, "?page=100&per_page=100": 200, "?page=10000&per_page=1": 200,
 		"?status=": 200, "?status=revoked&applicant_email=ada@example.org&search=x": 200, "?search=%25": 200, "?applicant_email=nobody": 200,
 	} {
 		if a := v.get("/business/certificate-vault" + query); a.Status != status {
@@ -200,7 +200,7 @@ func TestListFilters(t *testing.T) {
 	}
 	for query, fields := range map[string]string{
 		"?page=0": "page", "?page=": "page", "?page=-1": "page", "?page=1.5": "page", "?page=x": "page", "?page=9223372036854775808": "page",
-		"?per_page=0": "per_page", "?per_page=101": "per_page", "?page=1001&per_page=100": "page", "?page=100001&per_page=1": "page",
+		"?per_page=0": "per_page", "?per_page=101": "per_page", "?page=101&per_page=100": "page", "?page=10001&per_page=1": "page", "?page=667": "page",
 		"?status=pending": "status", "?status=APPROVED": "status", "?sort=name": "sort", "?cursors=": "cursors",
 		"?page=0&per_page=0&status=x&zzz=1": "page per_page status zzz", "?page=1&page=2": "page", "?search=a&search=b": "search", "?search=%00": "search",
 	} {

@@ -4,16 +4,19 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
 	"reflect"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/certvault/certvault/internal/limit"
+	"github.com/certvault/certvault/internal/listing"
 	"github.com/certvault/certvault/internal/web"
 )
 
@@ -68,6 +71,52 @@ func TestDocumentNamesThisVault(t *testing.T) {
 	}
 	if again := get(h, "/openapi.json", "If-None-Match", w.Header().Get("ETag")); again.Code != http.StatusNotModified {
 		t.Errorf("what is known is sent again: %d", again.Code)
+	}
+}
+
+// Every list with pages has the same limit, and says that a page beyond it is 422
+// and that the cursor has none.
+func TestDocumentLimitsPages(t *testing.T) {
+	t.Parallel()
+	_, h := newDocs(t, 0)
+	var doc struct {
+		Paths map[string]map[string]struct {
+			Parameters []struct {
+				Ref string `json:"$ref"`
+			} `json:"parameters"`
+			Responses map[string]any `json:"responses"`
+		} `json:"paths"`
+		Components struct {
+			Parameters map[string]struct {
+				Description string `json:"description"`
+			} `json:"parameters"`
+		} `json:"components"`
+	}
+	if err := json.Unmarshal(get(h, "/openapi.json").Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	limit := strconv.Itoa(listing.MaxDepth/1000) + "," + fmt.Sprintf("%03d", listing.MaxDepth%1000)
+	for _, word := range []string{limit, "422", "`cursor`"} {
+		if !strings.Contains(doc.Components.Parameters["Page"].Description, word) {
+			t.Errorf("page is described without %s: %s", word, doc.Components.Parameters["Page"].Description)
+		}
+	}
+	lists := 0
+	for path, operations := range doc.Paths {
+		refs := map[string]bool{}
+		for _, p := range operations["get"].Parameters {
+			refs[p.Ref] = true
+		}
+		if !refs["#/components/parameters/Page"] {
+			continue
+		}
+		lists++
+		if !refs["#/components/parameters/Cursor"] || operations["get"].Responses["422"] == nil {
+			t.Errorf("%s has pages, and no cursor or no 422", path)
+		}
+	}
+	if lists < 4 {
+		t.Errorf("%d lists have pages", lists)
 	}
 }
 

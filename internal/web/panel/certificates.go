@@ -53,8 +53,8 @@ var columns = map[string]struct{ first, again string }{
 // the list is ordered by it, empty when it is not.
 type column struct{ Label, Href, Order string }
 
-// choiceFields are what of an address says which certificates are meant.
-var choiceFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
+// selectionFields are what of an address says which certificates are meant.
+var selectionFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
 
 // certificateList is the list of certificates as it is asked for.
 type certificateList struct {
@@ -98,7 +98,7 @@ func (l *certificateList) Narrowed() bool {
 // With gives the address of the list with one thing changed.
 func (l *certificateList) With(key, value string) string {
 	q := url.Values{}
-	for _, name := range choiceFields {
+	for _, name := range selectionFields {
 		if v := l.Query.Get(name); v != "" {
 			q.Set(name, v)
 		}
@@ -156,7 +156,7 @@ func (l *certificateList) Next() string {
 // shows.
 func (l *certificateList) Fields() [][2]string {
 	var list [][2]string
-	for _, name := range choiceFields {
+	for _, name := range selectionFields {
 		if v := l.Query.Get(name); v != "" {
 			list = append(list, [2]string{name, v})
 		}
@@ -272,10 +272,10 @@ func renamed(err error, names map[string]string) error {
 
 var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the list first, or choose all that it shows.")
 
-// choiceOf reads which certificates a form below the list means: those selected, or
+// selectionOf reads which certificates a form below the list means: those selected, or
 // all that the list shows.
-func choiceOf(form url.Values) (task.Choice, error) {
-	var c task.Choice
+func selectionOf(form url.Values) (task.Selection, error) {
+	var c task.Selection
 	f, err := filterOf(form)
 	if err != nil {
 		return c, err
@@ -301,15 +301,15 @@ func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err 
 
 // retryMany begins the retrying of many certificates.
 func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	c, err := choiceOf(r.PostForm)
-	var deed *task.Deed
+	c, err := selectionOf(r.PostForm)
+	var started *task.Task
 	if err == nil {
-		deed, err = p.Tasks.Begin(r.Context(), v.Institution().ID, task.NewDeed{Kind: task.RetryMany, Choice: c})
+		started, err = p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Retry, Selection: c})
 	}
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
-	return p.lead(w, r, v, "tasks/"+deed.UUID, "")
+	return p.lead(w, r, v, "tasks/"+started.UUID, "")
 }
 
 // manyRevoked is what is asked before many certificates are revoked.
@@ -328,7 +328,7 @@ func (m *manyRevoked) Visit() *Visit { return m.List.Visit }
 // revokeMany asks for the reason first, and then begins the revoking of many
 // certificates.
 func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	c, err := choiceOf(r.PostForm)
+	c, err := selectionOf(r.PostForm)
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
@@ -344,11 +344,11 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if r.PostForm.Get("sure") == "" {
 		return p.draw(w, r, "revoke_many.html", m)
 	}
-	deed, err := p.Tasks.Begin(r.Context(), v.Institution().ID, task.NewDeed{Kind: task.RevokeMany, Choice: c, Reason: m.Reason, Note: m.Note})
+	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
 	if err != nil {
 		return p.again(w, r, "revoke_many.html", m, err)
 	}
-	return p.lead(w, r, v, "tasks/"+deed.UUID, "")
+	return p.lead(w, r, v, "tasks/"+started.UUID, "")
 }
 
 func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
@@ -382,7 +382,7 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 // exportCSV writes certificates as CSV. What goes wrong after the first byte ends
 // the connection, so that nobody takes a part for the whole.
 func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	c, err := choiceOf(r.PostForm)
+	c, err := selectionOf(r.PostForm)
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
@@ -394,10 +394,10 @@ func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) erro
 
 // exportZIP writes the verified PDFs of certificates as a ZIP.
 func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	c, err := choiceOf(r.PostForm)
-	var pack *task.Pack
+	c, err := selectionOf(r.PostForm)
+	var archive *task.Archive
 	if err == nil {
-		pack, err = p.Tasks.Pack(r.Context(), v.Institution().ID, c)
+		archive, err = p.Tasks.Archive(r.Context(), v.Institution().ID, c)
 	}
 	if err != nil {
 		return p.listAgain(w, r, v, err)
@@ -405,5 +405,5 @@ func (p *Panel) exportZIP(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := download(w, "application/zip", v.Institution().Slug+"-certificates-"+p.Now().UTC().Format(time.DateOnly)+".zip"); err != nil {
 		return err
 	}
-	return p.whole(r, pack.Write(r.Context(), w))
+	return p.whole(r, archive.Write(r.Context(), w))
 }

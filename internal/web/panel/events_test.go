@@ -22,7 +22,7 @@ func TestEventsEndWhenTheServerStops(t *testing.T) {
 	o.panel.Stopping = stopping
 	w := httptest.NewRecorder()
 	o.handler.ServeHTTP(w, o.request("auditor", http.MethodGet, task+"/events", nil))
-	if got := w.Body.String(); got != `data: {"done":0,"passed":0,"failed":0,"finished":false}`+"\n\n" {
+	if got := w.Body.String(); got != `data: {"done":0,"skipped":0,"failed":0,"finished":false}`+"\n\n" {
 		t.Errorf("%d %q", w.Code, got)
 	}
 	if w := o.get("auditor", o.pathOf("tasks/00000000-0000-0000-0000-000000000000/events")); w.Code != http.StatusNotFound || strings.Contains(w.Header().Get("Content-Type"), "event-stream") {

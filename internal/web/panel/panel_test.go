@@ -88,11 +88,11 @@ func (s *samples) make(name string) (string, error) {
 		s.of("invitation")
 		return o.secret(s.t), nil
 	case "task":
-		deed, err := o.panel.Tasks.Begin(ctx, id, task.NewDeed{Kind: task.RetryMany})
+		started, err := o.panel.Tasks.Start(ctx, id, task.Request{Kind: task.Retry})
 		if err != nil {
 			return "", err
 		}
-		return deed.UUID, nil
+		return started.UUID, nil
 	case "certificate":
 		return o.approved(s.inst).UUID, nil
 	case "correction":

@@ -10,30 +10,31 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// resultsOnAPage is how many results of a task a page shows.
+// resultsOnAPage is the number of results of a task that a page shows.
 const resultsOnAPage = 50
 
-// taskView is something that is done to many certificates, as pages show it.
+// taskView is a task as pages show it.
 type taskView struct {
-	*task.Deed
+	*task.Task
 
 	Visit *Visit
 	// Outcome limits the results to one; empty is all.
-	Outcome task.DeedOutcome
-	Results []*task.DeedResult
+	Outcome task.Outcome
+	Results []*task.Result
 	Tabs    []tab
-	// Prev and Next lead to the pages around this one, empty where there is none.
+	// Prev and Next are the addresses of the pages around this one, empty if there is
+	// none.
 	Prev, Next string
 }
 
-// Retries says that certificates are retried, and not revoked.
-func (t *taskView) Retries() bool { return t.Kind == task.RetryMany }
+// Retries reports whether the task retries certificates. It revokes them otherwise.
+func (t *taskView) Retries() bool { return t.Kind == task.Retry }
 
-// Path is the address of the task.
+// Path returns the address of the task.
 func (t *taskView) Path() string { return t.Visit.Path("tasks/" + t.UUID) }
 
-// at is the address of the results before or after one.
-func (t *taskView) at(outcome task.DeedOutcome, side string, number int64) string {
+// at returns the address of the results before or after one.
+func (t *taskView) at(outcome task.Outcome, side string, number int64) string {
 	q := url.Values{}
 	if outcome != "" {
 		q.Set("show", string(outcome))
@@ -47,15 +48,15 @@ func (t *taskView) at(outcome task.DeedOutcome, side string, number int64) strin
 	return t.Path() + "?" + q.Encode()
 }
 
-// tasks lists what was done to many certificates of late.
+// tasks lists the newest tasks.
 func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deeds, err := p.Tasks.Deeds(r.Context(), v.Institution().ID)
+	tasks, err := p.Tasks.Tasks(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
-	list := make([]*taskView, len(deeds))
-	for i, d := range deeds {
-		list[i] = &taskView{Deed: d, Visit: v}
+	list := make([]*taskView, len(tasks))
+	for i, d := range tasks {
+		list[i] = &taskView{Task: d, Visit: v}
 	}
 	return p.draw(w, r, "tasks.html", struct {
 		Visit *Visit
@@ -63,28 +64,27 @@ func (p *Panel) tasks(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	}{v, list})
 }
 
-// task shows how far something is that is done to many certificates, and what became
-// of each.
+// task shows the progress of a task and its results.
 func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deed, err := p.Tasks.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
+	one, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
 	if err != nil {
 		return err
 	}
 	asked := r.URL.Query()
-	t := &taskView{Deed: deed, Visit: v, Outcome: task.DeedOutcome(asked.Get("show"))}
-	if !slices.Contains(task.DeedOutcomes, t.Outcome) {
+	t := &taskView{Task: one, Visit: v, Outcome: task.Outcome(asked.Get("show"))}
+	if !slices.Contains(task.Outcomes, t.Outcome) {
 		t.Outcome = ""
 	}
 	done := "Revoked"
 	if t.Retries() {
 		done = "Retried"
 	}
-	for _, one := range []struct {
-		outcome task.DeedOutcome
+	for _, o := range []struct {
+		outcome task.Outcome
 		label   string
 		n       int
-	}{{"", "All", deed.Came()}, {task.DeedDone, done, deed.Done}, {task.DeedPassedOver, "Passed over", deed.PassedOver}, {task.DeedFailed, "Failed", deed.Failed}} {
-		t.Tabs = append(t.Tabs, tab{Label: one.label, Path: t.at(one.outcome, "", 0), Count: strconv.Itoa(one.n), Current: one.outcome == t.Outcome})
+	}{{"", "All", one.Total()}, {task.Succeeded, done, one.Succeeded}, {task.Skipped, "Skipped", one.Skipped}, {task.Failed, "Failed", one.Failed}} {
+		t.Tabs = append(t.Tabs, tab{Label: o.label, Path: t.at(o.outcome, "", 0), Count: strconv.Itoa(o.n), Current: o.outcome == t.Outcome})
 	}
 	if err := p.fillTask(r, t, asked); err != nil {
 		return err
@@ -92,36 +92,36 @@ func (p *Panel) task(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	return p.draw(w, r, "task.html", t)
 }
 
-// taskEvents tells how far it is as it goes.
+// taskEvents sends the progress of a task as events.
 func (p *Panel) taskEvents(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if _, err := p.Tasks.Deed(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
+	if _, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task")); err != nil {
 		return err
 	}
 	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
-		now, err := p.Tasks.Deed(ctx, v.Institution().ID, r.PathValue("task"))
+		now, err := p.Tasks.Task(ctx, v.Institution().ID, r.PathValue("task"))
 		if err != nil {
 			return nil, false, err
 		}
 		finished := now.FinishedAt != nil
 		return struct {
 			Done     int  `json:"done"`
-			Passed   int  `json:"passed"`
+			Skipped  int  `json:"skipped"`
 			Failed   int  `json:"failed"`
 			Finished bool `json:"finished"`
-		}{now.Done, now.PassedOver, now.Failed, finished}, finished, nil
+		}{now.Succeeded, now.Skipped, now.Failed, finished}, finished, nil
 	})
 }
 
-// fillTask reads the results that the address means.
+// fillTask reads the results that the address asks for.
 func (p *Panel) fillTask(r *http.Request, t *taskView, asked url.Values) error {
 	q := task.ResultQuery{Outcome: t.Outcome, Limit: resultsOnAPage + 1}
-	q.After, _ = strconv.ParseInt(asked.Get("after"), 10, 64) // what is none begins with the first
+	q.After, _ = strconv.ParseInt(asked.Get("after"), 10, 64) // anything else starts with the first
 	q.Before, _ = strconv.ParseInt(asked.Get("before"), 10, 64)
-	list, err := p.Tasks.Results(r.Context(), t.Deed, q)
+	list, err := p.Tasks.Results(r.Context(), t.Task, q)
 	if err == nil && q.Before > 0 && len(list) <= resultsOnAPage {
-		// Not enough stands before it to be a page of its own, so it is the first.
+		// Too few results are before it for a page, so the first page is shown.
 		q.Before, q.After = 0, 0
-		list, err = p.Tasks.Results(r.Context(), t.Deed, q)
+		list, err = p.Tasks.Results(r.Context(), t.Task, q)
 	}
 	if err != nil {
 		return err
@@ -145,14 +145,14 @@ func (p *Panel) fillTask(r *http.Request, t *taskView, asked url.Values) error {
 	return nil
 }
 
-// taskCSV gives what became of each certificate as CSV.
+// taskCSV sends the results of a task as CSV.
 func (p *Panel) taskCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	deed, err := p.Tasks.Deed(r.Context(), v.Institution().ID, r.PathValue("task"))
+	one, err := p.Tasks.Task(r.Context(), v.Institution().ID, r.PathValue("task"))
 	if err != nil {
 		return err
 	}
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Tasks.WriteResults(r.Context(), deed, w))
+	return p.whole(r, p.Tasks.WriteResults(r.Context(), one, w))
 }

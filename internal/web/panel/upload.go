@@ -128,7 +128,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		Title: r.PostForm.Get("certificate_title"), FullName: r.PostForm.Get("full_name"), Email: r.PostForm.Get("applicant_email"),
 		IssueDate: r.PostForm.Get("issue_date"), Details: r.PostForm.Get("details"),
 	}
-	if u.Same, u.Alike, err = p.Search.Alike(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
+	if u.Same, u.Alike, err = p.Search.Duplicates(r.Context(), v.Institution().ID, text, u.File.File.SHA256); err != nil {
 		return err
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {

@@ -35,7 +35,7 @@ func referenceIn(typed string) string {
 
 // unknown shows that there is no such certificate, and suggests similar reference ids.
 func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) error {
-	near, err := p.Certs.Near(r.Context(), typed)
+	similar, err := p.Certs.Similar(r.Context(), typed)
 	if err != nil {
 		return err
 	}
@@ -43,5 +43,5 @@ func (p *Pages) unknown(w http.ResponseWriter, r *http.Request, typed string) er
 		cert.Typo
 
 		Typed, Near string
-	}{cert.FindTypo(typed), typed, near})
+	}{cert.FindTypo(typed), typed, similar})
 }

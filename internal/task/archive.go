@@ -18,40 +18,39 @@ import (
 )
 
 const (
-	// MaxPack is how many certificates one archive of verified PDFs can have.
-	MaxPack = 1000
-	// MaxPackSize is how many bytes it can have: what a browser fetches in one go,
-	// and every program that opens ZIP files can.
-	MaxPackSize = 2 << 30
-	// maxPackName bounds what of a person's name and title is in a file's name, in
-	// bytes.
-	maxPackName = 120
-	// packList is the table of what is in an archive.
-	packList = "certificates.csv"
+	// maxArchive is the number of certificates that one archive can have.
+	maxArchive = 1000
+	// maxArchiveSize is the size of an archive in bytes. Browsers can download it in one
+	// request, and all programs that open ZIP files can read it.
+	maxArchiveSize = 2 << 30
+	// maxFileName bounds the name and title in a file name, in bytes.
+	maxFileName = 120
+	// archiveTable is the name of the table of an archive.
+	archiveTable = "certificates.csv"
 )
 
-// Pack is an archive of verified PDFs that is about to be written as ZIP: stored
-// as they are, for they are compressed already.
-type Pack struct {
+// Archive is a ZIP archive of verified PDFs. They are stored without compression, since
+// they are compressed already.
+type Archive struct {
 	service       *Service
 	list, without []*cert.Certificate
 	table         []byte
-	// Size is how many bytes Write writes.
+	// Size is the number of bytes that Write writes.
 	Size int64
-	// Missing is how many certificates of the choice have no verified PDF, or one
-	// that was revoked; they are in the archive's table alone.
+	// Missing is the number of certificates of the selection that have no valid verified
+	// PDF. Only the table of the archive has them.
 	Missing int
 }
 
 var errManyFiles = fault.New(fault.Invalid, fmt.Sprintf(
-	"One ZIP can have %d certificates and %d GB. Narrow the list down, for example to one batch or month, and make several.", MaxPack, MaxPackSize>>30))
+	"One ZIP can have %d certificates and %d GB. Narrow the list down, for example to one batch or month, and make several.", maxArchive, maxArchiveSize>>30))
 
-// Pack prepares an archive of the verified PDFs of a choice. It refuses what would
-// be too large before a byte of it is written.
-func (s *Service) Pack(ctx context.Context, institutionID int64, c Choice) (*Pack, error) {
-	p := &Pack{service: s}
+// Archive prepares an archive of the verified PDFs of a selection. It returns a fault of
+// kind Invalid, before anything is written, if the archive would be too large or empty.
+func (s *Service) Archive(ctx context.Context, institutionID int64, c Selection) (*Archive, error) {
+	p := &Archive{service: s}
 	var size int64
-	err := s.Walk(ctx, institutionID, c, func(one *cert.Certificate) error {
+	err := s.walk(ctx, institutionID, c, func(one *cert.Certificate) error {
 		if one.Status != cert.Approved || one.Verified == nil {
 			p.without = append(p.without, one)
 			p.Missing++
@@ -59,7 +58,7 @@ func (s *Service) Pack(ctx context.Context, institutionID int64, c Choice) (*Pac
 			p.list = append(p.list, one)
 			size += one.Verified.Size
 		}
-		if len(p.list)+len(p.without) > MaxPack || size > MaxPackSize {
+		if len(p.list)+len(p.without) > maxArchive || size > maxArchiveSize {
 			return errManyFiles
 		}
 		return nil
@@ -79,27 +78,25 @@ func (s *Service) Pack(ctx context.Context, institutionID int64, c Choice) (*Pac
 	return p, s.recordExport(ctx, institutionID, "zip", c)
 }
 
-// Count gives how many PDFs the archive has.
-func (p *Pack) Count() int { return len(p.list) }
+// Count returns the number of PDFs in the archive.
+func (p *Archive) Count() int { return len(p.list) }
 
-// Write writes the archive. Each file is read and held against its digest before
-// its first byte is written. When one cannot be read, or is not what it was, it
-// ends there: the directory at the archive's end is missing, and no program takes
-// it for whole.
-func (p *Pack) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
+// Write writes the archive. It compares each file with its digest before it writes the
+// first byte of it. If a file cannot be read or has changed, Write stops there. The
+// archive then lacks its directory, so no program accepts it as complete.
+func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
 
-// write writes the archive; when it only measures, without the files, whose
-// sizes it adds.
-func (p *Pack) write(ctx context.Context, w io.Writer, measures bool) error {
+// write writes the archive. To measure, it leaves the files out and adds their sizes.
+func (p *Archive) write(ctx context.Context, w io.Writer, measures bool) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
-	if err := p.entry(z, packList, nil, int64(len(p.table)), crc32.ChecksumIEEE(p.table), strings.NewReader(string(p.table))); err != nil {
+	if err := p.entry(z, archiveTable, nil, int64(len(p.table)), crc32.ChecksumIEEE(p.table), strings.NewReader(string(p.table))); err != nil {
 		return err
 	}
 	for _, c := range p.list {
 		var err error
 		if measures {
-			err = p.entry(z, packName(c), c, c.Verified.Size, 0, strings.NewReader(""))
+			err = p.entry(z, fileName(c), c, c.Verified.Size, 0, strings.NewReader(""))
 			out.n += c.Verified.Size
 		} else {
 			err = p.add(ctx, z, c)
@@ -116,7 +113,7 @@ func (p *Pack) write(ctx context.Context, w io.Writer, measures bool) error {
 }
 
 // add writes a verified PDF.
-func (p *Pack) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (err error) {
+func (p *Archive) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (err error) {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -135,12 +132,12 @@ func (p *Pack) add(ctx context.Context, z *zip.Writer, c *cert.Certificate) (err
 	if _, err := content.Seek(0, io.SeekStart); err != nil {
 		return err
 	}
-	return p.entry(z, packName(c), c, c.Verified.Size, sum.Sum32(), content)
+	return p.entry(z, fileName(c), c, c.Verified.Size, sum.Sum32(), content)
 }
 
-// entry writes one file of the archive. Its size and checksum stand before it,
-// which programs want that read an archive as it comes.
-func (p *Pack) entry(z *zip.Writer, name string, c *cert.Certificate, size int64, sum uint32, body io.Reader) error {
+// entry writes one file of the archive. Its size and checksum precede it, because
+// programs that read an archive as a stream need them.
+func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size int64, sum uint32, body io.Reader) error {
 	const utf8Names = 1 << 11 // APPNOTE 6.3.10, 4.4.4, bit 11
 	h := &zip.FileHeader{Name: name, Method: zip.Store, Flags: utf8Names, CRC32: sum, UncompressedSize64: uint64(size), CompressedSize64: uint64(size)}
 	at := p.service.now()
@@ -156,8 +153,8 @@ func (p *Pack) entry(z *zip.Writer, name string, c *cert.Certificate, size int64
 	return err
 }
 
-// tabulate makes the table of all certificates of the archive.
-func (p *Pack) tabulate() error {
+// tabulate makes the table of the archive.
+func (p *Archive) tabulate() error {
 	var b strings.Builder
 	out := sheet.NewWriter(&b)
 	if err := out.Write("File", "Reference id", "Full name", "Title", "Issue date", "Status", "SHA-256", "Verification page"); err != nil {
@@ -170,7 +167,7 @@ func (p *Pack) tabulate() error {
 				name = "(none: its files have ended)"
 			}
 			if c.Status == cert.Approved && c.Verified != nil {
-				name, digest = packName(c), hex.EncodeToString(c.Verified.SHA256[:])
+				name, digest = fileName(c), hex.EncodeToString(c.Verified.SHA256[:])
 			}
 			if err := out.Write(name, c.ReferenceID, c.FullName, c.Title, c.IssueDate, string(c.Status), digest, p.service.verifyURL(c.ReferenceID)); err != nil {
 				return err
@@ -184,10 +181,10 @@ func (p *Pack) tabulate() error {
 	return nil
 }
 
-// packName names a certificate's file: whose it is and what for, and the reference
-// id, by which no two have the same. It is one that every file system takes:
-// without separators, control characters and what Windows forbids.
-func packName(c *cert.Certificate) string {
+// fileName returns the name of a certificate's file: name, title and the unique
+// reference id. It is valid in every file system: it has no separators, no control
+// characters and nothing that Windows forbids.
+func fileName(c *cert.Certificate) string {
 	clean := func(r rune) rune {
 		switch {
 		case strings.ContainsRune(`<>:"/\|?*`, r):
@@ -200,13 +197,13 @@ func packName(c *cert.Certificate) string {
 		return r
 	}
 	text := strings.Trim(strings.Map(clean, c.FullName+", "+c.Title), " .-~")
-	if len(text) > maxPackName {
-		text = strings.TrimRight(strings.ToValidUTF8(text[:maxPackName], ""), " .")
+	if len(text) > maxFileName {
+		text = strings.TrimRight(strings.ToValidUTF8(text[:maxFileName], ""), " .")
 	}
 	return text + ", " + c.ReferenceID + ".pdf"
 }
 
-// counter counts what is written.
+// counter counts the bytes written.
 type counter struct {
 	w io.Writer
 	n int64

@@ -19,9 +19,9 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// An archive opens in programs that are not ours, its files are those that were
-// made, under names that every file system takes, and its size was told before.
-func TestPack(t *testing.T) {
+// An archive opens in other programs, has the stored files under names that are valid in
+// every file system, and has the announced size.
+func TestArchive(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	other := v.institution("OTH")
@@ -32,10 +32,10 @@ func TestPack(t *testing.T) {
 		c := v.approved(v.upload(func(u *cert.Upload) {
 			u.FullName, u.Title = name, fmt.Sprintf("Degree %d / first?", i/2)+strings.Repeat(" ", i)+fmt.Sprint(i)
 		}))
-		ids, of[packName(c)] = append(ids, c.UUID), c
+		ids, of[fileName(c)] = append(ids, c.UUID), c
 	}
 	waiting := v.upload(titled("waiting"))
-	a, err := v.Pack(t.Context(), v.inst.ID, Choice{Selected: append([]string{waiting.UUID, foreign.UUID}, ids...)})
+	a, err := v.Archive(t.Context(), v.inst.ID, Selection{Selected: append([]string{waiting.UUID, foreign.UUID}, ids...)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,7 +62,7 @@ func TestPack(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", f.Name, err)
 		}
-		if f.Name == packList {
+		if f.Name == archiveTable {
 			for _, id := range []string{waiting.ReferenceID, of[z.File[1].Name].ReferenceID} {
 				if !bytes.Contains(content, []byte(id)) {
 					t.Errorf("the table lacks %s", id)
@@ -98,9 +98,8 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// A file that is damaged, or gone, leaves an archive that nobody takes for
-// whole.
-func TestPackOfDamagedFilesIsBroken(t *testing.T) {
+// If a file is damaged or missing, no program accepts the archive as complete.
+func TestArchiveOfDamagedFilesIsBroken(t *testing.T) {
 	t.Parallel()
 	for name, harm := range map[string]func(v *vault, c *cert.Certificate) error{
 		"gone": func(v *vault, c *cert.Certificate) error { return v.folder.Delete(v.tb.Context(), c.Verified.TailKey) },
@@ -125,7 +124,7 @@ func TestPackOfDamagedFilesIsBroken(t *testing.T) {
 			if err := harm(v, v.approved(v.upload(titled("bad")))); err != nil {
 				t.Fatal(err)
 			}
-			a, err := v.Pack(t.Context(), v.inst.ID, Choice{})
+			a, err := v.Archive(t.Context(), v.inst.ID, Selection{})
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -140,16 +139,16 @@ func TestPackOfDamagedFilesIsBroken(t *testing.T) {
 	}
 }
 
-func TestPackIsBounded(t *testing.T) {
+func TestArchiveIsBounded(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	c := v.approved(v.upload(nil))
-	v.exec(`UPDATE certificates SET verified_size = $1 WHERE uuid = $2`, int64(MaxPackSize)+1, c.UUID)
-	if _, err := v.Pack(t.Context(), v.inst.ID, Choice{}); !fault.Is(err, fault.Invalid) {
+	v.exec(`UPDATE certificates SET verified_size = $1 WHERE uuid = $2`, int64(maxArchiveSize)+1, c.UUID)
+	if _, err := v.Archive(t.Context(), v.inst.ID, Selection{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("too large: %v", err)
 	}
 	v.upload(titled("waiting"))
-	if _, err := v.Pack(t.Context(), v.inst.ID, Choice{Filter: search.Filter{Statuses: []cert.Status{cert.Processing}}}); !fault.Is(err, fault.Invalid) {
+	if _, err := v.Archive(t.Context(), v.inst.ID, Selection{Filter: search.Filter{Statuses: []cert.Status{cert.Processing}}}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("nothing in it: %v", err)
 	}
 	big := v.institution("BIG")
@@ -159,19 +158,19 @@ func TestPackIsBounded(t *testing.T) {
 		WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i <= $1)
 		SELECT 'uuid ' || i, $2, 'BIG-' || i, 'BIG' || i, 'BSc ' || i, 'Ada Obi', 'ada@example.org', 'ada@example.org', '2026-06-30', ' ada obi', 'vault', 'single_upload',
 			'single_upload', 'processing', 'token', 'Registry', 'a.pdf', 'application/pdf', 1, sha256, sha256_state, 'a key', 0, 0
-		FROM n CROSS JOIN certificates WHERE uuid = $3`, int64(MaxPack), big.ID, c.UUID)
-	if _, err := v.Pack(t.Context(), big.ID, Choice{}); !fault.Is(err, fault.Invalid) {
+		FROM n CROSS JOIN certificates WHERE uuid = $3`, int64(maxArchive), big.ID, c.UUID)
+	if _, err := v.Archive(t.Context(), big.ID, Selection{}); !fault.Is(err, fault.Invalid) {
 		t.Errorf("too many: %v", err)
 	}
 }
 
 // The table of an archive says of which certificates the files have ended.
-func TestPackWithoutEndedFiles(t *testing.T) {
+func TestArchiveWithoutEndedFiles(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	gone, stays := v.approved(v.upload(nil)), v.approved(v.upload(titled("stays")))
 	v.exec(`UPDATE certificates SET status = 'revoked', revoked_at = updated_at, files_ended_at = updated_at, original_key = '', tail_key = '' WHERE uuid = $1`, gone.UUID)
-	p, err := v.Pack(t.Context(), v.inst.ID, Choice{Selected: []string{gone.UUID, stays.UUID}})
+	p, err := v.Archive(t.Context(), v.inst.ID, Selection{Selected: []string{gone.UUID, stays.UUID}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,144 @@
+package search
+
+import (
+	"fmt"
+	"regexp"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/listing"
+)
+
+// maxFilter limits the text of the filters in bytes. Escaped and in a pattern, it
+// stays below the 50,000 bytes that SQLite accepts.
+const maxFilter = 4096
+
+// Sort is the order of a list. Records that are equal in it are ordered by their
+// creation, and then by their id.
+type Sort string
+
+// The orders of a list.
+const (
+	// ByCreated orders by creation.
+	ByCreated Sort = "created_at"
+	// ByUpdated orders by the last change.
+	ByUpdated Sort = "updated_at"
+	// ByGenerated orders by the time at which the verified PDF was made.
+	// Certificates without one come before all others.
+	ByGenerated Sort = "generated_at"
+	// ByIssueDate orders by the date of issue.
+	ByIssueDate Sort = "issue_date"
+	// ByName orders by the name without case, code point by code point.
+	ByName Sort = "name"
+	// ByEmail orders by the e-mail address in the same way.
+	ByEmail Sort = "email"
+	// ByStatus orders by the status, as the filter says.
+	ByStatus Sort = "status"
+)
+
+// Sorts are all orders.
+var Sorts = []Sort{ByName, ByEmail, ByStatus, ByIssueDate, ByGenerated, ByCreated, ByUpdated}
+
+// Filter selects certificates, their order, and the part of the list to return.
+// An empty field does not narrow the list.
+type Filter struct {
+	Sources  []cert.Source
+	Statuses []cert.Status
+	Email    string
+	Search   string
+	BatchID  string
+	// FailureCode selects certificates that failed for that reason.
+	FailureCode string
+	// CustomerID is the recipient's number.
+	CustomerID int64
+	// The bounds of both dates are days, YYYY-MM-DD, and belong to the range.
+	// Those of the generation are in UTC.
+	IssuedFrom, IssuedTo       string
+	GeneratedFrom, GeneratedTo string
+
+	// Sort is ByCreated if it is empty.
+	Sort      Sort
+	Ascending bool
+	// StatusOrder is the order of ByStatus, cert.Statuses if it is empty.
+	StatusOrder []cert.Status
+
+	listing.Range
+}
+
+// codeRule matches the codes of failures.
+var codeRule = regexp.MustCompile(`^[a-z0-9_]{0,64}$`)
+
+// Check returns a fault of kind Invalid if the filter cannot select anything.
+func (f *Filter) Check() error {
+	_, err := f.read(0)
+	return err
+}
+
+// read checks a filter and returns its view.
+func (f *Filter) read(institutionID int64) (*view, error) {
+	var bad fault.Fields
+	v := &view{
+		InstitutionID: institutionID, Sources: f.Sources, Statuses: f.Statuses, CustomerID: f.CustomerID,
+		IssuedFrom: f.IssuedFrom, IssuedTo: f.IssuedTo, Sort: f.Sort, Ascending: f.Ascending, StatusOrder: f.StatusOrder, limit: f.PerPage,
+	}
+	f.Range.Check(&bad)
+	v.offset = f.Offset()
+	if !account.CleanText(f.Search) || !account.CleanText(f.Email) || len(f.Search)+len(f.Email) > maxFilter {
+		bad.Add("search", fmt.Sprintf("The filters must be text in UTF-8 without NUL characters, of at most %d bytes.", maxFilter))
+		return nil, bad.Err()
+	}
+	v.Search = cert.FoldText(f.Search)
+	if v.FailureCode = f.FailureCode; !codeRule.MatchString(f.FailureCode) {
+		bad.Add("failure", "The failure must be named by its code, such as no_room.")
+	}
+	if v.Email = cert.FoldText(f.Email); v.Email != "" {
+		if e, err := account.ParseEmail(f.Email); err == nil {
+			v.Email = e.Folded
+		}
+	}
+	if f.BatchID != "" {
+		id, err := uuid.Parse(f.BatchID)
+		if err != nil || len(f.BatchID) != len(id.String()) {
+			bad.Add("batch_id", "The batch id must be a UUID.")
+		}
+		v.BatchID = id.String()
+	}
+	if f.CustomerID < 0 {
+		bad.Add("customer_id", "The customer id must be a number from 1.")
+	}
+	date(&bad, "issue_date_from", f.IssuedFrom)
+	date(&bad, "issue_date_to", f.IssuedTo)
+	if at := date(&bad, "generated_at_from", f.GeneratedFrom); f.GeneratedFrom != "" {
+		// A certificate without a verified PDF has 0.
+		v.GeneratedFrom = max(1, db.Micros(at))
+	}
+	if at := date(&bad, "generated_at_to", f.GeneratedTo); f.GeneratedTo != "" {
+		v.GeneratedFrom, v.GeneratedBefore = max(1, v.GeneratedFrom), max(1, db.Micros(at.AddDate(0, 0, 1)))
+	}
+	if v.Sort == "" {
+		v.Sort = ByCreated
+	}
+	if v.Sort != ByStatus {
+		v.StatusOrder = nil
+	} else if len(v.StatusOrder) == 0 {
+		v.StatusOrder = cert.Statuses
+	}
+	return v, bad.Err()
+}
+
+// date parses a date, which may be empty.
+func date(bad *fault.Fields, field, text string) time.Time {
+	if text == "" {
+		return time.Time{}
+	}
+	at, err := time.Parse(time.DateOnly, text)
+	if err != nil {
+		bad.Add(field, "The date must be one that exists, as YYYY-MM-DD.")
+	}
+	return at
+}

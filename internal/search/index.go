@@ -1,0 +1,136 @@
+package search
+
+import (
+	"context"
+
+	"github.com/certvault/certvault/internal/db"
+)
+
+// index is the index of a filter, through which matches are found.
+type index int
+
+const (
+	batchIndex index = iota
+	failureIndex
+	customerIndex
+	emailIndex
+	searchIndex
+	issuedIndex
+	generatedIndex
+)
+
+// narrowest returns the index to find the matches of a filtered list by. A range of
+// dates is preferred to a search if it has no more records than are counted.
+func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
+	switch {
+	case v.BatchID != "":
+		return batchIndex, nil
+	case v.FailureCode != "":
+		return failureIndex, nil
+	case v.CustomerID != 0:
+		return customerIndex, nil
+	case v.Email != "":
+		return emailIndex, nil
+	default:
+	}
+	var ranges []index
+	if v.generated() {
+		ranges = append(ranges, generatedIndex)
+	}
+	if v.issued() {
+		ranges = append(ranges, issuedIndex)
+	}
+	if v.Search == "" && len(ranges) == 1 {
+		return ranges[0], nil
+	}
+	for _, by := range ranges {
+		alone := &view{InstitutionID: v.InstitutionID, Sources: v.Sources, Statuses: v.Statuses, Sort: ByCreated}
+		if by == generatedIndex {
+			alone.GeneratedFrom, alone.GeneratedBefore = v.GeneratedFrom, v.GeneratedBefore
+		} else {
+			alone.IssuedFrom, alone.IssuedTo = v.IssuedFrom, v.IssuedTo
+		}
+		if n, err := s.countBy(ctx, alone, by); err != nil || n <= s.bounds.count {
+			return by, err
+		}
+	}
+	if v.Search != "" {
+		return searchIndex, nil
+	}
+	return ranges[0], nil
+}
+
+// candidates returns FROM and WHERE of all matches. The index is read first, which
+// CROSS JOIN enforces in SQLite, and the record only for what the index lacks.
+func (s *Service) candidates(q *statement, v *view, by index) string {
+	switch {
+	case by == searchIndex && s.db.Dialect == db.SQLite:
+		return v.foundSQLite(q)
+	case by == searchIndex:
+		return v.foundPostgres(q)
+	case v.covers(by):
+		return `certificates c WHERE ` + and(v.entry(q, by, "c"), v.behind(q))
+	default:
+		return `certificates d CROSS JOIN certificates c WHERE ` + and(v.entry(q, by, "d")) +
+			` AND c.id = d.id AND ` + and(v.base(q), v.filters(q), v.behind(q))
+	}
+}
+
+// entry returns the terms that select entries of an index. A column that is
+// written with || ” belongs to the index but must not lead the database to use
+// another one.
+func (v *view) entry(q *statement, by index, table string) []string {
+	terms := []string{table + ".institution_id = " + q.arg(v.InstitutionID)}
+	source := func() string { return in(q, table+".source", v.ofSources()) }
+	switch by {
+	case batchIndex:
+		return append(terms, table+".batch_id = "+q.arg(v.BatchID))
+	case failureIndex:
+		terms = append(terms, table+".status = 'failed'", table+".failure_code = "+q.arg(v.FailureCode), in(q, table+".source || ''", v.ofSources()))
+		if len(v.Statuses) > 0 {
+			terms = append(terms, in(q, table+".status || ''", v.Statuses))
+		}
+		return terms
+	case customerIndex:
+		return append(terms, table+".customer_id = "+q.arg(v.CustomerID))
+	case emailIndex:
+		return append(terms, source(), in(q, table+".status", v.ofStatuses()), table+".email_folded = "+q.arg(v.Email))
+	case issuedIndex:
+		terms = append(append(terms, source()), v.issuedTerms(q, table+".issue_date")...)
+		if len(v.Statuses) > 0 || v.Sort == ByStatus {
+			terms = append(terms, in(q, table+".status", v.ofStatuses()))
+		}
+		return terms
+	case generatedIndex:
+		return append(append(terms, source(), in(q, table+".status", v.ofStatuses())), v.generatedTerms(q, table+".generated_at")...)
+	default:
+		return terms
+	}
+}
+
+// only reports whether the list has no filters but those of an index.
+func (v *view) only(by index) bool {
+	rest := *v
+	switch by {
+	case failureIndex:
+		rest.FailureCode = ""
+	case searchIndex:
+		rest.Search = ""
+	case emailIndex:
+		rest.Email = ""
+	case issuedIndex:
+		rest.IssuedFrom, rest.IssuedTo = "", ""
+	case generatedIndex:
+		rest.GeneratedFrom, rest.GeneratedBefore = 0, 0
+	default:
+	}
+	return !rest.filtered()
+}
+
+// covers reports whether an index has all columns that the list asks for. Each has
+// the source, the creation and the id, and all but those of batches and customers
+// have the status.
+func (v *view) covers(by index) bool {
+	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated}[by]
+	return ok && v.only(by) && (v.Sort == ByCreated || v.Sort == ByStatus || v.Sort == order)
+}
