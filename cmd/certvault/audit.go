@@ -83,7 +83,7 @@ func asCommand(ctx context.Context) context.Context {
 	if by := os.Getenv("SUDO_USER"); by != "" && by != a.ID {
 		a.Name = by + " as " + a.Name
 	}
-	return audit.With(ctx, a)
+	return audit.WithActor(ctx, a)
 }
 
 // recordKey records a change of an institution's signing keys after the change, because keys are

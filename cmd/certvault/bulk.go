@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/certvault/certvault/internal/roster"
+	"github.com/certvault/certvault/internal/bulkclient"
 )
 
 type bulkCommand struct {
@@ -51,7 +51,7 @@ func (b *bulkCommand) Run(c *console) error {
 		return &usageError{err}
 	}
 	progress := newBar(c.stderr)
-	run := &roster.Run{
+	run := &bulkclient.Run{
 		Client: vault, Vault: strings.TrimRight(b.URL, "/"), List: list, File: b.List, Dir: b.Files, Now: time.Now, Report: report(progress),
 	}
 	if run.Dir == "" {
@@ -69,13 +69,13 @@ func (b *bulkCommand) Run(c *console) error {
 	if path == "" {
 		path = strings.TrimSuffix(b.List, filepath.Ext(b.List)) + ".results.csv"
 	}
-	if e := roster.WriteResults(path, results); e != nil {
+	if e := bulkclient.WriteResults(path, results); e != nil {
 		return errors.Join(userError(err), e)
 	}
-	counts := roster.Count(results)
+	counts := bulkclient.Count(results)
 	answer := bulkAnswer{
-		Rows: len(results), Approved: counts[roster.Approved], Failed: counts[roster.Failed], Rejected: counts[roster.Rejected], Revoked: counts[roster.Revoked],
-		Refused: counts[roster.Refused], Unfinished: counts[roster.Unfinished], Results: path,
+		Rows: len(results), Approved: counts[bulkclient.Approved], Failed: counts[bulkclient.Failed], Rejected: counts[bulkclient.Rejected], Revoked: counts[bulkclient.Revoked],
+		Refused: counts[bulkclient.Refused], Unfinished: counts[bulkclient.Unfinished], Results: path,
 	}
 	if e := c.answer(answer, answer.print); e != nil {
 		return e
@@ -102,13 +102,13 @@ func (a *bulkAnswer) print(w io.Writer) {
 	_, _ = fmt.Fprintf(w, " of %d rows\n%s\n", a.Rows, a.Results)
 }
 
-func (b *bulkCommand) read(stderr io.Writer) (_ *roster.List, err error) {
+func (b *bulkCommand) read(stderr io.Writer) (_ *bulkclient.List, err error) {
 	file, err := os.Open(b.List)
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, file.Close()) }()
-	list, err := roster.Read(file)
+	list, err := bulkclient.Read(file)
 	if err != nil {
 		return nil, err
 	}
@@ -119,12 +119,12 @@ func (b *bulkCommand) read(stderr io.Writer) (_ *roster.List, err error) {
 }
 
 // report shows a run as a progress bar, whose first half is the storing of the files.
-func report(b *bar) func(roster.Progress) {
+func report(b *bar) func(bulkclient.Progress) {
 	if b == nil {
 		return nil
 	}
 	var mu sync.Mutex
-	return func(p roster.Progress) {
+	return func(p bulkclient.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
 		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d stored, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))

@@ -22,17 +22,17 @@ type mailFlags struct {
 // apply puts the flags given into an institution's settings.
 func (m *mailFlags) apply(c *account.Changes) {
 	set(&c.MailLanguage, m.MailLanguage)
-	set(&c.Letterhead.Sender, m.MailSender)
+	set(&c.MailSender.Sender, m.MailSender)
 	set(&c.ReplyTo, m.ReplyTo)
 	if m.MailParagraph == nil && m.MailClosing == nil {
 		return
 	}
 	tag := c.MailLanguage
 	set(&tag, m.WordsLanguage)
-	w := c.Words[tag]
+	w := c.MailTexts[tag]
 	set(&w.Paragraph, m.MailParagraph)
 	set(&w.Closing, m.MailClosing)
-	c.Words[tag] = w
+	c.MailTexts[tag] = w
 }
 
 // sayMail writes the settings of mail for people.
@@ -40,11 +40,11 @@ func sayMail(w io.Writer, a *account.Changes) {
 	_, _ = fmt.Fprintf(w, "Language of mail to recipients who have chosen none: %s; sender: %s; replies to: %s.\n",
 		a.MailLanguage, cmp.Or(a.Sender, "the vault"), cmp.Or(a.ReplyTo, "the vault"))
 	var tags []string
-	for tag := range a.Words {
+	for tag := range a.MailTexts {
 		tags = append(tags, tag)
 	}
 	slices.Sort(tags)
 	for _, tag := range tags {
-		_, _ = fmt.Fprintf(w, "Mail text in %s: %q, closing %q.\n", tag, a.Words[tag].Paragraph, a.Words[tag].Closing)
+		_, _ = fmt.Fprintf(w, "Mail text in %s: %q, closing %q.\n", tag, a.MailTexts[tag].Paragraph, a.MailTexts[tag].Closing)
 	}
 }

@@ -67,7 +67,7 @@ func (i *institutionSet) Run(c *console) error {
 		if err != nil {
 			return err
 		}
-		face, err := base.Accounts.Face(c.ctx, inst.ID)
+		face, err := base.Accounts.PublicProfile(c.ctx, inst.ID)
 		if err != nil {
 			return err
 		}
@@ -78,11 +78,11 @@ func (i *institutionSet) Run(c *console) error {
 			Logo         string `json:"logo_sha256"`
 			Colour       string `json:"colour"`
 			MailLanguage string `json:"mail_language"`
-			account.Letterhead
+			account.MailSender
 			// Words are by language.
-			Words map[string]account.Words `json:"mail_words"`
+			Words map[string]account.MailText `json:"mail_words"`
 			account.Retention
-		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.Letterhead, v.Words, v.Retention}, func(w io.Writer) {
+		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.MailSender, v.MailTexts, v.Retention}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", inst.Name, v.Placement, v.Page)
 			if v.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *v.Box)

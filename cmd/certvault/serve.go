@@ -20,7 +20,7 @@ func (s *serveCommand) Run(c *console) error {
 	}
 	log := slog.New(slog.NewJSONHandler(c.stderr, nil))
 	// The server's own actions are not recorded as those of a command.
-	ctx := audit.With(c.ctx, audit.Itself)
+	ctx := audit.WithActor(c.ctx, audit.Certvault)
 	a, err := app.New(ctx, &s.Serve, log, c.stdout)
 	if err != nil {
 		return err

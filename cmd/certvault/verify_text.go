@@ -214,12 +214,12 @@ func (t *textReport) original() {
 // unverifiable writes what this file cannot prove, and where to check it.
 func (t *textReport) unverifiable() {
 	r := t.report
-	if len(r.Untold) == 0 {
+	if len(r.Unproven) == 0 {
 		return
 	}
 	t.linef("")
 	t.linef("What the file alone cannot show")
-	for _, u := range r.Untold {
+	for _, u := range r.Unproven {
 		t.linef("  - %s", u)
 	}
 	if len(r.Signatures) == 0 {

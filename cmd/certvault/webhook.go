@@ -98,7 +98,7 @@ func (h *webhookList) Run(c *console) error {
 		for i, e := range list {
 			rows[i] = endpointRow{
 				ID: e.UUID, URL: e.URL, Events: append([]webhook.Name{}, e.Events...), Status: e.Status, StopReason: e.StopReason, Waiting: e.Waiting,
-				BreakerOpen: e.BreakerOpen, HeldUntil: e.HeldUntil, FailingSince: e.FailingSince, FailedAt: e.FailedAt, DeliveredAt: e.DeliveredAt,
+				BreakerOpen: e.BreakerOpen, HeldUntil: e.BackoffUntil, FailingSince: e.FailingSince, FailedAt: e.FailedAt, DeliveredAt: e.DeliveredAt,
 				StoppedAt: e.StoppedAt, OverlapUntil: e.OverlapUntil, CreatedAt: e.CreatedAt,
 			}
 		}

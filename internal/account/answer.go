@@ -82,9 +82,9 @@ func (s *Invitations) Decline(ctx context.Context, secret string) error {
 		if err != nil {
 			return err
 		}
-		a := audit.By(ctx)
+		a := audit.ActorOf(ctx)
 		a.Type, a.Name = audit.User, i.Email
-		return s.endTx(audit.With(ctx, a), tx, i, "revoked_at", audit.InvitationDeclined)
+		return s.endTx(audit.WithActor(ctx, a), tx, i, "revoked_at", audit.InvitationDeclined)
 	})
 	if err != nil {
 		return fmt.Errorf("declining an invitation: %w", err)
@@ -112,7 +112,7 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 // their address.
 type Guest struct {
 	UserID int64
-	Proved bool
+	Verified bool
 }
 
 // Accept makes a person a member. The address of the person must be the invited one, and verified.
@@ -139,7 +139,7 @@ func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g 
 	switch {
 	case folded != i.folded:
 		return nil, errNotYours
-	case !g.Proved:
+	case !g.Verified:
 		return nil, errNotProved
 	}
 	if err := s.endTx(ctx, tx, i, "accepted_at", audit.InvitationAccepted); err != nil {

@@ -29,7 +29,7 @@ func TestColour(t *testing.T) {
 		if err := s.SetColour(ctx, one.ID, " #1A237E "); err != nil {
 			t.Fatal(err)
 		}
-		face, err := s.Face(ctx, one.ID)
+		face, err := s.PublicProfile(ctx, one.ID)
 		if err != nil || face.Colour != "#1a237e" {
 			t.Fatalf("%+v, %v", face, err)
 		}
@@ -45,13 +45,13 @@ func TestColour(t *testing.T) {
 				t.Errorf("%s: %v", text, err)
 			}
 		}
-		if face, err = s.Face(ctx, other.ID); err != nil || face.Colour != "" || face.Brand() != nil {
+		if face, err = s.PublicProfile(ctx, other.ID); err != nil || face.Colour != "" || face.Brand() != nil {
 			t.Errorf("another institution's became %+v, %v", face, err)
 		}
 		if err := s.SetColour(ctx, one.ID, ""); err != nil {
 			t.Fatal(err)
 		}
-		if face, err = s.Face(ctx, one.ID); err != nil || face.Brand() != nil {
+		if face, err = s.PublicProfile(ctx, one.ID); err != nil || face.Brand() != nil {
 			t.Errorf("taken away: %+v, %v", face, err)
 		}
 		if err := s.SetColour(ctx, 999, "#0b5d4b"); !fault.Is(err, fault.NotFound) {

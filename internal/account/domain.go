@@ -42,7 +42,7 @@ const minLabel = 5
 // MeantDomain returns the domain that was probably meant by a misspelt address, or "". It
 // recognizes one typing mistake in the most frequent domains: a letter too many, too few, a wrong
 // one, or two in the wrong order.
-func MeantDomain(e Email) string {
+func SuggestedDomain(e Email) string {
 	_, domain, _ := strings.Cut(e.Folded, "@")
 	label, ending, found := strings.Cut(domain, ".")
 	if !found || proper[domain] {

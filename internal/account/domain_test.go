@@ -27,11 +27,11 @@ func TestMisspeltDomainsAreTold(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := MeantDomain(e); got != want {
+		if got := SuggestedDomain(e); got != want {
 			t.Errorf("%s: %q, want %q", address, got, want)
 		}
 	}
-	if got := MeantDomain(Email{}); got != "" {
+	if got := SuggestedDomain(Email{}); got != "" {
 		t.Errorf("no address: %q", got)
 	}
 }

@@ -230,7 +230,7 @@ func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Inv
 }
 
 // Over reports whether an invitation has expired.
-func (i *Invitation) Over(now time.Time) bool { return !now.Before(i.ExpiresAt) }
+func (i *Invitation) Expired(now time.Time) bool { return !now.Before(i.ExpiresAt) }
 
 // BySecret returns the invitation of a mailed link. It returns fault.NotFound if the invitation has
 // expired, or was revoked or accepted.

@@ -92,20 +92,20 @@ func TestInvitation(t *testing.T) {
 			t.Fatalf("%+v, %v", found, err)
 		}
 		guest, stranger := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
-		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: stranger, Proved: true}); !fault.Is(err, fault.Forbidden) {
+		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: stranger, Verified: true}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("a stranger accepts: %v", err)
 		}
 		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest}); !fault.Is(err, fault.Forbidden) {
 			t.Errorf("an unproved address accepts: %v", err)
 		}
-		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Proved: true}); !fault.Is(err, fault.NotFound) {
+		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a guess accepts: %v", err)
 		}
 		// Of several concurrent calls one succeeds.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for n := range errs {
-			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Guest{UserID: guest, Proved: true}) })
+			wg.Go(func() { _, errs[n] = p.Accept(t.Context(), secret, account.Guest{UserID: guest, Verified: true}) })
 		}
 		wg.Wait()
 		done := 0
@@ -178,7 +178,7 @@ func TestInvitationEnds(t *testing.T) {
 		p, c := desk(t, d)
 		owner, guest := c.of[account.Owner], person(t, d, "guest@example.org")
 		accept := func(secret string) error {
-			_, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest, Proved: true})
+			_, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest, Verified: true})
 			return err
 		}
 		over := func(what, secret string) {
@@ -219,7 +219,7 @@ func TestInvitationEnds(t *testing.T) {
 		over("at its end", second)
 		// An expired invitation is still listed, can be sent again, and does not prevent another
 		// one.
-		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Over(p.now) {
+		if list, err := p.List(t.Context(), c.ID); err != nil || len(list) != 1 || !list[0].Expired(p.now) {
 			t.Errorf("%+v, %v", list, err)
 		}
 		id, third := invite()

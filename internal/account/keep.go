@@ -12,8 +12,8 @@ import (
 // MinKeep and MaxKeep bound a retention period in days: long enough to discover a mistake, and at
 // most ten years.
 const (
-	MinKeep = 30
-	MaxKeep = 3653
+	MinRetention = 30
+	MaxRetention = 3653
 )
 
 // Retention has the retention periods of an institution in days; 0 is unlimited.
@@ -42,27 +42,27 @@ func (k Retention) Check() error {
 		name string
 		days int
 	}{{"keep_failed", k.Failed}, {"keep_revoked", k.Revoked}, {"keep_mail", k.Mail}} {
-		if f.days != 0 && (f.days < MinKeep || f.days > MaxKeep) {
-			bad.Add(f.name, fmt.Sprintf("The number of days must be from %d to %d, or 0 for ever.", MinKeep, MaxKeep))
+		if f.days != 0 && (f.days < MinRetention || f.days > MaxRetention) {
+			bad.Add(f.name, fmt.Sprintf("The number of days must be from %d to %d, or 0 for ever.", MinRetention, MaxRetention))
 		}
 	}
 	return bad.Err()
 }
 
 // Kept is an institution with a limited retention period.
-type Kept struct {
+type RetentionLimit struct {
 	ID int64
 	Retention
 }
 
 // Keeping returns the institutions with a limited retention period.
-func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
+func RetentionLimits(ctx context.Context, q db.Queryer) (list []RetentionLimit, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)
 	if err != nil {
 		return nil, fmt.Errorf("reading for how long is kept: %w", err)
 	}
-	if list, err = db.Collect(rows, func(rows *sql.Rows) (k Kept, err error) {
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (k RetentionLimit, err error) {
 		err = rows.Scan(&k.ID, &k.Failed, &k.Revoked, &k.Mail)
 		return k, err
 	}); err != nil {

@@ -17,7 +17,7 @@ func (s *Invitations) mailTx(ctx context.Context, tx *db.Tx, i *Invitation, l *l
 	if err != nil {
 		return err
 	}
-	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), Letterhead{}.Shown(i.Institution)
+	m.Unsubscribe, m.Sender = s.Link(InvitationPath+secret+"/decline"), MailSender{}.Shown(i.Institution)
 	_, err = s.Send(ctx, tx, m)
 	return err
 }

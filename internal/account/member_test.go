@@ -239,7 +239,7 @@ func TestMembersAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		c := man(t, d, time.Now, "AAA")
-		ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: c.of[account.Owner].UUID, Name: "Owner AAA"})
+		ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: c.of[account.Owner].UUID, Name: "Owner AAA"})
 		issuer := c.of[account.Issuer]
 		for range 2 { // the second changes nothing
 			if err := c.s.SetMember(ctx, c.of[account.Owner].UserID, c.ID, issuer.UUID, account.Issuer, true); err != nil {

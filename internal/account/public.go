@@ -55,7 +55,7 @@ type PublicProfile struct {
 }
 
 // Face returns what the public sees of an institution, or fault.NotFound.
-func (s *Service) Face(ctx context.Context, id int64) (*PublicProfile, error) {
+func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, error) {
 	var f PublicProfile
 	var logo []byte
 	err := s.db.QueryRowContext(ctx, `

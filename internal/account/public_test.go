@@ -31,7 +31,7 @@ func TestPublicSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		closed := account.PublicProfile{Name: "One", Slug: "one"}
-		face, err := s.Face(ctx, one.ID)
+		face, err := s.PublicProfile(ctx, one.ID)
 		if err != nil || *face != closed {
 			t.Fatalf("undecided, the public sees %+v, %v", face, err)
 		}
@@ -40,7 +40,7 @@ func TestPublicSettings(t *testing.T) {
 			t.Fatal(err)
 		}
 		open.Contact = "registry@example.org"
-		if face, err = s.Face(ctx, one.ID); err != nil || face.Public != open {
+		if face, err = s.PublicProfile(ctx, one.ID); err != nil || face.Public != open {
 			t.Errorf("set %+v, got %+v, %v", open, face, err)
 		}
 		for name, p := range map[string]account.Public{
@@ -54,13 +54,13 @@ func TestPublicSettings(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		if face, err = s.Face(ctx, one.ID); err != nil || face.Public != open {
+		if face, err = s.PublicProfile(ctx, one.ID); err != nil || face.Public != open {
 			t.Errorf("what was refused changed it to %+v, %v", face, err)
 		}
-		if face, err = s.Face(ctx, other.ID); err != nil || face.Public != (account.Public{}) {
+		if face, err = s.PublicProfile(ctx, other.ID); err != nil || face.Public != (account.Public{}) {
 			t.Errorf("another institution's became %+v, %v", face, err)
 		}
-		if _, err := s.Face(ctx, 999); !fault.Is(err, fault.NotFound) {
+		if _, err := s.PublicProfile(ctx, 999); !fault.Is(err, fault.NotFound) {
 			t.Errorf("of nobody: %v", err)
 		}
 	})
@@ -113,7 +113,7 @@ func TestLogo(t *testing.T) {
 			if err := s.SetLogo(ctx, inst.ID, tc.file); err != nil {
 				t.Fatal(err)
 			}
-			face, err := s.Face(ctx, inst.ID)
+			face, err := s.PublicProfile(ctx, inst.ID)
 			if err != nil || len(face.Logo) != 64 {
 				t.Fatalf("the logo is %q, %v", face.Logo, err)
 			}
@@ -140,7 +140,7 @@ func TestLogo(t *testing.T) {
 		if err := s.SetLogo(ctx, inst.ID, nil); err != nil {
 			t.Fatal(err)
 		}
-		if face, err := s.Face(ctx, inst.ID); err != nil || face.Logo != "" {
+		if face, err := s.PublicProfile(ctx, inst.ID); err != nil || face.Logo != "" {
 			t.Errorf("taken away, it is %q, %v", face.Logo, err)
 		}
 		for _, digest := range []string{"", "xyz", strings.Repeat("0", 64)} {

@@ -55,15 +55,15 @@ const (
 // Standing is a row of the table of roles.
 type Standing struct {
 	Role Role
-	// Name is the displayed name of the role, and Says its purpose in a sentence.
-	Name, Says string
+	// Name is the displayed name of the role, and Description its purpose in a sentence.
+	Name, Description string
 	May        []Permission
 }
 
 // Permissions are all permissions, with their descriptions.
 var Permissions = []struct {
 	Permission Permission
-	Says       string
+	Description       string
 }{
 	{MayView, "See certificates, batches and their files"},
 	{MayUpload, "Upload certificates, one or many"},
@@ -113,8 +113,8 @@ func (r Role) Valid() bool {
 // Name returns the displayed name of the role.
 func (r Role) Name() string { return r.standing().Name }
 
-// Says returns the purpose of the role.
-func (r Role) Says() string { return r.standing().Says }
+// Description returns the purpose of the role.
+func (r Role) Description() string { return r.standing().Description }
 
 // Can reports whether the role alone has a permission.
 func (r Role) Can(p Permission) bool { return slices.Contains(r.standing().May, p) }

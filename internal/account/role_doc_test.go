@@ -23,7 +23,7 @@ func TestRolesAreDocumented(t *testing.T) {
 	}
 	b.WriteString("\n|---|" + strings.Repeat("---|", len(account.Roles)) + "\n")
 	for _, p := range account.Permissions {
-		fmt.Fprintf(&b, "| %s |", p.Says)
+		fmt.Fprintf(&b, "| %s |", p.Description)
 		for _, s := range account.Roles {
 			fmt.Fprintf(&b, " %s |", map[bool]string{true: "yes"}[s.Role.Can(p.Permission)])
 		}
@@ -31,7 +31,7 @@ func TestRolesAreDocumented(t *testing.T) {
 	}
 	b.WriteString("\n| Role | Purpose |\n|---|---|\n")
 	for _, s := range account.Roles {
-		fmt.Fprintf(&b, "| %s (`%s`) | %s |\n", s.Name, s.Role, s.Says)
+		fmt.Fprintf(&b, "| %s (`%s`) | %s |\n", s.Name, s.Role, s.Description)
 	}
 	if !strings.Contains(string(text), b.String()) {
 		t.Errorf("docs/access.md should have:\n%s", b.String())

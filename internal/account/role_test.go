@@ -16,13 +16,13 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	for _, s := range account.Roles {
-		if s.Name == "" || s.Says == "" {
+		if s.Name == "" || s.Description == "" {
 			t.Errorf("%s is not explained", s.Role)
 		}
 		for _, p := range s.May {
 			if !slices.ContainsFunc(account.Permissions, func(known struct {
 				Permission account.Permission
-				Says       string
+				Description       string
 			}) bool {
 				return known.Permission == p
 			}) {

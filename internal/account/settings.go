@@ -26,7 +26,7 @@ type Settings struct {
 	MailLanguage string
 
 	Public
-	Letterhead
+	MailSender
 	Retention
 	Policy
 }
@@ -47,7 +47,7 @@ type Changes struct {
 	Settings
 
 	// Words are the mail texts by language. Empty texts are removed.
-	Words map[string]Words
+	MailTexts map[string]MailText
 	// Logo replaces the logo, if it is not nil. An empty logo removes it.
 	Logo *Logo
 }
@@ -103,11 +103,11 @@ func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *
 	if err != nil {
 		return nil, err
 	}
-	words, err := AllWords(ctx, tx, id)
+	words, err := MailTexts(ctx, tx, id)
 	if err != nil {
 		return nil, err
 	}
-	c := &Changes{Settings: *before, Words: maps.Clone(words)}
+	c := &Changes{Settings: *before, MailTexts: maps.Clone(words)}
 	if err := f(c); err != nil {
 		return nil, err
 	}
@@ -126,7 +126,7 @@ func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *
 
 // check brings the settings that have changed into the form in which they are
 // stored, and returns what is wrong with them.
-func (c *Changes) check(before *Settings, words map[string]Words) error {
+func (c *Changes) check(before *Settings, words map[string]MailText) error {
 	var bad fault.Fields
 	note := func(err error) error {
 		e, ok := errors.AsType[*fault.Error](err)
@@ -141,7 +141,7 @@ func (c *Changes) check(before *Settings, words map[string]Words) error {
 	if c.Name = strings.TrimSpace(c.Name); c.Name != before.Name && !validName(c.Name) {
 		bad.Add("name", fmt.Sprintf("The name must have 1 to %d characters.", maxName))
 	}
-	if c.MailLanguage != before.MailLanguage && !locale.Speaks(c.MailLanguage) {
+	if c.MailLanguage != before.MailLanguage && !locale.Supported(c.MailLanguage) {
 		bad.Add("mail_language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
 	}
 	var failed []error
@@ -155,21 +155,21 @@ func (c *Changes) check(before *Settings, words map[string]Words) error {
 	if c.Public != before.Public {
 		failed = append(failed, note(c.Public.check()))
 	}
-	if c.Letterhead != before.Letterhead {
-		failed = append(failed, note(c.Letterhead.check()))
+	if c.MailSender != before.MailSender {
+		failed = append(failed, note(c.MailSender.check()))
 	}
 	if c.Retention != before.Retention {
 		failed = append(failed, note(c.Retention.Check()))
 	}
-	for tag, w := range c.Words {
+	for tag, w := range c.MailTexts {
 		if w == words[tag] {
 			continue
 		}
-		if !locale.Speaks(tag) {
+		if !locale.Supported(tag) {
 			bad.Add("language", "The language must be one that the vault speaks: en, es, fr, de, pt, ar, hi or zh.")
 		}
 		var err error
-		c.Words[tag], err = CheckWords(w)
+		c.MailTexts[tag], err = CheckMailText(w)
 		failed = append(failed, note(err))
 	}
 	return errors.Join(append(failed, bad.Err())...)
@@ -224,21 +224,21 @@ func (v *Settings) groups() []any {
 			Colour       string `json:"colour"`
 			MailLanguage string `json:"mail_language"`
 		}{v.Name, v.Colour, v.MailLanguage},
-		v.Public, v.Letterhead, v.Retention, v.Policy,
+		v.Public, v.MailSender, v.Retention, v.Policy,
 	}
 }
 
-func (c *Changes) storeWordsTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before map[string]Words) error {
-	for tag, w := range c.Words {
+func (c *Changes) storeWordsTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, before map[string]MailText) error {
+	for tag, w := range c.MailTexts {
 		was := before[tag]
-		if w == (Words{}) {
-			delete(c.Words, tag)
+		if w == (MailText{}) {
+			delete(c.MailTexts, tag)
 		}
 		if w == was {
 			continue
 		}
 		statement, args := `DELETE FROM institution_words WHERE institution_id = $1 AND language = $2`, []any{id, tag}
-		if w != (Words{}) {
+		if w != (MailText{}) {
 			statement = `INSERT INTO institution_words (institution_id, language, paragraph, closing) VALUES ($1, $2, $3, $4)
 				ON CONFLICT (institution_id, language) DO UPDATE SET paragraph = excluded.paragraph, closing = excluded.closing`
 			args = append(args, w.Paragraph, w.Closing)

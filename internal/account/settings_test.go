@@ -34,11 +34,11 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		change := func(c *account.Changes) error {
 			c.Name, c.Colour, c.MailLanguage, c.Logo = "Another", " #1A237E ", "de", logo
 			c.Public = account.Public{AllowImage: true, Contact: " r@example.org "}
-			c.Letterhead = account.Letterhead{Sender: "Registrar"}
+			c.MailSender = account.MailSender{Sender: "Registrar"}
 			c.Retention = account.Retention{Failed: 90}
 			c.Policy = account.Policy{Placement: "exact", Page: 2, Box: &[4]float64{0, 0, 0.5, 0.25}, RefuseActive: true}
-			c.Words["de"] = account.Words{Closing: "Ihr Büro"}
-			c.Words["fr"] = account.Words{Closing: "Votre bureau"}
+			c.MailTexts["de"] = account.MailText{Closing: "Ihr Büro"}
+			c.MailTexts["fr"] = account.MailText{Closing: "Votre bureau"}
 			return nil
 		}
 		recorded := func() map[audit.Action]int {
@@ -52,16 +52,16 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			}
 			return n
 		}
-		state := func(id int64) (*account.Settings, map[string]account.Words, string) {
+		state := func(id int64) (*account.Settings, map[string]account.MailText, string) {
 			v, err := account.ReadSettings(ctx, d, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			words, err := s.AllWords(ctx, id)
+			words, err := s.MailTexts(ctx, id)
 			if err != nil {
 				t.Fatal(err)
 			}
-			face, err := s.Face(ctx, id)
+			face, err := s.PublicProfile(ctx, id)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -76,8 +76,8 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			"hide_name":     func(c *account.Changes) { c.HideName = true },
 			"reply_to":      func(c *account.Changes) { c.ReplyTo = "nobody" },
 			"keep_mail":     func(c *account.Changes) { c.Mail = 3 },
-			"closing":       func(c *account.Changes) { c.Words["de"] = account.Words{Closing: "{}"} },
-			"language":      func(c *account.Changes) { c.Words["tlh"] = account.Words{Closing: "Qapla'"} },
+			"closing":       func(c *account.Changes) { c.MailTexts["de"] = account.MailText{Closing: "{}"} },
+			"language":      func(c *account.Changes) { c.MailTexts["tlh"] = account.MailText{Closing: "Qapla'"} },
 		} {
 			_, err := s.Change(ctx, one.ID, func(c *account.Changes) error {
 				defer spoil(c)

@@ -32,14 +32,14 @@ const (
 var Places = []string{"name", "title", "institution"}
 
 // Words are an institution's own texts in mail to recipients, in one language and without markup.
-type Words struct {
+type MailText struct {
 	// Paragraph is in the mail of a new certificate, and Closing at its end.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
 
 // Letterhead is the sender of mail to an institution's recipients.
-type Letterhead struct {
+type MailSender struct {
 	// Sender is the displayed name of the sender, or "" for the institution's name. The address is
 	// always the vault's.
 	Sender string `json:"mail_sender"`
@@ -49,7 +49,7 @@ type Letterhead struct {
 
 // Shown returns the displayed name of the sender: the chosen name, or the institution's name
 // without the characters that a chosen name must not have.
-func (l Letterhead) Shown(institution string) string {
+func (l MailSender) Shown(institution string) string {
 	if l.Sender != "" {
 		return l.Sender
 	}
@@ -63,20 +63,20 @@ func (l Letterhead) Shown(institution string) string {
 }
 
 // Letterhead returns the sender of mail of an institution.
-func (s *Service) Letterhead(ctx context.Context, id int64) (l Letterhead, err error) {
+func (s *Service) MailSender(ctx context.Context, id int64) (l MailSender, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
 		return l, err
 	}
-	return v.Letterhead, nil
+	return v.MailSender, nil
 }
 
 // SetLetterhead changes the sender of mail that is written from then on.
-func (s *Service) SetLetterhead(ctx context.Context, id int64, l Letterhead) error {
-	return s.set(ctx, id, func(c *Changes) { c.Letterhead = l })
+func (s *Service) SetMailSender(ctx context.Context, id int64, l MailSender) error {
+	return s.set(ctx, id, func(c *Changes) { c.MailSender = l })
 }
 
-func (l *Letterhead) check() error {
+func (l *MailSender) check() error {
 	l.Sender, l.ReplyTo = strings.TrimSpace(l.Sender), strings.TrimSpace(l.ReplyTo)
 	var bad fault.Fields
 	if utf8.RuneCountInString(l.Sender) > maxSender || !plain(l.Sender) || strings.ContainsAny(l.Sender, "\n@<>") {
@@ -93,21 +93,21 @@ func (l *Letterhead) check() error {
 }
 
 // AllWords returns an institution's texts by language.
-func (s *Service) AllWords(ctx context.Context, id int64) (map[string]Words, error) {
-	return AllWords(ctx, s.db, id)
+func (s *Service) MailTexts(ctx context.Context, id int64) (map[string]MailText, error) {
+	return MailTexts(ctx, s.db, id)
 }
 
 // AllWords returns an institution's texts by language.
-func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words, err error) {
+func MailTexts(ctx context.Context, q db.Queryer, id int64) (all map[string]MailText, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT language, paragraph, closing FROM institution_words WHERE institution_id = $1`, id)
 	if err != nil {
 		return nil, fmt.Errorf("reading an institution's words: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
-	all = map[string]Words{}
+	all = map[string]MailText{}
 	for rows.Next() {
 		var tag string
-		var w Words
+		var w MailText
 		if err := rows.Scan(&tag, &w.Paragraph, &w.Closing); err != nil {
 			return nil, fmt.Errorf("reading an institution's words: %w", err)
 		}
@@ -117,8 +117,8 @@ func AllWords(ctx context.Context, q db.Queryer, id int64) (all map[string]Words
 }
 
 // CheckWords returns texts in the form in which they are stored, or fault.Invalid.
-func CheckWords(w Words) (Words, error) {
-	w = Words{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
+func CheckMailText(w MailText) (MailText, error) {
+	w = MailText{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
 	var bad fault.Fields
 	places := 0
 	for _, f := range []struct {
@@ -147,7 +147,7 @@ func CheckWords(w Words) (Words, error) {
 var place = regexp.MustCompile(`\{([^{}\n]{0,40})\}`)
 
 // Fill replaces the placeholders.
-func (w Words) Fill(what func(place string) string) Words {
+func (w MailText) Fill(what func(place string) string) MailText {
 	fill := func(text string) string {
 		return place.ReplaceAllStringFunc(text, func(m string) string {
 			if name := m[1 : len(m)-1]; slices.Contains(Places, name) {
@@ -156,7 +156,7 @@ func (w Words) Fill(what func(place string) string) Words {
 			return m
 		})
 	}
-	return Words{fill(w.Paragraph), fill(w.Closing)}
+	return MailText{fill(w.Paragraph), fill(w.Closing)}
 }
 
 // tidy returns text without surrounding white space and with LF as line end, which forms send as
@@ -175,17 +175,17 @@ func plain(text string) bool {
 
 // SetWords changes what an institution writes in one language, in mail that is
 // written from then on. Empty texts are removed.
-func (s *Service) SetWords(ctx context.Context, id int64, tag string, w Words) error {
-	return s.set(ctx, id, func(c *Changes) { c.Words[tag] = w })
+func (s *Service) SetMailText(ctx context.Context, id int64, tag string, w MailText) error {
+	return s.set(ctx, id, func(c *Changes) { c.MailTexts[tag] = w })
 }
 
 // forLog returns the beginning of the texts.
-func (w Words) forLog() Words {
+func (w MailText) forLog() MailText {
 	short := func(text string) string {
 		if r := []rune(text); len(r) > wordsInLog {
 			return string(r[:wordsInLog]) + "…"
 		}
 		return text
 	}
-	return Words{short(w.Paragraph), short(w.Closing)}
+	return MailText{short(w.Paragraph), short(w.Closing)}
 }

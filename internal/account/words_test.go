@@ -25,18 +25,18 @@ func TestWords(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := s.SetLetterhead(ctx, one.ID, account.Letterhead{Sender: " Registrar, One ", ReplyTo: " Registry@example.org "}); err != nil {
+		if err := s.SetMailSender(ctx, one.ID, account.MailSender{Sender: " Registrar, One ", ReplyTo: " Registry@example.org "}); err != nil {
 			t.Fatal(err)
 		}
-		head, err := s.Letterhead(ctx, one.ID)
-		if err != nil || head != (account.Letterhead{Sender: "Registrar, One", ReplyTo: "Registry@example.org"}) {
+		head, err := s.MailSender(ctx, one.ID)
+		if err != nil || head != (account.MailSender{Sender: "Registrar, One", ReplyTo: "Registry@example.org"}) {
 			t.Errorf("%+v, %v", head, err)
 		}
-		for _, bad := range []account.Letterhead{
+		for _, bad := range []account.MailSender{
 			{Sender: "Bank <x"}, {Sender: "security@bank.example"}, {Sender: "a\r\nBcc: x"}, {Sender: "a\u202eb"}, {Sender: strings.Repeat("ä", 101)},
 			{ReplyTo: "nobody"}, {ReplyTo: "a@example.org\r\nBcc: b@example.org"}, {ReplyTo: "a@example.org, b@example.org"},
 		} {
-			if err := s.SetLetterhead(ctx, one.ID, bad); !fault.Is(err, fault.Invalid) {
+			if err := s.SetMailSender(ctx, one.ID, bad); !fault.Is(err, fault.Invalid) {
 				t.Errorf("%+v: %v", bad, err)
 			}
 		}
@@ -47,47 +47,47 @@ func TestWords(t *testing.T) {
 			"Universität Köln": "Universität Köln", "جامعة": "جامعة", "Bank <security@bank.example>": "Bank security bank.example",
 			"a\u202eb\r\nBcc: x": "a b Bcc: x", strings.Repeat("ä", 200): strings.Repeat("ä", 100),
 		} {
-			if got := (account.Letterhead{}).Shown(name); got != want {
+			if got := (account.MailSender{}).Shown(name); got != want {
 				t.Errorf("%q is shown as %q", name, got)
 			}
 		}
-		words := account.Words{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
-		if err := s.SetWords(ctx, one.ID, "en", words); err != nil {
+		words := account.MailText{Paragraph: "Dear {name},\r\nyour {title} is in the post too.", Closing: "Registrar's Office"}
+		if err := s.SetMailText(ctx, one.ID, "en", words); err != nil {
 			t.Fatal(err)
 		}
 		words.Paragraph = "Dear {name},\nyour {title} is in the post too."
-		all, err := s.AllWords(ctx, one.ID)
+		all, err := s.MailTexts(ctx, one.ID)
 		if err != nil || len(all) != 1 || all["en"] != words {
 			t.Errorf("%+v, %v", all, err)
 		}
-		for says, bad := range map[string]account.Words{
+		for says, bad := range map[string]account.MailText{
 			"There is no {first_name} to put in. There are {name}, {title}, {institution}.": {Paragraph: "Dear {first_name}"},
 			"There is no {}": {Closing: "{}"}, "at most 600": {Paragraph: strings.Repeat("ä", 601)}, "at most 200": {Closing: strings.Repeat("ä", 201)},
 			"on 12 lines": {Closing: strings.Repeat("a\n", 12) + "a"}, "4 times": {Paragraph: strings.Repeat("{name}", 5)},
 			"nobody sees": {Paragraph: "a\u202eb"}, "must be plain": {Closing: "a\x00b"},
 		} {
-			if err := s.SetWords(ctx, one.ID, "en", bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
+			if err := s.SetMailText(ctx, one.ID, "en", bad); !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), says) {
 				t.Errorf("%q: %v", says, err)
 			}
 		}
-		if err := s.SetWords(ctx, one.ID, "tlh", words); !fault.Is(err, fault.Invalid) {
+		if err := s.SetMailText(ctx, one.ID, "tlh", words); !fault.Is(err, fault.Invalid) {
 			t.Errorf("in a language that is not spoken: %v", err)
 		}
-		if err := s.SetWords(ctx, one.ID, "ar", account.Words{Closing: "مكتب التسجيل"}); err != nil {
+		if err := s.SetMailText(ctx, one.ID, "ar", account.MailText{Closing: "مكتب التسجيل"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := s.SetWords(ctx, one.ID, "en", account.Words{}); err != nil {
+		if err := s.SetMailText(ctx, one.ID, "en", account.MailText{}); err != nil {
 			t.Fatal(err)
 		}
-		if all, err = s.AllWords(ctx, one.ID); err != nil || len(all) != 1 || all["ar"].Closing == "" {
+		if all, err = s.MailTexts(ctx, one.ID); err != nil || len(all) != 1 || all["ar"].Closing == "" {
 			t.Errorf("%+v, %v", all, err)
 		}
-		if all, err = s.AllWords(ctx, other.ID); err != nil || len(all) != 0 {
+		if all, err = s.MailTexts(ctx, other.ID); err != nil || len(all) != 0 {
 			t.Errorf("another institution has %+v, %v", all, err)
 		}
 		// The audit log has room for the longest texts in their longest encoding.
-		long := account.Words{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
-		if err := s.SetWords(ctx, one.ID, "en", long); err != nil {
+		long := account.MailText{Paragraph: strings.Repeat("<", account.MaxParagraph), Closing: strings.Repeat("𐎀", account.MaxClosing)}
+		if err := s.SetMailText(ctx, one.ID, "en", long); err != nil {
 			t.Error(err)
 		}
 		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.WordsChanged)}, "", 10)
@@ -99,7 +99,7 @@ func TestWords(t *testing.T) {
 
 func TestFill(t *testing.T) {
 	t.Parallel()
-	w := account.Words{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
+	w := account.MailText{Paragraph: "{name}: {title} {other}", Closing: "{institution}"}.Fill(func(place string) string { return "<" + place + " {name}>" })
 	// Replaced text is not searched for placeholders again.
 	if w.Paragraph != "<name {name}>: <title {name}> {other}" || w.Closing != "<institution {name}>" {
 		t.Errorf("%+v", w)

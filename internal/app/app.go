@@ -44,7 +44,7 @@ const stopTime = 20 * time.Second
 // Storage is what a vault keeps, opened.
 type Storage struct {
 	DB   *db.DB
-	Ring *keyring.Ring
+	Keyring *keyring.Ring
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
 }
@@ -73,7 +73,7 @@ func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, 
 	if err := checkKey(ctx, d, ring); err != nil {
 		return nil, errors.Join(err, d.Close())
 	}
-	return &Storage{DB: d, Ring: ring, Keys: keys}, nil
+	return &Storage{DB: d, Keyring: ring, Keys: keys}, nil
 }
 
 // Base is what commands need that do not serve.
@@ -94,12 +94,12 @@ func OpenBase(ctx context.Context, c config.Storage, base string) (*Base, error)
 	if err != nil {
 		return nil, err
 	}
-	people, err := identity.New(identity.Config{DB: s.DB, Ring: s.Ring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
+	people, err := identity.New(identity.Config{DB: s.DB, Keyring: s.Keyring, BaseURL: base, Now: time.Now, Log: slog.New(slog.DiscardHandler)})
 	if err != nil {
 		return nil, errors.Join(err, s.DB.Close())
 	}
 	return &Base{
-		Storage: s, Accounts: account.New(s.DB, time.Now), Tokens: token.New(s.DB, time.Now), Hooks: webhook.New(s.DB, s.Ring, time.Now), People: people,
+		Storage: s, Accounts: account.New(s.DB, time.Now), Tokens: token.New(s.DB, time.Now), Hooks: webhook.New(s.DB, s.Keyring, time.Now), People: people,
 	}, nil
 }
 
@@ -178,9 +178,9 @@ func (a *App) wire() error {
 	if err != nil {
 		return err
 	}
-	a.links = web.NewLinks(a.cfg.BaseURL, a.Ring, time.Now)
+	a.links = web.NewLinks(a.cfg.BaseURL, a.Keyring, time.Now)
 	d := vault.Deps{
-		DB: a.DB, Ring: a.Ring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: nodeID(),
+		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: nodeID(),
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// One worker fewer for batches: an upload always finds a processor.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,

@@ -23,7 +23,7 @@ func (a *App) sender() (mail.Config, error) {
 	if err != nil {
 		return mail.Config{}, fmt.Errorf("--mail-from: %w", err)
 	}
-	c := mail.Config{From: from, Ring: a.Ring, Bounces: a.cfg.BounceDomain}
+	c := mail.Config{From: from, Keyring: a.Keyring, Bounces: a.cfg.BounceDomain}
 	if a.cfg.SMTP == "" {
 		c.Sender, err = mail.NewOutbox(a.outbox())
 		return c, err

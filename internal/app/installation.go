@@ -20,14 +20,14 @@ import (
 const lateHooks = 5 * time.Minute
 
 // access is what the panel's pages about people work with.
-func (a *App) access(site *page.Site, door panel.Door) panel.Access {
+func (a *App) access(site *page.Site, door panel.SignInner) panel.Access {
 	way, outbox := "the mail server of --smtp", ""
 	if a.cfg.SMTP == "" {
 		outbox = a.outbox()
 		way = "no server: it stays in the folder " + outbox + ", since no --smtp is set"
 	}
 	return panel.Access{
-		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, Door: door, SetupRemote: a.cfg.SetupRemote,
+		Accounts: a.Accounts, Audit: audit.New(a.DB), People: a.People, SignIn: door, SetupRemote: a.cfg.SetupRemote,
 		Invitations: a.Invitations,
 		MakeKeys:    a.MakeKeys, TryMail: a.Mailer.Try, Outbox: outbox,
 		Status: func(ctx context.Context) (*panel.Status, error) { return a.status(ctx, way) },
@@ -110,7 +110,7 @@ func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Findi
 	if err != nil {
 		return nil, err
 	}
-	note("Webhooks", hooks.Off == 0 && hooks.Late < lateHooks, "%s switched off, %d left alone for now; the oldest delivery has waited %s",
-		count(hooks.Off, "endpoint"), hooks.Open, hooks.Late.Round(time.Second))
+	note("Webhooks", hooks.Off == 0 && hooks.OldestDue < lateHooks, "%s switched off, %d left alone for now; the oldest delivery has waited %s",
+		count(hooks.Off, "endpoint"), hooks.Open, hooks.OldestDue.Round(time.Second))
 	return list, nil
 }

@@ -137,7 +137,7 @@ func (r *receiver) sweep() {
 			r.Fatal(err)
 		}
 	}
-	if err := r.app.Certs.SweepBlobs(r.Context(), r.app.Intake.RefersTo, r.app.Batches.RefersTo); err != nil {
+	if err := r.app.Certs.SweepBlobs(r.Context(), r.app.BulkImports.RefersTo, r.app.Batches.RefersTo); err != nil {
 		r.Fatal(err)
 	}
 }

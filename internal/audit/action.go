@@ -78,7 +78,7 @@ const (
 // actor.
 var Actions = []struct {
 	Action Action
-	Says   string
+	Phrase string
 }{
 	{CertificateUploaded, "uploaded a certificate"},
 	{CertificateRetried, "had a certificate processed again"},
@@ -138,7 +138,7 @@ var Actions = []struct {
 func (a Action) Phrase() string {
 	for i := range Actions {
 		if Actions[i].Action == a {
-			return Actions[i].Says
+			return Actions[i].Phrase
 		}
 	}
 	return string(a)

@@ -50,21 +50,21 @@ type Actor struct {
 }
 
 // Itself is the actor for actions of Certvault itself.
-var Itself = Actor{Type: System, Name: "Certvault"}
+var Certvault = Actor{Type: System, Name: "Certvault"}
 
 type contextKey struct{}
 
 // With returns a context with an actor.
-func With(ctx context.Context, a Actor) context.Context {
+func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, contextKey{}, a)
 }
 
 // By returns the actor of a context, and Itself if there is none.
-func By(ctx context.Context) Actor {
+func ActorOf(ctx context.Context) Actor {
 	if a, ok := ctx.Value(contextKey{}).(Actor); ok {
 		return a
 	}
-	return Itself
+	return Certvault
 }
 
 // Subject is the object of an action.
@@ -122,7 +122,7 @@ func RecordTx(ctx context.Context, tx *db.Tx, e Entry) error {
 	if e.InstitutionID != 0 {
 		institution = e.InstitutionID
 	}
-	a := By(ctx)
+	a := ActorOf(ctx)
 	a.Name, e.Subject.Name = short(a.Name), short(e.Subject.Name)
 	address := ""
 	if a.Address.IsValid() {

@@ -40,7 +40,7 @@ func record(t *testing.T, d *db.DB, ctx context.Context, e audit.Entry) { //noli
 }
 
 func jane(ctx context.Context) context.Context {
-	return audit.With(ctx, audit.Actor{Type: audit.User, ID: "u-1", Name: "Jane DOE", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "REQUEST1"})
+	return audit.WithActor(ctx, audit.Actor{Type: audit.User, ID: "u-1", Name: "Jane DOE", Address: netip.MustParseAddr("2001:db8::1"), RequestID: "REQUEST1"})
 }
 
 func TestEntryRoundTrip(t *testing.T) {
@@ -132,7 +132,7 @@ func TestFiltersAndPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		mine, other := institution(t, d, "AAA"), institution(t, d, "BBB")
-		token := audit.With(t.Context(), audit.Actor{Type: audit.Token, ID: "7", Name: "CI"})
+		token := audit.WithActor(t.Context(), audit.Actor{Type: audit.Token, ID: "7", Name: "CI"})
 		for i := range 25 {
 			ctx, action := jane(t.Context()), audit.CertificateUploaded
 			if i%5 == 0 {
@@ -224,7 +224,7 @@ func TestExport(t *testing.T) {
 		const entries = 1203 // three pages of reads
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			for i := range entries {
-				ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: `=HYPERLINK("http://evil.example","x")`})
+				ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: `=HYPERLINK("http://evil.example","x")`})
 				if err := audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: inst, At: day.Add(time.Duration(i) * time.Second), Action: audit.MemberChanged,
 					Subject: audit.Subject{Type: "member", ID: fmt.Sprint(i), Name: "+1;=2\n\"q\""}, Detail: audit.Detail{"role": "admin"}}); err != nil {
 					return err
@@ -301,7 +301,7 @@ func TestEveryActionHasPhrase(t *testing.T) {
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
 		group, verb, ok := strings.Cut(string(a.Action), ".")
-		if seen[a.Action] || !ok || group == "" || verb == "" || a.Says == "" || a.Action.Phrase() != a.Says {
+		if seen[a.Action] || !ok || group == "" || verb == "" || a.Phrase == "" || a.Action.Phrase() != a.Phrase {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Action] = true
@@ -319,7 +319,7 @@ func TestCombinedFilters(t *testing.T) {
 		subjects := []audit.Subject{{Type: "x", ID: "s-1", Name: "One"}, {Type: "x", ID: "s-2", Name: "s-1"}, {}}
 		actions := []audit.Action{audit.CertificateUploaded, audit.CertificateRevoked, audit.TokenRevoked}
 		for i := range 72 {
-			record(t, d, audit.With(t.Context(), actors[i%4]), audit.Entry{
+			record(t, d, audit.WithActor(t.Context(), actors[i%4]), audit.Entry{
 				InstitutionID: mine, At: day.Add(time.Duration(i/5) * time.Hour), Action: actions[i/4%3], Subject: subjects[i/12%3],
 			})
 		}

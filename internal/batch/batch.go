@@ -30,7 +30,7 @@ const (
 // Config contains the dependencies and settings of a Service.
 type Config struct {
 	DB    *db.DB
-	Ring  *keyring.Ring
+	Keyring  *keyring.Ring
 	Certs *cert.Service
 	Queue *job.Queue
 	// Quota is the limit of staged files per institution, in bytes.
@@ -57,7 +57,7 @@ type Service struct {
 func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, certs: c.Certs, queue: c.Queue, quota: c.Quota, now: c.Now, log: c.Log,
-		batchCursors: listing.NewCursors(c.Ring, "batches"), entryCursors: listing.NewCursors(c.Ring, "entries"),
+		batchCursors: listing.NewCursors(c.Keyring, "batches"), entryCursors: listing.NewCursors(c.Keyring, "entries"),
 	}
 	job.Add(c.Queue, &expandWorker{service: s})
 	return s

@@ -85,9 +85,9 @@ func newVault(tb testing.TB, d *db.DB) *vault {
 		DB: d, Blobs: v.folder, Queue: queue, Hooks: webhook.New(d, ring, v.clock.Now), Sealer: v.sealer, Keys: v.keys,
 		Verify:    certtest.Verify,
 		VerifyURL: func(id string) string { return "https://vault.example/verify/" + id }, Attempts: 8, BulkWorkers: 1, Now: v.clock.Now, Log: log,
-		Ended: EndedTx,
+		Purged: PurgedTx,
 	})
-	v.Service = New(Config{DB: d, Ring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.Now, Log: log})
+	v.Service = New(Config{DB: d, Keyring: ring, Certs: certs, Queue: queue, Quota: 1 << 20, Now: v.clock.Now, Log: log})
 	v.worker = &expandWorker{service: v.Service}
 	v.inst = v.institution("NWU")
 	return v

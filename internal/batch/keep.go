@@ -10,7 +10,7 @@ import (
 
 // EndedTx records that an entry's certificate failed, before that certificate is removed, so that
 // the batch keeps its numbers. cert.Config.Ended calls it.
-func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.BatchID == "" {
 		return nil
 	}

@@ -27,7 +27,7 @@ func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.clock.Advance(31 * 24 * time.Hour)
-		if err := v.certs.SweepKept(ctx); err != nil {
+		if err := v.certs.SweepExpired(ctx); err != nil {
 			t.Fatal(err)
 		}
 		got, entries := v.get(v.inst, b.UUID)

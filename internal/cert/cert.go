@@ -157,7 +157,7 @@ type Config struct {
 	Moved Then
 	// Ended is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
-	Ended Then
+	Purged Then
 	Now   func() time.Time
 	Log   *slog.Logger
 }
@@ -188,7 +188,7 @@ func New(c Config) *Service {
 	s := &Service{
 		db: c.DB, blobs: c.Blobs, queue: c.Queue, hooks: c.Hooks, sealer: c.Sealer, keys: c.Keys, timeStamps: c.TimeStamps,
 		verify: c.Verify, verifyURL: c.VerifyURL, attempts: c.Attempts, ahead: feedAhead * max(1, c.BulkWorkers),
-		recipient: c.Recipient, moved: c.Moved, ended: c.Ended, now: c.Now, log: c.Log,
+		recipient: c.Recipient, moved: c.Moved, ended: c.Purged, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &sealWorker{service: s})
 	return s

@@ -31,7 +31,7 @@ func TestHistory(t *testing.T) {
 			t.Fatal(err)
 		}
 		v.clock.Advance(time.Minute)
-		ada := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "1", Name: "Ada Obi"})
+		ada := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "1", Name: "Ada Obi"})
 		if _, err := v.Revoke(ada, v.inst.ID, c.UUID, Revocation{Reason: "Issued in error."}); err != nil {
 			t.Fatal(err)
 		}

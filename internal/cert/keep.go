@@ -16,20 +16,20 @@ import (
 
 const (
 	// KeepEvery is the interval of SweepKept.
-	KeepEvery = time.Hour
+	RetentionEvery = time.Hour
 	// keepMost bounds the records of one sweep, so that it does not delay other work.
 	keepMost = 1000
 )
 
 // ErrFilesEnded is returned for the files of a certificate whose retention has ended.
 // Its kind is that of a missing record, since the contract has no other status for it.
-var ErrFilesEnded = fault.New(fault.NotFound,
+var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
 
 // filesEnded returns ErrFilesEnded if the retention of the files has ended.
 func (c *Certificate) filesEnded() error {
 	if c.FilesEndedAt != nil {
-		return ErrFilesEnded
+		return ErrFilesPurged
 	}
 	return nil
 }
@@ -73,8 +73,8 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 // SweepKept deletes failed certificates and files of revoked ones that have expired.
 // Each has a transaction of its own, with an entry in the audit log. The sweep of
 // files deletes the blobs, unless others refer to them.
-func (s *Service) SweepKept(ctx context.Context) error {
-	list, err := account.Keeping(ctx, s.db)
+func (s *Service) SweepExpired(ctx context.Context) error {
+	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
 		return err
 	}
@@ -87,7 +87,7 @@ func (s *Service) SweepKept(ctx context.Context) error {
 			if one.days == 0 {
 				continue
 			}
-			if err := s.sweepKept(ctx, k.ID, one.days, one.where, one.end); err != nil {
+			if err := s.sweepExpired(ctx, k.ID, one.days, one.where, one.end); err != nil {
 				return fmt.Errorf("ending what is over: %w", err)
 			}
 		}
@@ -95,7 +95,7 @@ func (s *Service) SweepKept(ctx context.Context) error {
 	return nil
 }
 
-func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, where string, end func(ctx context.Context, tx *db.Tx, id, before int64, days int) error) error {
+func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days int, where string, end func(ctx context.Context, tx *db.Tx, id, before int64, days int) error) error {
 	before := since(s.now(), days)
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT id`+where+` LIMIT $3`, institutionID, before, keepMost))
 	if err != nil {
@@ -103,7 +103,7 @@ func (s *Service) sweepKept(ctx context.Context, institutionID int64, days int, 
 	}
 	for _, id := range ids {
 		err := s.db.Tx(ctx, func(tx *db.Tx) error { return end(ctx, tx, id, before, days) })
-		if errors.Is(err, ErrMoved) {
+		if errors.Is(err, ErrInvalidState) {
 			continue // retried, or ended by another node, in the meantime
 		}
 		if err != nil {
@@ -124,7 +124,7 @@ func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, 
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
-		return ErrMoved
+		return ErrInvalidState
 	}
 	if err != nil {
 		return err
@@ -132,7 +132,7 @@ func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, 
 	if err := s.ended.runTx(ctx, tx, c); err != nil {
 		return err
 	}
-	if err := s.hooks.ForgetTx(ctx, tx, c.ID); err != nil {
+	if err := s.hooks.RemoveTx(ctx, tx, c.ID); err != nil {
 		return err
 	}
 	if err := forgetChecksTx(ctx, tx, c.ID); err != nil {
@@ -155,7 +155,7 @@ func (s *Service) endFilesTx(ctx context.Context, tx *db.Tx, id, before int64, d
 		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
 		WHERE id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2 RETURNING `+Columns, id, before, db.Micros(s.now())))
 	if errors.Is(err, sql.ErrNoRows) {
-		return ErrMoved
+		return ErrInvalidState
 	}
 	if err != nil {
 		return err
@@ -176,7 +176,7 @@ func forgetChecksTx(ctx context.Context, tx *db.Tx, id int64) error {
 
 // recordEndTx records in the audit log what the vault deleted by itself.
 func (s *Service) recordEndTx(ctx context.Context, tx *db.Tx, action audit.Action, c *Certificate, detail audit.Detail) error {
-	return audit.RecordTx(audit.With(ctx, audit.Itself), tx, audit.Entry{
+	return audit.RecordTx(audit.WithActor(ctx, audit.Certvault), tx, audit.Entry{
 		InstitutionID: c.InstitutionID, At: s.now(), Action: action, Detail: detail,
 		Subject: audit.Subject{Type: "certificate", ID: c.UUID, Name: c.ReferenceID},
 	})
@@ -185,5 +185,5 @@ func (s *Service) recordEndTx(ctx context.Context, tx *db.Tx, action audit.Actio
 // EndTextsTx removes names and addresses from an institution's events before a time;
 // see webhook.
 func (s *Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
-	return s.hooks.EndTextsTx(ctx, tx, institutionID, before)
+	return s.hooks.RedactEventsTx(ctx, tx, institutionID, before)
 }

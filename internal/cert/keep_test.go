@@ -30,7 +30,7 @@ func (v *vault) keeps(k account.Retention) {
 // sweepKept sweeps what is over, and the files that nobody refers to then.
 func (v *vault) sweepKept() {
 	v.tb.Helper()
-	if err := errors.Join(v.SweepKept(v.tb.Context()), v.SweepBlobs(v.tb.Context())); err != nil {
+	if err := errors.Join(v.SweepExpired(v.tb.Context()), v.SweepBlobs(v.tb.Context())); err != nil {
 		v.tb.Fatal(err)
 	}
 }
@@ -93,7 +93,7 @@ func TestFailedCertificatesEnd(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		var told []string
 		v := newVault(t, d, func(c *Config) {
-			c.Ended = func(_ context.Context, _ *db.Tx, c *Certificate) error {
+			c.Purged = func(_ context.Context, _ *db.Tx, c *Certificate) error {
 				told = append(told, c.Title)
 				return nil
 			}
@@ -258,10 +258,10 @@ func TestEndingYieldsToRetry(t *testing.T) {
 			t.Fatal(err)
 		}
 		err := d.Tx(ctx, func(tx *db.Tx) error { return v.endFailedTx(ctx, tx, c.ID, before, 30) })
-		if !errors.Is(err, ErrMoved) || v.get(c.UUID).Status != Processing {
+		if !errors.Is(err, ErrInvalidState) || v.get(c.UUID).Status != Processing {
 			t.Errorf("%v, %s", err, v.get(c.UUID).Status)
 		}
-		if err := d.Tx(ctx, func(tx *db.Tx) error { return v.endFilesTx(ctx, tx, c.ID, before, 30) }); !errors.Is(err, ErrMoved) {
+		if err := d.Tx(ctx, func(tx *db.Tx) error { return v.endFilesTx(ctx, tx, c.ID, before, 30) }); !errors.Is(err, ErrInvalidState) {
 			t.Error(err)
 		}
 	})
@@ -279,7 +279,7 @@ func TestSweepsTogether(t *testing.T) {
 		v.clock.Advance(31 * aDay)
 		done := make(chan error)
 		for range 2 {
-			go func() { done <- v.SweepKept(t.Context()) }()
+			go func() { done <- v.SweepExpired(t.Context()) }()
 		}
 		for range 2 {
 			if err := <-done; err != nil {

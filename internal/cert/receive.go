@@ -106,7 +106,7 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 		return fmt.Errorf("checking a file: %w", err)
 	}
 	report, err := seal.Check(ctx, original(f, o))
-	if err == nil && report.Active {
+	if err == nil && report.HasActiveContent {
 		err = s.acceptActive(ctx, institutionUUID)
 	}
 	if err != nil {

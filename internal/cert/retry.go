@@ -22,7 +22,7 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 		}
 		return then.runTx(ctx, tx, c)
 	})
-	if errors.Is(err, ErrMoved) {
+	if errors.Is(err, ErrInvalidState) {
 		return nil, fault.New(fault.BadRequest, "Invalid operation")
 	}
 	return c, err

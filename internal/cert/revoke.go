@@ -35,7 +35,7 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	}
 	var c *Certificate
 	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
-		if c, err = s.RevokeTx(ctx, tx, uuid, r); errors.Is(err, ErrMoved) {
+		if c, err = s.RevokeTx(ctx, tx, uuid, r); errors.Is(err, ErrInvalidState) {
 			c, err = byUUID(ctx, tx, uuid)
 		}
 		if err != nil {

@@ -79,7 +79,7 @@ func transitionOf(t trigger) transition {
 
 // ErrMoved is returned for a certificate in a status from which the trigger has no
 // transition, or for one that does not exist.
-var ErrMoved = errors.New("the certificate is not in a state that allows this")
+var ErrInvalidState = errors.New("the certificate is not in a state that allows this")
 
 // column is a column that a move sets.
 type column struct {
@@ -118,7 +118,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 	query.WriteString(") RETURNING " + Columns)
 	c, err := Scan(tx.QueryRowContext(ctx, query.String(), args...))
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil, ErrMoved
+		return nil, ErrInvalidState
 	}
 	if err != nil {
 		return nil, fmt.Errorf("moving a certificate by %s: %w", by, err)

@@ -123,7 +123,7 @@ func refused(t *testing.T, name string, from Status, trigger trigger, err error)
 		if err != nil {
 			t.Errorf("%s: %v; revoking again is no error", name, err)
 		}
-	case !errors.Is(err, ErrMoved):
+	case !errors.Is(err, ErrInvalidState):
 		t.Errorf("%s: %v, want ErrMoved", name, err)
 	}
 }
@@ -207,7 +207,7 @@ func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 				if err := d.Tx(ctx, func(tx *db.Tx) error {
 					_, err := v.moveTx(ctx, tx, trigger, c.UUID)
 					return errors.Join(err, boom)
-				}); !errors.Is(err, boom) || errors.Is(err, ErrMoved) {
+				}); !errors.Is(err, boom) || errors.Is(err, ErrInvalidState) {
 					t.Fatal(err)
 				}
 				if after := v.snapshot(c.UUID); !reflect.DeepEqual(before, after) {
@@ -225,7 +225,7 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 		const nobody = "00000000-0000-0000-0000-000000000000"
 		before := v.snapshot(nobody)
 		for _, trigger := range triggers {
-			if err := v.pull(trigger, nobody); !errors.Is(err, ErrMoved) && !fault.Is(err, fault.NotFound) {
+			if err := v.pull(trigger, nobody); !errors.Is(err, ErrInvalidState) && !fault.Is(err, fault.NotFound) {
 				t.Errorf("%s: %v", trigger, err)
 			}
 		}

@@ -166,7 +166,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 		return errors.Join(err, discard())
 	}
 	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
-		if errors.Is(err, ErrMoved) {
+		if errors.Is(err, ErrInvalidState) {
 			// Another worker finished it in the meantime, or it was revoked.
 			return discard()
 		}
@@ -224,7 +224,7 @@ func merge(a, b []seal.Notice) []seal.Notice {
 // fail ends processing with a failure.
 func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.failTx(ctx, tx, c.UUID, f) })
-	if errors.Is(err, ErrMoved) {
+	if errors.Is(err, ErrInvalidState) {
 		return nil
 	}
 	return err

@@ -46,21 +46,21 @@ func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, 
 }
 
 // Codes is the state of a person's second factor.
-type Codes struct {
+type SecondFactor struct {
 	On bool
 	// Left is the number of unused recovery codes.
 	Left int
 }
 
 // Codes returns the state of a person's second factor.
-func (s *Service) Codes(ctx context.Context, personID int64) (Codes, error) {
+func (s *Service) Codes(ctx context.Context, personID int64) (SecondFactor, error) {
 	on, err := hasAuthenticator(ctx, s.DB, personID)
 	if err != nil {
-		return Codes{}, err
+		return SecondFactor{}, err
 	}
-	c := Codes{On: on}
+	c := SecondFactor{On: on}
 	if err := s.DB.QueryRowContext(ctx, `SELECT count(*) FROM recovery_codes WHERE user_id = $1 AND used_at IS NULL`, personID).Scan(&c.Left); err != nil {
-		return Codes{}, fmt.Errorf("counting recovery codes: %w", err)
+		return SecondFactor{}, fmt.Errorf("counting recovery codes: %w", err)
 	}
 	return c, nil
 }
@@ -83,7 +83,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 		if _, err := rand.Read(raw); err != nil {
 			return fmt.Errorf("generating a secret: %w", err)
 		}
-		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealContext(p.ID))
+		sealed, err := s.Keyring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealContext(p.ID))
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int6
 		Scan(&sealed, &confirmed); err != nil {
 		return "", false, err
 	}
-	text, err := s.Ring.Open(keyring.CodeSecret, sealed, sealContext(personID))
+	text, err := s.Keyring.Open(keyring.CodeSecret, sealed, sealContext(personID))
 	return string(text), confirmed, err
 }
 

@@ -57,8 +57,8 @@ func open(t testing.TB, d *db.DB) *bench {
 	}
 	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log})
 	b.Service, err = New(Config{
-		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", PasswordCost: certtest.Cost, Now: b.Now, Log: log,
-		OnProved: func(_ context.Context, _ *db.Tx, p Person) error {
+		DB: d, Keyring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", PasswordCost: certtest.Cost, Now: b.Now, Log: log,
+		OnVerified: func(_ context.Context, _ *db.Tx, p Person) error {
 			b.proved = append(b.proved, p)
 			return b.fail
 		},

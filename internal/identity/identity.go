@@ -38,7 +38,7 @@ type Person struct {
 	// Language is the tag of the chosen language, or "".
 	Language string
 	// Proved reports whether the person has verified the address.
-	Proved bool
+	Verified bool
 	// Member reports whether the person belongs to an institution.
 	Member bool
 	// Operator reports whether the person is an operator of the installation.
@@ -90,7 +90,7 @@ type Hook func(ctx context.Context, tx *db.Tx, person Person) error
 // Config configures a Service.
 type Config struct {
 	DB   *db.DB
-	Ring *keyring.Ring
+	Keyring *keyring.Ring
 	// Queue, Mailer and Languages may be nil if no mail is sent, as in the commands that run beside
 	// a server.
 	Queue     *job.Queue
@@ -100,7 +100,7 @@ type Config struct {
 	BaseURL string
 	// OnProved is called after an address was verified, OnDeleted before a person is deleted. Both
 	// may be nil.
-	OnProved, OnDeleted Hook
+	OnVerified, OnDeleted Hook
 	// PasswordCost is the cost of hashing passwords; zero is account.DefaultCost.
 	PasswordCost account.Cost
 	Now          func() time.Time
@@ -159,7 +159,7 @@ const personColumns = `u.id, u.uuid, u.name, u.email, u.email_folded, u.language
 	EXISTS (SELECT 1 FROM members m WHERE m.user_id = u.id), u.operator, u.password_hash IS NOT NULL, u.created_at`
 
 func (p *Person) fields(created *int64) []any {
-	return []any{&p.ID, &p.UUID, &p.Name, &p.Email, &p.EmailFolded, &p.Language, &p.Proved, &p.Member, &p.Operator, &p.HasPassword, created}
+	return []any{&p.ID, &p.UUID, &p.Name, &p.Email, &p.EmailFolded, &p.Language, &p.Verified, &p.Member, &p.Operator, &p.HasPassword, created}
 }
 
 func (s *Service) person(ctx context.Context, q db.Queryer, where string, arg any) (Person, error) {
@@ -189,12 +189,12 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 // verifyAddressTx records that a person has verified the address, and calls the hook the first time.
 func (s *Service) verifyAddressTx(ctx context.Context, tx *db.Tx, id int64) error {
 	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
-	if err != nil || !changed || s.OnProved == nil {
+	if err != nil || !changed || s.OnVerified == nil {
 		return err
 	}
 	p, err := s.Person(ctx, tx, id)
 	if err != nil {
 		return err
 	}
-	return s.OnProved(ctx, tx, p)
+	return s.OnVerified(ctx, tx, p)
 }

@@ -22,7 +22,7 @@ func TestSignUp(t *testing.T) {
 		if n := b.count(`SELECT count(*) FROM users`); n != 0 {
 			t.Fatal("there is an account before the address was proved")
 		}
-		if p, err := b.Look(ctx, ToSignUp, secret); err != nil || p.Email != address {
+		if p, err := b.Proof(ctx, ToSignUp, secret); err != nil || p.Email != address {
 			t.Fatalf("the link is for %+v, %v", p, err)
 		}
 		for name, n := range map[string]NewPerson{
@@ -37,10 +37,10 @@ func TestSignUp(t *testing.T) {
 			t.Fatal(err)
 		}
 		p := e.Session.Person
-		if !p.Proved || p.Email != address || p.EmailFolded != "ada@example.org" || p.Name != "Ada Bcc: x@example.org" || p.Language != "de" || p.Member || !p.HasPassword {
+		if !p.Verified || p.Email != address || p.EmailFolded != "ada@example.org" || p.Name != "Ada Bcc: x@example.org" || p.Language != "de" || p.Member || !p.HasPassword {
 			t.Errorf("signed up as %+v", p)
 		}
-		if len(b.proved) != 1 || b.proved[0].ID != p.ID || !b.proved[0].Proved {
+		if len(b.proved) != 1 || b.proved[0].ID != p.ID || !b.proved[0].Verified {
 			t.Errorf("the hook was called with %+v", b.proved)
 		}
 		s, err := b.Session(ctx, e.with(home))
@@ -183,11 +183,11 @@ func TestOwnerProvesTheirAddress(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		b.institution(address)
 		e, err := b.SignIn(ctx, address, password, home)
-		if err != nil || e.Session.Person.Proved || !e.Session.Person.Member || len(b.proved) != 0 {
+		if err != nil || e.Session.Person.Verified || !e.Session.Person.Member || len(b.proved) != 0 {
 			t.Fatalf("by password: %+v, %v", e, err)
 		}
 		e, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home)
-		if err != nil || !e.Session.Person.Proved || len(b.proved) != 1 {
+		if err != nil || !e.Session.Person.Verified || len(b.proved) != 1 {
 			t.Fatalf("by link: %+v, %v", e, err)
 		}
 		if _, err = b.SignInByLink(ctx, b.link(ToSignIn, address), home); err != nil || len(b.proved) != 1 {
@@ -224,7 +224,7 @@ func TestLinkIsGoodOnceAndForATime(t *testing.T) {
 			t.Errorf("for another purpose: %v", err)
 		}
 		b.Advance(15 * time.Minute)
-		if _, err := b.Look(ctx, ToSignIn, secret); !errors.Is(err, ErrLink) {
+		if _, err := b.Proof(ctx, ToSignIn, secret); !errors.Is(err, ErrLink) {
 			t.Errorf("looked at too late: %v", err)
 		}
 		if _, err := b.SignInByLink(ctx, secret, home); !errors.Is(err, ErrLink) {
@@ -427,7 +427,7 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Fatal(err)
 		}
 		p, err := b.Person(ctx, d, e.Session.Person.ID)
-		if err != nil || p.Email != "lovelace@example.org" || p.EmailFolded != p.Email || !p.Proved || len(b.proved) != 1 || b.proved[0].Email != p.Email {
+		if err != nil || p.Email != "lovelace@example.org" || p.EmailFolded != p.Email || !p.Verified || len(b.proved) != 1 || b.proved[0].Email != p.Email {
 			t.Errorf("now %+v, proved %+v, %v", p, b.proved, err)
 		}
 		if list := b.mails(); len(list) != 1 || list[0].To.Email != address || list[0].Subject != "Ihre E-Mail-Adresse wurde geändert" {

@@ -13,7 +13,7 @@ import (
 // ends all sessions and links of the person, and starts no session, so that a second factor is
 // still required.
 func (s *Service) Reset(ctx context.Context, secret, password string) (Person, error) {
-	if _, err := s.Look(ctx, ToReset, secret); err != nil {
+	if _, err := s.Proof(ctx, ToReset, secret); err != nil {
 		return Person{}, err
 	}
 	hash, err := s.newHash(ctx, password)

@@ -61,7 +61,7 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 
 // Look returns the data of a link without using it up, because programs that follow every link in a
 // mail open pages too.
-func (s *Service) Look(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
+func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `
 		SELECT user_id, email, email_folded, data FROM proofs WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3`,
 		account.HashSecret(secret), string(purpose), db.Micros(s.Now())))

@@ -25,7 +25,7 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 		institutions = []int64{0}
 	}
 	// At a sign-in the request has no user yet. The entry keeps its address and id.
-	actor := audit.By(ctx)
+	actor := audit.ActorOf(ctx)
 	if actor.Type != audit.Command {
 		actor.Type, actor.ID, actor.Name = audit.User, p.UUID, p.Name
 	}
@@ -33,7 +33,7 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 		// A failed sign-in does not identify its actor.
 		actor.ID, actor.Name = "", ""
 	}
-	ctx = audit.With(ctx, actor)
+	ctx = audit.WithActor(ctx, actor)
 	for _, id := range institutions {
 		if err := audit.RecordTx(ctx, tx, audit.Entry{
 			InstitutionID: id, Action: action, Subject: audit.Subject{Type: "user", ID: p.UUID, Name: p.Name}, Detail: audit.Detail{"by": what},

@@ -27,7 +27,7 @@ func TestFailedSignInsAreRecorded(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		ctx := audit.With(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
+		ctx := audit.WithActor(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
 		for _, email := range []string{address, "holder@example.org", "nobody@example.org"} {
 			if _, err := b.SignIn(ctx, email, "wrong", home); err == nil {
 				t.Fatal("a wrong password is accepted")
@@ -77,7 +77,7 @@ func TestFailedPasskeysAreRecorded(t *testing.T) {
 		}
 		k := b.addPasskey(e.Session.Person)
 		second := b.addPasskey(e.Session.Person)
-		ctx := audit.With(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
+		ctx := audit.WithActor(t.Context(), audit.Actor{Address: home.Address, RequestID: "REQUEST1"})
 		try := func(spoil func(k *token)) {
 			t.Helper()
 			spoilt := *k

@@ -57,7 +57,7 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 		return nil, err
 	}
 	// An invalid link is refused before the hashing.
-	if _, err := s.Look(ctx, ToSignUp, secret); err != nil {
+	if _, err := s.Proof(ctx, ToSignUp, secret); err != nil {
 		return nil, err
 	}
 	hash, err := s.hash(ctx, n.Password)
@@ -113,7 +113,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, 
 }
 
 // ProveTx records that another surface has verified a person's address by a mailed link.
-func (s *Service) ProveTx(ctx context.Context, tx *db.Tx, personID int64) error {
+func (s *Service) VerifyAddressTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	return s.verifyAddressTx(ctx, tx, personID)
 }
 

@@ -48,7 +48,7 @@ type Config struct {
 	Queues map[string]int
 	// Patient are the queues whose jobs need not start at once. On SQLite, where polling a queue
 	// has a cost, they are polled less often.
-	Patient []string
+	Background []string
 	// MaxAttempts is the number of attempts of a job.
 	MaxAttempts int
 	// Timeout bounds one attempt.
@@ -107,7 +107,7 @@ func New(d *db.DB, cfg Config) (*Queue, error) {
 		q.client = postgresClient{c}
 	case db.SQLite:
 		rc.FetchPollInterval = sqlitePollInterval
-		for _, name := range cfg.Patient {
+		for _, name := range cfg.Background {
 			if c, ok := rc.Queues[name]; ok {
 				c.FetchPollInterval = pollInterval
 				rc.Queues[name] = c

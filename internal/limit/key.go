@@ -82,7 +82,7 @@ func (s *Scope) digest() []byte {
 }
 
 // Kept is the stored answer to a request and the fingerprint of its content.
-type Kept struct {
+type StoredAnswer struct {
 	// Fingerprint is the digest of the request's content.
 	Fingerprint [sha256.Size]byte
 	Status      int
@@ -102,7 +102,7 @@ type Claim struct {
 // Begin returns the answer that is stored under a key, or claims the key for a
 // new request; one of the two results is nil. It returns a Conflict while
 // another request holds the key, on whatever node.
-func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *Kept, error) {
+func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *StoredAnswer, error) {
 	id := scope.digest()
 	kept, err := k.stored(ctx, id, scope.InstitutionID)
 	if err != nil || kept != nil {
@@ -124,8 +124,8 @@ func (k *Keys) Begin(ctx context.Context, scope Scope) (*Claim, *Kept, error) {
 }
 
 // stored returns the answer under a key, or nil if there is none.
-func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*Kept, error) {
-	var a Kept
+func (k *Keys) stored(ctx context.Context, id []byte, institutionID int64) (*StoredAnswer, error) {
+	var a StoredAnswer
 	var fingerprint []byte
 	err := k.db.QueryRowContext(ctx, `
 		SELECT fingerprint, status, body FROM idempotency_keys
@@ -172,7 +172,7 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 // KeepTx stores the answer in the transaction of the request: either both
 // commit or neither. It returns a Conflict if the claim was lost to another
 // request; the caller must then roll back.
-func (c *Claim) KeepTx(ctx context.Context, tx *db.Tx, a *Kept) error {
+func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
 	if len(a.Body) > MaxAnswer {
 		return fmt.Errorf("storing an answer: %d bytes exceed the limit", len(a.Body))
 	}
@@ -194,8 +194,8 @@ func (c *Claim) KeepTx(ctx context.Context, tx *db.Tx, a *Kept) error {
 }
 
 // Keep stores the answer to a request that changed nothing.
-func (c *Claim) Keep(ctx context.Context, a *Kept) error {
-	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.KeepTx(ctx, tx, a) })
+func (c *Claim) Store(ctx context.Context, a *StoredAnswer) error {
+	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.StoreTx(ctx, tx, a) })
 }
 
 // Release releases the key of a request that failed. It does not delete a

@@ -40,8 +40,8 @@ func institution(t *testing.T, d *db.DB, prefix string) (id int64) {
 	return id
 }
 
-func answer(content, body string) *limit.Kept {
-	return &limit.Kept{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
+func answer(content, body string) *limit.StoredAnswer {
+	return &limit.StoredAnswer{Fingerprint: sha256.Sum256([]byte(content)), Status: 201, Body: []byte(body)}
 }
 
 // begin claims a key and fails the test if the key is not free.
@@ -79,7 +79,7 @@ func TestFirstAnswerIsStoredForADay(t *testing.T) {
 		s := limit.Scope{InstitutionID: institution(t, d, "AAA"), TokenID: 1, Method: "POST", Path: "/a", Key: "key"}
 		c := begin(t, k, s)
 		inFlight(t, k, s)
-		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.KeepTx(t.Context(), tx, answer("content", "first")) }); err != nil {
+		if err := d.Tx(t.Context(), func(tx *db.Tx) error { return c.StoreTx(t.Context(), tx, answer("content", "first")) }); err != nil {
 			t.Fatal(err)
 		}
 		if err := c.Release(t.Context()); err != nil { // as after a commit whose result was lost
@@ -92,7 +92,7 @@ func TestFirstAnswerIsStoredForADay(t *testing.T) {
 		}
 		at.advance(time.Second)
 		c = begin(t, k, s)
-		if err := c.Keep(t.Context(), answer("other", "second")); err != nil {
+		if err := c.Store(t.Context(), answer("other", "second")); err != nil {
 			t.Fatal(err)
 		}
 		if _, kept, err = k.Begin(t.Context(), s); err != nil || kept == nil || string(kept.Body) != "second" {
@@ -131,10 +131,10 @@ func TestReleasedKeyIsFree(t *testing.T) {
 			t.Fatal(err)
 		}
 		inFlight(t, k, s) // another's claim is not released
-		if err := first.Keep(t.Context(), answer("x", "y")); !fault.Is(err, fault.Conflict) {
+		if err := first.Store(t.Context(), answer("x", "y")); !fault.Is(err, fault.Conflict) {
 			t.Fatalf("a lost claim was completed: %v", err)
 		}
-		if err := second.Keep(t.Context(), answer("x", "y")); err != nil {
+		if err := second.Store(t.Context(), answer("x", "y")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -154,7 +154,7 @@ func TestLostClaimRollsBack(t *testing.T) {
 			if _, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('action', 0, 0)`); err != nil {
 				return err
 			}
-			return slow.KeepTx(t.Context(), tx, answer("x", "slow"))
+			return slow.StoreTx(t.Context(), tx, answer("x", "slow"))
 		})
 		if !fault.Is(err, fault.Conflict) {
 			t.Fatalf("the lost claim was settled: %v", err)
@@ -163,7 +163,7 @@ func TestLostClaimRollsBack(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM nodes WHERE id = 'action'`).Scan(&n); err != nil || n != 0 {
 			t.Fatalf("the action was committed, %v", err)
 		}
-		if err := other.Keep(t.Context(), answer("x", "other")); err != nil {
+		if err := other.Store(t.Context(), answer("x", "other")); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -246,13 +246,13 @@ func TestSweepDeletesExpiredKeys(t *testing.T) {
 		inst := institution(t, d, "AAA")
 		for i := range 3 {
 			c := begin(t, k, limit.Scope{InstitutionID: inst, Key: strings.Repeat("k", i+1)})
-			if err := c.Keep(t.Context(), answer("x", "y")); err != nil {
+			if err := c.Store(t.Context(), answer("x", "y")); err != nil {
 				t.Fatal(err)
 			}
 		}
 		at.advance(limit.KeyLife / 2)
 		c := begin(t, k, limit.Scope{InstitutionID: inst, Key: "later"})
-		if err := c.Keep(t.Context(), answer("x", "y")); err != nil {
+		if err := c.Store(t.Context(), answer("x", "y")); err != nil {
 			t.Fatal(err)
 		}
 		at.advance(limit.KeyLife / 2)
@@ -288,10 +288,10 @@ func TestAnswersAreBounded(t *testing.T) {
 		k := limit.NewKeys(d, "node", newClock().now)
 		c := begin(t, k, limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"})
 		body := bytes.Repeat([]byte{'x'}, limit.MaxAnswer+1)
-		if err := c.Keep(t.Context(), &limit.Kept{Body: body}); err == nil {
+		if err := c.Store(t.Context(), &limit.StoredAnswer{Body: body}); err == nil {
 			t.Fatal("an answer over the limit is stored")
 		}
-		if err := c.Keep(t.Context(), &limit.Kept{Body: body[1:]}); err != nil {
+		if err := c.Store(t.Context(), &limit.StoredAnswer{Body: body[1:]}); err != nil {
 			t.Fatal(err)
 		}
 	})

@@ -29,7 +29,7 @@ var catalogs embed.FS
 var tags = []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}
 
 // Speaks reports whether there is a language with the tag.
-func Speaks(tag string) bool { return slices.Contains(tags, tag) }
+func Supported(tag string) bool { return slices.Contains(tags, tag) }
 
 // monthsOfYear is the number of month names in a catalog.
 const monthsOfYear = 12

@@ -29,19 +29,19 @@ type Letter struct {
 	// Unsubscribe is a link that ends mails of this kind.
 	Unsubscribe *Button
 	// Words are the texts of the institution in whose name the mail is sent, or nil.
-	Words *Words
+	Words *SenderText
 	// Brand is the sender's colour for the head and the button; nil means the vault's.
 	Brand *colour.Brand
 }
 
 // Own returns the colour of the button if there is no Brand.
-func (Letter) Own() *colour.Brand { return own }
+func (Letter) DefaultBrand() *colour.Brand { return own }
 
 var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
 // Words are plain text of an institution. The text has its own direction, and line ends are kept.
 // Links in it are not changed.
-type Words struct {
+type SenderText struct {
 	// Language is a BCP 47 tag.
 	Language string
 	// Paragraph follows the first paragraph and the list. Closing is at the end.
@@ -49,14 +49,14 @@ type Words struct {
 }
 
 // Lines returns the lines of a text.
-func (*Words) Lines(text string) []string { return strings.Split(text, "\n") }
+func (*SenderText) Lines(text string) []string { return strings.Split(text, "\n") }
 
 // Button is a link with its label.
 type Button struct{ Label, URL string }
 
 // Mail programs that support dark mode use the dark colours there; the others always use the light
 // ones.
-var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .Own}}<!doctype html>
+var page = template.Must(template.New("letter").Parse(`{{$brand := or .Brand .DefaultBrand}}<!doctype html>
 <html lang="{{.Language}}" dir="{{.Direction}}">
 <head><meta charset="utf-8"><meta name="viewport" content="width=device-width"><meta name="color-scheme" content="light dark">
 <meta name="supported-color-schemes" content="light dark"><title>{{.Heading}}</title>

@@ -57,13 +57,13 @@ type Config struct {
 	From Address
 	// Ring encrypts stored messages, because they contain secret links. If nil, they are stored as
 	// plain text.
-	Ring *keyring.Ring
+	Keyring *keyring.Ring
 	// Bounces is the domain of the addresses for reports of failed deliveries; if empty, reports go
 	// to From.
 	Bounces string
 	// Ended is called in the transaction in which a message is sent, fails or is cancelled. It may
 	// be nil.
-	Ended func(ctx context.Context, tx *db.Tx, e End) error
+	Finished func(ctx context.Context, tx *db.Tx, e End) error
 	Now   func() time.Time
 	Log   *slog.Logger
 }
@@ -94,7 +94,7 @@ type Mailer struct {
 // New returns a Mailer and registers its worker with the queue.
 func New(c Config) *Mailer {
 	m := &Mailer{
-		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Ring, bounces: c.Bounces, ended: c.Ended, now: c.Now, log: c.Log,
+		db: c.DB, queue: c.Queue, sender: c.Sender, from: c.From, ring: c.Keyring, bounces: c.Bounces, ended: c.Finished, now: c.Now, log: c.Log,
 	}
 	job.Add(c.Queue, &worker{mailer: m})
 	return m

@@ -94,7 +94,7 @@ func TestEarlierSignatures(t *testing.T) {
 	cleared := append(bytes.Clone(theirs), updated(t, theirs, clearing)...)
 	file := sign(t, cleared, c.signer())
 	report := requireValid(t, file, c.options())
-	if len(report.Signatures) != 1 || !strings.Contains(strings.Join(report.Untold, " "), "removed") {
+	if len(report.Signatures) != 1 || !strings.Contains(strings.Join(report.Unproven, " "), "removed") {
 		t.Errorf("%+v", report)
 	}
 	if report := verify(t, file, Options{Now: signingTime}); report.Verdict != Unknown {

@@ -37,7 +37,7 @@ type Report struct {
 	// Original is the original that the last signature names, or nil.
 	Original *OriginalReport `json:"original"`
 	// Untold lists what the file alone cannot prove, one sentence each.
-	Untold []string `json:"untold"`
+	Unproven []string `json:"untold"`
 }
 
 // Signature is the result for one signature.

@@ -400,7 +400,7 @@ func TestAttachedSignedFileIsNoSignature(t *testing.T) {
 func TestUnsignedIsUnknown(t *testing.T) {
 	t.Parallel()
 	report := verify(t, onePage(t), Options{Now: signingTime})
-	if report.Verdict != Unknown || !strings.Contains(report.Reason, "no signature") || len(report.Untold) == 0 {
+	if report.Verdict != Unknown || !strings.Contains(report.Reason, "no signature") || len(report.Unproven) == 0 {
 		t.Errorf("%+v", report)
 	}
 	for _, file := range []string{"", "no PDF", "%PDF-1.7\n"} {

@@ -86,25 +86,25 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 // listUnproven lists what the file alone cannot prove.
 func (r *Report) listUnproven(removed removedSignatures) {
 	if len(r.Signatures) == 0 {
-		r.Untold = append(r.Untold, "Whether the vault knows this file: look it up at its verification page.")
+		r.Unproven = append(r.Unproven, "Whether the vault knows this file: look it up at its verification page.")
 		return
 	}
-	r.Untold = append(r.Untold, "Whether the certificate was revoked since: the vault's verification page tells.")
+	r.Unproven = append(r.Unproven, "Whether the certificate was revoked since: the vault's verification page tells.")
 	last := &r.Signatures[len(r.Signatures)-1]
 	if last.TimeStamp == nil || last.TimeStamp.Value != Passed || last.TimeStamp.Chain != Passed {
-		r.Untold = append(r.Untold, "When it was signed: the time is the signer's word, no trusted time stamp proves it.")
+		r.Unproven = append(r.Unproven, "When it was signed: the time is the signer's word, no trusted time stamp proves it.")
 	}
 	for i := range r.Signatures[:len(r.Signatures)-1] {
 		if s := &r.Signatures[i]; !s.Intact() || s.Chain != Passed {
-			r.Untold = append(r.Untold, "Who made the earlier signatures, and whether they were valid when the vault received the file: it sealed what it was given.")
+			r.Unproven = append(r.Unproven, "Who made the earlier signatures, and whether they were valid when the vault received the file: it sealed what it was given.")
 			break
 		}
 	}
 	if removed.any {
-		r.Untold = append(r.Untold, "Why a signature was removed from the file before the last one was made.")
+		r.Unproven = append(r.Unproven, "Why a signature was removed from the file before the last one was made.")
 	}
 	if r.Original == nil {
-		r.Untold = append(r.Untold, "What was uploaded: the signature does not name an original.")
+		r.Unproven = append(r.Unproven, "What was uploaded: the signature does not name an original.")
 	}
 }
 

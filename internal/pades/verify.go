@@ -102,7 +102,7 @@ func unreadableVerdict(err error) Verdict {
 func unreadableReport(err error) (*Report, error) {
 	for _, u := range unreadable {
 		if errors.Is(err, u.err) {
-			return &Report{Verdict: u.verdict, Reason: sentence(u.err.Error()), Signatures: []Signature{}, Untold: []string{}}, nil
+			return &Report{Verdict: u.verdict, Reason: sentence(u.err.Error()), Signatures: []Signature{}, Unproven: []string{}}, nil
 		}
 	}
 	return nil, err
@@ -123,7 +123,7 @@ func (v *verifier) run() (*Report, error) {
 	if err != nil {
 		return nil, err
 	}
-	report := &Report{Signatures: []Signature{}, Untold: []string{}}
+	report := &Report{Signatures: []Signature{}, Unproven: []string{}}
 	if !complete || len(fields) > maxFound {
 		report.Verdict, report.Reason = Unknown, "The file contains too many possible signatures to check them all."
 		return report, nil

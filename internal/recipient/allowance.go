@@ -10,21 +10,21 @@ import (
 )
 
 // deed is an action with a daily limit.
-type deed string
+type limitedAction string
 
 const (
-	sharing    deed = "share"
-	correcting deed = "correct"
-	exporting  deed = "export"
-	resending  deed = "resend"
-	trying     deed = "try"
+	sharing    limitedAction = "share"
+	correcting limitedAction = "correct"
+	exporting  limitedAction = "export"
+	resending  limitedAction = "resend"
+	trying     limitedAction = "try"
 )
 
 // allowed has the daily limits, for each holder, or for each certificate whose mail is sent again.
-var allowed = map[deed]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
+var allowed = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
 // allowTx counts an action. The error is fault.TooMany if the day's limit is exceeded.
-func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d deed) error {
+func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d limitedAction) error {
 	now := s.now().UTC()
 	var n int
 	if err := tx.QueryRowContext(ctx, `

@@ -44,7 +44,7 @@ func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certi
 	if n := len([]rune(text)); n < 1 || n > maxCorrection || !account.CleanText(text) {
 		return fault.OfField("text", fmt.Sprintf("Say in 1 to %d characters what is wrong.", maxCorrection))
 	}
-	face, err := s.accounts.Face(ctx, c.InstitutionID)
+	face, err := s.accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
 		return err
 	}

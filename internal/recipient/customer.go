@@ -21,7 +21,7 @@ const claimAgain = time.Minute
 
 // LookUpTx returns the customer number that the person with a verified address has
 // in an institution, 0 if there is no such person. It serves cert.Config.Recipient.
-func (l *Ledger) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
+func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 	u, err := account.VerifiedUser(ctx, tx, emailFolded)
 	if fault.Is(err, fault.NotFound) {
 		return 0, nil
@@ -35,7 +35,7 @@ func (l *Ledger) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, e
 // numberTx returns a person's number in an institution. A new person gets the next
 // number; of two concurrent transactions the second waits for the first. A caller
 // that also changes certificates must do so after this call, to avoid a deadlock.
-func (l *Ledger) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
+func (l *Assignments) numberTx(ctx context.Context, tx *db.Tx, institutionID, userID int64) (number int64, err error) {
 	const known = `SELECT number FROM customers WHERE user_id = $1 AND institution_id = $2`
 	err = tx.QueryRowContext(ctx, known, userID, institutionID).Scan(&number)
 	if err == nil || !errors.Is(err, sql.ErrNoRows) {

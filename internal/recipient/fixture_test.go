@@ -223,7 +223,7 @@ func (b *bench) end(id string, status mail.Status, reason string) {
 	b.t.Helper()
 	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
 	b.Tx(func(tx *db.Tx) error {
-		return b.MailEndedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
+		return b.MailFinishedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
 	})
 }
 

@@ -22,7 +22,7 @@ const (
 
 // EndedTx removes the notices, shares and corrections of a certificate that is about
 // to be removed. It serves cert.Config.Ended.
-func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
 	} {
@@ -36,8 +36,8 @@ func EndedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 // SweepKept purges expired data of institutions with a limited retention period for mail: the
 // addresses of notices, and names and addresses in webhook events. Mail that was sent and its links
 // do not change.
-func (s *Service) SweepKept(ctx context.Context) error {
-	list, err := account.Keeping(ctx, s.db)
+func (s *Service) SweepExpired(ctx context.Context) error {
+	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func (s *Service) SweepKept(ctx context.Context) error {
 }
 
 // endTexts purges a batch, and reports whether there may be more.
-func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err error) {
+func (s *Service) endTexts(ctx context.Context, k account.RetentionLimit) (more bool, err error) {
 	before := since(s.now(), k.Mail)
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		notices, moreNotices, err := s.endNoticesTx(ctx, tx, k.ID, before)
@@ -74,7 +74,7 @@ func (s *Service) endTexts(ctx context.Context, k account.Kept) (more bool, err 
 		if notices+events == 0 {
 			return nil
 		}
-		return audit.RecordTx(audit.With(ctx, audit.Itself), tx, audit.Entry{
+		return audit.RecordTx(audit.WithActor(ctx, audit.Certvault), tx, audit.Entry{
 			InstitutionID: k.ID, At: s.now(), Action: audit.MailEnded, Detail: audit.Detail{"days": k.Mail, "mails": notices, "events": events},
 		})
 	})
@@ -143,7 +143,7 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 		last, institutionID, db.Micros(before)).Scan(&mails); err != nil {
 		return 0, 0, fmt.Errorf("counting mails: %w", err)
 	}
-	events, err = webhook.OldTexts(ctx, q, institutionID, before)
+	events, err = webhook.CountUnredacted(ctx, q, institutionID, before)
 	return mails, events, err
 }
 

@@ -66,7 +66,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		}
 		sweep := func() {
 			t.Helper()
-			if err := b.SweepKept(ctx); err != nil {
+			if err := b.SweepExpired(ctx); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -142,7 +142,7 @@ func TestManyAddressesEnd(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
-		if err := b.SweepKept(t.Context()); err != nil {
+		if err := b.SweepExpired(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		var n int
@@ -170,7 +170,7 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
-		if err := b.Certs.SweepKept(ctx); err != nil {
+		if err := b.Certs.SweepExpired(ctx); err != nil {
 			t.Fatal(err)
 		}
 		e, err := b.Export(ctx, id)

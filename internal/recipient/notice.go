@@ -71,7 +71,7 @@ type Notice struct {
 
 // MovedTx records a certificate's change of status, in the transaction of the
 // change. It serves cert.Config.Moved.
-func (l *Ledger) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func (l *Assignments) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
 		return l.approvedTx(ctx, tx, c)
@@ -82,7 +82,7 @@ func (l *Ledger) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) er
 	}
 }
 
-func (l *Ledger) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+func (l *Assignments) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
 		return fmt.Errorf("reading the address of a certificate: %w", err)
@@ -93,7 +93,7 @@ func (l *Ledger) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate)
 
 // insertTx adds a notice to a certificate's recipient: one on approval, and another
 // one on each other occasion.
-func (l *Ledger) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
+func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
 		if err := tx.QueryRowContext(ctx, `SELECT coalesce(max(occasion), 1) + 1 FROM notices WHERE certificate_id = $1`, c.ID).Scan(&occasion); err != nil {
@@ -115,7 +115,7 @@ func (l *Ledger) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, e
 
 // withdrawTx cancels the unsent notices of a certificate. Other notices in the same
 // message wait for another message.
-func (l *Ledger) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	// All notices of the same messages are locked in one order, so that concurrent withdrawals do
 	// not deadlock.
 	query := `SELECT id, certificate_id, status, coalesce(mail_uuid, '') FROM notices WHERE status IN ('waiting', 'queued')
@@ -169,7 +169,7 @@ func (l *Ledger) withdrawTx(ctx context.Context, tx *db.Tx, certificateID int64)
 
 // MailEndedTx records whether a message was sent or failed. It ignores messages
 // without a notice. It serves mail.Config.Ended.
-func (l *Ledger) MailEndedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
+func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	status := Sent
 	if e.Status == mail.Failed {
 		status = Failed

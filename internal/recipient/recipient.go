@@ -39,7 +39,7 @@ type Config struct {
 
 // Service provides the operations for recipients.
 type Service struct {
-	*Ledger
+	*Assignments
 
 	db       *db.DB
 	certs    *cert.Service
@@ -57,7 +57,7 @@ type Service struct {
 // identity call its operations that end in Tx; package vault connects them.
 func New(c Config) *Service {
 	s := &Service{
-		Ledger: NewLedger(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
+		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

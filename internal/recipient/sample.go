@@ -17,14 +17,14 @@ const sampleTitle = "Bachelor of Science in Physics"
 // Sample returns the mail that a person without an account would get for a new certificate, with
 // the institution's texts or with the given ones. Its link leads to the page where certificates are
 // looked up.
-func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, words *account.Words, to mail.Address) (mail.Message, error) {
+func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, words *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {
 		return mail.Message{}, err
 	}
 	if words != nil {
 		d.words[tag] = *words
-		if *words == (account.Words{}) {
+		if *words == (account.MailText{}) {
 			delete(d.words, tag)
 		}
 	}

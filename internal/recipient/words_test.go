@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-func wordsDraft(t *testing.T, tag string, words map[string]account.Words) *draft {
+func wordsDraft(t *testing.T, tag string, words map[string]account.MailText) *draft {
 	t.Helper()
 	catalog, err := locale.Load()
 	if err != nil {
@@ -22,7 +22,7 @@ func wordsDraft(t *testing.T, tag string, words map[string]account.Words) *draft
 	return &draft{
 		institution: "Northern & Western University", language: l, fallback: "en", url: "https://vault.example/c/SECRET", unsubscribe: "https://vault.example/unsubscribe/OTHER",
 		items: []item{{title: "BSc <Physics>", name: "Ada Obi", email: "ada@example.org"}}, words: words,
-		head: account.Letterhead{Sender: "Registrar's Office", ReplyTo: "registry@exämple.org"},
+		head: account.MailSender{Sender: "Registrar's Office", ReplyTo: "registry@exämple.org"},
 	}
 }
 
@@ -30,7 +30,7 @@ func wordsDraft(t *testing.T, tag string, words map[string]account.Words) *draft
 // for the address.
 func TestOwnWords(t *testing.T) {
 	t.Parallel()
-	words := map[string]account.Words{
+	words := map[string]account.MailText{
 		"en": {Paragraph: "Dear {name},\nyour {title} of {institution} <b>is ready</b>: https://example.org/?a=1&b=2", Closing: "Registrar's Office\n+49 30 1234"},
 		"ar": {Closing: "مكتب التسجيل"},
 	}
@@ -87,7 +87,7 @@ func TestSenderIsOneHeader(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {
 		d := wordsDraft(t, "en", nil)
-		d.head = account.Letterhead{Sender: text}
+		d.head = account.MailSender{Sender: text}
 		m, err := d.message()
 		if err != nil {
 			t.Fatal(err)
@@ -107,7 +107,7 @@ func TestSample(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := &Service{catalog: catalog, to: func(path string) string { return "https://vault.example" + path }}
-	d := draft{institution: "NWU", fallback: "en", words: map[string]account.Words{"en": {Paragraph: "Dear {name}"}}}
+	d := draft{institution: "NWU", fallback: "en", words: map[string]account.MailText{"en": {Paragraph: "Dear {name}"}}}
 	m, err := s.sample(&d, "en", mail.Address{Name: "Regina", Email: "r@example.org"})
 	if m.Sender != "NWU" {
 		t.Errorf("it is from %q", m.Sender)

@@ -166,8 +166,8 @@ func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, e
 	if err != nil {
 		return d, err
 	}
-	d.institution, d.fallback, d.brand, d.head = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.Letterhead
-	d.words, err = account.AllWords(ctx, q, institutionID)
+	d.institution, d.fallback, d.brand, d.head = i.Name, i.MailLanguage, account.BrandOf(i.Colour), i.MailSender
+	d.words, err = account.MailTexts(ctx, q, institutionID)
 	return d, err
 }
 
@@ -186,10 +186,10 @@ type draft struct {
 	items       []item
 	institution string
 	brand       *colour.Brand
-	head        account.Letterhead
+	head        account.MailSender
 	// words are the institution's texts by language. Languages without a text use that of fallback,
 	// the language of the institution's mail.
-	words       map[string]account.Words
+	words       map[string]account.MailText
 	fallback    string
 	owner       *account.User
 	language    *locale.Language
@@ -218,14 +218,14 @@ func (w *words) text(key string, args ...any) string {
 }
 
 // own returns the institution's texts with their placeholders replaced, or nil.
-func (d *draft) own(w *words) *mail.Words {
+func (d *draft) own(w *words) *mail.SenderText {
 	tag := d.language.Tag
 	texts, ok := d.words[tag]
 	if !ok {
 		tag = d.fallback
 		texts = d.words[tag]
 	}
-	if texts == (account.Words{}) {
+	if texts == (account.MailText{}) {
 		return nil
 	}
 	first := d.items[0]
@@ -244,7 +244,7 @@ func (d *draft) own(w *words) *mail.Words {
 			return mail.Quote(d.institution, min(titleInWords, w.most), direction)
 		}
 	})
-	return &mail.Words{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
+	return &mail.SenderText{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
 }
 
 // sizes are the numbers of certificates that a mail lists and the lengths of their names and

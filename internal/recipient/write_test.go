@@ -66,7 +66,7 @@ var hostile = []string{
 }
 
 // wordy are the largest words that an institution can have: as HTML, and as text.
-var wordy = [2]account.Words{
+var wordy = [2]account.MailText{
 	{Paragraph: strings.Repeat("\"", account.MaxParagraph-30) + " {name} {title} {institution}", Closing: strings.Repeat("𐎀", account.MaxClosing-10) + " {title}"},
 	{Paragraph: "{name} {title} {institution} {name}" + strings.Repeat("𐎀", account.MaxParagraph-40), Closing: strings.Repeat("𐎀", account.MaxClosing)},
 }
@@ -91,7 +91,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 						for range n {
 							d.items = append(d.items, item{title: text, name: text, email: "ada@example.org"})
 						}
-						for _, words := range []map[string]account.Words{nil, {l.Tag: wordy[0]}, {l.Tag: wordy[1]}} {
+						for _, words := range []map[string]account.MailText{nil, {l.Tag: wordy[0]}, {l.Tag: wordy[1]}} {
 							d.words = words
 							m, err := d.message()
 							if err != nil {

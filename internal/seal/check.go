@@ -100,7 +100,7 @@ func checkPDF(o Original) (Report, error) {
 	if err := doc.Err(); err != nil {
 		return Report{}, pdfError(err)
 	}
-	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings), Active: active(findings)}, nil
+	return Report{Pages: doc.PageCount(), Notices: notices(doc, findings), HasActiveContent: active(findings)}, nil
 }
 
 // refusals maps the errors of package pdf for files that can never be sealed.

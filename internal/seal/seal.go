@@ -41,7 +41,7 @@ type Report struct {
 	// Active reports whether the PDF has JavaScript, Launch or other actions
 	// that run by themselves. Seal removes the references to them; a caller can
 	// return ErrActive instead.
-	Active bool
+	HasActiveContent bool
 }
 
 // Notice is a remark for the institution about a file that can be sealed. Code

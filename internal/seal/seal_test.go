@@ -77,7 +77,7 @@ func TestActiveContentIsUnreferenced(t *testing.T) {
 			t.Errorf("no notice %q among %q", code, codes(report.Notices))
 		}
 	}
-	if !report.Active {
+	if !report.HasActiveContent {
 		t.Error("the report does not say that the file is active")
 	}
 	_, sealed := seals(t, "a.pdf", data, Placement{})

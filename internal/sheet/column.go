@@ -40,15 +40,15 @@ var parts = map[string]Column{
 
 // Meaning returns the meaning of a column by its header, or "" if the header is
 // unknown. It does not recognise the parts of a name.
-func Meaning(header string) Column { return meanings[Fold(header)] }
+func ColumnOf(header string) Column { return meanings[Fold(header)] }
 
 // Guess returns the index of each column whose header has a known meaning. The
 // first of two columns with the same meaning is used. The parts of a name are
 // used if there is no column with the whole name.
-func Guess(header []string) map[Column]int {
+func DetectColumns(header []string) map[Column]int {
 	places := map[Column]int{}
 	for i, name := range header {
-		meaning := Meaning(name)
+		meaning := ColumnOf(name)
 		if meaning == "" {
 			meaning = parts[Fold(name)]
 		}

@@ -307,7 +307,7 @@ func TestTheOrderOfDatesIsThatOfAll(t *testing.T) {
 		"03/06/2026 13/06/2026": DayFirst, "03/06/2026 06/13/2026": MonthFirst, "03/06/2026": Unknown,
 		"13/06/2026 06/13/2026": Unknown, "2026-06-13 30.06.2026": Unknown, "": Unknown,
 	} {
-		if got := GuessOrder(strings.FieldsSeq(text)); got != want {
+		if got := DetectOrder(strings.FieldsSeq(text)); got != want {
 			t.Errorf("%s: %q, want %q", text, got, want)
 		}
 	}
@@ -322,7 +322,7 @@ func TestColumnsAreGuessed(t *testing.T) {
 		"Vorname|Nachname|E-Mail|Degree|Datei|Datum":                      "map[email:2 family_name:1 file:4 given_name:0 issue_date:5 title:3]",
 		"x|y": "map[]",
 	} {
-		if got := fmt.Sprint(Guess(strings.Split(header, "|"))); got != want {
+		if got := fmt.Sprint(DetectColumns(strings.Split(header, "|"))); got != want {
 			t.Errorf("%s: %s, want %s", header, got, want)
 		}
 	}

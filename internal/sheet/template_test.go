@@ -38,7 +38,7 @@ func TestTemplateColumnsAreRecognised(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		places := Guess(table.Header)
+		places := DetectColumns(table.Header)
 		if len(places) != len(table.Header) || len(places) != 6 {
 			t.Errorf("%s: of the columns %q, %d are known", name, table.Header, len(places))
 		}

@@ -174,7 +174,7 @@ func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*T
 	if err != nil {
 		return nil, fmt.Errorf("writing a task: %w", err)
 	}
-	actor, err := json.Marshal(audit.By(ctx)) //nolint:musttag // this type reads it as well
+	actor, err := json.Marshal(audit.ActorOf(ctx)) //nolint:musttag // this type reads it as well
 	if err != nil {
 		return nil, fmt.Errorf("writing a task: %w", err)
 	}
@@ -256,7 +256,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
 	for began := s.now(); s.now().Sub(began) < workTime; {
 		finished, err := s.step(ctx, j.Args.ID, stepSize)
-		if err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrMoved) {
+		if err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
 			s.log.WarnContext(ctx, "a step of a task failed, so its certificates are handled one by one", slog.Int64("task", j.Args.ID), slog.Any("error", err))
 			finished, err = s.oneByOne(ctx, j.Args.ID)
 		}
@@ -318,7 +318,7 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 		return err
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, cert.ErrMoved) // another worker did this step
+		return errors.Join(err, cert.ErrInvalidState) // another worker did this step
 	}
 	return s.storeResultsTx(ctx, tx, d, results)
 }
@@ -327,7 +327,7 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 // that cannot be changed does not stop the others.
 func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
 	for range stepSize {
-		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrMoved) {
+		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
 			s.log.ErrorContext(ctx, "a certificate of a task could not be changed", slog.Int64("task", id), slog.Any("error", err))
 			finished, err = s.giveUp(ctx, id)
 		}
@@ -385,7 +385,7 @@ func (s *Service) nextOf(ctx context.Context, d *Task, size int) (uuids []string
 func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) (results []Result, err error) {
 	statuses := changeable[d.Kind]
 	// The audit log names the person who started the task.
-	ctx = audit.With(ctx, d.actor)
+	ctx = audit.WithActor(ctx, d.actor)
 	for _, id := range uuids {
 		r := Result{UUID: id, Outcome: Skipped}
 		err := tx.QueryRowContext(ctx, `SELECT status FROM certificates WHERE uuid = $1 AND institution_id = $2`, id, d.institutionID).Scan(&r.Was)
@@ -394,7 +394,7 @@ func (s *Service) doTx(ctx context.Context, tx *db.Tx, d *Task, uuids []string) 
 				r.Outcome, r.Was = Succeeded, ""
 			}
 		}
-		if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, cert.ErrMoved) {
+		if err != nil && !errors.Is(err, sql.ErrNoRows) && !errors.Is(err, cert.ErrInvalidState) {
 			return nil, err
 		}
 		results = append(results, r)

@@ -89,7 +89,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			go func() {
 				for {
 					finished, err := v.step(t.Context(), one.id, stepSize)
-					if err != nil && !errors.Is(err, cert.ErrMoved) || finished {
+					if err != nil && !errors.Is(err, cert.ErrInvalidState) || finished {
 						ended <- err
 						return
 					}
@@ -97,7 +97,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 			}()
 		}
 		for range 2 {
-			if err := <-ended; err != nil && !errors.Is(err, cert.ErrMoved) {
+			if err := <-ended; err != nil && !errors.Is(err, cert.ErrInvalidState) {
 				t.Fatal(err)
 			}
 		}

@@ -9,7 +9,7 @@ type Group struct {
 // PermissionText is a permission and a description of what it allows.
 type PermissionText struct {
 	Permission Permission
-	Says       string
+	Description       string
 }
 
 // Groups lists all permissions in the order of the form.
@@ -36,7 +36,7 @@ var Groups = []Group{
 
 // Preset is a common set of permissions.
 type Preset struct {
-	Name, Label, Says string
+	Name, Label, Description string
 	Permissions       []Permission
 }
 

@@ -117,7 +117,7 @@ func insertTx(ctx context.Context, tx *db.Tx, t *Token) (secret string, err erro
 	if secret, err = generate(); err != nil {
 		return "", err
 	}
-	t.Hint, t.Creator = secret[:hintLen], audit.By(ctx).Name
+	t.Hint, t.Creator = secret[:hintLen], audit.ActorOf(ctx).Name
 	return secret, tx.QueryRowContext(ctx, `
 		INSERT INTO tokens (institution_id, name, hash, hint, permissions, creator, created_at, expires_at)
 		VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING id`,

@@ -162,7 +162,7 @@ func TestTouchWritesAtMostOnceAMinute(t *testing.T) {
 func TestRotation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: "Jane Doe"})
+		ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u", Name: "Jane Doe"})
 		now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 		s := token.New(d, func() time.Time { return now })
 		mine, other := institution(t, d, "AAA"), institution(t, d, "BBB")

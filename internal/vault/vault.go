@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
@@ -49,7 +49,7 @@ type Links interface {
 // says otherwise.
 type Deps struct {
 	DB    *db.DB
-	Ring  *keyring.Ring
+	Keyring  *keyring.Ring
 	Keys  *authority.Authority
 	Blobs blob.Store
 	// BaseURL is the origin of passkeys and the beginning of links in mail.
@@ -98,7 +98,7 @@ type Services struct {
 	Search     *search.Service
 	Tasks      *task.Service
 	Batches    *batch.Service
-	Intake     *intake.Service
+	BulkImports     *bulkimport.Service
 	Recipients *recipient.Service
 	People     *identity.Service
 	Deliverer  *webhook.Deliverer
@@ -109,7 +109,7 @@ type Services struct {
 func Wire(d Deps) (*Services, error) {
 	s := &Services{
 		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), Once: limit.NewKeys(d.DB, d.NodeID, d.Now),
-		Hooks: webhook.New(d.DB, d.Ring, d.Now),
+		Hooks: webhook.New(d.DB, d.Keyring, d.Now),
 	}
 	var err error
 	if s.Languages, err = locale.Load(); err != nil {
@@ -118,7 +118,7 @@ func Wire(d Deps) (*Services, error) {
 	if s.Queue, err = queue(d); err != nil {
 		return nil, err
 	}
-	ledger := recipient.NewLedger(d.Now)
+	ledger := recipient.NewAssignments(d.Now)
 	s.Mailer = mailer(d, s.Queue, ledger)
 	s.Invitations = account.NewInvitations(account.InvitationsConfig{
 		Accounts: s.Accounts, Send: s.Mailer.EnqueueTx, Languages: s.Languages, Link: d.Links.To,
@@ -127,20 +127,20 @@ func Wire(d Deps) (*Services, error) {
 		DB: d.DB, Blobs: d.Blobs, Queue: s.Queue, Hooks: s.Hooks, Sealer: d.Sealer, VerifyURL: d.Links.Verify,
 		Keys: d.Keys, TimeStamps: d.TimeStamps, Verify: d.Verify, Attempts: d.Attempts, BulkWorkers: d.BulkWorkers, Now: d.Now, Log: d.Log,
 		Recipient: ledger.LookUpTx, Moved: ledger.MovedTx,
-		Ended: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
-			return errors.Join(batch.EndedTx(ctx, tx, c), recipient.EndedTx(ctx, tx, c))
+		Purged: func(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
+			return errors.Join(batch.PurgedTx(ctx, tx, c), recipient.PurgedTx(ctx, tx, c))
 		},
 	})
-	s.Search = search.New(d.DB, d.Ring, d.Now)
+	s.Search = search.New(d.DB, d.Keyring, d.Now)
 	s.Tasks = task.New(task.Config{DB: d.DB, Queue: s.Queue, Certs: s.Certs, Search: s.Search, VerifyURL: d.Links.Verify, Now: d.Now, Log: d.Log})
-	s.Batches = batch.New(batch.Config{DB: d.DB, Ring: d.Ring, Certs: s.Certs, Queue: s.Queue, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
-	s.Intake = intake.New(intake.Config{DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log})
+	s.Batches = batch.New(batch.Config{DB: d.DB, Keyring: d.Keyring, Certs: s.Certs, Queue: s.Queue, Quota: d.StagedQuota, Now: d.Now, Log: d.Log})
+	s.BulkImports = bulkimport.New(bulkimport.Config{DB: d.DB, Certs: s.Certs, Search: s.Search, Tasks: s.Tasks, Batches: s.Batches, Blobs: d.Blobs, Queue: s.Queue, Now: d.Now, Log: d.Log})
 	s.Recipients = recipient.New(recipient.Config{
 		DB: d.DB, Certs: s.Certs, Accounts: s.Accounts, Mailer: s.Mailer, Queue: s.Queue, Catalog: s.Languages, To: d.Links.To, Now: d.Now, Log: d.Log,
 	})
 	s.People, err = identity.New(identity.Config{
-		DB: d.DB, Ring: d.Ring, Queue: s.Queue, Mailer: s.Mailer, Languages: s.Languages, BaseURL: d.BaseURL,
-		OnProved: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
+		DB: d.DB, Keyring: d.Keyring, Queue: s.Queue, Mailer: s.Mailer, Languages: s.Languages, BaseURL: d.BaseURL,
+		OnVerified: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
 			return s.Recipients.ClaimTx(ctx, tx, p.ID, p.EmailFolded)
 		},
 		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
@@ -159,18 +159,18 @@ func Wire(d Deps) (*Services, error) {
 func queue(d Deps) (*job.Queue, error) {
 	return job.New(d.DB, job.Config{
 		NodeID: d.NodeID, Queues: map[string]int{
-			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, intake.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
+			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Patient:     []string{cert.BulkQueue, batch.Queue, intake.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
+		Background:     []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Logger: queueLogger(d.Log),
 	})
 }
 
 // mailer makes the mailer, which reports the fate of notices to the ledger.
-func mailer(d Deps, q *job.Queue, ledger *recipient.Ledger) *mail.Mailer {
+func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) *mail.Mailer {
 	c := d.Mail
-	c.DB, c.Queue, c.Ended, c.Now, c.Log = d.DB, q, ledger.MailEndedTx, d.Now, d.Log
+	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
 	return mail.New(c)
 }
 

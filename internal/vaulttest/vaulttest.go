@@ -47,7 +47,7 @@ type Vault struct {
 
 	TB     testing.TB
 	DB     *db.DB
-	Ring   *keyring.Ring
+	Keyring   *keyring.Ring
 	Keys   *authority.Authority
 	Blobs  *blob.Folder
 	Links  *web.Links
@@ -67,12 +67,12 @@ func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	var err error
 	v.Blobs, err = blob.NewFolder(tb.TempDir())
 	v.ok(err)
-	v.Ring, err = keyring.Open(tb.TempDir())
+	v.Keyring, err = keyring.Open(tb.TempDir())
 	v.ok(err)
 	v.Keys = certtest.Keys(tb, v.Now)
-	v.Links = web.NewLinks(BaseURL, v.Ring, v.Now)
+	v.Links = web.NewLinks(BaseURL, v.Keyring, v.Now)
 	deps := vault.Deps{
-		DB: d, Ring: v.Ring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",
+		DB: d, Keyring: v.Keyring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",
 		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, StagedQuota: 1 << 30,
 		Mail: mail.Config{Sender: v, From: mail.Address{Email: "no-reply@vault.example"}}, PasswordCost: certtest.Cost, Now: v.Now,
 		Log: slog.New(slog.DiscardHandler),

@@ -234,7 +234,7 @@ func TestRetryAfterAppliesToEndpoint(t *testing.T) {
 		t.Errorf("the delivery waits %v", wait)
 	}
 	now, err := f.Endpoint(t.Context(), inst, e.UUID)
-	if err != nil || now.BreakerOpen || now.HeldUntil == nil || time.Until(*now.HeldUntil) < 119*time.Second {
+	if err != nil || now.BreakerOpen || now.BackoffUntil == nil || time.Until(*now.BackoffUntil) < 119*time.Second {
 		t.Errorf("the endpoint is %+v, %v", now, err)
 	}
 }

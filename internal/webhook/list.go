@@ -38,7 +38,7 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	e.BreakerOpen = openings > 0
 	if inBackoff != 0 {
 		until := db.Time(inBackoff)
-		e.HeldUntil = &until
+		e.BackoffUntil = &until
 	}
 	return &e, nil
 }

@@ -48,7 +48,7 @@ func (m *Metrics) attempt(r *result) {
 type Condition struct {
 	// Late is the time for which the oldest due delivery has been due at endpoints whose breaker is
 	// closed, Held the same at endpoints whose breaker is open.
-	Late, Held time.Duration
+	OldestDue, OldestBackoff time.Duration
 	// Open is the number of endpoints whose breaker is open, Off the number of those switched off.
 	Open, Off int
 }
@@ -71,7 +71,7 @@ func (s *Service) Condition(ctx context.Context) (Condition, error) {
 	if err != nil {
 		return c, fmt.Errorf("reading the state of endpoints: %w", err)
 	}
-	c.Late, c.Held = since(now, late), since(now, inBackoff)
+	c.OldestDue, c.OldestBackoff = since(now, late), since(now, inBackoff)
 	return c, nil
 }
 
@@ -121,8 +121,8 @@ func (c *conditions) Collect(ch chan<- prometheus.Metric) {
 		c.log(err)
 		return
 	}
-	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, now.Late.Seconds(), "closed")
-	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, now.Held.Seconds(), "open")
+	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, now.OldestDue.Seconds(), "closed")
+	ch <- prometheus.MustNewConstMetric(c.due, prometheus.GaugeValue, now.OldestBackoff.Seconds(), "open")
 	ch <- prometheus.MustNewConstMetric(c.open, prometheus.GaugeValue, float64(now.Open))
 	ch <- prometheus.MustNewConstMetric(c.off, prometheus.GaugeValue, float64(now.Off))
 }

@@ -15,7 +15,7 @@ import (
 const redactBatch = 500
 
 // ForgetTx removes the events of a certificate that is about to be removed, with their deliveries.
-func (*Service) ForgetTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
+func (*Service) RemoveTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	const events = `(SELECT id FROM webhook_events WHERE certificate_id = $1)`
 	for _, statement := range []string{
 		`DELETE FROM webhook_attempts WHERE delivery_id IN (SELECT id FROM webhook_deliveries WHERE event_id IN ` + events + `)`,
@@ -40,7 +40,7 @@ type oldEvent struct {
 // before a time, oldest first. It continues where the last call stopped. It returns how many events
 // it changed and whether more may follow. The events themselves stay, because they are the history
 // of their certificates. Deliveries have their own bodies, which are removed with their log.
-func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
+func (*Service) RedactEventsTx(ctx context.Context, tx *db.Tx, institutionID int64, before time.Time) (n int, more bool, err error) {
 	last, err := account.LastPurged(ctx, tx, institutionID, account.PurgedEvent)
 	if err != nil {
 		return 0, false, err
@@ -96,7 +96,7 @@ func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]
 
 // OldTexts returns the number of events of an institution from before a time that still contain
 // names and addresses.
-func OldTexts(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
+func CountUnredacted(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
 	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedEvent)
 	if err != nil {
 		return 0, err

@@ -25,11 +25,11 @@ func TestRules(t *testing.T) {
 	}
 	got := parsed.rules()
 	for _, want := range []string{
-		"import-web-page:\n          files: [\"**/internal/**\", \"!**/internal/web/page/**\"]\n          deny:\n            - {pkg: " + internal + "web/page, ",
-		"import-web:\n          files: [\"**/internal/**\", \"!**/internal/{web/page,app,web}/**\"]\n          deny:\n            - {pkg: " + internal + "web$, ",
-		"import-pdf:\n          files: [\"**/internal/**\", \"!**/internal/{web/page,app,web,pdf}/**\"]\n          deny:\n            - {pkg: " + internal + "pdf$, ",
+		"import-web-page:\n          files: [\"**/internal/**\", \"!**/internal/web/page/**\", \"!**/internal/db/dbtest/**\"]\n          deny:\n            - {pkg: " + internal + "web/page, ",
+		"import-web:\n          files: [\"**/internal/**\", \"!**/internal/{web/page,app,web}/**\", \"!**/internal/db/dbtest/**\"]\n          deny:\n            - {pkg: " + internal + "web$, ",
+		"import-pdf:\n          files: [\"**/internal/**\", \"!**/internal/{web/page,app,web,pdf}/**\", \"!**/internal/db/dbtest/**\"]\n          deny:\n            - {pkg: " + internal + "pdf$, ",
 		"    - {pkg: " + internal + "pdf/, ",
-		"import-db:\n          files: [\"**/internal/**\", \"!**/internal/{web/page,app,web,db}/**\"]\n          deny:\n            - {pkg: " + internal + "db, ",
+		"import-db:\n          files: [\"**/internal/**\", \"!**/internal/{web/page,app,web,db}/**\", \"!**/internal/db/dbtest/**\"]\n          deny:\n            - {pkg: " + internal + "db, ",
 		"pure:\n          files: [\"**/internal/pdf/**\"]\n          list-mode: lax\n          allow: [\"" + internal + "pdf\"]\n          deny:\n            - {pkg: " + internal + ", ",
 		"outside-client:\n          files: [\"**/client/*.go\"]\n          deny:\n            - {pkg: " + internal + ", ",
 		"outside-app:\n          files: [\"**/internal/app/**\"]\n          list-mode: lax\n          allow: [\"" + internal + "db\"]",

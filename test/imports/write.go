@@ -27,10 +27,14 @@ func (t *table) rules() string {
 	var above []string
 	for _, l := range t.layers {
 		for _, name := range l.packages {
-			all = append(all, rule{
-				name: "import-" + name, files: []string{"**/internal/**", "!" + folders(append(slices.Clone(above), name))}, deny: t.prefixes(name),
-				reason: "it is not in a lower layer, see docs/imports.txt",
-			})
+			r := rule{
+				name: "import-" + name, files: []string{"**/internal/**", "!" + folders(append(slices.Clone(above), name)), "!" + folders(t.tests)},
+				deny: t.prefixes(name), reason: "it is not in a lower layer, see docs/imports.txt",
+			}
+			if slices.Contains(t.harness, name) {
+				r.files = append(r.files, "!$test")
+			}
+			all = append(all, r)
 		}
 		above = append(above, l.packages...)
 	}
@@ -62,7 +66,8 @@ func (t *table) rules() string {
 func (t *table) prefixes(name string) []string {
 	path := internal + name
 	shared := func(other string) bool {
-		return other != name && strings.HasPrefix(other, name) && !slices.Contains(t.tests, other)
+		below := strings.HasPrefix(other, name+"/") && slices.Contains(t.tests, other)
+		return other != name && strings.HasPrefix(other, name) && !below
 	}
 	switch {
 	case t.hasChildren(name):

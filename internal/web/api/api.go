@@ -130,7 +130,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
 		}
 		c := &call{Request: r, token: t, institution: inst}
-		ctx = audit.With(ctx, audit.Actor{
+		ctx = audit.WithActor(ctx, audit.Actor{
 			Type: audit.Token, ID: strconv.FormatInt(t.ID, 10), Name: t.Name, Address: web.Client(r), RequestID: web.RequestID(r),
 		})
 		inner := r.WithContext(context.WithValue(ctx, contextKey{}, c))

@@ -40,7 +40,7 @@ type exchange struct {
 	// claim holds the key, stored is the answer that is stored under it. Without a
 	// key, both are nil.
 	claim  *limit.Claim
-	stored *limit.Kept
+	stored *limit.StoredAnswer
 	// content is the fingerprint, nil without a key: the SHA-256 of the fields in
 	// their order, and of each file its SHA-256. The same form with another boundary
 	// has the same fingerprint.
@@ -48,7 +48,7 @@ type exchange struct {
 	// whole reports that all content is in the fingerprint.
 	whole bool
 
-	answer limit.Kept
+	answer limit.StoredAnswer
 	// settled reports that an answer is stored under the claimed key.
 	settled bool
 }
@@ -91,7 +91,7 @@ func (x *exchange) answerTx(ctx context.Context, tx *db.Tx, status int, content 
 	if x.answer.Body, err = web.JSON(content); err != nil || x.claim == nil {
 		return err
 	}
-	return x.claim.KeepTx(ctx, tx, &x.answer)
+	return x.claim.StoreTx(ctx, tx, &x.answer)
 }
 
 // withCertificate returns the Then that answers with the certificate of an
@@ -127,7 +127,7 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 	if jsonErr != nil || len(text) > limit.MaxAnswer {
 		return err
 	}
-	if storeErr := x.claim.Keep(x.call.Context(), &limit.Kept{Fingerprint: x.fingerprint(), Status: status, Body: text}); storeErr != nil {
+	if storeErr := x.claim.Store(x.call.Context(), &limit.StoredAnswer{Fingerprint: x.fingerprint(), Status: status, Body: text}); storeErr != nil {
 		return storeErr
 	}
 	x.settled = true

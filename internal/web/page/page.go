@@ -129,7 +129,7 @@ func (g *Page) inLanguage(path string, q url.Values) string {
 
 // Readings returns the links to this page in all languages. It is Go code because every page needs
 // it, and a template would be slow for eight links.
-func (g *Page) Readings() template.HTML {
+func (g *Page) LanguageLinks() template.HTML {
 	// Only the language of the address changes.
 	q := g.address.Query()
 	q.Del("lang")

@@ -17,7 +17,7 @@ type Access struct {
 	Invitations *account.Invitations
 	Audit       *audit.Log
 	People      *identity.Service
-	Door        Door
+	SignIn        SignInner
 	// SetupRemote allows the set-up page to be opened from other machines.
 	SetupRemote bool
 	// MakeKeys makes the signing keys of institutions that have none.
@@ -31,7 +31,7 @@ type Access struct {
 }
 
 // Door signs in a person who followed a link that the panel made.
-type Door interface {
+type SignInner interface {
 	Origin(r *http.Request) identity.Origin
 	Enter(w http.ResponseWriter, e *identity.Entry)
 }

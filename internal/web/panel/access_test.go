@@ -32,7 +32,7 @@ var errMail = errors.New("550 no such mailbox here")
 func (o *office) access() Access {
 	o.door = &door{}
 	return Access{
-		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, Door: o.door,
+		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, SignIn: o.door,
 		Invitations: account.NewInvitations(account.InvitationsConfig{
 			Accounts: o.Accounts, Languages: o.Languages, Link: o.Links.To,
 			Send: func(_ context.Context, _ *db.Tx, m mail.Message) (string, error) {

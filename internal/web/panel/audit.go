@@ -96,7 +96,7 @@ type actionGroup struct {
 	Actions     []actionChoice
 }
 
-type actionChoice struct{ Action, Says string }
+type actionChoice struct{ Action, Description string }
 
 // actionGroups are the actions that can be chosen as a filter.
 func actionGroups() []actionGroup {
@@ -105,7 +105,7 @@ func actionGroups() []actionGroup {
 		g := actionGroup{Name: name, Label: strings.ToUpper(name[:1]) + name[1:]}
 		for _, a := range audit.Actions {
 			if strings.HasPrefix(string(a.Action), name+".") {
-				g.Actions = append(g.Actions, actionChoice{string(a.Action), a.Says})
+				g.Actions = append(g.Actions, actionChoice{string(a.Action), a.Phrase})
 			}
 		}
 		groups = append(groups, g)

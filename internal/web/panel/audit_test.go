@@ -16,7 +16,7 @@ import (
 
 func (o *office) record(t *testing.T, institution int64, at time.Time, name string, action audit.Action, detail audit.Detail) {
 	t.Helper()
-	ctx := audit.With(t.Context(), audit.Actor{Type: audit.User, ID: "u-" + name, Name: name})
+	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u-" + name, Name: name})
 	if err := o.DB.Tx(ctx, func(tx *db.Tx) error {
 		return audit.RecordTx(ctx, tx, audit.Entry{InstitutionID: institution, At: at, Action: action, Subject: audit.Subject{Type: "token", ID: "7", Name: "CI"}, Detail: detail})
 	}); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -20,19 +20,19 @@ func (v *Visit) actor() cert.Actor {
 
 // bulk lists the bulk uploads in preparation and the submitted ones.
 func (p *Panel) bulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	list, err := p.Intake.List(r.Context(), v.Institution().ID, v.Person.ID)
+	list, err := p.BulkImports.List(r.Context(), v.Institution().ID, v.Person.ID)
 	if err != nil {
 		return err
 	}
 	return p.draw(w, r, "bulk.html", struct {
 		Visit *Visit
-		List  []*intake.Draft
+		List  []*bulkimport.Draft
 	}{v, list})
 }
 
 // newBulk creates a bulk upload.
 func (p *Panel) newBulk(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	d, err := p.Intake.Create(r.Context(), v.Institution(), v.actor())
+	d, err := p.BulkImports.Create(r.Context(), v.Institution(), v.actor())
 	if err != nil {
 		return err
 	}
@@ -41,15 +41,15 @@ func (p *Panel) newBulk(w http.ResponseWriter, r *http.Request, v *Visit) error 
 
 // draftPage is a bulk upload as its pages show it.
 type draftPage struct {
-	*intake.Review
+	*bulkimport.Review
 
 	Visit    *Visit
-	Archives []*intake.Archive
+	Archives []*bulkimport.Archive
 	// Step is the current step.
 	Step string
 	// ToCorrect are the rows with problems that need a correction. Awaited are the rows that lack
 	// only a file that can still be added.
-	ToCorrect []*intake.Row
+	ToCorrect []*bulkimport.Row
 	Awaited   int
 }
 
@@ -64,7 +64,7 @@ func (d *draftPage) Path(page string) string {
 
 // Unpacking reports whether an archive is still being unpacked.
 func (d *draftPage) Unpacking() bool {
-	return slices.ContainsFunc(d.Archives, func(a *intake.Archive) bool { return !a.Done })
+	return slices.ContainsFunc(d.Archives, func(a *bulkimport.Archive) bool { return !a.Done })
 }
 
 // NoFiles reports whether no file was added.
@@ -75,11 +75,11 @@ func (d *draftPage) NoFiles() bool { return len(d.Files) == 0 && !d.Unpacking() 
 func (d *draftPage) Waiting() bool { return d.NoFiles() || d.Unpacking() }
 
 // Wrong returns the problems of a row that a person can correct now.
-func (d *draftPage) Wrong(row *intake.Row) intake.Problems {
+func (d *draftPage) Wrong(row *bulkimport.Row) bulkimport.Problems {
 	if !d.Waiting() || row.File != nil || row.FileName == "" {
 		return row.Problems
 	}
-	return slices.DeleteFunc(slices.Clone(row.Problems), func(p intake.Problem) bool { return p.Column == sheet.File })
+	return slices.DeleteFunc(slices.Clone(row.Problems), func(p bulkimport.Problem) bool { return p.Column == sheet.File })
 }
 
 // sort splits the rows with problems into ToCorrect and Awaited.
@@ -99,12 +99,12 @@ func (d *draftPage) sort() {
 func (*draftPage) Shown(n int) int { return min(n, 50) }
 
 // draftOf returns the bulk upload that the path names.
-func (p *Panel) draftOf(r *http.Request, v *Visit) (*intake.Draft, error) {
+func (p *Panel) draftOf(r *http.Request, v *Visit) (*bulkimport.Draft, error) {
 	id, err := uuid.Parse(r.PathValue("draft"))
 	if err != nil {
 		return nil, fault.New(fault.NotFound, "There is no such bulk upload.")
 	}
-	return p.Intake.ByUUID(r.Context(), v.Institution().ID, v.Person.ID, id.String())
+	return p.BulkImports.ByUUID(r.Context(), v.Institution().ID, v.Person.ID, id.String())
 }
 
 func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, error) {
@@ -112,12 +112,12 @@ func (p *Panel) draftPage(r *http.Request, v *Visit, step string) (*draftPage, e
 	if err != nil {
 		return nil, err
 	}
-	review, err := p.Intake.Review(r.Context(), d)
+	review, err := p.BulkImports.Review(r.Context(), d)
 	if err != nil {
 		return nil, err
 	}
 	page := &draftPage{Review: review, Visit: v, Step: step}
-	if page.Archives, err = p.Intake.Archives(r.Context(), d); err != nil {
+	if page.Archives, err = p.BulkImports.Archives(r.Context(), d); err != nil {
 		return nil, err
 	}
 	page.sort()
@@ -131,7 +131,7 @@ func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	if page.Status != intake.Open {
+	if page.Status != bulkimport.Open {
 		return p.lead(w, r, v, "bulk/"+page.UUID+"/progress", "")
 	}
 	if page.Unpacking() {
@@ -183,7 +183,7 @@ var fieldLabels = map[sheet.Column]string{
 type columnPage struct {
 	*draftPage
 
-	Meaning intake.Mapping
+	Meaning bulkimport.Mapping
 }
 
 // Asked returns the meanings with the current choice.
@@ -228,7 +228,7 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	m := intake.Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}, Dates: sheet.Order(r.PostForm.Get("dates"))}
+	m := bulkimport.Mapping{Columns: map[sheet.Column]int{}, Defaults: map[sheet.Column]string{}, Dates: sheet.Order(r.PostForm.Get("dates"))}
 	for _, one := range columnLabels {
 		if at, err := strconv.Atoi(r.PostForm.Get(string(one.column))); err == nil && at >= 0 {
 			m.Columns[one.column] = at
@@ -237,7 +237,7 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 			m.Defaults[one.column] = text
 		}
 	}
-	if err := p.Intake.SetMapping(r.Context(), page.Draft, m); err != nil {
+	if err := p.BulkImports.SetMapping(r.Context(), page.Draft, m); err != nil {
 		return p.again(w, r, "bulk_columns.html", &columnPage{page, m}, err)
 	}
 	return p.lead(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
@@ -249,7 +249,7 @@ func (p *Panel) discard(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if err != nil {
 		return err
 	}
-	if err := p.Intake.Discard(r.Context(), d); err != nil {
+	if err := p.BulkImports.Discard(r.Context(), d); err != nil {
 		return err
 	}
 	return p.lead(w, r, v, "bulk", "draft_discarded")

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
@@ -36,19 +36,19 @@ func (o *office) staged(inst account.Institution) string {
 
 // draft creates a bulk upload with one row. It ends earlier ones, so that they do not count toward
 // the limit of open uploads.
-func (o *office) draft(inst account.Institution) *intake.Draft {
+func (o *office) draft(inst account.Institution) *bulkimport.Draft {
 	o.tb.Helper()
 	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
-		_, err := tx.ExecContext(o.tb.Context(), `UPDATE intake_drafts SET expires_at = 1 WHERE institution_id = $1`, inst.ID)
+		_, err := tx.ExecContext(o.tb.Context(), `UPDATE bulk_import_drafts SET expires_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
 	}); err != nil {
 		o.tb.Fatal(err)
 	}
-	d, err := o.panel.Intake.Create(o.tb.Context(), &inst, cert.Actor{Type: "user", ID: o.maker, Name: "Sample"})
+	d, err := o.panel.BulkImports.Create(o.tb.Context(), &inst, cert.Actor{Type: "user", ID: o.maker, Name: "Sample"})
 	if err != nil {
 		o.tb.Fatal(err)
 	}
-	if err := o.panel.Intake.TakeList(o.tb.Context(), d, "list.csv", strings.NewReader("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")); err != nil {
+	if err := o.panel.BulkImports.TakeList(o.tb.Context(), d, "list.csv", strings.NewReader("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")); err != nil {
 		o.tb.Fatal(err)
 	}
 	return d

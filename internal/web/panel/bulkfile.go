@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 )
 
 // filesPage is the number of files of a bulk upload on one page.
@@ -21,13 +21,13 @@ type filesView struct {
 	Search string
 	Page   int
 	Found  int
-	Some   []*intake.File
+	Some   []*bulkimport.File
 
-	rows map[*intake.File][]*intake.Row
+	rows map[*bulkimport.File][]*bulkimport.Row
 }
 
 // RowsOf returns the rows that refer to a file.
-func (l *filesView) RowsOf(f *intake.File) []*intake.Row { return l.rows[f] }
+func (l *filesView) RowsOf(f *bulkimport.File) []*bulkimport.Row { return l.rows[f] }
 
 // Prev returns the address of the page before this one, or "" on the first.
 func (l *filesView) Prev() string {
@@ -59,8 +59,8 @@ func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	l := &filesView{draftPage: page, Search: strings.TrimSpace(r.URL.Query().Get("q")), Page: 1, rows: map[*intake.File][]*intake.Row{}}
-	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 && n <= intake.MaxFiles {
+	l := &filesView{draftPage: page, Search: strings.TrimSpace(r.URL.Query().Get("q")), Page: 1, rows: map[*bulkimport.File][]*bulkimport.Row{}}
+	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 && n <= bulkimport.MaxFiles {
 		l.Page = n
 	}
 	for _, row := range page.Rows {
@@ -69,7 +69,7 @@ func (p *Panel) draftFiles(w http.ResponseWriter, r *http.Request, v *Visit) err
 		}
 	}
 	sought := strings.ToLower(l.Search)
-	found := slices.DeleteFunc(slices.Clone(page.Files), func(f *intake.File) bool { return !strings.Contains(strings.ToLower(f.Path), sought) })
+	found := slices.DeleteFunc(slices.Clone(page.Files), func(f *bulkimport.File) bool { return !strings.Contains(strings.ToLower(f.Path), sought) })
 	l.Found = len(found)
 	first := min(len(found), (l.Page-1)*filesPage)
 	l.Some = found[first:min(len(found), first+filesPage)]
@@ -87,12 +87,12 @@ func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 		return errForm
 	}
 	// After a second click, the file is already gone.
-	if err := p.Intake.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
+	if err := p.BulkImports.RemoveFile(r.Context(), d, id); err != nil && !fault.Is(err, fault.NotFound) {
 		return err
 	}
 	to := "bulk/" + d.UUID
 	if r.PostForm.Has("page") {
-		l := &filesView{draftPage: &draftPage{Review: &intake.Review{Draft: d}, Visit: v}, Search: r.PostForm.Get("q"), Page: 1}
+		l := &filesView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v}, Search: r.PostForm.Get("q"), Page: 1}
 		if n, err := strconv.Atoi(r.PostForm.Get("page")); err == nil {
 			l.Page = n
 		}

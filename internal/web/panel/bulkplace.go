@@ -8,7 +8,7 @@ import (
 
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 )
 
 // placeView asks for the placement of the stamps of a bulk upload, on the page of one of its files.
@@ -17,12 +17,12 @@ type placeView struct {
 	*placing
 
 	// File is the example, nil if there is none.
-	File *intake.File
+	File *bulkimport.File
 }
 
 // example returns a file to show the placement on: the file of the first valid row, or any usable
 // one.
-func (d *draftPage) example() *intake.File {
+func (d *draftPage) example() *bulkimport.File {
 	for _, row := range d.Rows {
 		if !row.Skipped && len(row.Problems) == 0 && row.File != nil {
 			return row.File
@@ -45,7 +45,7 @@ func (d *draftPage) usual() string {
 }
 
 // PlaceOf returns the label of a row's own placement, "" if it has none.
-func (*draftPage) PlaceOf(row *intake.Row) string { return nameOf(row.Wanted) }
+func (*draftPage) PlaceOf(row *bulkimport.Row) string { return nameOf(row.Wanted) }
 
 // PlaceOfAll returns the label of the placement of all rows without one of their own.
 func (d *draftPage) PlaceOfAll() string {
@@ -63,8 +63,8 @@ func nameOf(w *cert.Wanted) string {
 }
 
 // Own returns the rows with a placement of their own.
-func (d *draftPage) Own() []*intake.Row {
-	var list []*intake.Row
+func (d *draftPage) Own() []*bulkimport.Row {
+	var list []*bulkimport.Row
 	for _, row := range d.Rows {
 		if row.Wanted != nil && !row.Skipped {
 			list = append(list, row)
@@ -74,7 +74,7 @@ func (d *draftPage) Own() []*intake.Row {
 }
 
 // placingOf inspects a file of a bulk upload.
-func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *intake.File, usual *cert.Wanted, form url.Values) (*placing, error) {
+func (p *Panel) placingOf(ctx context.Context, d *draftPage, f *bulkimport.File, usual *cert.Wanted, form url.Values) (*placing, error) {
 	staged, err := p.Batches.Staged(ctx, d.InstitutionID, f.StagedUUID)
 	if err != nil {
 		return nil, err
@@ -120,7 +120,7 @@ func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	wanted, err := wantedOf(r.PostForm)
 	if err == nil {
-		err = p.Intake.PlaceAll(r.Context(), d, wanted)
+		err = p.BulkImports.PlaceAll(r.Context(), d, wanted)
 	}
 	if err != nil {
 		view, e := p.placeView(r, v, r.PostForm)
@@ -142,7 +142,7 @@ func (p *Panel) draftPicture(w http.ResponseWriter, r *http.Request, v *Visit) e
 	if err != nil {
 		return fault.New(fault.NotFound, "No such file.")
 	}
-	f, err := p.Intake.File(r.Context(), d, id)
+	f, err := p.BulkImports.File(r.Context(), d, id)
 	if err != nil {
 		return err
 	}

@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -18,9 +18,9 @@ const rowsPage = 100
 type rowsView struct {
 	*draftPage
 
-	Show  intake.Show
+	Show  bulkimport.Show
 	Page  int
-	Some  []*intake.Row
+	Some  []*bulkimport.Row
 	Found int
 }
 
@@ -50,14 +50,14 @@ func (l *rowsView) at(page int) string {
 
 // rowState is the state of a row: its problems in words, and its own placement.
 type rowState struct {
-	*intake.Row
+	*bulkimport.Row
 
 	Wrong []string
 	Place string
 }
 
 // State returns the state of a row.
-func (l *rowsView) State(row *intake.Row) rowState {
+func (l *rowsView) State(row *bulkimport.Row) rowState {
 	state := rowState{Row: row, Place: l.PlaceOf(row)}
 	for _, problem := range l.Wrong(row) {
 		state.Wrong = append(state.Wrong, sayRow(row, problem))
@@ -78,7 +78,7 @@ func breaks(text string) (parts []string) {
 
 // Folder reports whether a file differs from the name in the row only by its folder. The page does
 // not mention that difference.
-func (*rowsView) Folder(row *intake.Row) bool {
+func (*rowsView) Folder(row *bulkimport.Row) bool {
 	return row.File != nil && strings.HasSuffix("/"+row.File.Path, "/"+row.FileName)
 }
 
@@ -94,12 +94,12 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if page.Unpacking() {
 		w.Header().Set("Refresh", "3")
 	}
-	l := &rowsView{draftPage: page, Show: intake.Show(r.URL.Query().Get("show")), Page: 1}
+	l := &rowsView{draftPage: page, Show: bulkimport.Show(r.URL.Query().Get("show")), Page: 1}
 	if n, err := strconv.Atoi(r.URL.Query().Get("page")); err == nil && n > 0 {
 		l.Page = n
 	}
 	found := page.Of(l.Show)
-	if l.Show == intake.ShowProblems {
+	if l.Show == bulkimport.ShowProblems {
 		found = page.ToCorrect
 	}
 	l.Found = len(found)
@@ -114,7 +114,7 @@ type rowView struct {
 	// placing is nil if the row has no file to show.
 	*placing
 
-	Row *intake.Row
+	Row *bulkimport.Row
 	// Next is the next row with a problem, 0 if there is none.
 	Next int
 	// Still reports that the row was saved but still has a problem.
@@ -132,7 +132,7 @@ func (l *rowView) ProblemOf(c sheet.Column) string {
 }
 
 // Fields returns the fields of a row.
-func (*rowView) Fields() []sheet.Column { return intake.Fields }
+func (*rowView) Fields() []sheet.Column { return bulkimport.Fields }
 
 // Label returns the label of a field.
 func (*rowView) Label(c sheet.Column) string { return fieldLabels[c] }
@@ -211,7 +211,7 @@ func (p *Panel) place(r *http.Request, view *rowView) error {
 	if err != nil {
 		return err
 	}
-	return p.Intake.Place(r.Context(), view.Draft, view.Row.Number, wanted)
+	return p.BulkImports.Place(r.Context(), view.Draft, view.Row.Number, wanted)
 }
 
 // fixRow corrects a row or skips it, and redirects to the next row with a problem.
@@ -223,18 +223,18 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	number := view.Row.Number
 	switch r.PostForm.Get("do") {
 	case "skip":
-		err = p.Intake.Skip(r.Context(), view.Draft, number, true)
+		err = p.BulkImports.Skip(r.Context(), view.Draft, number, true)
 	case "take":
-		err = p.Intake.Skip(r.Context(), view.Draft, number, false)
+		err = p.BulkImports.Skip(r.Context(), view.Draft, number, false)
 	default:
 		texts := map[sheet.Column]string{}
-		for _, c := range intake.Fields {
+		for _, c := range bulkimport.Fields {
 			if r.PostForm.Has(string(c)) {
 				texts[c] = r.PostForm.Get(string(c))
 			}
 		}
 		if err = p.place(r, view); err == nil {
-			err = p.Intake.Fix(r.Context(), view.Draft, number, texts)
+			err = p.BulkImports.Fix(r.Context(), view.Draft, number, texts)
 		}
 	}
 	if err != nil {
@@ -270,9 +270,9 @@ func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error
 	}
 	to := "bulk/" + d.UUID + "/submit"
 	if r.PostForm.Get("skip") == "existing" {
-		_, err = p.Intake.SkipExisting(r.Context(), d)
+		_, err = p.BulkImports.SkipExisting(r.Context(), d)
 	} else {
-		_, err = p.Intake.SkipAll(r.Context(), d, intake.Show(r.PostForm.Get("skip")))
+		_, err = p.BulkImports.SkipAll(r.Context(), d, bulkimport.Show(r.PostForm.Get("skip")))
 	}
 	if err != nil {
 		return err

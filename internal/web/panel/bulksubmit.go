@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 )
 
 // batchesPage is the number of batches per page.
@@ -35,7 +35,7 @@ func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 type dryRunView struct {
 	*draftPage
 
-	Run *intake.DryRun
+	Run *bulkimport.DryRun
 }
 
 // Rejected is the number of rows that would be submitted but rejected.
@@ -49,7 +49,7 @@ func (p *Panel) dryRunView(r *http.Request, v *Visit) (*dryRunView, error) {
 	if err != nil {
 		return nil, err
 	}
-	run, err := p.Intake.DryRun(r.Context(), page.Draft)
+	run, err := p.BulkImports.DryRun(r.Context(), page.Draft)
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err != nil {
 		return err
 	}
-	if d.Status == intake.Open {
+	if d.Status == bulkimport.Open {
 		view, err := p.dryRunView(r, v)
 		if err != nil {
 			return err
@@ -71,7 +71,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 			return p.again(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
 		}
 	}
-	if err := p.Intake.Submit(r.Context(), d, nil); err != nil {
+	if err := p.BulkImports.Submit(r.Context(), d, nil); err != nil {
 		view, e := p.dryRunView(r, v)
 		if e != nil {
 			return e
@@ -85,17 +85,17 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 type progressView struct {
 	*draftPage
 
-	P *intake.Progress
+	P *bulkimport.Progress
 	// Rest describes the remaining time.
 	Rest string
 	// Left are the rows that became no certificate, once all rows are finished. Again is the number
 	// of those that can be corrected and submitted again.
-	Left  []*intake.Result
+	Left  []*bulkimport.Result
 	Again int
 }
 
 // Why returns the reason why a row became no certificate.
-func (*progressView) Why(r *intake.Result) string { return sayResult(r) }
+func (*progressView) Why(r *bulkimport.Result) string { return sayResult(r) }
 
 // Refusals returns the reasons why batches were not accepted.
 func (l *progressView) Refusals() []string {
@@ -112,7 +112,7 @@ func (l *progressView) Refusals() []string {
 func (*progressView) MaxBatch() int { return batch.MaxEntries }
 
 // Came summarises the results of all rows of the list.
-func (l *progressView) Came() string {
+func (l *progressView) Summary() string {
 	p := l.P
 	parts := []string{strconv.Itoa(p.Approved+p.Revoked) + " made"}
 	for _, one := range []struct {
@@ -136,11 +136,11 @@ func (p *Panel) leftOver(r *http.Request, view *progressView) error {
 	if !done.Finished() || done.Failed+done.Rejected+done.Refused+done.Skipped == 0 {
 		return nil
 	}
-	results, err := p.Intake.Results(r.Context(), view.Draft)
+	results, err := p.BulkImports.Results(r.Context(), view.Draft)
 	if err != nil {
 		return err
 	}
-	view.Left = intake.Left(results)
+	view.Left = bulkimport.Left(results)
 	if !view.Visit.Can(account.MayUpload) {
 		return nil
 	}
@@ -153,7 +153,7 @@ func (p *Panel) leftOver(r *http.Request, view *progressView) error {
 }
 
 // rest describes the speed and the remaining time.
-func rest(p *intake.Progress) string {
+func rest(p *bulkimport.Progress) string {
 	switch {
 	case p.Finished():
 		return ""
@@ -172,11 +172,11 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 	if err != nil {
 		return err
 	}
-	if d.Status == intake.Open {
+	if d.Status == bulkimport.Open {
 		return p.lead(w, r, v, "bulk/"+d.UUID, "")
 	}
-	view := &progressView{draftPage: &draftPage{Review: &intake.Review{Draft: d}, Visit: v, Step: "progress"}}
-	if view.P, err = p.Intake.Progress(r.Context(), d); err != nil {
+	view := &progressView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v, Step: "progress"}}
+	if view.P, err = p.BulkImports.Progress(r.Context(), d); err != nil {
 		return err
 	}
 	view.Rest = rest(view.P)
@@ -192,11 +192,11 @@ func (p *Panel) progressEvents(w http.ResponseWriter, r *http.Request, v *Visit)
 	if err != nil {
 		return err
 	}
-	if d.Status == intake.Open {
+	if d.Status == bulkimport.Open {
 		return fault.New(fault.BadRequest, "This bulk upload was not submitted yet.")
 	}
 	return p.events(w, r, func(ctx context.Context) (any, bool, error) {
-		now, err := p.Intake.Progress(ctx, d)
+		now, err := p.BulkImports.Progress(ctx, d)
 		if err != nil {
 			return nil, false, err
 		}
@@ -220,7 +220,7 @@ func (p *Panel) resultsCSV(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err := download(w, "text/csv; charset=utf-8", "results.csv"); err != nil {
 		return err
 	}
-	return p.whole(r, p.Intake.WriteResults(r.Context(), d, p.Links.Verify, sayResult, w))
+	return p.whole(r, p.BulkImports.WriteResults(r.Context(), d, p.Links.Verify, sayResult, w))
 }
 
 // retryDraft retries the failed certificates of the bulk upload, and no others.
@@ -229,7 +229,7 @@ func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	if _, err := p.Intake.RetryFailed(r.Context(), v.Institution(), d, nil); err != nil {
+	if _, err := p.BulkImports.RetryFailed(r.Context(), v.Institution(), d, nil); err != nil {
 		return err
 	}
 	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
@@ -241,7 +241,7 @@ func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	again, err := p.Intake.Again(r.Context(), d, v.actor())
+	again, err := p.BulkImports.Again(r.Context(), d, v.actor())
 	if err != nil {
 		return err
 	}

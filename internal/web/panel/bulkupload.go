@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/sheet"
 	"github.com/certvault/certvault/internal/web/body"
 )
@@ -23,14 +23,14 @@ const (
 
 // bulkLimits bounds a form with a list and files, an archive among them.
 var bulkLimits = &body.Limits{
-	Size: sheet.MaxFile + intake.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
+	Size: sheet.MaxFile + bulkimport.MaxArchive + 64<<20, Time: time.Hour, Parts: maxBulkFiles + 100, TooLarge: errUploadTooLarge, Broken: errUpload,
 }
 
 // bulkUpload receives a list and files.
 type bulkUpload struct {
 	panel *Panel
 	visit *Visit
-	draft *intake.Draft
+	draft *bulkimport.Draft
 	// list reports that a list was stored, files counts the files of the form.
 	list  bool
 	files int
@@ -114,7 +114,7 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 	var err error
 	switch part.FormName() {
 	case "list":
-		if err = u.panel.Intake.TakeList(r.Context(), u.draft, part.FileName(), part); err == nil {
+		if err = u.panel.BulkImports.TakeList(r.Context(), u.draft, part.FileName(), part); err == nil {
 			u.list = true
 		}
 	case "files":
@@ -142,9 +142,9 @@ func (u *bulkUpload) part(r *http.Request, part *body.Part) error {
 func (u *bulkUpload) file(r *http.Request, name string, content io.Reader) error {
 	var err error
 	if strings.HasSuffix(strings.ToLower(name), ".zip") {
-		_, err = u.panel.Intake.AddArchive(r.Context(), u.visit.Institution(), u.draft, name, content)
+		_, err = u.panel.BulkImports.AddArchive(r.Context(), u.visit.Institution(), u.draft, name, content)
 	} else {
-		_, err = u.panel.Intake.AddFile(r.Context(), u.visit.Institution(), u.draft, name, content)
+		_, err = u.panel.BulkImports.AddFile(r.Context(), u.visit.Institution(), u.draft, name, content)
 	}
 	return err
 }

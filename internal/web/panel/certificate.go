@@ -78,7 +78,7 @@ var checkNames = map[string]string{
 type certificatePage struct {
 	Visit  *Visit
 	C      *cert.Certificate
-	Face   *account.PublicProfile
+	Profile   *account.PublicProfile
 	Checks []cert.Check
 	Story  []cert.Moment
 	Mails  []*recipient.Notice
@@ -248,7 +248,7 @@ func (p *Panel) certificatePage(r *http.Request, v *Visit) (*certificatePage, er
 	if page.Checks, err = p.Certs.Checks(ctx, c); err != nil {
 		return nil, err
 	}
-	if page.Face, err = p.Accounts.Face(ctx, v.Institution().ID); err != nil {
+	if page.Profile, err = p.Accounts.PublicProfile(ctx, v.Institution().ID); err != nil {
 		return nil, err
 	}
 	if c.BatchID != "" {
@@ -345,10 +345,10 @@ func (p *Panel) originalFile(w http.ResponseWriter, r *http.Request, v *Visit) e
 type file struct{ mediaType, tag, name string }
 
 func (p *Panel) sendFile(w http.ResponseWriter, r *http.Request, content *cert.Content, err error, f file) error {
-	if errors.Is(err, cert.ErrFilesEnded) {
+	if errors.Is(err, cert.ErrFilesPurged) {
 		// Respond with a page, because the interface has no status for it (RFC 9110, 15.5.11).
 		w.Header().Set("Cache-Control", "no-store")
-		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: cert.ErrFilesEnded.Message, RequestID: web.RequestID(r)})
+		return p.view.Draw(w, r, http.StatusGone, "error.html", page.Failure{Status: http.StatusGone, Text: cert.ErrFilesPurged.Message, RequestID: web.RequestID(r)})
 	}
 	if err != nil {
 		return err

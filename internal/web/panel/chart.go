@@ -103,8 +103,8 @@ func (c *chart) Unit() string {
 	return "day"
 }
 
-// Says returns the chart in words.
-func (c *chart) Says() string {
+// Description returns the chart in words.
+func (c *chart) Description() string {
 	best := &c.Rows[0]
 	for i := range c.Rows {
 		if c.Rows[i].Approved > best.Approved {

@@ -59,7 +59,7 @@ type dashboard struct {
 
 // step is a next step for a new institution.
 type step struct {
-	Path, Text, Says string
+	Path, Text, Description string
 	Done             bool
 }
 
@@ -106,7 +106,7 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		days = periods[0]
 	}
 	d := &dashboard{Visit: v}
-	if err := p.look(r, v, d, days); err != nil {
+	if err := p.load(r, v, d, days); err != nil {
 		return err
 	}
 	return p.draw(w, r, "dashboard.html", d)
@@ -114,7 +114,7 @@ func (p *Panel) dashboard(w http.ResponseWriter, r *http.Request, v *Visit) erro
 
 // look reads what the dashboard shows. Each query uses an index or totals that the database
 // maintains, whatever the institution's size.
-func (p *Panel) look(r *http.Request, v *Visit, d *dashboard, days int) error {
+func (p *Panel) load(r *http.Request, v *Visit, d *dashboard, days int) error {
 	ctx, id := r.Context(), v.Institution().ID
 	var err error
 	if d.Counts, _, err = p.Search.ByStatuses(ctx, id, search.Filter{}); err != nil {
@@ -165,7 +165,7 @@ func (p *Panel) steps(r *http.Request, v *Visit, d *dashboard) error {
 	add(account.MayUpload, "upload", "Upload the first certificate", "The vault signs it and gives it a QR code that anybody can check.", d.All > 0)
 	add(account.MayUpload, "bulk", "Upload many at once", "With a list in Excel or CSV and the files that it names. There is a template for the list.", d.Many)
 	if v.Can(account.MayManageSettings) {
-		face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
+		face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 		if err != nil {
 			return err
 		}

@@ -249,8 +249,8 @@ var outcomes = map[webhook.Outcome]string{
 	webhook.Untrusted: "TLS failed", webhook.Unresolved: "Host not found", webhook.Blocked: "Address not allowed", webhook.Broken: "Connection broke",
 }
 
-// Says describes how the attempt ended.
-func (a attemptView) Says() string { return outcomes[a.Outcome] }
+// Description describes how the attempt ended.
+func (a attemptView) Description() string { return outcomes[a.Outcome] }
 
 // refreshEvery is the number of seconds after which the page of a due delivery reloads.
 const refreshEvery = "3"

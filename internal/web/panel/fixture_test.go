@@ -137,7 +137,7 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	o.panel = &Panel{
 		Access: o.access(),
 		Site:   site, Gate: o.people, Members: o.people, Tokens: o.Tokens, Hooks: o.Hooks, Find: finder{}, Limit: limit.NewCounter(0, o.Now),
-		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, Intake: o.Intake, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
+		Certs: o.Certs, Search: o.Search, Tasks: o.Tasks, Batches: o.Batches, BulkImports: o.BulkImports, Links: o.Links, Mail: o.Recipients, Keys: o.Keys,
 		RotateKey: func(_ context.Context, inst *account.Institution) error { return o.Keys.Rotate(inst.UUID, inst.Name) },
 		BaseURL:   vaulttest.BaseURL, Now: o.Now, Log: slog.New(slog.DiscardHandler),
 	}

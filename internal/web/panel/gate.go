@@ -103,7 +103,7 @@ func (p *Panel) visit(r *http.Request) (*Visit, *http.Request, error) {
 		v.All, err = p.Members.Memberships(ctx, person.ID)
 	}
 	actor.Address, actor.RequestID = web.Client(r), web.RequestID(r)
-	return v, r.WithContext(audit.With(context.WithValue(ctx, contextKey{}, v), actor)), err
+	return v, r.WithContext(audit.WithActor(context.WithValue(ctx, contextKey{}, v), actor)), err
 }
 
 // admit returns the reason why a visit is not allowed, nil if it is.

@@ -19,7 +19,7 @@ import (
 const hashTime = 10 * time.Second
 
 // guestPage is the page of an invitation. It is open to all who have its link.
-type guestPage struct {
+type inviteePage struct {
 	Invitation *account.Invitation
 	// Path is the path of the page.
 	Path string
@@ -31,7 +31,7 @@ type guestPage struct {
 }
 
 // guest loads the invitation of a link.
-func (p *Panel) guest(w http.ResponseWriter, r *http.Request, v *Visit) (*guestPage, error) {
+func (p *Panel) invitee(w http.ResponseWriter, r *http.Request, v *Visit) (*inviteePage, error) {
 	w.Header().Set("Referrer-Policy", "no-referrer")
 	if err := web.Throttle(w, p.Limit, limit.AddressKey(web.Client(r))); err != nil {
 		return nil, err
@@ -40,7 +40,7 @@ func (p *Panel) guest(w http.ResponseWriter, r *http.Request, v *Visit) (*guestP
 	if err != nil {
 		return nil, err
 	}
-	g := &guestPage{Invitation: i, Path: account.InvitationPath + r.PathValue("secret"), Person: v.Person}
+	g := &inviteePage{Invitation: i, Path: account.InvitationPath + r.PathValue("secret"), Person: v.Person}
 	if v.Person.ID != 0 {
 		email, err := account.ParseEmail(v.Person.Email)
 		g.Yours = err == nil && i.For(email.Folded)
@@ -56,7 +56,7 @@ func (p *Panel) guest(w http.ResponseWriter, r *http.Request, v *Visit) (*guestP
 
 // invitation shows an invitation and changes nothing, because mail scanners follow links too.
 func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	g, err := p.guest(w, r, v)
+	g, err := p.invitee(w, r, v)
 	if fault.Is(err, fault.NotFound) {
 		return p.view.Draw(w, r, http.StatusNotFound, "invitation_over.html", nil)
 	}
@@ -69,7 +69,7 @@ func (p *Panel) invitation(w http.ResponseWriter, r *http.Request, v *Visit) err
 // acceptInvitation makes the signed-in person a member. The link was mailed to their address, so it
 // verifies the address.
 func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	g, err := p.guest(w, r, v)
+	g, err := p.invitee(w, r, v)
 	if err != nil {
 		return err
 	}
@@ -77,10 +77,10 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 		return p.view.Redirect(w, r, g.Path, "")
 	}
 	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) error {
-		if err := p.People.ProveTx(r.Context(), tx, v.Person.ID); err != nil {
+		if err := p.People.VerifyAddressTx(r.Context(), tx, v.Person.ID); err != nil {
 			return err
 		}
-		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Guest{UserID: v.Person.ID, Proved: true})
+		_, err := p.Invitations.AcceptTx(r.Context(), tx, r.PathValue("secret"), account.Guest{UserID: v.Person.ID, Verified: true})
 		return err
 	}); err != nil {
 		return err
@@ -91,7 +91,7 @@ func (p *Panel) acceptInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 // joinByInvitation creates an account for the invited address, makes its person a member and signs
 // them in: all or nothing.
 func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	g, err := p.guest(w, r, v)
+	g, err := p.invitee(w, r, v)
 	if err != nil {
 		return err
 	}
@@ -103,11 +103,11 @@ func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	if err != nil {
 		return p.again(w, r, "invitation.html", g, err)
 	}
-	p.Door.Enter(w, entry)
+	p.SignIn.Enter(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")
 }
 
-func (p *Panel) join(r *http.Request, g *guestPage) (entry *identity.Entry, err error) {
+func (p *Panel) join(r *http.Request, g *inviteePage) (entry *identity.Entry, err error) {
 	password := r.PostFormValue("password")
 	if err := account.CheckPassword(password); err != nil {
 		return nil, fault.OfField("password", sentence(err))
@@ -125,12 +125,12 @@ func (p *Panel) join(r *http.Request, g *guestPage) (entry *identity.Entry, err 
 		if err != nil {
 			return err
 		}
-		actor := audit.By(ctx)
+		actor := audit.ActorOf(ctx)
 		actor.Type, actor.ID, actor.Name = audit.User, person.UUID, person.Name
-		if _, err := p.Invitations.AcceptTx(audit.With(ctx, actor), tx, r.PathValue("secret"), account.Guest{UserID: person.ID, Proved: true}); err != nil {
+		if _, err := p.Invitations.AcceptTx(audit.WithActor(ctx, actor), tx, r.PathValue("secret"), account.Guest{UserID: person.ID, Verified: true}); err != nil {
 			return err
 		}
-		entry, err = p.People.EnterTx(ctx, tx, person.ID, p.Door.Origin(r))
+		entry, err = p.People.EnterTx(ctx, tx, person.ID, p.SignIn.Origin(r))
 		return err
 	})
 	return entry, err
@@ -139,7 +139,7 @@ func (p *Panel) join(r *http.Request, g *guestPage) (entry *identity.Entry, err 
 // declineInvitation ends an invitation. Mail programs do so with one click (RFC 8058), people with
 // the button on the page.
 func (p *Panel) declineInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	if _, err := p.guest(w, r, v); err != nil {
+	if _, err := p.invitee(w, r, v); err != nil {
 		return err
 	}
 	if err := p.Invitations.Decline(r.Context(), r.PathValue("secret")); err != nil {

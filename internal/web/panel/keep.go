@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-type keepSettings struct {
+type retentionSettings struct {
 	settingsPage
 
 	// Failed, Revoked and Mail are numbers of days as they were typed, empty for ever.
@@ -18,14 +18,14 @@ type keepSettings struct {
 	// Min and Max bound them.
 	Min, Max int
 	// Over is what would end at once, on the page that asks.
-	Over *over
+	Expired *expired
 }
 
 // over is how much would end at once.
-type over struct{ Failed, Revoked, Mails, Events int }
+type expired struct{ Failed, Revoked, Mails, Events int }
 
 // Nothing tells whether nothing would.
-func (o *over) Nothing() bool { return *o == over{} }
+func (o *expired) Nothing() bool { return *o == expired{} }
 
 // days writes a number of days, empty for ever.
 func days(n int) string {
@@ -35,30 +35,30 @@ func days(n int) string {
 	return strconv.Itoa(n)
 }
 
-func newKeepSettings(v *Visit, k account.Retention) *keepSettings {
-	return &keepSettings{
+func newRetentionSettings(v *Visit, k account.Retention) *retentionSettings {
+	return &retentionSettings{
 		settingsPage: settingsPage{v, "settings/retention"}, Keep: k, Failed: days(k.Failed), Revoked: days(k.Revoked), Mail: days(k.Mail),
-		Min: account.MinKeep, Max: account.MaxKeep,
+		Min: account.MinRetention, Max: account.MaxRetention,
 	}
 }
 
 // keepSettings shows for how long what is kept.
-func (p *Panel) keepSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
+func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	k, err := p.Accounts.Retention(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
-	return p.draw(w, r, "settings_retention.html", newKeepSettings(v, k))
+	return p.draw(w, r, "settings_retention.html", newRetentionSettings(v, k))
 }
 
 // setKeep changes it. What lets anything end sooner is asked about first, with how
 // much ends at once, and by the name of the institution.
-func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error {
+func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	ctx, id, f := r.Context(), v.Institution().ID, r.PostForm
-	s := newKeepSettings(v, account.Retention{})
+	s := newRetentionSettings(v, account.Retention{})
 	s.Failed, s.Revoked, s.Mail = f.Get("keep_failed"), f.Get("keep_revoked"), f.Get("keep_mail")
 	var err error
-	if s.Keep, err = readKeep(s); err != nil {
+	if s.Keep, err = readRetention(s); err != nil {
 		return p.again(w, r, "settings_retention.html", s, err)
 	}
 	was, err := p.Accounts.Retention(ctx, id)
@@ -68,7 +68,7 @@ func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if sooner(was.Failed, s.Keep.Failed) || sooner(was.Revoked, s.Keep.Revoked) || sooner(was.Mail, s.Keep.Mail) {
 		named, asked := f.Get("confirm"), f.Has("confirm")
 		if !asked || strings.TrimSpace(named) != v.Institution().Name {
-			return p.askKeep(w, r, s, asked)
+			return p.askRetention(w, r, s, asked)
 		}
 	}
 	if err := p.Accounts.SetRetention(ctx, id, s.Keep); err != nil {
@@ -78,13 +78,13 @@ func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error 
 }
 
 // askKeep asks whether old data is to end.
-func (p *Panel) askKeep(w http.ResponseWriter, r *http.Request, s *keepSettings, asked bool) (err error) {
+func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentionSettings, asked bool) (err error) {
 	ctx, id := r.Context(), s.Visit.Institution().ID
-	s.Over = &over{}
-	if s.Over.Failed, s.Over.Revoked, err = p.Certs.Expired(ctx, id, s.Keep); err != nil {
+	s.Expired = &expired{}
+	if s.Expired.Failed, s.Expired.Revoked, err = p.Certs.Expired(ctx, id, s.Keep); err != nil {
 		return err
 	}
-	if s.Over.Mails, s.Over.Events, err = p.Mail.Expired(ctx, id, s.Keep.Mail); err != nil {
+	if s.Expired.Mails, s.Expired.Events, err = p.Mail.Expired(ctx, id, s.Keep.Mail); err != nil {
 		return err
 	}
 	if asked {
@@ -94,7 +94,7 @@ func (p *Panel) askKeep(w http.ResponseWriter, r *http.Request, s *keepSettings,
 }
 
 // readKeep reads numbers of days.
-func readKeep(s *keepSettings) (k account.Retention, err error) {
+func readRetention(s *retentionSettings) (k account.Retention, err error) {
 	var bad fault.Fields
 	for _, one := range []struct {
 		name, text string

@@ -56,7 +56,7 @@ func TestRetention(t *testing.T) {
 			t.Errorf("kept %+v", kept())
 		}
 		o.Advance(30 * 24 * time.Hour)
-		if err := o.panel.Certs.SweepKept(t.Context()); err != nil {
+		if err := o.panel.Certs.SweepExpired(t.Context()); err != nil {
 			t.Fatal(err)
 		}
 		at := o.pathOf("certificates/" + taken.UUID)

@@ -36,7 +36,7 @@ type roleTable struct {
 }
 
 type roleRow struct {
-	Says string
+	Description string
 	// May has one value per role, in the order of the roles.
 	May []bool
 }
@@ -44,7 +44,7 @@ type roleRow struct {
 func rolesExplained() roleTable {
 	t := roleTable{Roles: account.Roles}
 	for _, p := range account.Permissions {
-		row := roleRow{Says: p.Says}
+		row := roleRow{Description: p.Description}
 		for _, s := range account.Roles {
 			row.May = append(row.May, s.Role.Can(p.Permission))
 		}
@@ -191,7 +191,7 @@ type invitationRow struct {
 }
 
 func (v *Visit) invitationRow(i account.Invitation, now time.Time) invitationRow {
-	return invitationRow{Invitation: i, Ended: i.Over(now), Mine: v.reaches(i.Role)}
+	return invitationRow{Invitation: i, Ended: i.Expired(now), Mine: v.reaches(i.Role)}
 }
 
 type inviteForm struct {

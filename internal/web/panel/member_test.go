@@ -118,7 +118,7 @@ func TestJoinByInvitation(t *testing.T) {
 		if w := o.post("", at+"/join", url.Values{"name": {"New Person"}, "password": {"correct horse"}}); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel/nwu" {
 			t.Fatalf("%d %s", w.Code, words(t, w))
 		}
-		if len(o.door.entered) != 1 || o.door.entered[0].Session.Person.Name != "New Person" || !o.door.entered[0].Session.Person.Proved {
+		if len(o.door.entered) != 1 || o.door.entered[0].Session.Person.Name != "New Person" || !o.door.entered[0].Session.Person.Verified {
 			t.Fatalf("let in: %+v", o.door.entered)
 		}
 		m, err := o.panel.Accounts.Membership(t.Context(), o.door.entered[0].Session.Person.ID, "nwu")
@@ -160,7 +160,7 @@ func TestAcceptInvitation(t *testing.T) {
 		t.Fatalf("%d %s", w.Code, words(t, w))
 	}
 	p, err := o.panel.People.Person(t.Context(), o.DB, o.people.persons["nobody"].ID)
-	if err != nil || !p.Proved || !p.Member {
+	if err != nil || !p.Verified || !p.Member {
 		t.Errorf("%+v, %v", p, err)
 	}
 	// A mail program declines with one click: it sends neither cookies nor an origin.

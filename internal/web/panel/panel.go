@@ -38,7 +38,7 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
@@ -103,7 +103,7 @@ type Panel struct {
 	Search  *search.Service
 	Tasks   *task.Service
 	Batches *batch.Service
-	Intake  *intake.Service
+	BulkImports  *bulkimport.Service
 	// Links returns public addresses.
 	Links *web.Links
 	Find  Finder

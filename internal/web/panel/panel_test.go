@@ -106,11 +106,11 @@ func (s *samples) make(name string) (string, error) {
 	case "draft":
 		return o.draft(s.inst).UUID, nil
 	case "file":
-		d, err := o.panel.Intake.ByUUID(ctx, id, o.maker, s.of("draft"))
+		d, err := o.panel.BulkImports.ByUUID(ctx, id, o.maker, s.of("draft"))
 		if err != nil {
 			return "", err
 		}
-		f, err := o.panel.Intake.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(vaulttest.PDF))
+		f, err := o.panel.BulkImports.AddFile(ctx, &s.inst, d, "ada.pdf", bytes.NewReader(vaulttest.PDF))
 		if err != nil {
 			return "", err
 		}

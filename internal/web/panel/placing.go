@@ -78,7 +78,7 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 }
 
 // meant returns the label of the placement that the default stands for.
-func (l *placing) meant() string {
+func (l *placing) defaultLabel() string {
 	name := modes[l.Preview.Chosen.Mode]
 	if l.Preview.Chosen.Remembered {
 		name = "Where it was on your last upload of this size"
@@ -89,7 +89,7 @@ func (l *placing) meant() string {
 // Places returns the choices, the default first.
 func (l *placing) Places() []place {
 	chosen := l.Form.Get("placement")
-	usual := place{Mode: "", Label: l.Usual + ": " + l.meant(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
+	usual := place{Mode: "", Label: l.Usual + ": " + l.defaultLabel(), Box: l.drawn(l.Preview.Chosen.Box), Chosen: chosen == ""}
 	list := []place{usual}
 	if l.auto != nil && !l.Preview.Signed {
 		list = append(list, place{Mode: string(seal.Auto), Label: modes[seal.Auto], Box: l.drawn(l.auto.Box), Chosen: chosen == string(seal.Auto)})

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -41,13 +41,13 @@ var sentences = map[cert.Code]string{
 	cert.CodeTooMany:         "At most {limit} certificates can be selected one by one.",
 	cert.CodeNotCertificate:  "What is selected is no certificate.",
 	batch.CodeUnknownFile:    "The file is not there any more. Add it again.",
-	intake.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
-	intake.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
-	intake.CodeSameRow:       "It is the same certificate as row {limit}.",
-	intake.CodeLeftOut:       "It was in order, and left out by hand.",
-	intake.CodeNoColumn:      "Choose one of the list's columns.",
-	intake.CodeNoDefault:     "This cannot be the same for all rows.",
-	intake.CodeNoOrder:       "Choose how dates are written.",
+	bulkimport.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
+	bulkimport.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
+	bulkimport.CodeSameRow:       "It is the same certificate as row {limit}.",
+	bulkimport.CodeLeftOut:       "It was in order, and left out by hand.",
+	bulkimport.CodeNoColumn:      "Choose one of the list's columns.",
+	bulkimport.CodeNoDefault:     "This cannot be the same for all rows.",
+	bulkimport.CodeNoOrder:       "Choose how dates are written.",
 }
 
 // unmapped says which columns a list needs.
@@ -81,7 +81,7 @@ func say(p cert.Problem, text string) string {
 }
 
 // sayInList words a problem of a text from a list, where dates have more forms.
-func sayInList(p intake.Problem, text string) string {
+func sayInList(p bulkimport.Problem, text string) string {
 	switch p.Code {
 	case cert.CodeNotDate:
 		numbers := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune("-/. ", r) })
@@ -89,9 +89,9 @@ func sayInList(p intake.Problem, text string) string {
 			return "The day " + text + " does not exist."
 		}
 		return "“" + text + "” is no date. Write it as 30.06.2026 or 2026-06-30."
-	case intake.CodeAmbiguousDate:
+	case bulkimport.CodeAmbiguousDate:
 		return "“" + p.Detail + "” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD."
-	case intake.CodeManyFiles:
+	case bulkimport.CodeManyFiles:
 		return fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", p.Limit, p.Detail, p.Paths[0], p.Paths[1])
 	default:
 		return say(p.Problem, text)
@@ -99,7 +99,7 @@ func sayInList(p intake.Problem, text string) string {
 }
 
 // sayRow words a problem of a row.
-func sayRow(row *intake.Row, p intake.Problem) string {
+func sayRow(row *bulkimport.Row, p bulkimport.Problem) string {
 	if p.Field == cert.FieldFile && p.Code == cert.CodeRequired {
 		return "The row names no file."
 	}
@@ -111,7 +111,7 @@ func sayRow(row *intake.Row, p intake.Problem) string {
 }
 
 // sayResult says why a row became no certificate, "" for one that did.
-func sayResult(r *intake.Result) string {
+func sayResult(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error
 	}
@@ -124,14 +124,14 @@ func sayResult(r *intake.Result) string {
 
 // sayColumn words a problem of the meaning of a column, for which a form has the text
 // of rows without one.
-func sayColumn(p intake.Problem, form url.Values) (control, text string) {
+func sayColumn(p bulkimport.Problem, form url.Values) (control, text string) {
 	control = string(p.Column)
 	switch p.Code {
 	case cert.CodeRequired:
 		return control, unmapped[p.Column]
-	case intake.CodeNoOrder:
+	case bulkimport.CodeNoOrder:
 		return "dates", say(p.Problem, "")
-	case intake.CodeAmbiguousDate:
+	case bulkimport.CodeAmbiguousDate:
 		return control, strings.Replace(sayInList(p, ""), "under Columns", "below", 1)
 	default:
 		return control, sayInList(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
@@ -146,7 +146,7 @@ func worded(err error, form url.Values) error {
 		control := controlOf[p.Field]
 		bad.Add(control, say(p, form.Get(control)))
 	}
-	if problems, ok := errors.AsType[intake.Problems](err); ok {
+	if problems, ok := errors.AsType[bulkimport.Problems](err); ok {
 		for _, p := range problems {
 			bad.Add(sayColumn(p, form))
 		}

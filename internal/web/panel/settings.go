@@ -51,7 +51,7 @@ func (*settingsPage) Tabs() []settingsTab { return settingsTabs }
 type institutionSettings struct {
 	settingsPage
 
-	Face *account.PublicProfile
+	Profile *account.PublicProfile
 	Name string
 	// Language is that of mail to people who chose none.
 	Language  string
@@ -64,7 +64,7 @@ type institutionSettings struct {
 }
 
 func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings, error) {
-	face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
+	face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if err != nil {
 		return nil, err
 	}
@@ -73,7 +73,7 @@ func (p *Panel) institutionPage(r *http.Request, v *Visit) (*institutionSettings
 		return nil, err
 	}
 	return &institutionSettings{
-		settingsPage: settingsPage{v, "settings"}, Face: face, Name: face.Name, Language: language, Languages: p.Site.Catalog().Languages(),
+		settingsPage: settingsPage{v, "settings"}, Profile: face, Name: face.Name, Language: language, Languages: p.Site.Catalog().Languages(),
 		Colour: face.Colour, Look: viewColour(face.Colour),
 	}, nil
 }
@@ -149,13 +149,13 @@ func logoOf(r *http.Request) (file []byte, remove bool, err error) {
 type publicSettings struct {
 	settingsPage
 
-	Face   *account.PublicProfile
+	Profile   *account.PublicProfile
 	Public account.Public
 }
 
 // publicSettings shows what the public sees.
 func (p *Panel) publicSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	face, err := p.Accounts.Face(r.Context(), v.Institution().ID)
+	face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
@@ -172,7 +172,7 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err == nil {
 		return p.lead(w, r, v, "settings/public", "settings_kept")
 	}
-	face, e := p.Accounts.Face(r.Context(), v.Institution().ID)
+	face, e := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if e != nil {
 		return e
 	}
@@ -205,7 +205,7 @@ func (s *stampSettings) Edges() [][3]string {
 // placements are the modes that can be chosen, as people read them.
 var placements = []struct {
 	Mode        seal.Mode
-	Label, Says string
+	Label, Description string
 }{
 	{seal.Auto, modes[seal.Auto], "The vault looks for room that nothing is printed on, and takes the same place again on the next file of the same size."},
 	{seal.BottomRight, "Bottom right", "A strip below the page where the corner is not blank."},
@@ -287,7 +287,7 @@ type keyRow struct {
 	Kind, Name, Issuer, Fingerprint string
 	From, Until                     time.Time
 	// Soon says that it ends within two months, Over that it has ended.
-	Soon, Over bool
+	Soon, Expired bool
 }
 
 var keyKinds = map[authority.Kind]string{
@@ -298,7 +298,7 @@ func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {
 	now := p.Now()
 	return keyRow{
 		Kind: kind, Name: c.Subject.CommonName, Issuer: c.Issuer.CommonName, Fingerprint: authority.Fingerprint(c), From: c.NotBefore.UTC(), Until: c.NotAfter.UTC(),
-		Soon: c.NotAfter.Before(now.Add(endsInTime)), Over: c.NotAfter.Before(now),
+		Soon: c.NotAfter.Before(now.Add(endsInTime)), Expired: c.NotAfter.Before(now),
 	}
 }
 

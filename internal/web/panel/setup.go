@@ -114,9 +114,9 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	if err != nil {
 		return err
 	}
-	actor := audit.By(r.Context())
+	actor := audit.ActorOf(r.Context())
 	actor.Type, actor.Name = audit.User, strings.TrimSpace(f.OwnerName)
-	inst, owner, err := p.Accounts.Setup(audit.With(r.Context(), actor), f.Token, account.NewInstitution{
+	inst, owner, err := p.Accounts.Setup(audit.WithActor(r.Context(), actor), f.Token, account.NewInstitution{
 		Name: f.Name, Prefix: f.Prefix, OwnerEmail: f.OwnerEmail, OwnerName: f.OwnerName, OwnerPassword: r.PostFormValue("owner_password"),
 	})
 	if err != nil {
@@ -128,18 +128,18 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 	}
 	var entry *identity.Entry
 	if err := p.People.DB.Tx(r.Context(), func(tx *db.Tx) (err error) {
-		entry, err = p.People.EnterTx(r.Context(), tx, owner, p.Door.Origin(r))
+		entry, err = p.People.EnterTx(r.Context(), tx, owner, p.SignIn.Origin(r))
 		return err
 	}); err != nil {
 		return err
 	}
-	p.Door.Enter(w, entry)
+	p.SignIn.Enter(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+inst.Slug, "set_up")
 }
 
 // makeKeys makes the signing key of a new institution. If that fails, a periodic task tries again.
 func (p *Panel) makeKeys(r *http.Request) {
-	if err := p.MakeKeys(audit.With(r.Context(), audit.Itself)); err != nil {
+	if err := p.MakeKeys(audit.WithActor(r.Context(), audit.Certvault)); err != nil {
 		p.Log.ErrorContext(r.Context(), "a signing key cannot be made", slog.String("request_id", web.RequestID(r)), slog.Any("error", err))
 	}
 }

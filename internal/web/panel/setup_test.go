@@ -63,7 +63,7 @@ func TestSetup(t *testing.T) {
 		if w := o.local(http.MethodPost, "/setup", form); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/panel/first-university" {
 			t.Fatalf("%d %s", w.Code, words(t, w))
 		}
-		if len(o.door.entered) != 1 || o.door.entered[0].Session.Person.Email != "first@example.org" || o.door.entered[0].Session.Person.Proved {
+		if len(o.door.entered) != 1 || o.door.entered[0].Session.Person.Email != "first@example.org" || o.door.entered[0].Session.Person.Verified {
 			t.Fatalf("let in: %+v", o.door.entered)
 		}
 		if operators, err := o.panel.Accounts.Operators(t.Context()); err != nil || len(operators) != 1 || operators[0].Email != "first@example.org" {

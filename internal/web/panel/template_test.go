@@ -25,7 +25,7 @@ func TestTemplateOfAList(t *testing.T) {
 		if text == "CSV" {
 			content = append(content, "BSc,Ada Obi,ada@example.org,obi.pdf\r\n"...)
 			table, err := sheet.Read(t.Context(), bytes.NewReader(content))
-			if err != nil || len(table.Rows) != 1 || len(sheet.Guess(table.Header)) != len(table.Header) {
+			if err != nil || len(table.Rows) != 1 || len(sheet.DetectColumns(table.Header)) != len(table.Header) {
 				t.Errorf("%+v, %v", table, err)
 			}
 		}

@@ -45,7 +45,7 @@ type tokenList struct {
 	// Ended is set if the page shows the tokens that no longer work.
 	Ended bool
 	// Active and Over are the numbers of usable and ended tokens.
-	Active, Over int
+	Active, EndedCount int
 }
 
 // tokens lists the usable tokens or the ended ones.
@@ -60,7 +60,7 @@ func (p *Panel) tokens(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		if row.Open() {
 			list.Active++
 		} else {
-			list.Over++
+			list.EndedCount++
 		}
 		if row.Open() != list.Ended {
 			list.Rows = append(list.Rows, row)

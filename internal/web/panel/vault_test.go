@@ -131,7 +131,7 @@ func TestSettings(t *testing.T) {
 		says(t, "first", o.get("admin", page), http.StatusOK, "NWU", "There is none yet", "English")
 		w := o.leads(t, "admin", o.post("admin", page, url.Values{"name": {" Northern University "}, "mail_language": {"de"}}), page)
 		says(t, "renamed", w, http.StatusOK, "The settings were kept.")
-		face, err := o.panel.Accounts.Face(t.Context(), o.mine.ID)
+		face, err := o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID)
 		if err != nil || face.Name != "Northern University" {
 			t.Errorf("%+v, %v", face, err)
 		}
@@ -165,21 +165,21 @@ func TestSettings(t *testing.T) {
 		if n := strings.Count(w.Body.String(), `fill="#1a237e"`); n != 2 {
 			t.Errorf("the colour is drawn %d times", n)
 		}
-		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || face.Colour != "" {
+		if face, err = o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID); err != nil || face.Colour != "" {
 			t.Errorf("a look keeps a colour: %+v, %v", face, err)
 		}
 		says(t, "kept", o.leads(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
 		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#1a237e"`) {
 			t.Error("the picker does not begin at the colour that is kept")
 		}
-		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || face.Colour != "#1a237e" {
+		if face, err = o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID); err != nil || face.Colour != "#1a237e" {
 			t.Errorf("%+v, %v", face, err)
 		}
 
 		says(t, "public", o.get("admin", page+"/public"), http.StatusOK, "Hide the person's name")
 		says(t, "both", o.post("admin", page+"/public", url.Values{"hide_name": {"1"}, "image": {"1"}}), http.StatusUnprocessableEntity, "not both")
 		o.leads(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")
-		if face, err = o.panel.Accounts.Face(t.Context(), o.mine.ID); err != nil || !face.AllowImage || face.AllowDownload || face.Contact != "registry@example.org" {
+		if face, err = o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID); err != nil || !face.AllowImage || face.AllowDownload || face.Contact != "registry@example.org" {
 			t.Errorf("%+v, %v", face, err)
 		}
 

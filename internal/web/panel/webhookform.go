@@ -33,11 +33,11 @@ type webhookForm struct {
 // eventChoice is an event type with its description and a sample delivery.
 type eventChoice struct {
 	Name          webhook.Name
-	Says, Example string
+	Description, Example string
 }
 
-// eventSays describes each event type.
-var eventSays = map[webhook.Name]string{
+// eventDescriptions describes each event type.
+var eventDescriptions = map[webhook.Name]string{
 	webhook.Created:    "A certificate was uploaded.",
 	webhook.Processing: "An application was approved, and its certificate is being made.",
 	webhook.Approved:   "A certificate is signed and can be verified.",
@@ -54,7 +54,7 @@ func eventChoices() ([]eventChoice, error) {
 		if err != nil {
 			return nil, err
 		}
-		list[i] = eventChoice{name, eventSays[name], example}
+		list[i] = eventChoice{name, eventDescriptions[name], example}
 	}
 	return list, nil
 }

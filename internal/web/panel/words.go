@@ -23,8 +23,8 @@ type spoken struct {
 type mailSettings struct {
 	settingsPage
 
-	Head  account.Letterhead
-	Words account.Words
+	Head  account.MailSender
+	Words account.MailText
 	// Language is that of the words.
 	Language  *locale.Language
 	Languages []spoken
@@ -38,11 +38,11 @@ type mailSettings struct {
 // mailPage gives the page of mail in the language that the address names.
 func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, error) {
 	ctx, id := r.Context(), v.Institution().ID
-	head, err := p.Accounts.Letterhead(ctx, id)
+	head, err := p.Accounts.MailSender(ctx, id)
 	if err != nil {
 		return nil, err
 	}
-	all, err := p.Accounts.AllWords(ctx, id)
+	all, err := p.Accounts.MailTexts(ctx, id)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +50,7 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	if err != nil {
 		return nil, err
 	}
-	if !locale.Speaks(tag) {
+	if !locale.Supported(tag) {
 		tag = usual
 	}
 	s := &mailSettings{
@@ -67,7 +67,7 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 }
 
 // preview adds the mail as it would be, with words that are kept or others.
-func (p *Panel) preview(r *http.Request, s *mailSettings, words *account.Words) error {
+func (p *Panel) preview(r *http.Request, s *mailSettings, words *account.MailText) error {
 	person := s.Visit.Person
 	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, words, mail.Address{Name: person.Name, Email: person.Email})
 	s.Preview = &m
@@ -87,9 +87,9 @@ func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 }
 
 // setLetterhead keeps from whom mail is.
-func (p *Panel) setLetterhead(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	head := account.Letterhead{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
-	err := p.Accounts.SetLetterhead(r.Context(), v.Institution().ID, head)
+func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) error {
+	head := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
+	err := p.Accounts.SetMailSender(r.Context(), v.Institution().ID, head)
 	if err == nil {
 		return p.lead(w, r, v, "settings/mail", "settings_kept")
 	}
@@ -102,13 +102,13 @@ func (p *Panel) setLetterhead(w http.ResponseWriter, r *http.Request, v *Visit) 
 }
 
 // setWords keeps words, or shows how they would look.
-func (p *Panel) setWords(w http.ResponseWriter, r *http.Request, v *Visit) error {
+func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
-	tag, words, look := f.Get("language"), account.Words{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
+	tag, words, look := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
 	var err error
 	if look {
-		words, err = account.CheckWords(words)
-	} else if err = p.Accounts.SetWords(r.Context(), v.Institution().ID, tag, words); err == nil {
+		words, err = account.CheckMailText(words)
+	} else if err = p.Accounts.SetMailText(r.Context(), v.Institution().ID, tag, words); err == nil {
 		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
 	}
 	s, e := p.mailPage(r, v, tag)
@@ -127,7 +127,7 @@ func (p *Panel) setWords(w http.ResponseWriter, r *http.Request, v *Visit) error
 }
 
 // tryWords mails a sample to who asks.
-func (p *Panel) tryWords(w http.ResponseWriter, r *http.Request, v *Visit) error {
+func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	tag := r.PostForm.Get("language")
 	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 	if err == nil {

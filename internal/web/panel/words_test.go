@@ -24,13 +24,13 @@ func TestMailSettings(t *testing.T) {
 		words := page + "/words"
 		w := o.post("admin", words, url.Values{"language": {"en"}, "paragraph": {"Dear {name}, <b>well done</b>."}, "look": {"1"}})
 		says(t, "look", w, http.StatusOK, "which are not kept yet", "Dear Admin Person, <b>well done</b>.")
-		if all, err := o.panel.Accounts.AllWords(t.Context(), o.mine.ID); err != nil || len(all) != 0 {
+		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.mine.ID); err != nil || len(all) != 0 {
 			t.Errorf("a look keeps %v, %v", all, err)
 		}
 		says(t, "unknown place", o.post("admin", words, url.Values{"language": {"en"}, "paragraph": {"Dear {who}"}}), http.StatusUnprocessableEntity, "There is no {who} to put in.")
 		w = o.leads(t, "admin", o.post("admin", words, url.Values{"language": {"ar"}, "closing": {"مكتب التسجيل"}}), page+"?language=ar")
 		says(t, "kept", w, http.StatusOK, "The words were kept.", "مكتب التسجيل")
-		if all, err := o.panel.Accounts.AllWords(t.Context(), o.mine.ID); err != nil || all["ar"] != (account.Words{Closing: "مكتب التسجيل"}) {
+		if all, err := o.panel.Accounts.MailTexts(t.Context(), o.mine.ID); err != nil || all["ar"] != (account.MailText{Closing: "مكتب التسجيل"}) {
 			t.Errorf("%v, %v", all, err)
 		}
 		w = o.leads(t, "admin", o.post("admin", page+"/test", url.Values{"language": {"ar"}}), page+"?language=ar")

@@ -130,8 +130,8 @@ func drawCard(v *verification, l *locale.Language) ([]byte, error) {
 		d.text(cardMargin, y, cardText, 44, false, cardInk, *v.FullName)
 		y += 60
 	}
-	if drawable(v.Face.Name) {
-		d.text(cardMargin, y, cardText, 34, false, cardQuiet, v.Face.Name)
+	if drawable(v.Profile.Name) {
+		d.text(cardMargin, y, cardText, 34, false, cardQuiet, v.Profile.Name)
 	}
 	draw.Draw(d, image.Rect(cardMargin, 522, cardWidth-cardMargin, 524), image.NewUniform(color.NRGBA{0xd5, 0xde, 0xdb, 0xff}), image.Point{}, draw.Src)
 	d.text(cardMargin, 576, cardText, 34, true, accent, action)

@@ -31,7 +31,7 @@ type verification struct {
 	OriginalSHA256 string `json:"-"`
 	VerifiedSHA256 string `json:"-"`
 	// Face is the institution's public profile.
-	Face *account.PublicProfile `json:"-"`
+	Profile *account.PublicProfile `json:"-"`
 	// Verdict is the main statement of the page.
 	Verdict string `json:"-"`
 	// Match is the relation of a looked-up file to the certificate.
@@ -96,23 +96,23 @@ func (v *verification) Ran(name string) bool {
 }
 
 // Downloadable reports whether the public may download the file.
-func (v *verification) Downloadable() bool { return v.filesPublic() && v.Face.AllowDownload }
+func (v *verification) Downloadable() bool { return v.filesPublic() && v.Profile.AllowDownload }
 
 // Pictured reports whether the public may see the picture.
-func (v *verification) Pictured() bool { return v.filesPublic() && v.Face.AllowImage }
+func (v *verification) Pictured() bool { return v.filesPublic() && v.Profile.AllowImage }
 
 // filesPublic reports whether the file may be public: the certificate is valid, the file is not known
 // to be damaged, and it does not show a hidden name.
 func (v *verification) filesPublic() bool {
-	return v.Status == valid && v.Verdict != damaged && !v.Face.HideName
+	return v.Status == valid && v.Verdict != damaged && !v.Profile.HideName
 }
 
 // ContactLink returns the link for a contact, or "" if it is only text.
 func (v *verification) ContactLink() string {
-	if e, err := account.ParseEmail(v.Face.Contact); err == nil {
+	if e, err := account.ParseEmail(v.Profile.Contact); err == nil {
 		return "mailto:" + e.Text
 	}
-	if u, err := url.Parse(v.Face.Contact); err == nil && u.Scheme == "https" && u.Host != "" {
+	if u, err := url.Parse(v.Profile.Contact); err == nil && u.Scheme == "https" && u.Host != "" {
 		return u.String()
 	}
 	return ""
@@ -124,7 +124,7 @@ func (v *verification) Band() *colour.Brand {
 	if v.Verdict != valid {
 		return nil
 	}
-	return v.Face.Brand()
+	return v.Profile.Brand()
 }
 
 // notStored prevents caching, because a revocation must be visible at once.
@@ -189,11 +189,11 @@ func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verificatio
 	default:
 		return nil, errUnknown
 	}
-	face, err := p.Accounts.Face(ctx, c.InstitutionID)
+	face, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
 		return nil, err
 	}
-	v.Face = face
+	v.Profile = face
 	v.Institution, v.CertificateTitle, v.IssueDate = &face.Name, &c.Title, &c.IssueDate
 	if !face.HideName {
 		v.FullName = &c.FullName

@@ -29,7 +29,7 @@ type accountPage struct {
 	Email         string
 	// Proved reports whether the address of the account is verified. Until then the account gets no
 	// certificates.
-	Proved bool
+	Verified bool
 }
 
 // Issuer returns an institution of the list.
@@ -60,11 +60,11 @@ func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) erro
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
 	if err != nil {
-		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
+		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Verified: s.Person.Verified}
 		return p.own.Again(w, r, "wallet.html", data, translate(err))
 	}
 	data := accountPage{
-		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
+		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Verified: s.Person.Verified,
 	}
 	if f.Page > 1 {
 		data.Before = pageOf(q, f.Page-1)

@@ -134,7 +134,7 @@ func (h *hall) mailed() (view, unsubscribe string) {
 func (h *hall) join() {
 	h.t.Helper()
 	const email = "ada@example.org"
-	p := identity.Person{Name: "Ada", Email: email, EmailFolded: email, Proved: true}
+	p := identity.Person{Name: "Ada", Email: email, EmailFolded: email, Verified: true}
 	h.Tx(func(tx *db.Tx) error {
 		if err := tx.QueryRowContext(h.t.Context(), `INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $2, 'Ada', 1, 1) RETURNING id`,
 			uuid.NewString(), email).Scan(&p.ID); err != nil {

@@ -31,7 +31,7 @@ type shown struct {
 
 	// Base is the path prefix of its files.
 	Base string
-	Face *account.PublicProfile
+	Profile *account.PublicProfile
 	// Verdict combines the record and the checks, as on public pages.
 	Verdict string
 	// FileRan and SignatureRan report which checks ran.
@@ -52,12 +52,12 @@ func (s *shown) Band() *colour.Brand {
 	if s.Verdict != valid {
 		return nil
 	}
-	return s.Face.Brand()
+	return s.Profile.Brand()
 }
 
 // show returns the data of a certificate on a page.
 func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*shown, error) {
-	face, err := p.Accounts.Face(ctx, c.InstitutionID)
+	face, err := p.Accounts.PublicProfile(ctx, c.InstitutionID)
 	if err != nil {
 		return nil, err
 	}
@@ -66,7 +66,7 @@ func (p *Pages) show(ctx context.Context, c *cert.Certificate, base string) (*sh
 		return nil, err
 	}
 	s := &shown{
-		Certificate: c, Base: base, Face: face, Verdict: valid, Approved: web.Timestamp(c.ApprovedAt), Withdrawn: web.Timestamp(c.RevokedAt),
+		Certificate: c, Base: base, Profile: face, Verdict: valid, Approved: web.Timestamp(c.ApprovedAt), Withdrawn: web.Timestamp(c.RevokedAt),
 		VerifyURL: p.Links.Verify(c.ReferenceID),
 	}
 	for _, k := range checks {
@@ -254,7 +254,7 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 		r.SetPathValue("uuid", l.Certificates[0].UUID)
 		return p.certificate(w, r)
 	}
-	face, err := p.Accounts.Face(r.Context(), l.InstitutionID)
+	face, err := p.Accounts.PublicProfile(r.Context(), l.InstitutionID)
 	if err != nil {
 		return err
 	}

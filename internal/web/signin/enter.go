@@ -72,7 +72,7 @@ type linkForm struct {
 }
 
 func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
-	proof, err := p.People.Look(r.Context(), identity.ToSignIn, r.PathValue("token"))
+	proof, err := p.People.Proof(r.Context(), identity.ToSignIn, r.PathValue("token"))
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
@@ -88,7 +88,7 @@ func (p *Pages) invalidLink(w http.ResponseWriter, r *http.Request, err error) e
 }
 
 func (p *Pages) useLink(w http.ResponseWriter, r *http.Request) error {
-	proof, err := p.People.Look(r.Context(), identity.ToSignIn, r.PathValue("token"))
+	proof, err := p.People.Proof(r.Context(), identity.ToSignIn, r.PathValue("token"))
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}

@@ -20,7 +20,7 @@ func (p *Pages) askSignUp(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) joinPage(w http.ResponseWriter, r *http.Request) error {
-	proof, err := p.People.Look(r.Context(), identity.ToSignUp, r.PathValue("token"))
+	proof, err := p.People.Proof(r.Context(), identity.ToSignUp, r.PathValue("token"))
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
@@ -29,7 +29,7 @@ func (p *Pages) joinPage(w http.ResponseWriter, r *http.Request) error {
 
 func (p *Pages) join(w http.ResponseWriter, r *http.Request) error {
 	token := r.PathValue("token")
-	proof, err := p.People.Look(r.Context(), identity.ToSignUp, token)
+	proof, err := p.People.Proof(r.Context(), identity.ToSignUp, token)
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
@@ -55,7 +55,7 @@ func (p *Pages) askReset(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
-	proof, err := p.People.Look(r.Context(), identity.ToReset, r.PathValue("token"))
+	proof, err := p.People.Proof(r.Context(), identity.ToReset, r.PathValue("token"))
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}
@@ -63,7 +63,7 @@ func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) newPassword(w http.ResponseWriter, r *http.Request) error {
-	proof, err := p.People.Look(r.Context(), identity.ToReset, r.PathValue("token"))
+	proof, err := p.People.Proof(r.Context(), identity.ToReset, r.PathValue("token"))
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}

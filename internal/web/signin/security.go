@@ -16,7 +16,7 @@ type security struct {
 	Session   *identity.Session
 	Sessions  []*identity.Session
 	Passkeys  []identity.Passkey
-	Codes     identity.Codes
+	Codes     identity.SecondFactor
 	Languages []*locale.Language
 	// HasPasskeys reports whether browsers support passkeys for this vault.
 	HasPasskeys bool
@@ -88,7 +88,7 @@ func (p *Pages) askAddress(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) addressPage(w http.ResponseWriter, r *http.Request) error {
-	proof, err := p.People.Look(r.Context(), identity.ToChangeAddress, r.PathValue("token"))
+	proof, err := p.People.Proof(r.Context(), identity.ToChangeAddress, r.PathValue("token"))
 	if err != nil {
 		return p.invalidLink(w, r, err)
 	}

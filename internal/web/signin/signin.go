@@ -128,7 +128,7 @@ func (p *Pages) limited(f web.Func) web.Func {
 		if err := body.ParseForm(w, r, maxForm); err != nil {
 			return err
 		}
-		return f(w, r.WithContext(audit.With(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
+		return f(w, r.WithContext(audit.WithActor(r.Context(), audit.Actor{Type: audit.User, Address: web.Client(r), RequestID: web.RequestID(r)})))
 	}
 }
 

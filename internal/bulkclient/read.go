@@ -1,0 +1,158 @@
+package bulkclient
+
+import (
+	"bytes"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// maxList is the maximum size of a list in bytes.
+const maxList = 64 << 20
+
+// List is a parsed list.
+type List struct {
+	Rows []*Row
+	// Unused are the columns that are not recognized.
+	Unused []string
+}
+
+// required are the columns that a list must have.
+var required = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.File}
+
+// Read parses a list: CSV with commas, semicolons or tabs, as Excel, LibreOffice and others save
+// it, in UTF-8 or UTF-16. It returns an error if the list is invalid. If a row is invalid, its
+// Problem says so.
+func Read(r io.Reader) (*List, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxList+1))
+	if err != nil {
+		return nil, fmt.Errorf("reading the list: %w", err)
+	}
+	if len(raw) > maxList {
+		return nil, fmt.Errorf("the list is larger than %d MiB; split it", maxList>>20)
+	}
+	text, err := decode(raw)
+	if err != nil {
+		return nil, err
+	}
+	comma, text := sheet.Separator(text)
+	in := csv.NewReader(bytes.NewReader(text))
+	in.Comma, in.FieldsPerRecord = comma, -1
+	header, err := in.Read()
+	if errors.Is(err, io.EOF) {
+		return nil, errors.New("the list is empty")
+	}
+	if err != nil {
+		return nil, malformed(err)
+	}
+	list := &List{}
+	places, err := list.header(header)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]int{}
+	for number := 2; ; number++ {
+		record, err := in.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, malformed(err)
+		}
+		if number > maxNumber {
+			return nil, fmt.Errorf("the list has more than %d rows; split it", maxNumber-1)
+		}
+		if row := readRow(number, record, places, len(header)); row != nil {
+			if first, twice := seen[row.hash()]; twice && row.Problem == "" {
+				row.Problem = fmt.Sprintf("The row is the same as row %d.", first)
+			} else {
+				seen[row.hash()] = number
+			}
+			list.Rows = append(list.Rows, row)
+		}
+	}
+	if len(list.Rows) == 0 {
+		return nil, errors.New("the list has a header and no rows")
+	}
+	return list, nil
+}
+
+func malformed(err error) error {
+	return fmt.Errorf("the list is not valid CSV; a quotation mark may be missing: %w", err)
+}
+
+// decode returns the text of a list in UTF-8.
+func decode(raw []byte) ([]byte, error) {
+	text, err := sheet.Text(raw)
+	if e, ok := errors.AsType[*sheet.EncodingError](err); ok {
+		return nil, fmt.Errorf("line %d of the list is not in UTF-8: save it as “CSV UTF-8”, so that no name is damaged", e.Line)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the list is not CSV text: save it as “CSV UTF-8”: %w", err)
+	}
+	return text, nil
+}
+
+// header finds the columns.
+func (l *List) header(header []string) (places map[sheet.Column]int, err error) {
+	places = map[sheet.Column]int{}
+	for i, name := range header {
+		column := sheet.ColumnOf(name)
+		if column == "" {
+			if strings.TrimSpace(name) != "" {
+				l.Unused = append(l.Unused, strings.TrimSpace(name))
+			}
+			continue
+		}
+		if other, twice := places[column]; twice {
+			return nil, fmt.Errorf("the columns %q and %q both mean %s: remove one", header[other], name, column)
+		}
+		places[column] = i
+	}
+	var missing []string
+	for _, column := range required {
+		if _, ok := places[column]; !ok {
+			missing = append(missing, string(column))
+		}
+	}
+	if len(missing) > 0 {
+		return nil, fmt.Errorf("the list has no column %s; its first line must name the columns title, full_name, email, file and optionally issue_date and details",
+			strings.Join(missing, ", "))
+	}
+	return places, nil
+}
+
+// readRow returns the row of a record, or nil if the record is empty.
+func readRow(number int, record []string, places map[sheet.Column]int, width int) *Row {
+	isEmpty := true
+	for _, field := range record {
+		if strings.TrimSpace(field) != "" {
+			isEmpty = false
+		}
+	}
+	if isEmpty {
+		return nil
+	}
+	at := func(column sheet.Column) string {
+		if i, ok := places[column]; ok && i < len(record) {
+			return strings.TrimSpace(record[i])
+		}
+		return ""
+	}
+	row := &Row{
+		Number: number, Title: at(sheet.Title), Name: at(sheet.Name), Email: at(sheet.Email), File: at(sheet.File),
+		IssueDate: at(sheet.IssueDate), Details: at(sheet.Details),
+	}
+	for i := width; i < len(record); i++ {
+		if strings.TrimSpace(record[i]) != "" {
+			row.Problem = fmt.Sprintf("The row has %d fields and the header %d: is a quotation mark missing?", len(record), width)
+			return row
+		}
+	}
+	row.Problem = row.check()
+	return row
+}

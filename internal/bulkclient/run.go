@@ -1,0 +1,423 @@
+package bulkclient
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/certvault/certvault/client"
+)
+
+// parallel is the number of files stored at once.
+const parallel = 4
+
+// Status is the result of a row.
+type Status string
+
+const (
+	// Approved rows have a valid certificate.
+	Approved Status = "approved"
+	// Failed rows have a certificate whose processing failed.
+	Failed Status = "failed"
+	// Rejected rows have a certificate that existed before.
+	Rejected Status = "rejected"
+	// Revoked rows had a certificate that was revoked later.
+	Revoked Status = "revoked"
+	// Refused rows are invalid and were not submitted.
+	Refused Status = "refused"
+	// Unfinished rows wait for the next run.
+	Unfinished Status = "unfinished"
+)
+
+// Result is the result of a row.
+type Result struct {
+	Row               int
+	Status            Status
+	UUID, ReferenceID string
+	Error             string
+}
+
+// Progress is the progress of a run, in rows.
+type Progress struct {
+	// Total is the number of rows; the others are those whose file is stored, that are submitted,
+	// and that are finished.
+	Total, Stored, Submitted, Done int
+}
+
+// Run uploads a list to a vault.
+type Run struct {
+	Client *client.Client
+	// Vault is its address. The journal stores it, because a list must be continued at the same
+	// vault.
+	Vault string
+	List  *List
+	// File is the path of the list; the journal is stored beside it. Dir is the folder of the files
+	// that it names.
+	File, Dir string
+	// Report is called with the progress; it may be nil.
+	Report func(Progress)
+	Now    func() time.Time
+
+	journal *journal
+	folder  *folder
+
+	mu       sync.Mutex
+	progress Progress
+	results  map[string]*Result // by the row's hash
+}
+
+// work is a row that is to be submitted.
+type work struct {
+	row    *Row
+	fileID string
+	result *Result
+	// isRestored reports whether the file was stored again after the vault had removed it.
+	isRestored bool
+}
+
+// Do uploads the list and returns a result for each row in the order of the list, even if it
+// returns an error. The next run continues unfinished rows.
+func (r *Run) Do(ctx context.Context) (_ []*Result, err error) {
+	if r.journal, err = openJournal(r.File, r.Vault); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.journal.close()) }()
+	if r.folder, err = openFolder(r.Dir); err != nil {
+		return nil, err
+	}
+	defer func() { err = errors.Join(err, r.folder.close()) }()
+	r.results = map[string]*Result{}
+	r.progress = Progress{Total: len(r.List.Rows)}
+	all := make([]*Result, len(r.List.Rows))
+	var todo []*work
+	for i, row := range r.List.Rows {
+		all[i] = &Result{Row: row.Number, Status: Unfinished}
+		if row.Problem != "" {
+			r.refuse(all[i], row.Problem)
+			continue
+		}
+		r.results[row.hash()] = all[i]
+		todo = append(todo, &work{row: row, result: all[i]})
+	}
+	err = r.submitAll(ctx, todo)
+	// Accepted batches are queried even after an error.
+	if e := r.collect(ctx); err == nil {
+		err = e
+	}
+	return all, err
+}
+
+func (r *Run) refuse(result *Result, why string) {
+	result.Status, result.Error = Refused, why
+	r.advance(func(p *Progress) { p.Stored++; p.Submitted++; p.Done++ })
+}
+
+func (r *Run) advance(by func(*Progress)) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	by(&r.progress)
+	if r.Report != nil {
+		r.Report(r.progress)
+	}
+}
+
+// submitAll submits the rows that no earlier run submitted, in batches. It first repeats the
+// batches of earlier runs without a known result, under the same key.
+func (r *Run) submitAll(ctx context.Context, todo []*work) error {
+	byHash := make(map[string]*work, len(todo))
+	for _, w := range todo {
+		byHash[w.row.hash()] = w
+	}
+	for _, b := range append([]*batch{}, r.journal.batches...) {
+		known := 0
+		for _, row := range b.Rows {
+			if byHash[row.Hash] != nil {
+				known++
+			}
+		}
+		if b.id == "" {
+			if known < len(b.Rows) {
+				continue // the list was changed: the remaining rows of the batch are submitted again
+			}
+			if err := r.resubmit(ctx, b, byHash); err != nil {
+				return err
+			}
+		}
+		if b.id == "" {
+			continue
+		}
+		for _, row := range b.Rows {
+			delete(byHash, row.Hash)
+		}
+		r.advance(func(p *Progress) { p.Stored += known; p.Submitted += known })
+	}
+	rest := make([]*work, 0, len(byHash))
+	for _, w := range todo {
+		if byHash[w.row.hash()] != nil {
+			rest = append(rest, w)
+		}
+	}
+	for len(rest) > 0 {
+		n := min(len(rest), client.MaxEntries)
+		if err := r.submit(ctx, rest[:n]); err != nil {
+			return err
+		}
+		rest = rest[n:]
+	}
+	return nil
+}
+
+// resubmit repeats a batch without a known answer unchanged. If the vault refuses it, its rows are
+// submitted in a new batch.
+func (r *Run) resubmit(ctx context.Context, b *batch, byHash map[string]*work) error {
+	entries := make([]client.Entry, len(b.Rows))
+	for i, row := range b.Rows {
+		entries[i] = entryOf(byHash[row.Hash].row, row.Index, row.FileID)
+	}
+	made, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
+	if errors.Is(err, client.ErrInvalid) {
+		for _, row := range b.Rows {
+			r.journal.forget(row.FileID)
+		}
+		return r.journal.note(&line{Dropped: b.Key})
+	}
+	if err != nil {
+		return err
+	}
+	return r.journal.note(&line{Accepted: &accepted{Key: b.Key, ID: made.BatchID}})
+}
+
+func entryOf(row *Row, index int, fileID string) client.Entry {
+	return client.Entry{
+		Index: index, CertificateTitle: row.Title, FullName: row.Name, ApplicantEmail: row.Email, FileID: fileID, IssueDate: row.IssueDate, Details: row.Details,
+	}
+}
+
+// submit stores the files of rows and submits them as one batch. If the vault refuses rows, the
+// others are submitted without them.
+func (r *Run) submit(ctx context.Context, rows []*work) error {
+	// Up to two rounds may find a removed file, and each other round refuses at least one row.
+	for range len(rows) + 2 {
+		if err := r.storeFiles(ctx, rows); err != nil {
+			return err
+		}
+		rows = remaining(rows)
+		if len(rows) == 0 {
+			return nil
+		}
+		b := &batch{Key: rand.Text(), Rows: make([]batchRow, len(rows))}
+		entries := make([]client.Entry, len(rows))
+		for i, w := range rows {
+			entries[i] = entryOf(w.row, w.row.Number, w.fileID)
+			b.Rows[i] = batchRow{Hash: w.row.hash(), Index: w.row.Number, FileID: w.fileID}
+		}
+		if err := r.journal.note(&line{Batch: b}); err != nil {
+			return err
+		}
+		made, err := r.Client.SubmitBatch(ctx, entries, client.IdempotencyKey(b.Key))
+		if err == nil {
+			r.advance(func(p *Progress) { p.Submitted += len(rows) })
+			return r.journal.note(&line{Accepted: &accepted{Key: b.Key, ID: made.BatchID}})
+		}
+		refused, isRefusal := errors.AsType[*client.Error](err)
+		if !isRefusal || !errors.Is(err, client.ErrInvalid) {
+			return err
+		}
+		if e := r.journal.note(&line{Dropped: b.Key}); e != nil {
+			return errors.Join(err, e)
+		}
+		if !r.refuseRows(rows, refused) {
+			return err
+		}
+	}
+	return errors.New("the vault refuses the same rows repeatedly")
+}
+
+// refuseRows marks the rows that the vault's error names as refused, and reports whether there are
+// any.
+func (r *Run) refuseRows(rows []*work, e *client.Error) bool {
+	byNumber := make(map[int]*work, len(rows))
+	for _, w := range rows {
+		byNumber[w.row.Number] = w
+	}
+	said := map[int]string{}
+	lost := map[string]bool{}
+	for field, messages := range e.Fields {
+		parts := strings.SplitN(field, ".", 3)
+		if len(parts) < 2 || parts[0] != "entries" {
+			continue
+		}
+		number, err := strconv.Atoi(parts[1])
+		w := byNumber[number]
+		switch {
+		case err != nil || w == nil:
+		case len(parts) == 3 && parts[2] == "file_id" && !w.isRestored:
+			lost[w.fileID] = true
+		default:
+			said[number] = strings.TrimSpace(said[number] + " " + strings.Join(messages, " "))
+		}
+	}
+	for number, text := range said {
+		w := byNumber[number]
+		w.result.Status, w.result.Error = Refused, text
+		r.advance(func(p *Progress) { p.Submitted++; p.Done++ })
+	}
+	r.loseFiles(rows, lost)
+	return len(said)+len(lost) > 0
+}
+
+// loseFiles prepares files that the vault has removed to be stored again, once.
+func (r *Run) loseFiles(rows []*work, lost map[string]bool) {
+	for id := range lost {
+		r.journal.forget(id)
+	}
+	for _, w := range rows {
+		if w.fileID != "" && lost[w.fileID] {
+			w.fileID, w.isRestored = "", true
+			r.advance(func(p *Progress) { p.Stored-- })
+		}
+	}
+}
+
+// remaining returns the rows that were not refused.
+func remaining(rows []*work) []*work {
+	var list []*work
+	for _, w := range rows {
+		if w.result.Status == Unfinished {
+			list = append(list, w)
+		}
+	}
+	return list
+}
+
+// storeFiles stores each file of the rows once, several at a time.
+func (r *Run) storeFiles(ctx context.Context, rows []*work) error {
+	type job struct {
+		source *source
+		rows   []*work
+	}
+	var jobs []*job
+	byKey := map[string]*job{}
+	for _, w := range rows {
+		if w.fileID != "" || w.result.Status != Unfinished {
+			continue
+		}
+		found, problem := r.folder.find(w.row.File)
+		if problem != "" {
+			r.refuse(w.result, problem)
+			continue
+		}
+		if id, ok := r.journal.stored(found.key, r.Now()); ok {
+			w.fileID = id
+			r.advance(func(p *Progress) { p.Stored++ })
+			continue
+		}
+		j := byKey[found.key]
+		if j == nil {
+			j = &job{source: found}
+			byKey[found.key], jobs = j, append(jobs, j)
+		}
+		j.rows = append(j.rows, w)
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(parallel)
+	for _, j := range jobs {
+		group.Go(func() error { return r.storeFile(ctx, j.source, j.rows) })
+	}
+	return group.Wait()
+}
+
+// storeFile stores a file of rows. If the vault refuses the file, it marks these rows as refused.
+func (r *Run) storeFile(ctx context.Context, s *source, rows []*work) error {
+	stored, err := r.Client.UploadFile(ctx, s.file)
+	if refused, ok := errors.AsType[*client.Error](err); ok && (errors.Is(err, client.ErrInvalid) || errors.Is(err, client.ErrTooLarge)) {
+		why := refused.Message
+		if len(refused.Fields["file"]) > 0 {
+			why = strings.Join(refused.Fields["file"], " ")
+		}
+		for _, w := range rows {
+			r.refuse(w.result, why)
+		}
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("storing %s: %w", s.file.Name, err)
+	}
+	if err := r.journal.note(&line{File: &storedFile{Key: s.key, ID: stored.FileID, At: r.Now()}}); err != nil {
+		return err
+	}
+	for _, w := range rows {
+		w.fileID = stored.FileID
+	}
+	r.advance(func(p *Progress) { p.Stored += len(rows) })
+	return nil
+}
+
+// collect waits for the accepted batches and sets the result of each row.
+func (r *Run) collect(ctx context.Context) error {
+	for _, b := range r.journal.batches {
+		if b.id == "" {
+			continue
+		}
+		before := 0
+		if _, err := r.Client.AwaitBatch(ctx, b.id, func(state *client.Batch) {
+			done := state.Total - state.Processing
+			r.advance(func(p *Progress) { p.Done += done - before })
+			before = done
+		}); err != nil {
+			return err
+		}
+		if err := r.entries(ctx, b); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// entries sets the results of a batch's rows that are still in the list.
+func (r *Run) entries(ctx context.Context, b *batch) error {
+	byIndex := make(map[int]*Result, len(b.Rows))
+	for _, row := range b.Rows {
+		byIndex[row.Index] = r.results[row.Hash]
+	}
+	for e, err := range r.Client.BatchEntries(ctx, b.id) {
+		if err != nil {
+			return err
+		}
+		result := byIndex[e.Index]
+		if result == nil {
+			continue
+		}
+		switch e.Status {
+		case client.EntryApproved:
+			result.Status = Approved
+		case client.EntryFailed:
+			result.Status = Failed
+		case client.EntryRejected:
+			result.Status = Rejected
+		case client.EntryRevoked:
+			result.Status = Revoked
+		case client.EntryQueued, client.EntryProcessing:
+			result.Status = Unfinished
+		}
+		result.UUID, result.ReferenceID, result.Error = textOf(e.UUID), textOf(e.ReferenceID), textOf(e.Error)
+		if result.UUID == "" {
+			result.UUID = textOf(e.ExistingUUID)
+		}
+	}
+	return nil
+}
+
+func textOf(s *string) string {
+	if s == nil {
+		return ""
+	}
+	return *s
+}

@@ -1,0 +1,396 @@
+package bulkclient
+
+import (
+	"context"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/certvault/certvault/client"
+)
+
+// bench is a list with its files and a fake vault.
+type bench struct {
+	*testing.T
+
+	fake *fake
+	dir  string
+	now  time.Time
+	// client is shared by all runs, because it keeps no state of them.
+	client *client.Client
+	last   Progress
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	f := newFake(t)
+	return &bench{T: t, fake: f, dir: t.TempDir(), now: time.Now(), client: f.client()}
+}
+
+func (b *bench) file(name, content string) {
+	b.Helper()
+	if err := os.WriteFile(filepath.Join(b.dir, name), []byte(content), 0o600); err != nil {
+		b.Fatal(err)
+	}
+}
+
+// run uploads a list to the vault.
+func (b *bench) run(ctx context.Context, list string) ([]*Result, error) {
+	b.Helper()
+	b.file("class.csv", list)
+	read, err := Read(strings.NewReader(list))
+	if err != nil {
+		b.Fatal(err)
+	}
+	r := &Run{
+		Client: b.client, Vault: b.fake.server.URL, List: read, File: filepath.Join(b.dir, "class.csv"), Dir: b.dir,
+		Now: func() time.Time { return b.now }, Report: func(p Progress) { b.last = p },
+	}
+	return r.Do(ctx)
+}
+
+func (b *bench) mustRun(list string) []*Result {
+	b.Helper()
+	results, err := b.run(b.Context(), list)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return results
+}
+
+func told(results []*Result) string {
+	var lines []string
+	for _, r := range results {
+		lines = append(lines, fmt.Sprintf("%d %s %s", r.Row, r.Status, r.Error))
+	}
+	return strings.Join(lines, "\n")
+}
+
+const header = "title,full_name,email,file,issue_date\n"
+
+func TestListGoesThrough(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.file("a.pdf", "good a")
+	b.file("b.pdf", "good b")
+	b.file("bad.pdf", "bad")
+	b.file("empty.pdf", "")
+	b.file("notes.txt", "text")
+	results := b.mustRun(header +
+		"BSc,Ada,ada@example.org,a.pdf,2026-06-30\n" +
+		"BSc,Grace,grace@example.org,a.pdf,2026-06-30\n" +
+		"BSc,Fail Fred,fred@example.org,b.pdf,2026-06-30\n" +
+		"BSc,Ada again,ADA@example.org,b.pdf,2026-06-30\n" +
+		"BSc,Wrong,wrong@,b.pdf,2026-06-30\n" +
+		"BSc,Damaged,d@example.org,bad.pdf,2026-06-30\n" +
+		"BSc,Missing,m@example.org,none.pdf,2026-06-30\n" +
+		"BSc,Empty,e@example.org,empty.pdf,2026-06-30\n" +
+		"BSc,Text,x@example.org,notes.txt,2026-06-30\n" +
+		"BSc,Late,l@example.org,a.pdf,2026-02-30\n")
+	want := `2 approved 
+3 approved 
+4 failed For a reason.
+5 rejected There is one already.
+6 refused The applicant email field must be a valid email address.
+7 refused The file is not a PDF.
+8 refused There is no such file.
+9 refused The file is empty.
+10 refused The file must be a PDF, JPG, JPEG or PNG.
+11 refused The issue_date must be a date that exists, as YYYY-MM-DD.`
+	if got := told(results); got != want {
+		t.Errorf("%s", got)
+	}
+	if results[0].UUID == "" || results[0].ReferenceID == "" {
+		t.Errorf("%+v", results[0])
+	}
+	if b.fake.uploads != 3 || b.fake.entries != 4 {
+		t.Errorf("%d files stored, %d entries", b.fake.uploads, b.fake.entries)
+	}
+	if b.last != (Progress{Total: 10, Stored: 10, Submitted: 10, Done: 10}) {
+		t.Errorf("at the end: %+v", b.last)
+	}
+}
+
+// classOf returns a list of n rows, each with its own file.
+func (b *bench) classOf(n int) string {
+	b.Helper()
+	var s strings.Builder
+	s.WriteString(header)
+	for i := range n {
+		b.file(fmt.Sprintf("%d.pdf", i), fmt.Sprintf("good %d", i))
+		fmt.Fprintf(&s, "BSc,Person %d,p%d@example.org,%d.pdf,2026-06-30\n", i, i, i)
+	}
+	return s.String()
+}
+
+func TestRunGoesOnAfterAnInterruption(t *testing.T) {
+	t.Parallel()
+	for name, breakAt := range map[string]func(b *bench, stop func()){
+		"between two files": func(b *bench, stop func()) {
+			n := 0
+			b.fake.before = func(r *http.Request) int {
+				if strings.HasSuffix(r.URL.Path, "upload-file") {
+					if n++; n == 5 {
+						stop()
+					}
+				}
+				return 0
+			}
+		},
+		"after a batch was taken and before its answer": func(b *bench, stop func()) {
+			b.fake.loseAnswer = func(r *http.Request) bool {
+				if strings.HasSuffix(r.URL.Path, "bulk") {
+					stop()
+					return true
+				}
+				return false
+			}
+		},
+		"while a batch is processed": func(b *bench, stop func()) {
+			b.fake.before = func(r *http.Request) int {
+				if r.Method == http.MethodGet {
+					stop()
+					return 503
+				}
+				return 0
+			}
+		},
+		"when the token ends": func(b *bench, _ func()) {
+			n := 0
+			b.fake.before = func(*http.Request) int {
+				if n++; n > 7 {
+					return 401
+				}
+				return 0
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			b := newBench(t)
+			list := b.classOf(20)
+			ctx, stop := context.WithCancel(t.Context())
+			breakAt(b, stop)
+			if _, err := b.run(ctx, list); err == nil {
+				t.Fatal("nothing broke off")
+			}
+			stop()
+			b.fake.now(func() { b.fake.before, b.fake.loseAnswer = nil, nil })
+			results := b.mustRun(list)
+			if n := Count(results)[Approved]; n != 20 {
+				t.Errorf("%d approved\n%s", n, told(results))
+			}
+			// Only files in transfer at the interruption may be stored twice.
+			uploads, entries, submissions := b.fake.done()
+			if entries != 20 || uploads > 20+parallel {
+				t.Errorf("%d entries, %d files stored", entries, uploads)
+			}
+			again := b.mustRun(list)
+			if u, _, s := b.fake.done(); told(again) != told(results) || u != uploads || s != submissions {
+				t.Errorf("a third run did something: %s", told(again))
+			}
+		})
+	}
+}
+
+func TestListThatGrewGoesOnWithWhatIsNew(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	list := b.classOf(3)
+	b.mustRun(list)
+	b.file("new.pdf", "good new")
+	rows := strings.SplitAfter(list, "\n")
+	grown := rows[0] + "BSc,New,new@example.org,new.pdf,2026-06-30\n" + strings.Join(rows[2:], "")
+	results := b.mustRun(grown)
+	if told(results) != "2 approved \n3 approved \n4 approved " || b.fake.entries != 4 || b.fake.uploads != 4 {
+		t.Errorf("%s\n%d entries, %d files", told(results), b.fake.entries, b.fake.uploads)
+	}
+}
+
+func TestFileThatTheVaultLostIsStoredAgain(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	list := b.classOf(3)
+	b.fake.before = func(r *http.Request) int {
+		if strings.HasSuffix(r.URL.Path, "bulk") {
+			return 403
+		}
+		return 0
+	}
+	if _, err := b.run(t.Context(), list); err == nil {
+		t.Fatal("nothing broke off")
+	}
+	b.fake.now(func() {
+		b.fake.before = nil
+		clear(b.fake.files)
+	})
+	if results := b.mustRun(list); Count(results)[Approved] != 3 || b.fake.uploads != 6 {
+		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
+	}
+
+	b = newBench(t)
+	list = b.classOf(2)
+	b.fake.before = func(r *http.Request) int {
+		if strings.HasSuffix(r.URL.Path, "bulk") {
+			clear(b.fake.files) // the vault removes all files
+		}
+		return 0
+	}
+	results := b.mustRun(list)
+	if told(results) != "2 refused The selected file is unknown.\n3 refused The selected file is unknown." {
+		t.Errorf("%s", told(results))
+	}
+}
+
+func TestFilesAreStoredAgainWhenTheirTimeIsOver(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	list := b.classOf(2)
+	b.fake.before = func(r *http.Request) int {
+		if strings.HasSuffix(r.URL.Path, "bulk") {
+			return 403
+		}
+		return 0
+	}
+	if _, err := b.run(t.Context(), list); err == nil {
+		t.Fatal("nothing broke off")
+	}
+	b.now = b.now.Add(fileLife)
+	// The unfinished batch is repeated under its key first, and then submitted as a new one.
+	b.fake.now(func() {
+		b.fake.before = nil
+		clear(b.fake.files)
+	})
+	if results := b.mustRun(list); Count(results)[Approved] != 2 || b.fake.uploads != 4 {
+		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
+	}
+}
+
+func TestLongListGoesInBatches(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.file("one.pdf", "good")
+	var s strings.Builder
+	s.WriteString(header)
+	for i := range 12_000 {
+		fmt.Fprintf(&s, "BSc,Person %d,p%d@example.org,one.pdf,2026-06-30\n", i, i)
+	}
+	results := b.mustRun(s.String())
+	if n := Count(results)[Approved]; n != 12_000 || b.fake.submissions != 3 || b.fake.uploads != 1 {
+		t.Errorf("%d approved in %d batches with %d files", n, b.fake.submissions, b.fake.uploads)
+	}
+}
+
+func TestFilesOutsideTheFolderAreNotSent(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	outside := filepath.Join(filepath.Dir(b.dir), "secret.pdf")
+	if err := os.WriteFile(outside, []byte("good secret"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(outside, filepath.Join(b.dir, "link.pdf")); err != nil {
+		t.Fatal(err)
+	}
+	var s strings.Builder
+	s.WriteString(header)
+	for i, name := range []string{"../secret.pdf", `..\secret.pdf`, outside, "link.pdf", "x/../../secret.pdf", `C:\secret.pdf`, "."} {
+		fmt.Fprintf(&s, "BSc,P,p%d@example.org,%s,2026-06-30\n", i, name)
+	}
+	results := b.mustRun(s.String())
+	if n := Count(results)[Refused]; n != len(results) || b.fake.uploads != 0 {
+		t.Errorf("%s\n%d files stored", told(results), b.fake.uploads)
+	}
+}
+
+func TestFileNamesThatLookTheSameAreFound(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	b.file("Jose\u0301.PDF", "good") // as macOS stores it
+	b.file("Twice.pdf", "good")
+	b.file("TWICE.pdf", "good")
+	results := b.mustRun(header + "BSc,José,j@example.org,jos\u00e9.pdf,\nBSc,T,t@example.org,twice.pdf,\n")
+	if told(results) != "2 approved \n3 refused There is no such file." {
+		t.Errorf("%s", told(results))
+	}
+}
+
+func TestOneRunAtATime(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	list := b.classOf(1)
+	b.file("class.csv", list)
+	j, err := openJournal(filepath.Join(b.dir, "class.csv"), b.fake.server.URL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.run(t.Context(), list); !errors.Is(err, ErrBusy) {
+		t.Errorf("a second run: %v", err)
+	}
+	if err := j.close(); err != nil {
+		t.Fatal(err)
+	}
+	b.mustRun(list)
+}
+
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	list := b.classOf(2)
+	b.mustRun(list)
+	journal := filepath.Join(b.dir, "class.csv.journal")
+	whole, err := os.ReadFile(journal)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(string(whole), "example.org,") || strings.Contains(string(whole), "p0@") {
+		t.Error("the journal has addresses")
+	}
+	// A crash truncates the last line.
+	if err := os.WriteFile(journal, whole[:len(whole)-5], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if results := b.mustRun(list); Count(results)[Approved] != 2 || b.fake.entries != 2 {
+		t.Errorf("%s, %d entries", told(results), b.fake.entries)
+	}
+	if err := os.WriteFile(journal, []byte("{\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.run(t.Context(), list); err == nil || !strings.Contains(err.Error(), "damaged") {
+		t.Errorf("a damaged journal: %v", err)
+	}
+	if err := os.WriteFile(journal, []byte(`{"vault":"https://other.example.org"}`+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.run(t.Context(), list); err == nil || !strings.Contains(err.Error(), "other.example.org") {
+		t.Errorf("a journal of another vault: %v", err)
+	}
+}
+
+func TestResults(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "results.csv")
+	if err := WriteResults(path, []*Result{
+		{Row: 2, Status: Approved, UUID: "u", ReferenceID: "NWU-1"}, {Row: 3, Status: Refused, Error: `=HYPERLINK("x"), a "quote"`},
+	}); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	rows, err := csv.NewReader(file).ReadAll()
+	if err != nil || len(rows) != 3 || strings.Join(rows[0], ",") != "row,status,uuid,reference_id,error" || strings.Join(rows[1], ",") != "2,approved,u,NWU-1," ||
+		rows[2][4] != `'=HYPERLINK("x"), a "quote"` {
+		t.Errorf("%q, %v", rows, err)
+	}
+	if err := WriteResults(filepath.Join(path, "no", "folder"), nil); err == nil {
+		t.Error("written to a missing folder")
+	}
+}

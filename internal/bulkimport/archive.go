@@ -1,0 +1,369 @@
+package bulkimport
+
+import (
+	"archive/zip"
+	"compress/flate"
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+const (
+	// MaxArchive is the largest archive in bytes: 2 GB.
+	MaxArchive = 2 << 30
+	// maxUnpacked bounds the bytes that all files of an archive declare to unpack to.
+	maxUnpacked = 20 << 30
+	// maxRatio bounds the compression ratio of a file larger than smallFile. PDFs
+	// and pictures are compressed themselves and hardly get smaller.
+	maxRatio  = 100
+	smallFile = 1 << 20
+	// maxNotices bounds the notices of one archive.
+	maxNotices = 50
+)
+
+// archiveStatus is the state of an archive.
+type archiveStatus string
+
+const (
+	unpacking archiveStatus = "unpacking"
+	unpacked  archiveStatus = "unpacked"
+)
+
+// Archive is a ZIP of files for a draft.
+type Archive struct {
+	ID   int64
+	Name string
+	// Entries is the number of its entries, Place how many of them were processed.
+	Entries, Place int
+	Done           bool
+	// Notices name the entries that were skipped, and why.
+	Notices []string
+
+	key     string
+	draftID int64
+}
+
+const archiveColumns = `id, draft_id, name, blob_key, status, entries, place, notices`
+
+func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
+	a := &Archive{}
+	var status archiveStatus
+	var notices string
+	if err := row.Scan(&a.ID, &a.draftID, &a.Name, &a.key, &status, &a.Entries, &a.Place, &notices); err != nil {
+		return nil, err
+	}
+	a.Done = status == unpacked
+	return a, readInto(notices, &a.Notices)
+}
+
+// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It
+// returns fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is
+// returned as it is.
+func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
+	if err := s.batches.Room(ctx, inst.ID); err != nil {
+		return nil, err
+	}
+	a := &Archive{Name: listName(name), key: cert.ArchiveKey(inst.UUID), Notices: []string{}}
+	err := blob.Receive(ctx, s.blobs, a.key, &limited{r: r, left: MaxArchive}, func(int64) (err error) {
+		a.Entries, err = s.checkArchive(ctx, a.key)
+		return err
+	}, func() error {
+		return s.change(ctx, d, "adding an archive", func(tx *db.Tx) error {
+			if err := tx.QueryRowContext(ctx, `
+				INSERT INTO bulk_import_archives (draft_id, name, blob_key, status, entries) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
+				d.ID, a.Name, a.key, string(unpacking), a.Entries).Scan(&a.ID); err != nil {
+				return err
+			}
+			return s.enqueueTx(ctx, tx, unpackArgs{Archive: a.ID})
+		})
+	})
+	if err != nil {
+		return nil, fmt.Errorf("receiving an archive: %w", err)
+	}
+	return a, nil
+}
+
+var errTooLarge = fault.OfField("files", fmt.Sprintf("The ZIP is larger than %d GB. Make several of it.", MaxArchive>>30))
+
+// limited is like io.LimitReader, but returns errTooLarge instead of io.EOF.
+type limited struct {
+	r    io.Reader
+	left int64
+}
+
+// Read implements io.Reader.
+func (l *limited) Read(p []byte) (int, error) {
+	n, err := l.r.Read(p)
+	if l.left -= int64(n); l.left < 0 {
+		return 0, errTooLarge
+	}
+	return n, err
+}
+
+// checkArchive checks the directory of an archive and returns the number of its
+// entries.
+func (s *Service) checkArchive(ctx context.Context, key string) (entries int, err error) {
+	o, err := s.blobs.Open(ctx, key)
+	if err != nil {
+		return 0, fmt.Errorf("opening an archive: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	archive, err := zip.NewReader(o, o.Size())
+	if err != nil {
+		return 0, fault.OfField("files", "The ZIP is damaged or was not uploaded whole. Make it anew and upload it again.")
+	}
+	if len(archive.File) > MaxFiles {
+		return 0, fault.OfField("files", fmt.Sprintf("The ZIP has more than %d files. Make several of it.", MaxFiles))
+	}
+	var total uint64
+	for _, f := range archive.File {
+		if total += f.UncompressedSize64; f.UncompressedSize64 > maxUnpacked || total > maxUnpacked {
+			return 0, fault.OfField("files", fmt.Sprintf("The ZIP unpacks to more than %d GB. Make several of it.", maxUnpacked>>30))
+		}
+	}
+	return len(archive.File), nil
+}
+
+// Archives returns the archives of a draft.
+func (s *Service) Archives(ctx context.Context, d *Draft) (list []*Archive, err error) {
+	rows, err := s.db.QueryContext(ctx, `SELECT `+archiveColumns+` FROM bulk_import_archives WHERE draft_id = $1 ORDER BY id`, d.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading archives: %w", err)
+	}
+	if list, err = db.Collect(rows, func(rows *sql.Rows) (*Archive, error) { return scanArchive(rows) }); err != nil {
+		return nil, fmt.Errorf("reading archives: %w", err)
+	}
+	return list, nil
+}
+
+// unpackArgs is the job that unpacks an archive.
+type unpackArgs struct {
+	Archive int64 `json:"archive"`
+}
+
+// Kind implements river.JobArgs.
+func (unpackArgs) Kind() string { return "bulk_import_unpack" }
+
+type unpackWorker struct {
+	river.WorkerDefaults[unpackArgs]
+
+	service *Service
+}
+
+// Work unpacks for a while, from where the last job stopped: each entry is stored in
+// one transaction with the place of the next.
+func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
+	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
+	switch {
+	case ctx.Err() != nil:
+		return river.JobSnooze(0)
+	case err != nil:
+		return err
+	case !done:
+		return river.JobSnooze(0)
+	}
+	return nil
+}
+
+// unpack unpacks an archive to its end, or until atMost has passed.
+func (s *Service) unpack(ctx context.Context, id int64, atMost time.Duration) (done bool, err error) {
+	a, err := scanArchive(s.db.QueryRowContext(ctx, `SELECT `+archiveColumns+` FROM bulk_import_archives WHERE id = $1`, id))
+	if errors.Is(err, sql.ErrNoRows) {
+		return true, nil // its draft was discarded
+	}
+	if err != nil {
+		return false, fmt.Errorf("reading an archive: %w", err)
+	}
+	if a.Done {
+		return true, nil
+	}
+	d, inst, err := s.draftOf(ctx, a.draftID)
+	if err != nil {
+		return false, err
+	}
+	o, err := s.blobs.Open(ctx, a.key)
+	if err != nil {
+		return false, fmt.Errorf("opening an archive: %w", err)
+	}
+	defer func() { err = errors.Join(err, o.Close()) }()
+	archive, err := zip.NewReader(o, o.Size())
+	if err != nil {
+		return false, fmt.Errorf("opening an archive: %w", err)
+	}
+	u := &unpacker{service: s, archive: a, draft: d, inst: inst}
+	for began := s.now(); a.Place < len(archive.File); {
+		if s.now().Sub(began) > atMost {
+			return false, nil
+		}
+		if err := u.entry(ctx, archive.File[a.Place]); err != nil {
+			return false, err
+		}
+	}
+	return true, s.finish(ctx, a)
+}
+
+func (s *Service) finish(ctx context.Context, a *Archive) error {
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_archives SET status = $1 WHERE id = $2`, string(unpacked), a.ID)
+		return err
+	}); err != nil {
+		return fmt.Errorf("ending an archive: %w", err)
+	}
+	if err := s.blobs.Delete(ctx, a.key); err != nil {
+		s.log.WarnContext(ctx, "an archive that was unpacked stays until the sweep of files", slog.Any("error", err))
+	}
+	return nil
+}
+
+// draftOf returns a draft and its institution, for a job.
+func (s *Service) draftOf(ctx context.Context, id int64) (*Draft, *account.Institution, error) {
+	d, err := scanDraft(s.db.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE id = $1`, id))
+	if err != nil {
+		return nil, nil, fmt.Errorf("reading a bulk upload: %w", err)
+	}
+	inst, err := account.InstitutionByID(ctx, s.db, d.InstitutionID)
+	return d, inst, err
+}
+
+// unpacker unpacks one archive.
+type unpacker struct {
+	service *Service
+	archive *Archive
+	draft   *Draft
+	inst    *account.Institution
+}
+
+// entry unpacks the next entry. If something is wrong with the entry, that is
+// recorded; an error is a fault of the vault.
+func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
+	name, isFile := entryName(f)
+	if !isFile {
+		return u.skip(ctx, "")
+	}
+	shown, problem := cleanPath(name)
+	if problem != "" {
+		return u.skip(ctx, fmt.Sprintf("%q: %s", name, problem))
+	}
+	mode := f.Mode()
+	switch {
+	case !mode.IsRegular():
+		return u.skip(ctx, shown+": This is a link or a device, not a file.")
+	case f.Flags&1 != 0:
+		return u.refuse(ctx, shown, "The file is protected by the ZIP's password. Make the ZIP without one.")
+	case f.Method != zip.Store && f.Method != zip.Deflate:
+		return u.refuse(ctx, shown, "The ZIP packs this file in a way that cannot be read. Make it with the standard compression.")
+	case f.UncompressedSize64 > cert.MaxFile:
+		return u.refuse(ctx, shown, fmt.Sprintf("The file is larger than %d MB.", cert.MaxFile>>20))
+	case f.UncompressedSize64 > smallFile && f.UncompressedSize64/maxRatio > f.CompressedSize64:
+		return u.refuse(ctx, shown, "The file unpacks to more than a hundred times its size; no diploma does.")
+	case strings.EqualFold(path.Ext(shown), ".zip"):
+		return u.refuse(ctx, shown, "A ZIP within the ZIP is not opened. Put its files into the outer one.")
+	}
+	var twice bool
+	if err := u.service.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE draft_id = $1 AND path = $2 AND archive_id = $3)`,
+		u.draft.ID, shown, u.archive.ID).Scan(&twice); err != nil {
+		return fmt.Errorf("looking for a file: %w", err)
+	}
+	if twice {
+		return u.skip(ctx, shown+": The ZIP has this file twice; the first was taken.")
+	}
+	content, err := f.Open()
+	if err != nil {
+		return u.refuse(ctx, shown, damagedEntry)
+	}
+	defer content.Close()
+	err = u.service.receive(ctx, u.inst, u.draft, shown, content, func(ctx context.Context, tx *db.Tx, got *File) error {
+		return u.keepTx(ctx, tx, got, "")
+	})
+	if isDamage(err) {
+		return u.refuse(ctx, shown, damagedEntry)
+	}
+	if e, ok := errors.AsType[*fault.Error](err); ok {
+		// The institution has no room for more, or the draft is full or gone.
+		why := e.Message
+		if len(e.Fields) > 0 {
+			why = e.Fields[0].Messages[0]
+		}
+		if e.Kind == fault.Unavailable {
+			return err
+		}
+		return u.skip(ctx, shown+": "+why)
+	}
+	return err
+}
+
+const damagedEntry = "The file is damaged in the ZIP. Make the ZIP anew."
+
+// isDamage reports whether an error is due to the content of an archive. Any other
+// error of reading one is a fault of the store.
+func isDamage(err error) bool {
+	_, corrupt := errors.AsType[flate.CorruptInputError](err)
+	return corrupt || errors.Is(err, zip.ErrChecksum) || errors.Is(err, zip.ErrFormat) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// refuse records that a file was refused, and why.
+func (u *unpacker) refuse(ctx context.Context, name, why string) error {
+	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, &File{Path: name, Problem: why}, "") })
+}
+
+// skip skips an entry, with a notice unless why is "".
+func (u *unpacker) skip(ctx context.Context, why string) error {
+	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, nil, why) })
+}
+
+// keepTx stores a file, unless it is nil, and the place of the next entry. If
+// another job has processed the entry, it returns errElsewhere.
+func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
+	a := u.archive
+	notices := a.Notices
+	if notice != "" && len(notices) < maxNotices {
+		notices = append(slices.Clone(notices), notice)
+	}
+	text, err := written(notices)
+	if err != nil {
+		return err
+	}
+	var place int
+	err = tx.QueryRowContext(ctx, `UPDATE bulk_import_archives SET place = place + 1, notices = $1 WHERE id = $2 AND place = $3 RETURNING place`,
+		text, a.ID, a.Place).Scan(&place)
+	if errors.Is(err, sql.ErrNoRows) {
+		return errElsewhere
+	}
+	if err != nil {
+		return err
+	}
+	if f != nil {
+		if err := u.service.changeTx(ctx, tx, u.draft); err != nil {
+			return err
+		}
+		if err := u.service.putFileTx(ctx, tx, u.draft, a.ID, f); err != nil {
+			return err
+		}
+	}
+	tx.AfterCommit(func() { a.Place, a.Notices = place, notices })
+	return nil
+}
+
+var errElsewhere = errors.New("the archive is being unpacked elsewhere")
+
+// isRubbish reports whether a file is one that programs add to archives.
+func isRubbish(name string) bool {
+	base := path.Base(name)
+	return strings.HasPrefix(name, "__MACOSX/") || strings.HasPrefix(base, "._") ||
+		slices.Contains([]string{".DS_Store", "Thumbs.db", "desktop.ini"}, base) || strings.HasPrefix(base, "~$")
+}

@@ -1,0 +1,202 @@
+package bulkimport_test
+
+import (
+	"archive/zip"
+	"bytes"
+	"encoding/binary"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"io/fs"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/text/encoding/charmap"
+
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// add adds an archive and unpacks it.
+func (k *desk) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
+	k.t.Helper()
+	a, err := k.AddArchive(k.t.Context(), k.inst, d, "diplomas.zip", bytes.NewReader(raw))
+	k.ok(err)
+	for {
+		done, err := k.Unpack(k.t.Context(), a.ID, time.Minute)
+		k.ok(err)
+		if done {
+			break
+		}
+	}
+	list, err := k.Archives(k.t.Context(), d)
+	k.ok(err)
+	return list[len(list)-1]
+}
+
+// TestArchivesOfAllKinds unpacks archives of common programs and hostile ones.
+func TestArchivesOfAllKinds(t *testing.T) {
+	t.Parallel()
+	older, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	extra := func(raw, name string) []byte {
+		field := []byte{0x75, 0x70, 0, 0, 1}
+		field = binary.LittleEndian.AppendUint32(field, crc32.ChecksumIEEE([]byte(raw)))
+		field = append(field, name...)
+		binary.LittleEndian.PutUint16(field[2:], uint16(len(field)-4))
+		return field
+	}
+	link := zip.FileHeader{Name: "link.pdf"}
+	link.SetMode(fs.ModeSymlink | 0o777)
+	encrypted := zip.FileHeader{Name: "secret.pdf", Flags: 1}
+	raw := packed(t,
+		entry("plain.pdf", vaulttest.PDF),
+		entry("folder/", nil),
+		entry("folder/inner.pdf", vaulttest.PDF),
+		entry(`windows\path.pdf`, vaulttest.PDF),
+		zipFile{FileHeader: zip.FileHeader{Name: older, NonUTF8: true}, content: vaulttest.PDF},
+		zipFile{FileHeader: zip.FileHeader{Name: "xyz", NonUTF8: true, Extra: extra("xyz", "李雷.pdf")}, content: vaulttest.PDF},
+		entry("plain.pdf", vaulttest.PDF),
+		entry("../../outside.pdf", vaulttest.PDF),
+		entry("/absolute.pdf", vaulttest.PDF),
+		zipFile{FileHeader: link, content: []byte("/etc/passwd")},
+		zipFile{FileHeader: encrypted, content: vaulttest.PDF},
+		entry("nested.zip", packed(t, entry("a.pdf", vaulttest.PDF))),
+		entry("bomb.pdf", make([]byte, 8<<20)),
+		entry("large.pdf", make([]byte, 21<<20)),
+		entry("list.xlsx", []byte("PK")),
+		entry("empty.pdf", nil),
+		entry("__MACOSX/._plain.pdf", []byte{0}),
+		entry("folder/.DS_Store", []byte{0}),
+		entry("Thumbs.db", []byte{0}),
+		zipFile{FileHeader: zip.FileHeader{Name: "stored.pdf"}, content: vaulttest.PDF, isStored: true},
+	)
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.create()
+		a := k.add(draft, raw)
+		if !a.Done || a.Place != 20 || a.Entries != 20 {
+			t.Errorf("%+v", a)
+		}
+		notices := strings.Join(a.Notices, "\n")
+		for _, says := range []string{"plain.pdf: The ZIP has this file twice", `"../../outside.pdf": The file's path leads out`, `"/absolute.pdf": The file's path leads out`, "link.pdf: This is a link"} {
+			if !strings.Contains(notices, says) {
+				t.Errorf("%q is not said: %s", says, notices)
+			}
+		}
+		got := map[string]string{}
+		for _, f := range k.review(draft).Files {
+			got[f.Path] = f.Problem
+		}
+		for path, says := range map[string]string{
+			"plain.pdf": "", "folder/inner.pdf": "", "windows/path.pdf": "", "Zoë Müller.pdf": "", "李雷.pdf": "", "stored.pdf": "",
+			"secret.pdf": "password", "nested.zip": "within the ZIP", "bomb.pdf": "hundred times", "large.pdf": "larger than", "list.xlsx": "PDF", "empty.pdf": "empty",
+		} {
+			problem, ok := got[path]
+			if !ok || (says == "") != (problem == "") || !strings.Contains(problem, says) {
+				t.Errorf("%s: %t, %q; want %q", path, ok, problem, says)
+			}
+			delete(got, path)
+		}
+		if len(got) > 0 {
+			t.Errorf("taken besides: %v", got)
+		}
+		// The archive itself is removed.
+		if err := k.Blobs.Walk(t.Context(), archiveLeft(t)); err != nil {
+			t.Error(err)
+		}
+	})
+}
+
+func TestArchivesThatAreRefused(t *testing.T) {
+	t.Parallel()
+	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	draft := k.create()
+	whole := packed(t, entry("a.pdf", vaulttest.PDF))
+	var many []zipFile
+	for i := range bulkimport.MaxFiles + 1 {
+		many = append(many, entry(fmt.Sprintf("%d", i), nil))
+	}
+	for name, tc := range map[string]struct {
+		raw  []byte
+		says string
+	}{
+		"no ZIP":         {vaulttest.PDF, "damaged"},
+		"half a ZIP":     {whole[:len(whole)-10], "damaged"},
+		"nothing":        {nil, "damaged"},
+		"too many files": {packed(t, many...), "more than 20000 files"},
+	} {
+		_, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", bytes.NewReader(tc.raw))
+		if !fault.Is(err, fault.Invalid) || !strings.Contains(err.Error(), tc.says) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if err := k.Blobs.Walk(t.Context(), archiveLeft(t)); err != nil {
+		t.Error(err)
+	}
+	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(whole), broken{})); err == nil {
+		t.Error("an archive whose sender went away was taken")
+	}
+	// The error for a damaged entry names the file.
+	damaged := bytes.Clone(packed(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: vaulttest.PDF, isStored: true}))
+	damaged[60] ^= 0xFF
+	k.add(draft, damaged)
+	if files := k.review(draft).Files; len(files) != 1 || !strings.Contains(files[0].Problem, "damaged in the ZIP") {
+		t.Errorf("%+v", files)
+	}
+}
+
+type broken struct{}
+
+func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
+
+// TestUnpackingGoesOnWhereItStopped interrupts the job after each file, as a crash would, and runs
+// concurrent workers.
+func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.create()
+		var files []zipFile
+		for i := range 12 {
+			files = append(files, entry(fmt.Sprintf("%d.pdf", i), vaulttest.PDF))
+		}
+		a, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", bytes.NewReader(packed(t, files...)))
+		k.ok(err)
+		if err := k.Submit(t.Context(), draft, nil); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("submitted while it is unpacked: %v", err)
+		}
+		var rounds int
+		for done := false; !done; rounds++ {
+			ended := make(chan error, 2)
+			for range 2 {
+				go func() {
+					_, err := k.Unpack(t.Context(), a.ID, time.Nanosecond)
+					ended <- err
+				}()
+			}
+			for range 2 {
+				if err := <-ended; err != nil && !strings.Contains(err.Error(), bulkimport.ErrElsewhere.Error()) {
+					t.Fatal(err)
+				}
+			}
+			k.Vault.Advance(time.Second)
+			done = one[bool](k, `SELECT status = 'unpacked' FROM bulk_import_archives`)
+			if rounds > 100 {
+				t.Fatal("it does not end")
+			}
+		}
+		if v := k.review(draft); len(v.Files) != 12 {
+			t.Errorf("%d files", len(v.Files))
+		}
+		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 12 {
+			t.Errorf("%d files are staged", n)
+		}
+	})
+}

@@ -1,0 +1,236 @@
+package bulkimport
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+)
+
+// Status is the state of a draft.
+type Status string
+
+const (
+	// Open drafts are in preparation.
+	Open Status = "open"
+	// Submitting drafts are being handed to batches and no longer change.
+	Submitting Status = "submitting"
+	// Submitted drafts have been handed to batches.
+	Submitted Status = "submitted"
+)
+
+// Draft is a bulk upload in preparation.
+type Draft struct {
+	ID            int64
+	UUID          string
+	InstitutionID int64
+	Creator       cert.Actor
+	Status        Status
+	// ListName is the file name of the list, "" if there is none. Header contains its columns,
+	// Notices the remarks of its reading.
+	ListName string
+	Header   []string
+	Notices  []string
+	Mapping  Mapping
+	// Mapped reports whether a person confirmed the meanings of the columns.
+	Mapped bool
+	// Wanted is the placement of its rows; nil stands for the institution's default.
+	Wanted *cert.Wanted
+	// Total is the number of rows of the list.
+	Total int
+	// Done reports, for a draft in a list, whether all submitted rows are finished.
+	Done        bool
+	CreatedAt   time.Time
+	ExpiresAt   time.Time
+	SubmittedAt *time.Time
+
+	// actor is the person who submitted it, with the remote address.
+	actor audit.Actor
+}
+
+const draftColumns = `id, uuid, institution_id, creator_id, creator_name, status, list_name, header, notices, mapping, mapped, wanted, total,
+	actor, created_at, expires_at, submitted_at`
+
+func scanDraft(row interface{ Scan(dest ...any) error }) (*Draft, error) {
+	d := &Draft{Creator: cert.Actor{Type: "user"}}
+	var header, notices, mapping, actor string
+	var created, expires int64
+	var submitted sql.NullInt64
+	var wanted sql.NullString
+	if err := row.Scan(&d.ID, &d.UUID, &d.InstitutionID, &d.Creator.ID, &d.Creator.Name, &d.Status, &d.ListName, &header, &notices, &mapping,
+		&d.Mapped, &wanted, &d.Total, &actor, &created, &expires, &submitted); err != nil {
+		return nil, err
+	}
+	d.CreatedAt, d.ExpiresAt, d.SubmittedAt = db.Time(created), db.Time(expires), db.OptionalTime(submitted)
+	return d, errors.Join(readInto(header, &d.Header), readInto(notices, &d.Notices), readInto(mapping, &d.Mapping), readInto(actor, &d.actor), readPlace(wanted, &d.Wanted))
+}
+
+// Create creates a draft of a person.
+func (s *Service) Create(ctx context.Context, inst *account.Institution, creator cert.Actor) (*Draft, error) {
+	var d *Draft
+	err := s.db.Tx(ctx, func(tx *db.Tx) (err error) {
+		d, err = s.createTx(ctx, tx, inst.ID, creator)
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("beginning a bulk upload: %w", err)
+	}
+	return d, nil
+}
+
+func (s *Service) createTx(ctx context.Context, tx *db.Tx, institutionID int64, creator cert.Actor) (*Draft, error) {
+	now := s.now().UTC().Truncate(time.Microsecond)
+	var n int
+	if err := tx.QueryRowContext(ctx, `
+		SELECT count(*) FROM bulk_import_drafts WHERE institution_id = $1 AND creator_id = $2 AND status = $3 AND expires_at > $4`,
+		institutionID, creator.ID, string(Open), db.Micros(now)).Scan(&n); err != nil {
+		return nil, err
+	}
+	if n >= maxDrafts {
+		return nil, fault.New(fault.BadRequest, fmt.Sprintf("You have %d bulk uploads that are not submitted. Submit or discard one of them first.", n))
+	}
+	return scanDraft(tx.QueryRowContext(ctx, `
+		INSERT INTO bulk_import_drafts (uuid, institution_id, creator_id, creator_name, status, created_at, expires_at)
+		VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING `+draftColumns,
+		uuid.Must(uuid.NewV7()).String(), institutionID, creator.ID, creator.Name, string(Open), db.Micros(now), db.Micros(now.Add(Life))))
+}
+
+// ByUUID returns a draft of an institution for one of its members. An open draft is visible only to
+// its creator, a submitted one to all members.
+func (s *Service) ByUUID(ctx context.Context, institutionID, userID int64, id string) (*Draft, error) {
+	d, err := scanDraft(s.db.QueryRowContext(ctx, `
+		SELECT `+draftColumns+` FROM bulk_import_drafts
+		WHERE uuid = $1 AND institution_id = $2 AND expires_at > $3 AND (creator_id = $4 OR status <> $5)`,
+		id, institutionID, db.Micros(s.now()), userID, string(Open)))
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil, errNotFound
+	}
+	if err != nil {
+		return nil, fmt.Errorf("reading a bulk upload: %w", err)
+	}
+	return d, nil
+}
+
+// maxListed is the number of drafts in a list.
+const maxListed = 100
+
+// List returns the newest drafts of an institution that a member may see.
+func (s *Service) List(ctx context.Context, institutionID, userID int64) (list []*Draft, err error) {
+	rows, err := s.db.QueryContext(ctx, `
+		SELECT `+draftColumns+` FROM bulk_import_drafts
+		WHERE institution_id = $1 AND expires_at > $2 AND (creator_id = $3 OR status <> $4) ORDER BY id DESC LIMIT $5`,
+		institutionID, db.Micros(s.now()), userID, string(Open), maxListed)
+	if err != nil {
+		return nil, fmt.Errorf("listing bulk uploads: %w", err)
+	}
+	if list, err = scanDrafts(rows); err != nil {
+		return nil, fmt.Errorf("listing bulk uploads: %w", err)
+	}
+	if err := s.settle(ctx, institutionID, list); err != nil {
+		return nil, err
+	}
+	return list, nil
+}
+
+// changeTx locks an open draft until the transaction ends, so that the submitted state is the
+// reviewed one.
+func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
+	var id int64
+	err := tx.QueryRowContext(ctx, `
+		UPDATE bulk_import_drafts SET total = total WHERE id = $1 AND status = $2 AND expires_at > $3 RETURNING id`,
+		d.ID, string(Open), db.Micros(s.now())).Scan(&id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return fault.New(fault.BadRequest, "This bulk upload was submitted or discarded, so it cannot be changed any more.")
+	}
+	return err
+}
+
+// change runs f in a transaction that locks the draft.
+func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		if err := s.changeTx(ctx, tx, d); err != nil {
+			return err
+		}
+		return f(tx)
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", what, err)
+	}
+	return nil
+}
+
+// Discard deletes a draft that was not submitted, with its files.
+func (s *Service) Discard(ctx context.Context, d *Draft) error {
+	return s.change(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
+}
+
+// removeTx deletes a draft. The sweep of staged files removes the files of a draft that was not
+// submitted. Batches keep the files that they refer to.
+func (s *Service) removeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
+	if d.Status == Open {
+		// A draft made from rejected rows shares files with its predecessor.
+		staged, err := db.Column[string](tx.QueryContext(ctx, `SELECT f.staged_uuid FROM bulk_import_files f WHERE f.draft_id = $1 AND f.staged_uuid IS NOT NULL
+			AND NOT EXISTS (SELECT 1 FROM bulk_import_files o WHERE o.staged_uuid = f.staged_uuid AND o.draft_id <> f.draft_id)`, d.ID))
+		if err != nil {
+			return err
+		}
+		if err := s.batches.EndTx(ctx, tx, d.InstitutionID, staged, s.now()); err != nil {
+			return err
+		}
+	}
+	for _, statement := range []string{
+		`DELETE FROM bulk_import_rows WHERE draft_id = $1`, `DELETE FROM bulk_import_files WHERE draft_id = $1`, `DELETE FROM bulk_import_archives WHERE draft_id = $1`,
+		`DELETE FROM bulk_import_batches WHERE draft_id = $1`, `DELETE FROM bulk_import_drafts WHERE id = $1`,
+	} {
+		if _, err := tx.ExecContext(ctx, statement, d.ID); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Sweep deletes expired drafts and recovers lost jobs.
+func (s *Service) Sweep(ctx context.Context) error {
+	for {
+		rows, err := s.db.QueryContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE expires_at <= $1 AND status <> $2 ORDER BY expires_at LIMIT 1`,
+			db.Micros(s.now()), string(Submitting))
+		if err != nil {
+			return fmt.Errorf("looking for bulk uploads whose time is over: %w", err)
+		}
+		list, err := scanDrafts(rows)
+		if err != nil {
+			return fmt.Errorf("looking for bulk uploads whose time is over: %w", err)
+		}
+		if len(list) == 0 {
+			return s.revive(ctx)
+		}
+		for d := range slices.Values(list) {
+			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) }); err != nil {
+				return fmt.Errorf("forgetting a bulk upload: %w", err)
+			}
+		}
+	}
+}
+
+func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
+	return db.Collect(rows, func(rows *sql.Rows) (*Draft, error) { return scanDraft(rows) })
+}
+
+// RefersTo reports whether a draft refers to an archive, for the sweep of files.
+func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
+	var n int
+	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM bulk_import_archives WHERE blob_key = $1 AND status = $2`, key, string(unpacking)).Scan(&n); err != nil {
+		return false, fmt.Errorf("looking for the archive of a blob: %w", err)
+	}
+	return n > 0, nil
+}

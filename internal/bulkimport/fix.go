@@ -1,0 +1,209 @@
+package bulkimport
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+var errNoRow = fault.New(fault.NotFound, "No such row.")
+
+// maxFix bounds a correction in code points. It is far above the longest valid text, so that
+// validation reports a text that is too long.
+const maxFix = 4096
+
+// Fix replaces texts of a row, by field. A text that equals the list's own is not stored. The row
+// is no longer skipped.
+func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet.Column]string) error {
+	var bad Problems
+	for column, text := range texts {
+		switch field := fieldOf[column]; {
+		case !slices.Contains(Fields, column):
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
+		case !account.CleanText(text):
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeNotText})
+		case utf8.RuneCountInString(text) > maxFix:
+			bad.add(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
+		}
+	}
+	if err := bad.Err(); err != nil {
+		return err
+	}
+	return s.change(ctx, d, "correcting a row", func(tx *db.Tx) error {
+		review, err := s.review(ctx, tx, d)
+		if err != nil {
+			return err
+		}
+		row, err := review.Row(number)
+		if err != nil {
+			return err
+		}
+		plain := &Row{Number: row.Number, Cells: row.Cells}
+		plain.read(&d.Mapping, review.Order)
+		fixed := map[sheet.Column]string{}
+		maps.Copy(fixed, row.Fixed)
+		for column, text := range texts {
+			if text = strings.TrimSpace(text); text == plain.Value(column) {
+				delete(fixed, column)
+			} else {
+				fixed[column] = text
+			}
+		}
+		var kept any
+		if len(fixed) > 0 {
+			if kept, err = written(fixed); err != nil {
+				return err
+			}
+		}
+		_, err = tx.ExecContext(ctx, `UPDATE bulk_import_rows SET fixed = $1, skipped = false WHERE draft_id = $2 AND number = $3`, kept, d.ID, number)
+		return err
+	})
+}
+
+// Skip excludes a row from the submission, or includes it again.
+func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) error {
+	return s.change(ctx, d, "skipping a row", func(tx *db.Tx) error {
+		res, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = $1 WHERE draft_id = $2 AND number = $3`, skipped, d.ID, number)
+		if err != nil {
+			return err
+		}
+		if n, err := res.RowsAffected(); err != nil || n > 0 {
+			return err
+		}
+		return errNoRow
+	})
+}
+
+// SkipAll excludes all rows with problems, or all duplicates of other rows, and returns their
+// number.
+func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
+	var numbers []int
+	err = s.change(ctx, d, "skipping rows", func(tx *db.Tx) error {
+		review, err := s.review(ctx, tx, d)
+		if err != nil {
+			return err
+		}
+		if show != ShowProblems && show != ShowDuplicate {
+			return fault.New(fault.BadRequest, "Only rows with problems and duplicates are skipped together.")
+		}
+		for _, row := range review.Of(show) {
+			numbers = append(numbers, row.Number)
+		}
+		return skipTx(ctx, tx, d, numbers)
+	})
+	return len(numbers), err
+}
+
+func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
+	for some := range slices.Chunk(numbers, rowsAtOnce) {
+		args := []any{d.ID}
+		for _, number := range some {
+			args = append(args, number)
+		}
+		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = true WHERE draft_id = $1 AND number IN (`+db.Places(2, len(some))+`)`, args...); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of each
+// row in the words of say. The corrected file can be uploaded as a list.
+func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
+	w := sheet.NewWriter(out)
+	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
+		return err
+	}
+	for _, row := range v.Of(ShowProblems) {
+		var wrong []string
+		for _, p := range row.Problems {
+			wrong = append(wrong, say(row, p))
+		}
+		cells := make([]string, len(v.Header))
+		copy(cells, row.Cells)
+		if err := w.Write(slices.Concat(cells, []string{strconv.Itoa(row.Number), strings.Join(wrong, " ")})...); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
+// Duplicate is a row that the duplicate rule would reject.
+type Duplicate struct {
+	*Row
+
+	// ExistingUUID is the existing certificate.
+	ExistingUUID string
+}
+
+// DryRun is what the submission of a draft would create now.
+type DryRun struct {
+	*Review
+
+	// Made is the number of certificates, Batches the number of batches.
+	Made, Batches int
+	// Existing are rows whose certificate exists already. Twins are duplicates of another row.
+	Existing []Duplicate
+	Duplicates    []*Row
+	// Misspelt are rows whose e-mail address probably has a misspelt domain.
+	Misspelt []*Row
+}
+
+// DryRun computes what the submission of a draft would create.
+func (s *Service) DryRun(ctx context.Context, d *Draft) (*DryRun, error) {
+	review, err := s.Review(ctx, d)
+	if err != nil {
+		return nil, err
+	}
+	run := &DryRun{Review: review, Duplicates: review.Of(ShowDuplicate)}
+	rows := review.Of(ShowValid)
+	today := cert.Today(s.now())
+	keys := make([]search.Key, len(rows))
+	for i, row := range rows {
+		keys[i] = row.key(today)
+	}
+	existing, err := s.search.Existing(ctx, d.InstitutionID, keys)
+	if err != nil {
+		return nil, err
+	}
+	for i, row := range rows {
+		if id, ok := existing[keys[i]]; ok {
+			run.Existing = append(run.Existing, Duplicate{Row: row, ExistingUUID: id})
+		} else if row.DuplicateOf == 0 {
+			run.Made++
+		}
+		if row.SuggestedDomain != "" {
+			run.Misspelt = append(run.Misspelt, row)
+		}
+	}
+	run.Batches = (len(rows) + s.partSize - 1) / s.partSize
+	return run, nil
+}
+
+// SkipExisting excludes all rows whose certificate exists already, and returns their number.
+func (s *Service) SkipExisting(ctx context.Context, d *Draft) (int, error) {
+	run, err := s.DryRun(ctx, d)
+	if err != nil {
+		return 0, err
+	}
+	numbers := make([]int, len(run.Existing))
+	for i, row := range run.Existing {
+		numbers[i] = row.Number
+	}
+	if err := s.change(ctx, d, "skipping rows", func(tx *db.Tx) error { return skipTx(ctx, tx, d, numbers) }); err != nil {
+		return 0, fmt.Errorf("skipping duplicates: %w", err)
+	}
+	return len(numbers), nil
+}

@@ -1,0 +1,258 @@
+package bulkimport
+
+import (
+	"context"
+	"crypto/sha256"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// Mapping assigns meanings to the columns of a list.
+type Mapping struct {
+	// Columns maps a meaning to the index of its column, from 0.
+	Columns map[sheet.Column]int `json:"columns,omitempty"`
+	// Defaults are the values of rows without a value of their own.
+	Defaults map[sheet.Column]string `json:"defaults,omitempty"`
+	// Dates is the order of day and month; Unknown infers it from the list.
+	Dates sheet.Order `json:"dates,omitempty"`
+}
+
+// column returns the index of the column with a meaning, -1 if there is none.
+func (m *Mapping) column(c sheet.Column) int {
+	if at, ok := m.Columns[c]; ok {
+		return at
+	}
+	return -1
+}
+
+// remembered is a mapping that is independent of the order of the columns.
+type remembered struct {
+	Columns  map[sheet.Column]string `json:"columns"`
+	Defaults map[sheet.Column]string `json:"defaults"`
+	Dates    sheet.Order             `json:"dates"`
+}
+
+const (
+	maxListName = 255
+	// maxDefault bounds a default in code points, like the longest field.
+	maxDefault = 1000
+)
+
+// TakeList reads a list into a draft and replaces an earlier list. The meanings of its columns are
+// those of the last list with the same columns, or are guessed.
+func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Reader) error {
+	free, err := acquire(ctx, s.lists)
+	if err != nil {
+		return err
+	}
+	defer free()
+	table, err := sheet.Read(ctx, r)
+	if refusal, ok := errors.AsType[*sheet.Refusal](err); ok {
+		return fault.OfField("list", refusal.Message)
+	}
+	if err != nil {
+		return err
+	}
+	mapping, err := s.recall(ctx, d.InstitutionID, table.Header)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, d, "taking a list", func(tx *db.Tx) error {
+		header, err := written(table.Header)
+		if err != nil {
+			return err
+		}
+		notices, err := written(append([]string{}, table.Notices...))
+		if err != nil {
+			return err
+		}
+		meaning, err := written(mapping)
+		if err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `
+			UPDATE bulk_import_drafts SET list_name = $1, header = $2, notices = $3, mapping = $4, mapped = false, total = $5 WHERE id = $6`,
+			listName(name), header, notices, meaning, len(table.Rows), d.ID); err != nil {
+			return err
+		}
+		if _, err := tx.ExecContext(ctx, `DELETE FROM bulk_import_rows WHERE draft_id = $1`, d.ID); err != nil {
+			return err
+		}
+		for some := range slices.Chunk(table.Rows, rowsAtOnce) {
+			if err := insertRowsTx(ctx, tx, d.ID, some); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// listName removes the path and unstorable characters from the name of a list.
+func listName(name string) string {
+	name = name[strings.LastIndexAny(name, `/\`)+1:]
+	if name = strings.TrimSpace(name); !account.CleanText(name) || name == "" {
+		return "list"
+	}
+	runes := []rune(name)
+	return string(runes[max(0, len(runes)-maxListName):])
+}
+
+func insertRowsTx(ctx context.Context, tx *db.Tx, draftID int64, rows []sheet.Row) error {
+	const columns = 3
+	var query strings.Builder
+	query.WriteString(`INSERT INTO bulk_import_rows (draft_id, number, cells) VALUES `)
+	args := make([]any, 0, columns*len(rows))
+	for i, row := range rows {
+		if i > 0 {
+			query.WriteString(", ")
+		}
+		query.WriteString("(" + db.Places(columns*i+1, columns) + ")")
+		for c, cell := range row.Cells {
+			// Neither database stores NUL, and none of our texts contains it.
+			row.Cells[c] = strings.ReplaceAll(strings.ToValidUTF8(cell, string(utf8.RuneError)), "\x00", string(utf8.RuneError))
+		}
+		cells, err := written(row.Cells)
+		if err != nil {
+			return err
+		}
+		args = append(args, draftID, row.Number, cells)
+	}
+	_, err := tx.ExecContext(ctx, query.String(), args...)
+	return err
+}
+
+// SetMapping sets the meanings of the columns, and remembers them for the next list with the same
+// columns.
+func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
+	if err := m.check(len(d.Header)); err != nil {
+		return err
+	}
+	meaning, err := written(m)
+	if err != nil {
+		return err
+	}
+	kept := remembered{Columns: map[sheet.Column]string{}, Defaults: m.Defaults, Dates: m.Dates}
+	for column, at := range m.Columns {
+		kept.Columns[column] = sheet.Fold(d.Header[at])
+	}
+	memory, err := written(kept)
+	if err != nil {
+		return err
+	}
+	return s.change(ctx, d, "saving the meaning of columns", func(tx *db.Tx) error {
+		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET mapping = $1, mapped = true WHERE id = $2`, meaning, d.ID); err != nil {
+			return err
+		}
+		_, err := tx.ExecContext(ctx, `
+			INSERT INTO bulk_import_mappings (institution_id, headers, mapping, used_at) VALUES ($1, $2, $3, $4)
+			ON CONFLICT (institution_id, headers) DO UPDATE SET mapping = excluded.mapping, used_at = excluded.used_at`,
+			d.InstitutionID, headersKey(d.Header), memory, db.Micros(s.now()))
+		return err
+	})
+}
+
+func (m *Mapping) check(width int) error {
+	var bad Problems
+	for _, column := range slices.Sorted(maps.Keys(m.Columns)) {
+		if at := m.Columns[column]; !slices.Contains(sheet.Columns, column) || at < 0 || at >= width {
+			bad.add(column, cert.Problem{Code: CodeNoColumn})
+		}
+	}
+	missing := func(column sheet.Column) bool { return m.column(column) < 0 }
+	if missing(sheet.Title) && strings.TrimSpace(m.Defaults[sheet.Title]) == "" {
+		bad.add(sheet.Title, cert.Problem{Code: cert.CodeRequired})
+	}
+	if missing(sheet.Name) && (missing(sheet.GivenName) || missing(sheet.FamilyName)) {
+		bad.add(sheet.Name, cert.Problem{Code: cert.CodeRequired})
+	}
+	for _, column := range []sheet.Column{sheet.Email, sheet.File} {
+		if missing(column) {
+			bad.add(column, cert.Problem{Code: cert.CodeRequired})
+		}
+	}
+	for _, column := range slices.Sorted(maps.Keys(m.Defaults)) {
+		value := strings.TrimSpace(m.Defaults[column])
+		m.Defaults[column] = value
+		if !slices.Contains([]sheet.Column{sheet.Title, sheet.IssueDate, sheet.Details}, column) || utf8.RuneCountInString(value) > maxDefault || !account.CleanText(value) {
+			bad.add(column, cert.Problem{Code: CodeNoDefault})
+			continue
+		}
+		if problem := checkDefault(column, value, m.Dates); problem != nil {
+			bad.add(column, *problem)
+		}
+		if value == "" {
+			delete(m.Defaults, column)
+		}
+	}
+	if m.Dates != sheet.Unknown && !slices.Contains(sheet.Orders, m.Dates) {
+		bad.add("", cert.Problem{Code: CodeNoOrder})
+	}
+	return bad.Err()
+}
+
+// checkDefault checks a text that all rows have, nil for a valid one.
+func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
+	if value == "" {
+		return nil
+	}
+	f := fieldOf[column]
+	if column == sheet.IssueDate {
+		date, ambiguous := sheet.Date(value, order)
+		switch {
+		case ambiguous:
+			return &cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value}
+		case date == "":
+			return &cert.Problem{Field: f, Code: cert.CodeNotDate}
+		}
+		return nil
+	}
+	_, problem := f.Check(value)
+	return problem
+}
+
+// headersKey is equal for lists with the same columns in any order.
+func headersKey(header []string) []byte {
+	folded := make([]string, len(header))
+	for i, name := range header {
+		folded[i] = sheet.Fold(name)
+	}
+	slices.Sort(folded)
+	sum := sha256.Sum256([]byte(strings.Join(slices.Compact(folded), "\x00")))
+	return sum[:]
+}
+
+// recall returns the mapping of the last list with these columns, or a guess.
+func (s *Service) recall(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
+	guess := Mapping{Columns: sheet.DetectColumns(header), Defaults: map[sheet.Column]string{}}
+	var text string
+	err := s.db.QueryRowContext(ctx, `SELECT mapping FROM bulk_import_mappings WHERE institution_id = $1 AND headers = $2`, institutionID, headersKey(header)).Scan(&text)
+	if errors.Is(err, sql.ErrNoRows) {
+		return guess, nil
+	}
+	if err != nil {
+		return guess, fmt.Errorf("recalling the meaning of columns: %w", err)
+	}
+	var kept remembered
+	if err := readInto(text, &kept); err != nil {
+		return guess, err
+	}
+	m := Mapping{Columns: map[sheet.Column]int{}, Defaults: kept.Defaults, Dates: kept.Dates}
+	for column, name := range kept.Columns {
+		if at := slices.IndexFunc(header, func(h string) bool { return sheet.Fold(h) == name }); at >= 0 {
+			m.Columns[column] = at
+		}
+	}
+	return m, nil
+}

@@ -1,0 +1,361 @@
+package bulkimport
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+// fieldOf maps a column to the field of the certificate that it fills.
+var fieldOf = map[sheet.Column]cert.Field{
+	sheet.Title: cert.FieldTitle, sheet.Name: cert.FieldName, sheet.Email: cert.FieldEmail, sheet.IssueDate: cert.FieldIssueDate,
+	sheet.Details: cert.FieldDetails, sheet.File: cert.FieldFile,
+}
+
+// Fields are the columns that form a row, in display order, with the name in one column.
+var Fields = []sheet.Column{sheet.Title, sheet.Name, sheet.Email, sheet.IssueDate, sheet.Details, sheet.File}
+
+// Review is a checked draft: what each row would become, and its problems. It is computed anew each
+// time from the upload and the decisions, so it is never out of date.
+type Review struct {
+	*Draft
+
+	Rows  []*Row
+	Files []*File
+	// Order is the order of day and month in dates, inferred if the mapping does not set it.
+	Order sheet.Order
+	// Valid, Invalid and Skipped count the rows. Every row is one of these.
+	Valid, Invalid, Skipped int
+	// Unused are the files that no row names, Missing the rows without their file, Refused the
+	// files that can never be certificates.
+	Unused, Refused []*File
+	Missing         []*Row
+	// Shared are the files that several rows would use, in the order of the list.
+	Shared []*Shared
+}
+
+// Shared is a file that several rows would use, and those rows: one of them may receive another
+// person's certificate by mistake.
+type Shared struct {
+	*File
+
+	Rows []*Row
+}
+
+// First returns the first n of its rows. More returns the number of the others.
+func (f *Shared) First(n int) []*Row { return f.Rows[:min(n, len(f.Rows))] }
+
+// More returns the number of rows after the first n.
+func (f *Shared) More(n int) int { return max(0, len(f.Rows)-n) }
+
+// Row is one row of a list and what it would become.
+type Row struct {
+	// Number is the row number in the spreadsheet.
+	Number int
+	Cells  []string
+	// Fixed are the texts that replace those of the list.
+	Fixed   map[sheet.Column]string
+	Skipped bool
+	// Wanted is its placement; nil stands for that of all rows.
+	Wanted *cert.Wanted
+
+	Text     cert.Text
+	FileName string
+	File     *File
+	Problems Problems
+	// Twin is the number of the first row that would become the same certificate, 0 if there is
+	// none.
+	DuplicateOf int
+	// Shared is the file with all rows that would use it, nil if only this row does.
+	Shared *Shared
+	// Meant is the probable correct domain of the e-mail address, "" if the domain is plausible.
+	SuggestedDomain string
+
+	email account.Email
+}
+
+// Doubtful reports whether a row that is valid may still be wrong, so that a person must check it.
+func (r *Row) Doubtful() bool {
+	return !r.Skipped && len(r.Problems) == 0 && (r.Shared != nil || r.SuggestedDomain != "")
+}
+
+// Sharers returns up to n other rows that would use the same file. MoreSharers returns the number
+// of the others.
+func (r *Row) Sharers(n int) (list []*Row) {
+	if r.Shared == nil {
+		return nil
+	}
+	for _, other := range r.Shared.Rows {
+		if other != r && len(list) < n {
+			list = append(list, other)
+		}
+	}
+	return list
+}
+
+// MoreSharers returns the number of sharers after the first n.
+func (r *Row) MoreSharers(n int) int {
+	if r.Shared == nil {
+		return 0
+	}
+	return r.Shared.More(n + 1)
+}
+
+// Value returns the text of a field, as shown in its form.
+func (r *Row) Value(column sheet.Column) string {
+	if column == sheet.File {
+		return r.FileName
+	}
+	if text := fieldOf[column].Of(&r.Text); text != nil {
+		return *text
+	}
+	return ""
+}
+
+// Review checks a draft.
+func (s *Service) Review(ctx context.Context, d *Draft) (*Review, error) {
+	free, err := acquire(ctx, s.reviews)
+	if err != nil {
+		return nil, err
+	}
+	defer free()
+	return s.review(ctx, s.db, d)
+}
+
+func (s *Service) review(ctx context.Context, q db.Queryer, d *Draft) (*Review, error) {
+	v := &Review{Draft: d, Order: d.Mapping.Dates}
+	var err error
+	if v.Rows, err = s.rows(ctx, q, d); err != nil {
+		return nil, err
+	}
+	if v.Files, err = s.files(ctx, q, d); err != nil {
+		return nil, err
+	}
+	if v.Order == sheet.Unknown {
+		v.Order = sheet.DetectOrder(v.dates)
+	}
+	v.look(cert.Today(s.now()))
+	return v, nil
+}
+
+// dates returns the values of the date column.
+func (v *Review) dates(yield func(string) bool) {
+	at := v.Mapping.column(sheet.IssueDate)
+	for _, row := range v.Rows {
+		if !yield(row.cell(at)) {
+			return
+		}
+	}
+}
+
+func (r *Row) cell(at int) string {
+	if at < 0 || at >= len(r.Cells) {
+		return ""
+	}
+	return r.Cells[at]
+}
+
+func (v *Review) look(today string) {
+	shelf := newFileIndex(v.Files)
+	named := map[*File]bool{}
+	uses := map[*File]*Shared{}
+	first := map[search.Key]int{}
+	for _, row := range v.Rows {
+		row.read(&v.Mapping, v.Order)
+		var problem *Problem
+		if row.File, problem = shelf.find(row.FileName); row.File != nil {
+			named[row.File] = true
+			if reason := row.File.Problem; reason != "" {
+				problem = fileProblem(cert.Problem{Code: cert.CodeRefusedFile, Detail: reason})
+			}
+		} else if !row.Skipped {
+			v.Missing = append(v.Missing, row)
+		}
+		if problem != nil {
+			row.Problems = append(row.Problems, *problem)
+		}
+		switch {
+		case row.Skipped:
+			v.Skipped++
+			continue
+		case row.File != nil:
+			if uses[row.File] == nil {
+				uses[row.File] = &Shared{File: row.File}
+			}
+			uses[row.File].Rows = append(uses[row.File].Rows, row)
+		}
+		if len(row.Problems) > 0 {
+			v.Invalid++
+			continue
+		}
+		v.Valid++
+		key := row.key(today)
+		if row.DuplicateOf = first[key]; row.DuplicateOf == 0 {
+			first[key] = row.Number
+		}
+	}
+	v.share(uses)
+	for _, f := range v.Files {
+		if !named[f] {
+			v.Unused = append(v.Unused, f)
+		}
+		if f.Problem != "" {
+			v.Refused = append(v.Refused, f)
+		}
+	}
+}
+
+// share finds files that several rows would use.
+func (v *Review) share(uses map[*File]*Shared) {
+	for _, row := range v.Rows {
+		used := uses[row.File]
+		if row.Skipped || used == nil || len(used.Rows) < 2 {
+			continue
+		}
+		row.Shared = used
+		if used.Rows[0] == row {
+			v.Shared = append(v.Shared, used)
+		}
+	}
+}
+
+// key is equal for rows that would become the same certificate.
+func (r *Row) key(today string) search.Key {
+	k := search.Key{EmailFolded: r.email.Folded, Title: r.Text.Title, IssueDate: r.Text.IssueDate}
+	if k.IssueDate == "" {
+		k.IssueDate = today
+	}
+	return k
+}
+
+// read parses a row by the rules of the interface.
+func (r *Row) read(m *Mapping, order sheet.Order) {
+	text := func(column sheet.Column) string {
+		if fixed, ok := r.Fixed[column]; ok {
+			return fixed
+		}
+		if value := r.cell(m.column(column)); value != "" {
+			return value
+		}
+		return m.Defaults[column]
+	}
+	r.FileName = strings.TrimSpace(text(sheet.File))
+	for _, column := range Fields {
+		if column == sheet.File {
+			continue
+		}
+		value := text(column)
+		if _, fixed := r.Fixed[column]; column == sheet.Name && value == "" && !fixed {
+			value = strings.TrimSpace(r.cell(m.column(sheet.GivenName)) + " " + r.cell(m.column(sheet.FamilyName)))
+		}
+		f := fieldOf[column]
+		if column == sheet.IssueDate && value != "" {
+			date, ambiguous := sheet.Date(value, order)
+			if ambiguous {
+				*f.Of(&r.Text) = value
+				r.Problems.add(column, cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value})
+				continue
+			}
+			if date != "" {
+				value = date
+			}
+		}
+		valid, problem := f.Check(value)
+		if problem == nil && strings.ContainsRune(valid, '\uFFFD') {
+			problem = &cert.Problem{Field: f, Code: CodeLostCharacter}
+		}
+		if problem != nil {
+			valid = value
+			r.Problems.add(column, *problem)
+		}
+		*f.Of(&r.Text) = valid
+	}
+	if email, err := account.ParseEmail(r.Text.Email); err == nil {
+		r.email = email
+		r.SuggestedDomain = account.SuggestedDomain(email)
+	}
+}
+
+// rows returns all rows of a draft as stored.
+func (s *Service) rows(ctx context.Context, q db.Queryer, d *Draft) (list []*Row, err error) {
+	rows, err := q.QueryContext(ctx, `SELECT number, cells, fixed, skipped, wanted FROM bulk_import_rows WHERE draft_id = $1 ORDER BY number`, d.ID)
+	if err != nil {
+		return nil, fmt.Errorf("reading rows: %w", err)
+	}
+	defer func() { err = errors.Join(err, rows.Close()) }()
+	list = make([]*Row, 0, d.Total)
+	for rows.Next() {
+		r := &Row{}
+		var cells string
+		var fixed, wanted sql.NullString
+		if err := rows.Scan(&r.Number, &cells, &fixed, &r.Skipped, &wanted); err != nil {
+			return nil, fmt.Errorf("reading rows: %w", err)
+		}
+		if err := readInto(cells, &r.Cells); err != nil {
+			return nil, err
+		}
+		if err := readPlace(wanted, &r.Wanted); err != nil {
+			return nil, err
+		}
+		if fixed.Valid {
+			if err := readInto(fixed.String, &r.Fixed); err != nil {
+				return nil, err
+			}
+		}
+		list = append(list, r)
+	}
+	return list, rows.Err()
+}
+
+// Show selects rows of a review.
+type Show string
+
+// The values of Show.
+const (
+	ShowAll       Show = ""
+	ShowProblems  Show = "problems"
+	ShowValid     Show = "valid"
+	ShowSkipped   Show = "skipped"
+	ShowDuplicate Show = "duplicates"
+	ShowDoubtful  Show = "doubtful"
+)
+
+// Of returns the selected rows.
+func (v *Review) Of(show Show) []*Row {
+	return slices.DeleteFunc(slices.Clone(v.Rows), func(r *Row) bool {
+		switch show {
+		case ShowProblems:
+			return r.Skipped || len(r.Problems) == 0
+		case ShowValid:
+			return r.Skipped || len(r.Problems) > 0
+		case ShowSkipped:
+			return !r.Skipped
+		case ShowDuplicate:
+			return r.DuplicateOf == 0
+		case ShowDoubtful:
+			return !r.Doubtful()
+		case ShowAll:
+			return false
+		default:
+			return false
+		}
+	})
+}
+
+// Row returns the row with a number.
+func (v *Review) Row(number int) (*Row, error) {
+	at, ok := slices.BinarySearchFunc(v.Rows, number, func(r *Row, n int) int { return r.Number - n })
+	if !ok {
+		return nil, errNoRow
+	}
+	return v.Rows[at], nil
+}

@@ -1,0 +1,350 @@
+package bulkimport_test
+
+import (
+	"bytes"
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/db/dbtest"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/vaulttest"
+)
+
+// TestRowsAreJudgedByTheRulesOfTheInterface checks the problems of rows with one fault each,
+// corrects them, and expects no further problem.
+func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.list(k.create(), "Title,First name,Surname,E-Mail,File,Date\n"+
+			"BSc,Ada,Lovelace,ada@example.org,ada.pdf,30/06/2026\n"+ // 2, valid
+			",Bea,Best,bea@example.org,bea.pdf,30/06/2026\n"+ // 3
+			"BSc,Cy,Cox,nobody,cy.pdf,30/06/2026\n"+ // 4
+			"BSc,Di,Dow,di@example.org,missing.pdf,30/06/2026\n"+ // 5
+			"BSc,Ed,Ely,ed@example.org,ed.pdf,31/02/2026\n"+ // 6
+			"BSc,Fi,Fox,fi@example.org,broken.pdf,30/06/2026\n"+ // 7
+			"BSc,Ada,Lovelace,ADA@example.org,ada.pdf,30/06/2026\n"+ // 8, the same as 2
+			"BSc,Gu,G\uFFFDnter,gu@example.org,gu.pdf,\n") // 9
+		for _, name := range []string{"ada.pdf", "bea.pdf", "cy.pdf", "ed.pdf", "gu.pdf", "nobody.pdf"} {
+			k.file(draft, name)
+		}
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "broken.pdf", strings.NewReader("%PDF-1.7 and no more")); err != nil {
+			t.Fatal(err)
+		}
+		v := k.review(draft)
+		if v.Valid != 2 || v.Invalid != 6 || v.Order != sheet.DayFirst || len(v.Unused) != 1 || v.Unused[0].Path != "nobody.pdf" ||
+			len(v.Refused) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 5 {
+			t.Fatalf("%d valid, %d invalid, dates %q, unused %v, refused %v, missing %v", v.Valid, v.Invalid, v.Order, v.Unused, v.Refused, v.Missing)
+		}
+		if first := v.Rows[0]; first.Text.FullName != "Ada Lovelace" || first.Text.IssueDate != "2026-06-30" || first.File.Path != "ada.pdf" || first.Shared == nil || len(first.Shared.Rows) != 2 {
+			t.Errorf("%+v", first)
+		}
+		for number, want := range map[int]struct {
+			column sheet.Column
+			code   cert.Code
+			detail string
+		}{
+			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, bulkimport.CodeNoFile, "missing.pdf"},
+			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, bulkimport.CodeLostCharacter, ""},
+		} {
+			row, err := v.Row(number)
+			k.ok(err)
+			if len(row.Problems) != 1 {
+				t.Errorf("row %d: %v", number, row.Problems)
+				continue
+			}
+			if p := row.Problems[0]; p.Column != want.column || p.Code != want.code || !strings.Contains(p.Detail, want.detail) {
+				t.Errorf("row %d: %v", number, row.Problems)
+			}
+		}
+		if row, err := v.Row(8); err != nil || row.DuplicateOf != 2 {
+			t.Errorf("row 8 doubles %d, %v", row.DuplicateOf, err)
+		}
+
+		var b bytes.Buffer
+		k.ok(v.WriteErrors(&b, codeOf))
+		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
+		if err != nil || len(list) != 7 || list[1][6] != "3" || list[1][7] != "title: required" {
+			t.Errorf("errors.csv: %q, %v", list, err)
+		}
+
+		for number, texts := range map[int]map[sheet.Column]string{
+			3: {sheet.Title: " BSc "}, 4: {sheet.Email: "cy@example.org"}, 5: {sheet.File: "nobody"}, 6: {sheet.IssueDate: "28/02/2026"}, 9: {sheet.Name: "Gu Günter"},
+		} {
+			k.ok(k.Fix(t.Context(), k.again(draft), number, texts))
+		}
+		if n, err := k.SkipAll(t.Context(), k.again(draft), bulkimport.ShowProblems); err != nil || n != 1 {
+			t.Errorf("%d skipped, %v", n, err)
+		}
+		if n, err := k.SkipAll(t.Context(), k.again(draft), bulkimport.ShowDuplicate); err != nil || n != 1 {
+			t.Errorf("%d duplicates skipped, %v", n, err)
+		}
+		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
+			t.Errorf("mended: %d invalid, %d valid, %d skipped, %+v", v.Invalid, v.Valid, v.Skipped, v.Rows[4])
+		}
+		// Restoring the list's text removes the correction.
+		k.ok(k.Fix(t.Context(), k.again(draft), 4, map[sheet.Column]string{sheet.Email: "nobody"}))
+		if n := one[int](k, `SELECT count(*) FROM bulk_import_rows WHERE number = 4 AND fixed IS NULL`); n != 1 {
+			t.Error("a correction that says what the list says is kept")
+		}
+		k.ok(k.Skip(t.Context(), k.again(draft), 7, false))
+		if v := k.review(draft); v.Invalid != 2 || v.Skipped != 1 {
+			t.Errorf("taken in again: %d invalid", v.Invalid)
+		}
+		if err := k.Fix(t.Context(), k.again(draft), 99, nil); !fault.Is(err, fault.NotFound) {
+			t.Errorf("a row that is not there: %v", err)
+		}
+	})
+}
+
+// TestWhatIsRightByTheRulesMayBeWrong finds rows that would assign a certificate to the wrong
+// person: a file of another row, or a misspelt domain.
+func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.list(k.create(), "Title,Name,Email,File\n"+
+			"BSc,Ada,ada@example.org,ada.pdf\n"+
+			"BSc,Bea,bea@gmial.com,bea.pdf\n"+
+			"BSc,Cy,cy@example.org,ADA\n"+
+			"BSc,Di,di@example.org,di.pdf\n"+
+			"BSc,Ed,ed@example.org,Ada.PDF\n")
+		for _, name := range []string{"ada.pdf", "bea.pdf", "di.pdf"} {
+			k.file(draft, name)
+		}
+		run, err := k.DryRun(t.Context(), k.again(draft))
+		k.ok(err)
+		if run.Valid != 5 || len(run.Shared) != 1 || run.Shared[0].Path != "ada.pdf" || run.Shared[0].More(2) != 1 || len(run.Misspelt) != 1 || run.Misspelt[0].Number != 3 || run.Misspelt[0].SuggestedDomain != "gmail.com" {
+			t.Fatalf("%d valid, shared %v, misspelt %v", run.Valid, run.Shared, run.Misspelt)
+		}
+		var doubtful []int
+		for _, row := range run.Of(bulkimport.ShowDoubtful) {
+			doubtful = append(doubtful, row.Number)
+		}
+		if !slices.Equal(doubtful, []int{2, 3, 4, 6}) {
+			t.Errorf("to be looked at: %v", doubtful)
+		}
+		if others := run.Rows[2].Sharers(1); len(others) != 1 || others[0].Text.FullName != "Ada" || run.Rows[2].MoreSharers(1) != 1 || run.Rows[3].Sharers(1) != nil {
+			t.Errorf("row 4 shares with %v", others)
+		}
+		// A skipped row uses no file, although it names one.
+		k.ok(k.Skip(t.Context(), k.again(draft), 4, true))
+		k.ok(k.Skip(t.Context(), k.again(draft), 5, true))
+		k.ok(k.Fix(t.Context(), k.again(draft), 3, map[sheet.Column]string{sheet.Email: "bea@gmail.com"}))
+		run, err = k.DryRun(t.Context(), k.again(draft))
+		k.ok(err)
+		if len(run.Shared) != 1 || len(run.Shared[0].Rows) != 2 || run.Rows[2].Shared != nil || len(run.Misspelt) != 0 || len(run.Unused) != 0 {
+			t.Errorf("without row 4: shared %v, misspelt %v, unused %v", run.Shared, run.Misspelt, run.Unused)
+		}
+		k.ok(k.Skip(t.Context(), k.again(draft), 6, true))
+		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(bulkimport.ShowDoubtful)) != 0 {
+			t.Errorf("without row 6: %v", v.Shared)
+		}
+	})
+}
+
+// TestAmbiguousDatesAreAskedFor checks that a person decides the order of ambiguous dates.
+func TestAmbiguousDatesAreAskedFor(t *testing.T) {
+	t.Parallel()
+	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
+	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
+	k.file(draft, "a.pdf")
+	v := k.review(draft)
+	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != bulkimport.CodeAmbiguousDate {
+		t.Fatalf("%q", got)
+	}
+	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
+		m := v.Mapping
+		m.Dates = order
+		k.ok(k.SetMapping(t.Context(), k.again(draft), m))
+		if got := k.review(draft).Rows[0]; got.Text.IssueDate != want || len(got.Problems) > 0 {
+			t.Errorf("%s: %+v", order, got)
+		}
+	}
+}
+
+func TestColumnsAreRememberedByTheirSet(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.create()
+		k.ok(k.TakeList(t.Context(), draft, "x.csv", strings.NewReader("Wer,Wohin,Was\nAda,a@example.org,a.pdf\n")))
+		draft = k.again(draft)
+		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
+			t.Fatalf("guessed %v", draft.Mapping)
+		}
+		err := k.SetMapping(t.Context(), draft, bulkimport.Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
+		if e, ok := err.(interface{ Unwrap() error }); err == nil || !ok || !fault.Is(err, fault.Invalid) {
+			t.Fatalf("a mapping without title and file: %v, %v", err, e)
+		}
+		for _, field := range []string{"title", "email", "file"} {
+			if !strings.Contains(err.Error(), field) {
+				t.Errorf("nothing is said of %s: %v", field, err)
+			}
+		}
+		m := bulkimport.Mapping{
+			Columns:  map[sheet.Column]int{sheet.Name: 0, sheet.Email: 1, sheet.File: 2},
+			Defaults: map[sheet.Column]string{sheet.Title: "BSc Physik"}, Dates: sheet.DayFirst,
+		}
+		k.ok(k.SetMapping(t.Context(), draft, m))
+		other := k.create()
+		k.ok(k.TakeList(t.Context(), other, "y.csv", strings.NewReader("WAS;wohin;wer\nb.pdf;b@example.org;Bea\n")))
+		k.file(other, "b.pdf")
+		v := k.review(other)
+		if v.Mapping.Columns[sheet.Name] != 2 || v.Rows[0].Text.FullName != "Bea" || v.Rows[0].Text.Title != "BSc Physik" || v.Order != sheet.DayFirst || v.Valid != 1 {
+			t.Errorf("%+v, %+v", v.Mapping, v.Rows[0])
+		}
+		// Another institution remembers no mapping.
+		stranger, err := k.Recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
+		if err != nil || len(stranger.Columns) != 0 {
+			t.Errorf("%v, %v", stranger, err)
+		}
+	})
+}
+
+// TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
+func TestDraftsAreTheirMakersAlone(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.list(k.create(), rows(2))
+		k.file(draft, "0.pdf")
+		k.file(draft, "1.pdf")
+		other := k.institution("UTH")
+		for name, f := range map[string]func() error{
+			"a colleague before it is submitted": func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); return err },
+			"another institution":                func() error { _, err := k.ByUUID(t.Context(), other.ID, k.person.ID, draft.UUID); return err },
+			"no UUID":                            func() error { _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, "x"); return err },
+		} {
+			if err := f(); !fault.Is(err, fault.NotFound) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		if list, err := k.List(t.Context(), k.inst.ID, 8); err != nil || len(list) != 0 {
+			t.Errorf("a colleague sees %d, %v", len(list), err)
+		}
+		k.ok(k.Submit(t.Context(), k.again(draft), nil))
+		if _, err := k.ByUUID(t.Context(), k.inst.ID, 8, draft.UUID); err != nil {
+			t.Errorf("a colleague after it is submitted: %v", err)
+		}
+		if list, err := k.List(t.Context(), other.ID, k.person.ID); err != nil || len(list) != 0 {
+			t.Errorf("another institution sees %d, %v", len(list), err)
+		}
+		if err := k.Fix(t.Context(), draft, 2, nil); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("a correction after it is submitted: %v", err)
+		}
+		if err := k.TakeList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("another list after it is submitted: %v", err)
+		}
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("another file after it is submitted: %v", err)
+		}
+		if err := k.Discard(t.Context(), draft); !fault.Is(err, fault.BadRequest) {
+			t.Errorf("discarding what is submitted: %v", err)
+		}
+	})
+}
+
+// TestDraftEndsWithItsFiles lets seven days pass: until then no sweep removes a file, and after
+// that all are gone.
+func TestDraftEndsWithItsFiles(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		kept, gone := k.list(k.create(), rows(1)), k.create()
+		k.file(kept, "0.pdf")
+		k.file(gone, "a.pdf")
+		k.ok(k.Discard(t.Context(), gone))
+		sweep := func() {
+			t.Helper()
+			k.ok(k.Sweep(t.Context()))
+			k.ok(k.Batches.SweepStaged(t.Context()))
+		}
+		k.Vault.Advance(bulkimport.Life - 1e9)
+		sweep()
+		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
+			t.Fatalf("%d files are staged", n)
+		}
+		if v := k.review(kept); v.Valid != 1 {
+			t.Fatalf("%+v", v.Rows[0])
+		}
+		k.Vault.Advance(2e9)
+		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("past its end: %v", err)
+		}
+		sweep()
+		k.Vault.Advance(6 * 60e9)
+		sweep()
+		var left []string
+		for _, table := range []string{"bulk_import_drafts", "bulk_import_rows", "bulk_import_files", "staged_files"} {
+			if n := one[int](k, `SELECT count(*) FROM `+table); n != 0 {
+				left = append(left, fmt.Sprint(table, " ", n))
+			}
+		}
+		if len(left) > 0 || one[int64](k, `SELECT coalesce(sum(bytes), 0) FROM staged_usage`) != 0 {
+			t.Errorf("left behind: %v", left)
+		}
+	})
+}
+
+func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
+	t.Parallel()
+	dbtest.Each(t, func(t *testing.T, d *db.DB) {
+		k := newDesk(t, d)
+		draft := k.create()
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", strings.NewReader("no PDF")); err != nil {
+			t.Fatal(err)
+		}
+		if v := k.review(draft); len(v.Refused) != 1 {
+			t.Fatalf("%+v", v.Files)
+		}
+		k.file(draft, "a.pdf")
+		k.file(draft, "a.pdf")
+		v := k.review(draft)
+		if len(v.Files) != 1 || v.Files[0].Problem != "" {
+			t.Fatalf("%+v", v.Files)
+		}
+		// A file without a folder matches the only file with its name in any folder.
+		for _, name := range []string{"Bachelor/Ö b.pdf", "Bachelor/c.pdf", "Master/c.pdf", "Bachelor/xÖ b.pdf"} {
+			_, err := k.AddFile(t.Context(), k.inst, draft, name, strings.NewReader("no PDF"))
+			k.ok(err)
+		}
+		k.file(draft, "Ö b.pdf")
+		k.file(draft, "c.pdf")
+		var names []string
+		for _, f := range k.review(draft).Files {
+			if f.Path != "a.pdf" {
+				names = append(names, fmt.Sprint(f.Path, " ", f.Problem == ""))
+				k.ok(k.RemoveFile(t.Context(), draft, f.ID))
+			}
+		}
+		slices.Sort(names)
+		if got := strings.Join(names, ", "); got != "Bachelor/c.pdf false, Bachelor/xÖ b.pdf false, Bachelor/Ö b.pdf true, Master/c.pdf false, c.pdf true" {
+			t.Errorf("files: %s", got)
+		}
+		k.ok(k.RemoveFile(t.Context(), draft, v.Files[0].ID))
+		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
+			t.Errorf("a second time: %v", err)
+		}
+		k.Vault.Advance(10 * 60e9)
+		k.ok(k.Batches.SweepStaged(t.Context()))
+		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
+			t.Errorf("%d files are still staged", n)
+		}
+		for _, name := range []string{"", "../a.pdf", "/etc/passwd", `C:\a.pdf`, "a/", strings.Repeat("x", 600)} {
+			if _, err := k.AddFile(t.Context(), k.inst, draft, name, bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.Invalid) {
+				t.Errorf("%q: %v", name, err)
+			}
+		}
+		if slices.ContainsFunc(k.review(draft).Files, func(*bulkimport.File) bool { return true }) {
+			t.Error("one of them was taken")
+		}
+	})
+}

@@ -1,0 +1,285 @@
+package bulkimport
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"log/slog"
+	"slices"
+	"time"
+
+	"github.com/riverqueue/river"
+
+	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/cert"
+	"github.com/certvault/certvault/internal/db"
+	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/job"
+	"github.com/certvault/certvault/internal/sheet"
+)
+
+func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) error {
+	_, err := s.queue.InsertTx(ctx, tx, args, &river.InsertOpts{Queue: Queue})
+	return err
+}
+
+// Submit hands a draft to batches. The draft no longer changes after that. A second call returns
+// nil and has no effect. then, which may be nil, runs in the transaction of the first call.
+func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
+	if d.Status != Open {
+		return nil
+	}
+	actor, err := written(audit.ActorOf(ctx))
+	if err != nil {
+		return err
+	}
+	err = s.db.Tx(ctx, func(tx *db.Tx) error {
+		now := s.now()
+		var id int64
+		err := tx.QueryRowContext(ctx, `
+			UPDATE bulk_import_drafts SET status = $1, submitted_at = $2, expires_at = $3, actor = $6 WHERE id = $4 AND status = $5 AND expires_at > $2 RETURNING id`,
+			string(Submitting), db.Micros(now), db.Micros(now.Add(KeptFor)), d.ID, string(Open), actor).Scan(&id)
+		if errors.Is(err, sql.ErrNoRows) {
+			return s.submittedTx(ctx, tx, d)
+		}
+		if err != nil {
+			return err
+		}
+		if err := s.readyTx(ctx, tx, d); err != nil {
+			return err
+		}
+		if err := s.enqueueTx(ctx, tx, submitArgs{Draft: d.ID}); err != nil || then == nil {
+			return err
+		}
+		return then(ctx, tx)
+	})
+	if err != nil {
+		return fmt.Errorf("submitting a bulk upload: %w", err)
+	}
+	return nil
+}
+
+// submittedTx returns nil if the draft was submitted before.
+func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
+	var status Status
+	err := tx.QueryRowContext(ctx, `SELECT status FROM bulk_import_drafts WHERE id = $1`, d.ID).Scan(&status)
+	if errors.Is(err, sql.ErrNoRows) || err == nil && status == Open {
+		return errNotFound
+	}
+	return err
+}
+
+// readyTx returns what a draft lacks.
+func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
+	var busy bool
+	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_archives WHERE draft_id = $1 AND status = $2)`, d.ID, string(unpacking)).
+		Scan(&busy); err != nil {
+		return err
+	}
+	// Read the current state of the draft, not the caller's copy.
+	now, err := scanDraft(tx.QueryRowContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE id = $1`, d.ID))
+	if err != nil {
+		return err
+	}
+	review, err := s.review(ctx, tx, now)
+	if err != nil {
+		return err
+	}
+	switch {
+	case busy:
+		return fault.New(fault.BadRequest, "A ZIP is still being unpacked. Submit when it is done.")
+	case len(review.Rows) == 0:
+		return fault.New(fault.BadRequest, "There is no list yet.")
+	case !now.Mapped:
+		return fault.New(fault.BadRequest, "Look at what the columns mean first.")
+	case review.Invalid == 1:
+		return fault.New(fault.BadRequest, "1 row has a problem. Correct or skip it first.")
+	case review.Invalid > 0:
+		return fault.New(fault.BadRequest, fmt.Sprintf("%d rows have problems. Correct or skip them first.", review.Invalid))
+	case review.Valid == 0:
+		return fault.New(fault.BadRequest, "All rows are skipped, so there is nothing to submit.")
+	}
+	return nil
+}
+
+// submitArgs is the job that creates the batches of a draft.
+type submitArgs struct {
+	Draft int64 `json:"draft"`
+}
+
+// Kind returns the kind of the job.
+func (submitArgs) Kind() string { return "bulk_import_submit" }
+
+type submitWorker struct {
+	river.WorkerDefaults[submitArgs]
+
+	service *Service
+}
+
+// Work creates the missing batches. Each is created in one transaction with its record in the
+// draft, so that neither a restart nor a concurrent worker creates one twice.
+func (w *submitWorker) Work(ctx context.Context, j *river.Job[submitArgs]) error {
+	err := w.service.submit(ctx, j.Args.Draft)
+	if ctx.Err() != nil {
+		return river.JobSnooze(0)
+	}
+	return err
+}
+
+func (s *Service) submit(ctx context.Context, id int64) error {
+	d, inst, err := s.draftOf(ctx, id)
+	if errors.Is(err, sql.ErrNoRows) {
+		return nil
+	}
+	if err != nil || d.Status != Submitting {
+		return err
+	}
+	// The actor of the batches is the person who submitted the draft.
+	ctx = audit.WithActor(ctx, d.actor)
+	review, err := s.Review(ctx, d)
+	if err != nil {
+		return err
+	}
+	rows := slices.DeleteFunc(review.Rows, func(r *Row) bool { return r.Skipped })
+	parts := (len(rows) + s.partSize - 1) / s.partSize
+	for part, some := range slices.Collect(slices.Chunk(rows, s.partSize)) {
+		if err := s.part(ctx, inst, d, part+1, parts, some); err != nil {
+			return fmt.Errorf("submitting part %d of bulk upload %s: %w", part+1, d.UUID, err)
+		}
+	}
+	if err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET status = $1 WHERE id = $2 AND status = $3`, string(Submitted), d.ID, string(Submitting))
+		return err
+	}); err != nil {
+		return fmt.Errorf("ending a bulk upload: %w", err)
+	}
+	return nil
+}
+
+// part creates one batch if it does not exist.
+func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
+	var there bool
+	if err := s.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_batches WHERE draft_id = $1 AND part = $2)`, d.ID, part).Scan(&there); err != nil || there {
+		return err
+	}
+	entries := s.batches.NewDraft()
+	defer entries.Close()
+	for _, row := range rows {
+		if err := fill(entries, row, d.WantedOf(row)); err != nil {
+			return err
+		}
+	}
+	name := d.ListName
+	if parts > 1 {
+		name = fmt.Sprintf("%s (%d of %d)", name, part, parts)
+	}
+	_, err := s.batches.Submit(ctx, batch.Submission{
+		Institution: inst, Creator: d.Creator, Context: cert.PanelBulkUpload, Name: name, Draft: entries,
+		Then: func(ctx context.Context, tx *db.Tx, b *batch.Batch) error {
+			return keepPartTx(ctx, tx, d.ID, part, b.UUID, nil)
+		},
+	})
+	refusal, ok := errors.AsType[*fault.Error](err)
+	if !ok || refusal.Kind != fault.Invalid {
+		return err
+	}
+	// The batch was valid at the submission and no longer is: a file is gone, or a rule became
+	// stricter. Its rows can be submitted again.
+	problems, ok := errors.AsType[batch.Problems](refusal)
+	if !ok {
+		return err
+	}
+	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
+	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
+}
+
+// fill adds a row to a batch's draft. The entry's index is the row's number.
+func fill(entries *batch.Draft, row *Row, wanted *cert.Wanted) error {
+	if err := entries.Place(row.Number, wanted); err != nil {
+		return err
+	}
+	for _, column := range Fields {
+		value := row.Value(column)
+		if column == sheet.File {
+			value = ""
+			if row.File != nil {
+				value = row.File.StagedUUID
+			}
+		}
+		if column != sheet.File && value == "" {
+			continue
+		}
+		if err := entries.Set(row.Number, fieldOf[column], value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUUID string, problem *cert.Problem) error {
+	var made, reason any
+	if batchUUID != "" {
+		made = batchUUID
+	}
+	if problem != nil {
+		text, err := written(problem)
+		if err != nil {
+			return err
+		}
+		reason = text
+	}
+	_, err := tx.ExecContext(ctx, `INSERT INTO bulk_import_batches (draft_id, part, batch_uuid, reason) VALUES ($1, $2, $3, $4)`, draftID, part, made, reason)
+	return err
+}
+
+// reviveAfter is the minimum age of work without a job: its job may be about to be inserted.
+const reviveAfter = time.Minute
+
+// revive adds a job for work that lost its job. The rows are authoritative.
+func (s *Service) revive(ctx context.Context) error {
+	err := s.db.Tx(ctx, func(tx *db.Tx) error {
+		for _, work := range []struct {
+			kind, query string
+			args        []any
+			job         func(id int64) river.JobArgs
+		}{
+			{
+				unpackArgs{}.Kind(), `SELECT id FROM bulk_import_archives WHERE status = $1`, []any{string(unpacking)},
+				func(id int64) river.JobArgs { return unpackArgs{Archive: id} },
+			},
+			{
+				submitArgs{}.Kind(), `SELECT id FROM bulk_import_drafts WHERE status = $1 AND submitted_at < $2`,
+				[]any{string(Submitting), db.Micros(s.now().Add(-reviveAfter))},
+				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
+			},
+		} {
+			// One live job of a kind counts for all work of that kind: there is little of it, each
+			// job finds its work by itself, and the next sweep adds a job for the rest.
+			alive, err := job.AliveTx(ctx, tx, work.kind)
+			if err != nil {
+				return err
+			}
+			if alive {
+				continue
+			}
+			ids, err := db.Column[int64](tx.QueryContext(ctx, work.query, work.args...))
+			if err != nil {
+				return err
+			}
+			for _, id := range ids {
+				s.log.WarnContext(ctx, "work of a bulk upload had lost its job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
+				if err := s.enqueueTx(ctx, tx, work.job(id)); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("sweeping bulk uploads: %w", err)
+	}
+	return nil
+}
