@@ -79,7 +79,7 @@ func (c *Client) do(ctx context.Context, k *call, out any) error {
 		b, err := io.ReadAll(io.LimitReader(res.Body, maxAnswer+1))
 		switch {
 		case err != nil:
-			return &passing{fmt.Errorf("reading the answer: %w", err)}
+			return &temporary{fmt.Errorf("reading the answer: %w", err)}
 		case len(b) > maxAnswer:
 			return fmt.Errorf("the answer is larger than %d MiB", maxAnswer>>20)
 		case out == nil:
@@ -102,10 +102,10 @@ func (c *Client) answer(ctx context.Context, k *call, read func(*http.Response) 
 		}
 		wait, again := c.retry.after(err, attempt)
 		if !again || ctx.Err() != nil {
-			return fmt.Errorf("%s %s: %w", k.method, k.path, unpassing(err))
+			return fmt.Errorf("%s %s: %w", k.method, k.path, unmark(err))
 		}
 		if e := c.sleep(ctx, wait); e != nil {
-			return fmt.Errorf("%s %s: %w", k.method, k.path, errors.Join(e, unpassing(err)))
+			return fmt.Errorf("%s %s: %w", k.method, k.path, errors.Join(e, unmark(err)))
 		}
 	}
 }
@@ -123,7 +123,7 @@ func (c *Client) once(ctx context.Context, k *call, read func(*http.Response) er
 		if _, untrusted := errors.AsType[*tls.CertificateVerificationError](err); untrusted {
 			return err
 		}
-		return &passing{err}
+		return &temporary{err}
 	}
 	// Reading the rest of a short body allows the connection to be reused.
 	defer func() {

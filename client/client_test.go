@@ -182,7 +182,7 @@ func TestWaitsGrowAndDiffer(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for attempt := 1; attempt < 80; attempt++ {
 		full := min(time.Second<<min(attempt-1, 20), 10*time.Second)
-		wait, again := r.after(&passing{io.ErrUnexpectedEOF}, attempt)
+		wait, again := r.after(&temporary{io.ErrUnexpectedEOF}, attempt)
 		if !again || wait < full/2 || wait > full {
 			t.Errorf("attempt %d: %v, %v", attempt, wait, again)
 		}

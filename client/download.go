@@ -53,21 +53,20 @@ func (d *partial) read(res *http.Response) error {
 	}
 	n, err := io.Copy(d.w, &networkReader{res.Body})
 	d.written += n
-	if _, network := errors.AsType[*passing](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
+	if _, network := errors.AsType[*temporary](err); network && d.written > 0 && (d.tag == "" || strings.HasPrefix(d.tag, "W/")) {
 		// Without a strong validator the rest may belong to another file.
-		return fmt.Errorf("the download was interrupted: %w", unpassing(err))
+		return fmt.Errorf("the download was interrupted: %w", unmark(err))
 	}
 	return err
 }
 
-// networkReader marks read errors, which are temporary, to distinguish them from write errors,
-// which are not.
+// networkReader marks read errors as temporary. Write errors are not temporary and have no mark.
 type networkReader struct{ r io.Reader }
 
 func (n *networkReader) Read(p []byte) (int, error) {
 	count, err := n.r.Read(p)
 	if err != nil && !errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-		err = &passing{fmt.Errorf("reading the answer: %w", err)}
+		err = &temporary{fmt.Errorf("reading the answer: %w", err)}
 	}
 	return count, err
 }

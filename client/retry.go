@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// passing marks a temporary fault: no answer, or an incomplete one.
-type passing struct{ err error }
+// temporary marks a temporary fault: no answer, or an incomplete one.
+type temporary struct{ err error }
 
-func (p *passing) Error() string { return p.err.Error() }
-func (p *passing) Unwrap() error { return p.err }
+func (p *temporary) Error() string { return p.err.Error() }
+func (p *temporary) Unwrap() error { return p.err }
 
-// unpassing removes the mark from an error before it is returned to the caller.
-func unpassing(err error) error {
-	if p, ok := errors.AsType[*passing](err); ok {
+// unmark removes the mark from an error before it is returned to the caller.
+func unmark(err error) error {
+	if p, ok := errors.AsType[*temporary](err); ok {
 		return p.err
 	}
 	return err
@@ -35,18 +35,18 @@ func (r *Retry) after(err error, attempt int) (wait time.Duration, again bool) {
 	}
 	wait = wait/2 + rand.N(wait/2+1) //nolint:gosec // a wait is not secret
 	if e, ok := errors.AsType[*Error](err); ok {
-		if !e.passing() || e.RetryAfter > r.MaxWait {
+		if !e.temporary() || e.RetryAfter > r.MaxWait {
 			return 0, false
 		}
 		return max(wait, e.RetryAfter), true
 	}
-	_, again = errors.AsType[*passing](err)
+	_, again = errors.AsType[*temporary](err)
 	return wait, again
 }
 
-// passing reports whether a later attempt may succeed. 409 means that the same call is still in
+// temporary reports whether a later attempt may succeed. 409 means that the same call is still in
 // progress.
-func (e *Error) passing() bool {
+func (e *Error) temporary() bool {
 	switch e.Status {
 	case http.StatusConflict, http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		return true

@@ -22,14 +22,14 @@ type auditCommand struct {
 type auditExport struct {
 	config.Storage
 
-	Institution  string `help:"Slug of the institution."                                                 xor:"log"`
-	Installation bool   `help:"The log of the installation."                                 xor:"log"`
+	Institution  string `help:"Slug of the institution." xor:"log"`
+	Installation bool   `help:"The log of the installation." xor:"log"`
 	Actor        string `help:"Only entries of this actor: a name, an id, or user, token, command or system."`
 	Action       string `help:"Only this action, such as token.revoked, or a group of actions, such as token."`
 	Subject      string `help:"Only entries about this subject: a name or an id."`
-	From         string `help:"Only entries from this day or time on."                                       placeholder:"DATE"`
-	To           string `help:"Only entries until the end of this day, or before this time."                   placeholder:"DATE"`
-	Format       string `help:"csv or jsonl; --json is jsonl."                                           default:"csv" enum:"csv,jsonl"`
+	From         string `help:"Only entries from this day or time on." placeholder:"DATE"`
+	To           string `help:"Only entries until the end of this day, or before this time." placeholder:"DATE"`
+	Format       string `help:"csv or jsonl; --json is jsonl." default:"csv" enum:"csv,jsonl"`
 }
 
 // Run exports the log.

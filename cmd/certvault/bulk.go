@@ -16,9 +16,9 @@ import (
 type bulkCommand struct {
 	remote
 
-	List    string `arg:""                                                                     help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
-	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR"  type:"path"`
-	Results string `help:"File for the result of each row. Default: beside the list."     placeholder:"FILE" type:"path"`
+	List    string `arg:"" help:"CSV with title, full_name, email and file." name:"FILE.csv" type:"path"`
+	Files   string `help:"Folder of the files that the list names. Default: that of the list." placeholder:"DIR" type:"path"`
+	Results string `help:"File for the result of each row. Default: beside the list." placeholder:"FILE" type:"path"`
 }
 
 // Help returns the details that do not fit into the one-line help.
@@ -63,33 +63,33 @@ func (b *bulkCommand) Run(c *console) error {
 	results, err := run.Do(c.ctx)
 	progress.end()
 	if results == nil {
-		return told(err)
+		return userError(err)
 	}
 	path := b.Results
 	if path == "" {
 		path = strings.TrimSuffix(b.List, filepath.Ext(b.List)) + ".results.csv"
 	}
 	if e := roster.WriteResults(path, results); e != nil {
-		return errors.Join(told(err), e)
+		return errors.Join(userError(err), e)
 	}
 	counts := roster.Count(results)
 	answer := bulkAnswer{
 		Rows: len(results), Approved: counts[roster.Approved], Failed: counts[roster.Failed], Rejected: counts[roster.Rejected], Revoked: counts[roster.Revoked],
 		Refused: counts[roster.Refused], Unfinished: counts[roster.Unfinished], Results: path,
 	}
-	if e := c.answer(answer, answer.tell); e != nil {
+	if e := c.answer(answer, answer.print); e != nil {
 		return e
 	}
 	switch {
 	case err != nil:
-		return fmt.Errorf("%w; run the same command again to continue", told(err))
+		return fmt.Errorf("%w; run the same command again to continue", userError(err))
 	case answer.Approved != answer.Rows:
 		return fmt.Errorf("%d of %d rows did not get a certificate; see %s", answer.Rows-answer.Approved, answer.Rows, path)
 	}
 	return nil
 }
 
-func (a *bulkAnswer) tell(w io.Writer) {
+func (a *bulkAnswer) print(w io.Writer) {
 	_, _ = fmt.Fprintf(w, "%d approved", a.Approved)
 	for _, other := range []struct {
 		n    int
@@ -127,6 +127,6 @@ func report(b *bar) func(roster.Progress) {
 	return func(p roster.Progress) {
 		mu.Lock()
 		defer mu.Unlock()
-		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d with a stored file, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
+		b.set(int64(p.Stored+p.Done), int64(2*p.Total), fmt.Sprintf("%d rows: %d stored, %d submitted, %d finished", p.Total, p.Stored, p.Submitted, min(p.Done, p.Total)))
 	}
 }

@@ -13,14 +13,14 @@ type doctorCommand struct {
 	config.Storage
 }
 
-var errSick = errors.New("the installation has problems; see above")
+var errUnhealthy = errors.New("the installation has problems; see above")
 
 // Run checks the installation, with or without a running server.
 func (d *doctorCommand) Run(c *console) error {
 	findings := app.Examine(c.ctx, d.Storage)
-	sick := false
+	unhealthy := false
 	for _, f := range findings {
-		sick = sick || !f.Good
+		unhealthy = unhealthy || !f.Good
 	}
 	err := c.answer(findings, func(w io.Writer) {
 		for _, f := range findings {
@@ -31,8 +31,8 @@ func (d *doctorCommand) Run(c *console) error {
 			_, _ = fmt.Fprintf(w, "%s  %s: %s\n", mark, f.Name, f.Detail)
 		}
 	})
-	if err == nil && sick {
-		err = errSick
+	if err == nil && unhealthy {
+		err = errUnhealthy
 	}
 	return err
 }

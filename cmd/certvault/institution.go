@@ -23,11 +23,11 @@ type institutionCommand struct {
 type institutionCreate struct {
 	config.Storage
 
-	Name               string `help:"Name of the institution."                                               required:""`
+	Name               string `help:"Name of the institution." required:""`
 	Prefix             string `help:"Prefix of its reference ids: 2 to 10 characters of A-Z and 0-9." required:""`
-	OwnerEmail         string `help:"E-mail address of its first owner."                      required:""`
-	OwnerName          string `help:"Name of its first owner."                                required:""`
-	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input."          required:""`
+	OwnerEmail         string `help:"E-mail address of its first owner." required:""`
+	OwnerName          string `help:"Name of its first owner." required:""`
+	OwnerPasswordStdin bool   `help:"Read the owner's password from standard input." required:""`
 }
 
 // Run creates the institution.

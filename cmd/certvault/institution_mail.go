@@ -11,12 +11,12 @@ import (
 
 // mailFlags are the settings of mail to an institution's recipients.
 type mailFlags struct {
-	MailLanguage  *string `help:"Language of mail to recipients who have chosen none: en, es, fr, de, pt, ar, hi or zh."       placeholder:"TAG"`
-	MailSender    *string `help:"Sender name of mail to recipients; empty means the vault's."                      placeholder:"NAME"`
-	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's."                        placeholder:"EMAIL"`
+	MailLanguage  *string `help:"Language of mail to recipients who have chosen none: en, es, fr, de, pt, ar, hi or zh." placeholder:"TAG"`
+	MailSender    *string `help:"Sender name of mail to recipients; empty means the vault's." placeholder:"NAME"`
+	ReplyTo       *string `help:"E-mail address for recipients' replies; empty means the vault's." placeholder:"EMAIL"`
 	MailParagraph *string `help:"Paragraph in the mail about a new certificate; it may contain {name}, {title}, {institution}." placeholder:"TEXT"`
-	MailClosing   *string `help:"Closing of that mail, such as your office and its telephone number."                       placeholder:"TEXT"`
-	WordsLanguage *string `help:"Language of paragraph and closing. Default: the language of mail."                   placeholder:"TAG"`
+	MailClosing   *string `help:"Closing of that mail, such as your office and its telephone number." placeholder:"TEXT"`
+	WordsLanguage *string `help:"Language of paragraph and closing. Default: the language of mail." placeholder:"TAG"`
 }
 
 // apply puts the flags given into an institution's settings.

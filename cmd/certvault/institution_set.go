@@ -18,24 +18,24 @@ import (
 type institutionSet struct {
 	config.Storage
 
-	Institution   string  `help:"Slug of the institution."                                                         required:""`
+	Institution   string  `help:"Slug of the institution." required:""`
 	Placement     *string `help:"auto, top-left, top-right, bottom-left, bottom-right, exact, strip or appended." placeholder:"MODE"`
-	PlacementPage *int    `help:"Page of the stamp, from 1."                                             placeholder:"N"`
-	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left."               placeholder:"X0,Y0,X1,Y1"`
-	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions."                      negatable:""`
+	PlacementPage *int    `help:"Page of the stamp, from 1." placeholder:"N"`
+	PlacementBox  *string `help:"Position of an exact stamp, in fractions of the page from its top left." placeholder:"X0,Y0,X1,Y1"`
+	RefuseActive  *bool   `help:"Refuse PDF files with JavaScript, Launch and other actions." negatable:""`
 
-	HideName       *bool   `help:"Hide names from the public."                                                      negatable:""`
-	PublicImage    *bool   `help:"Show the certificate's picture to the public."                                    negatable:""`
-	PublicDownload *bool   `help:"Allow the public to download the verified PDF."                                        negatable:""`
-	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text."   placeholder:"TEXT"`
-	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it."                  placeholder:"FILE"`
-	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's."      placeholder:"#RRGGBB"`
+	HideName       *bool   `help:"Hide names from the public." negatable:""`
+	PublicImage    *bool   `help:"Show the certificate's picture to the public." negatable:""`
+	PublicDownload *bool   `help:"Allow the public to download the verified PDF." negatable:""`
+	Contact        *string `help:"Contact for the public: an e-mail address, an https link, or a line of text." placeholder:"TEXT"`
+	Logo           *string `help:"PNG or JPEG logo for public pages; an empty name removes it." placeholder:"FILE"`
+	Colour         *string `help:"Colour, as #rrggbb, on public pages and in mail; empty means the vault's." placeholder:"#RRGGBB"`
 
 	mailFlags
-	keepFlags
+	retentionFlags
 }
 
-// Run changes what is given and leaves the rest. All changes are stored in one
+// Run changes the given values and leaves the others. All changes are stored in one
 // transaction, or none.
 func (i *institutionSet) Run(c *console) error {
 	var box *seal.Box
@@ -61,7 +61,7 @@ func (i *institutionSet) Run(c *console) error {
 			set(&v.Colour, i.Colour)
 			v.Logo = logo
 			i.mailFlags.apply(v)
-			i.keepFlags.apply(&v.Keep)
+			i.retentionFlags.apply(&v.Retention)
 			return i.policy(cert.PolicyOf(&v.Settings), box).Apply(v)
 		})
 		if err != nil {
@@ -81,8 +81,8 @@ func (i *institutionSet) Run(c *console) error {
 			account.Letterhead
 			// Words are by language.
 			Words map[string]account.Words `json:"mail_words"`
-			account.Keep
-		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.Letterhead, v.Words, v.Keep}, func(w io.Writer) {
+			account.Retention
+		}{v.Policy, v.Public, face.Logo, v.Colour, v.MailLanguage, v.Letterhead, v.Words, v.Retention}, func(w io.Writer) {
 			_, _ = fmt.Fprintf(w, "Stamps of %s: %s, page %d", inst.Name, v.Placement, v.Page)
 			if v.Box != nil {
 				_, _ = fmt.Fprintf(w, ", box %v", *v.Box)
@@ -92,7 +92,7 @@ func (i *institutionSet) Run(c *console) error {
 			_, _ = fmt.Fprintf(w, "Public name: %s; picture: %s; download: %s; logo: %s; colour: %s; contact: %s.\n",
 				says[!v.HideName], says[v.AllowImage], says[v.AllowDownload], says[face.Logo != ""], cmp.Or(v.Colour, "the vault's"), cmp.Or(v.Contact, "none"))
 			sayMail(w, v)
-			sayKeep(w, v.Keep)
+			printRetention(w, v.Retention)
 		})
 	})
 }

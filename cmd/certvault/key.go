@@ -104,11 +104,11 @@ func (k *keyRotate) Run(c *console) error {
 type keyImport struct {
 	config.Storage
 
-	Institution   string `help:"Slug of the institution."                                                    required:""`
-	PKCS12        string `help:"PKCS #12 file with the key and its certificates."                            name:"pkcs12" placeholder:"FILE" type:"path" xor:"form"`
+	Institution   string `help:"Slug of the institution." required:""`
+	PKCS12        string `help:"PKCS #12 file with the key and its certificates." name:"pkcs12" placeholder:"FILE" type:"path" xor:"form"`
 	PasswordStdin bool   `help:"Read the password of the PKCS #12 file from standard input. Default: no password." and:"pkcs12"`
-	Cert          string `help:"The key's certificate and its issuers, PEM."                              placeholder:"FILE" type:"path" and:"pem"`
-	Key           string `help:"The private key, PEM, not encrypted."                                        placeholder:"FILE" type:"path" and:"pem"      xor:"form"`
+	Cert          string `help:"The key's certificate and its issuers, PEM." placeholder:"FILE" type:"path" and:"pem"`
+	Key           string `help:"The private key, PEM, not encrypted." placeholder:"FILE" type:"path" and:"pem" xor:"form"`
 }
 
 // Run imports the key.
@@ -172,8 +172,8 @@ func readKeyFile(name string) (_ []byte, err error) {
 type keyProgram struct {
 	config.Storage
 
-	Institution string   `help:"Slug of the institution."                                required:""`
-	Cert        string   `help:"The key's certificate and its issuers, PEM."          placeholder:"FILE"           required:"" type:"path"`
+	Institution string   `help:"Slug of the institution." required:""`
+	Cert        string   `help:"The key's certificate and its issuers, PEM." placeholder:"FILE" required:"" type:"path"`
 	Command     []string `arg:"" help:"The program, by its full path, and its arguments." passthrough:""`
 }
 

@@ -104,7 +104,7 @@ func TestAdministration(t *testing.T) {
 	}
 }
 
-func TestWhatThePublicSees(t *testing.T) {
+func TestPublicProfile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	institution(t, dir)
@@ -221,7 +221,7 @@ func TestSettingsAreSavedTogether(t *testing.T) {
 	}
 }
 
-func TestExitCodesAndWhatIsSaid(t *testing.T) {
+func TestExitCodesAndMessages(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	institution(t, dir)

@@ -66,10 +66,10 @@ func (m *memberList) Run(c *console) error {
 type memberAdd struct {
 	config.Storage
 
-	Institution    string `help:"Slug of the institution."                                       required:""`
-	Email          string `help:"The person's e-mail address."                                   required:""`
-	Name           string `help:"The person's name; an existing account keeps its name."        required:""`
-	Role           string `help:"owner, admin, issuer, signatory, auditor or developer."         required:""`
+	Institution    string `help:"Slug of the institution." required:""`
+	Email          string `help:"The person's e-mail address." required:""`
+	Name           string `help:"The person's name; an existing account keeps its name." required:""`
+	Role           string `help:"owner, admin, issuer, signatory, auditor or developer." required:""`
 	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role."`
 }
 
@@ -91,7 +91,7 @@ func (m *memberAdd) Run(c *console) error {
 type memberRemove struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution."     required:""`
+	Institution string `help:"Slug of the institution." required:""`
 	Email       string `arg:"" help:"The member's e-mail address."`
 }
 
@@ -115,9 +115,9 @@ func (m *memberRemove) Run(c *console) error {
 type memberRole struct {
 	config.Storage
 
-	Institution    string `help:"Slug of the institution."                               required:""`
-	Email          string `arg:""                                                        help:"The member's e-mail address."`
-	Role           string `arg:""                                                        help:"owner, admin, issuer, signatory, auditor or developer."`
+	Institution    string `help:"Slug of the institution." required:""`
+	Email          string `arg:"" help:"The member's e-mail address."`
+	Role           string `arg:"" help:"owner, admin, issuer, signatory, auditor or developer."`
 	ManageWebhooks bool   `help:"Grant Manage Webhooks in addition to the role; without this flag, revoke it."`
 }
 

@@ -19,9 +19,9 @@ const tokenVariable = "CERTVAULT_TOKEN" //nolint:gosec // the name of a variable
 
 // remote is a vault that is used through its interface.
 type remote struct {
-	URL       string `default:"https://localhost:8443"                                                help:"Base address of the vault." name:"url"`
+	URL       string `default:"https://localhost:8443" help:"Base address of the vault." name:"url"`
 	TokenFile string `help:"File with the API token. Default: the environment variable CERTVAULT_TOKEN." placeholder:"FILE" type:"path"`
-	CA        string `help:"File with the certificate to trust, for a vault with a self-signed one."          name:"ca" placeholder:"FILE" type:"path"`
+	CA        string `help:"File with the certificate to trust, for a vault with a self-signed one." name:"ca" placeholder:"FILE" type:"path"`
 }
 
 func (r *remote) connect() (*client.Client, error) {
@@ -62,9 +62,9 @@ func (r *remote) token() (string, error) {
 	return secret, nil
 }
 
-// told returns an error of the vault as a message for the user of the command: it names the wrong
+// userError returns an error of the vault as a message for the user of the command: it names the wrong
 // field, but no details of the request.
-func told(err error) error {
+func userError(err error) error {
 	if errors.Is(err, context.Canceled) {
 		return errors.New("interrupted")
 	}

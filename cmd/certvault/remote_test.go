@@ -134,7 +134,7 @@ func TestBulk(t *testing.T) {
 	}
 }
 
-func TestBulkThatBreaksOff(t *testing.T) {
+func TestInterruptedBulk(t *testing.T) {
 	t.Parallel()
 	s := newStation(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.WriteHeader(http.StatusUnauthorized)

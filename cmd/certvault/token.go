@@ -24,9 +24,9 @@ type tokenCommand struct {
 type tokenCreate struct {
 	config.Storage
 
-	Institution string   `help:"Slug of the institution."                                        required:""`
-	Name        string   `help:"What the token is for."                                          required:""`
-	Permission  []string `help:"A permission; may be repeated."                                  required:"" placeholder:"P"`
+	Institution string   `help:"Slug of the institution." required:""`
+	Name        string   `help:"What the token is for." required:""`
+	Permission  []string `help:"A permission; may be repeated." required:"" placeholder:"P"`
 	Expires     string   `help:"Expiry: a time from now such as 90d, 24h or 30s, or a date. Default: none." placeholder:"90d|24h|30s|DATE"`
 }
 
@@ -81,8 +81,8 @@ func parseEnd(s string, now time.Time) (*time.Time, error) {
 type tokenRotate struct {
 	config.Storage
 
-	Institution string        `help:"Slug of the institution."                                     required:""`
-	ID          int64         `arg:""                                                              help:"The token, as list shows it."`
+	Institution string        `help:"Slug of the institution." required:""`
+	ID          int64         `arg:"" help:"The token, as list shows it."`
 	Overlap     time.Duration `default:"24h" help:"How long the old token stays valid; 0s revokes it at once." placeholder:"24h"`
 }
 

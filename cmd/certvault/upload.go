@@ -11,11 +11,11 @@ import (
 type uploadCommand struct {
 	remote
 
-	File      string `arg:""                                                help:"The certificate: PDF, JPG, JPEG or PNG, up to 20 MB."   type:"path"`
-	Title     string `help:"What the certificate is for."                   required:""`
-	Name      string `help:"The recipient's name."                          required:""`
-	Email     string `help:"The recipient's e-mail address."                required:""`
-	IssueDate string `help:"Date of issue. Default: today, UTC."            placeholder:"YYYY-MM-DD"`
+	File      string `arg:"" help:"The certificate: PDF, JPG, JPEG or PNG, up to 20 MB." type:"path"`
+	Title     string `help:"What the certificate is for." required:""`
+	Name      string `help:"The recipient's name." required:""`
+	Email     string `help:"The recipient's e-mail address." required:""`
+	IssueDate string `help:"Date of issue. Default: today, UTC." placeholder:"YYYY-MM-DD"`
 	Details   string `help:"Shown to the recipient; the public does not see it."`
 	Wait      bool   `help:"Wait until the verified PDF exists; exit code 1 if processing fails."`
 }
@@ -39,7 +39,7 @@ func (u *uploadCommand) Run(c *console) error {
 		made, err = vault.Await(c.ctx, made.UUID)
 	}
 	if err != nil {
-		return told(err)
+		return userError(err)
 	}
 	if err := c.answer(made, func(w io.Writer) {
 		_, _ = fmt.Fprintf(w, "%s %s\n%s\n", made.ReferenceID, made.Status.Value, made.VerificationURL)

@@ -16,15 +16,15 @@ type userCommand struct {
 	RevokeSessions userRevokeSessions `cmd:"" help:"End all sessions of a person."`
 }
 
-// someone identifies a person by e-mail address.
-type someone struct {
+// personFlags identifies a person by e-mail address.
+type personFlags struct {
 	config.Storage
 
 	Email string `help:"E-mail address of the person." required:""`
 }
 
 // person opens the storage, finds the person and calls f.
-func (s *someone) person(c *console, f func(base *app.Base, p identity.Person) error) error {
+func (s *personFlags) person(c *console, f func(base *app.Base, p identity.Person) error) error {
 	email, err := account.ParseEmail(s.Email)
 	if err != nil {
 		return fault.OfField("email", err.Error())
@@ -49,9 +49,9 @@ func (c *console) done(p identity.Person, what string) error {
 }
 
 type userResetPassword struct {
-	someone
+	personFlags
 
-	PasswordStdin bool `help:"Read the new password from standard input."                                   required:""`
+	PasswordStdin bool `help:"Read the new password from standard input." required:""`
 	DropCodes     bool `help:"Also turn off the code at sign-in, for a person who lost the app and the recovery codes."`
 }
 
@@ -69,7 +69,7 @@ func (u *userResetPassword) Run(c *console) error {
 	})
 }
 
-type userRevokeSessions struct{ someone }
+type userRevokeSessions struct{ personFlags }
 
 // Run ends the sessions.
 func (u *userRevokeSessions) Run(c *console) error {

@@ -59,15 +59,15 @@ func (e *ending) Unwrap() error { return e.err }
 
 // Run verifies the file.
 func (v *verifyCommand) Run(c *console) error {
-	held, err := v.roots()
+	trusted, err := v.roots()
 	if err != nil {
 		return &ending{exitUnknown, err}
 	}
-	report, err := verifyFile(c.ctx, v.File, held.options(time.Now()))
+	report, err := verifyFile(c.ctx, v.File, trusted.options(time.Now()))
 	if err != nil {
 		return &ending{exitUnknown, err}
 	}
-	if err := v.tell(c, report, held); err != nil {
+	if err := v.print(c, report, trusted); err != nil {
 		return &ending{exitUnknown, err}
 	}
 	switch report.Verdict {
@@ -80,10 +80,10 @@ func (v *verifyCommand) Run(c *console) error {
 	}
 }
 
-// tell prints the report.
-func (v *verifyCommand) tell(c *console, report *pades.Report, held roots) error {
+// print prints the report.
+func (v *verifyCommand) print(c *console, report *pades.Report, trusted roots) error {
 	if !c.json {
-		t := telling{report: report, held: held, file: v.File}
+		t := textReport{report: report, trusted: trusted, file: v.File}
 		_, err := io.WriteString(c.stdout, t.text())
 		return err
 	}
@@ -178,40 +178,40 @@ func (r roots) options(now time.Time) pades.Options {
 
 // roots reads the given certificates, or else those of the data folder, if it exists.
 func (v *verifyCommand) roots() (roots, error) {
-	held := roots{from: "--root"}
+	trusted := roots{from: "--root"}
 	for _, name := range v.Root {
 		list, err := readRoots("--root", name)
 		if err != nil {
-			return held, err
+			return trusted, err
 		}
-		held.list = append(held.list, list...)
+		trusted.list = append(trusted.list, list...)
 	}
 	var err error
-	if held.stampers, err = x509.SystemCertPool(); err != nil { // a system without certificates does not make the file invalid
-		held.stampers = x509.NewCertPool()
+	if trusted.stampers, err = x509.SystemCertPool(); err != nil { // a system without certificates does not make the file invalid
+		trusted.stampers = x509.NewCertPool()
 	}
 	for _, name := range v.TSARoot {
 		list, err := readRoots("--tsa-root", name)
 		if err != nil {
-			return held, err
+			return trusted, err
 		}
 		for _, c := range list {
-			held.stampers.AddCert(c)
+			trusted.stampers.AddCert(c)
 		}
 	}
 	if len(v.Root) > 0 {
-		return held, nil
+		return trusted, nil
 	}
 	keys := filepath.Join(v.Data, "keys")
-	held.list, err = authority.New(keys, authority.Options{}).Roots()
+	trusted.list, err = authority.New(keys, authority.Options{}).Roots()
 	if f, ok := errors.AsType[*authority.Fault](err); ok && f.Code == authority.CodeMissing {
-		return roots{stampers: held.stampers}, nil
+		return roots{stampers: trusted.stampers}, nil
 	}
 	if err != nil {
-		return held, fmt.Errorf("the roots in %q cannot be read: %w; specify the root with --root", keys, withoutName(err))
+		return trusted, fmt.Errorf("the roots in %q cannot be read: %w; specify the root with --root", keys, withoutName(err))
 	}
-	held.from = fmt.Sprintf("the data folder %q", v.Data)
-	return held, nil
+	trusted.from = fmt.Sprintf("the data folder %q", v.Data)
+	return trusted, nil
 }
 
 // readRoots reads the certificates of a PEM file.

@@ -20,7 +20,7 @@ const hostileText = "\x1b[2J\x1b]0;title\x07 \u202eDILAV\u202c \u009b1A \x7f\u20
 
 // A name in a certificate, a field or a file can neither send control characters to the terminal
 // nor forge a line of the output.
-func TestVerifyPrintsNothingThatCommands(t *testing.T) {
+func TestVerifyEscapesControlCharacters(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Evil "+hostileText)
 	file := v.sign(t, diploma(t))
@@ -63,7 +63,7 @@ func TestVerifyPrintsNothingThatCommands(t *testing.T) {
 }
 
 // The command does not wait for a file that is not regular, and an unreadable file gets no verdict.
-func TestVerifyOfWhatIsNoFile(t *testing.T) {
+func TestVerifyRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	v := newSigningVault(t, "Northwest University")
 	dir := t.TempDir()

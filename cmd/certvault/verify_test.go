@@ -287,7 +287,7 @@ func TestVerifyAfterRotation(t *testing.T) {
 		if code, _, _ := certvault(t, "", "verify", path, "--root", firstRoot); (code == exitDone) != (i < 3) {
 			t.Errorf("file %d with the first root alone: exit %d", i+1, code)
 		}
-		judgeTrusted(t, path, nss)
+		checkTrusted(t, path, nss)
 		if signers[""] {
 			t.Fatal("the output has no fingerprint")
 		}
@@ -364,7 +364,7 @@ func trustStore(t *testing.T, roots string) string {
 	return dir
 }
 
-func judgeTrusted(t *testing.T, path, nss string) {
+func checkTrusted(t *testing.T, path, nss string) {
 	t.Helper()
 	said := tool(t, "pdfsig", "-nssdir", nss, path)
 	for _, want := range []string{"Signature is Valid.", "Certificate is Trusted.", "Total document signed"} {

@@ -14,12 +14,12 @@ import (
 	"github.com/certvault/certvault/internal/pades"
 )
 
-// telling writes a report for people without expert knowledge.
-type telling struct {
-	report *pades.Report
-	held   roots
-	file   string
-	out    strings.Builder
+// textReport writes a report for people without expert knowledge.
+type textReport struct {
+	report  *pades.Report
+	trusted roots
+	file    string
+	out     strings.Builder
 }
 
 // rootAddress is the path at which a vault serves its root.
@@ -30,7 +30,7 @@ var verdictWords = map[pades.Verdict]string{
 }
 
 // text returns the report.
-func (t *telling) text() string {
+func (t *textReport) text() string {
 	r := t.report
 	t.linef("%s: %s", verdictWords[r.Verdict], r.Reason)
 	t.linef("")
@@ -46,36 +46,36 @@ func (t *telling) text() string {
 			t.signature(&r.Signatures[i])
 		}
 	}
-	t.untold()
+	t.unverifiable()
 	return t.out.String()
 }
 
 // linef writes a line. Text from the file cannot send control characters to the terminal.
-func (t *telling) linef(format string, args ...any) {
+func (t *textReport) linef(format string, args ...any) {
 	t.out.WriteString(strings.TrimRight(plain(fmt.Sprintf(format, args...)), " "))
 	t.out.WriteByte('\n')
 }
 
 // entryf writes a line with a heading, which may be empty.
-func (t *telling) entryf(heading, format string, args ...any) {
+func (t *textReport) entryf(heading, format string, args ...any) {
 	t.linef("  %-14s%s", heading, fmt.Sprintf(format, args...))
 }
 
-// maxRootsTold is the maximum number of roots that are listed one by one.
-const maxRootsTold = 4
+// maxRootsListed is the maximum number of roots that are listed one by one.
+const maxRootsListed = 4
 
 // roots writes which roots this run of the command trusts.
-func (t *telling) roots() {
-	for i, c := range t.held.list {
+func (t *textReport) roots() {
+	for i, c := range t.trusted.list {
 		heading := ""
 		if i == 0 {
 			heading = "Held against"
 		}
-		if i == maxRootsTold {
-			t.entryf("", "and %d more", len(t.held.list)-i)
+		if i == maxRootsListed {
+			t.entryf("", "and %d more", len(t.trusted.list)-i)
 			break
 		}
-		t.entryf(heading, "root %s from %s,", certificateName(c.Subject.CommonName, c.Subject.String()), t.held.from)
+		t.entryf(heading, "root %s from %s,", certificateName(c.Subject.CommonName, c.Subject.String()), t.trusted.from)
 		t.entryf("", "SHA-256 %s", authority.Fingerprint(c))
 	}
 }
@@ -88,7 +88,7 @@ func certificateName(common, whole string) string {
 }
 
 // signature describes one signature.
-func (t *telling) signature(s *pades.Signature) {
+func (t *textReport) signature(s *pades.Signature) {
 	switch {
 	case s.Signer == "":
 		t.entryf("Signed by", "an unknown signer; field %s", s.Field)
@@ -121,7 +121,7 @@ var certificationWords = map[int]string{
 }
 
 // when writes the time of signing, and how reliable it is.
-func (t *telling) when(s *pades.Signature) {
+func (t *textReport) when(s *pades.Signature) {
 	claimed := "The signer's own clock is not in the signature."
 	if !s.ClaimedTime.IsZero() {
 		claimed = fmt.Sprintf("The signer's own clock said %s.", moment(s.ClaimedTime))
@@ -162,7 +162,7 @@ var changeWords = map[pades.ChangeKind]string{
 }
 
 // changes describes the changes to the file after a signature.
-func (t *telling) changes(s *pades.Signature) {
+func (t *textReport) changes(s *pades.Signature) {
 	switch {
 	case s.CoversFile:
 		t.entryf("After it", "nothing was changed or added")
@@ -195,7 +195,7 @@ func changed(c pades.Change) string {
 }
 
 // original describes the upload, as recorded in the last signature.
-func (t *telling) original() {
+func (t *textReport) original() {
 	o := t.report.Original
 	if o == nil {
 		return
@@ -211,8 +211,8 @@ func (t *telling) original() {
 	t.entryf("", "SHA-256 %s, %d bytes%s", o.SHA256, o.Length, said)
 }
 
-// untold writes what this file cannot prove, and where to check it.
-func (t *telling) untold() {
+// unverifiable writes what this file cannot prove, and where to check it.
+func (t *textReport) unverifiable() {
 	r := t.report
 	if len(r.Untold) == 0 {
 		return
@@ -229,7 +229,7 @@ func (t *telling) untold() {
 		t.linef("  Look up %s at the institution's verification page, which ends in /verify/%s.", o.ReferenceID, o.ReferenceID)
 		t.linef("  The QR code on the document leads there: check that the address is the institution's own.")
 	}
-	if len(t.held.list) > 0 {
+	if len(t.trusted.list) > 0 {
 		return
 	}
 	t.linef("")

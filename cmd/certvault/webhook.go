@@ -30,8 +30,8 @@ type webhookCommand struct {
 type endpointCommand struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution."  required:""`
-	ID          string `arg:""                           help:"The endpoint's id, as list shows it."`
+	Institution string `help:"Slug of the institution." required:""`
+	ID          string `arg:"" help:"The endpoint's id, as list shows it."`
 }
 
 // run opens the storage and finds the institution.
@@ -42,10 +42,10 @@ func (e *endpointCommand) run(c *console, f func(hooks *webhook.Service, institu
 type webhookCreate struct {
 	config.Storage
 
-	Institution string   `help:"Slug of the institution."                                  required:""`
-	URL         string   `help:"URL to which events are sent."                                    required:"" name:"url"`
-	Event       []string `help:"An event to send; may be repeated. Default: all events."   placeholder:"E"`
-	Header      []string `help:"A header to add to each delivery; may be repeated."        placeholder:"NAME:VALUE" sep:"none"`
+	Institution string   `help:"Slug of the institution." required:""`
+	URL         string   `help:"URL to which events are sent." required:"" name:"url"`
+	Event       []string `help:"An event to send; may be repeated. Default: all events." placeholder:"E"`
+	Header      []string `help:"A header to add to each delivery; may be repeated." placeholder:"NAME:VALUE" sep:"none"`
 }
 
 // Run creates the endpoint.

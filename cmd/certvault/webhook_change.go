@@ -12,8 +12,8 @@ import (
 type webhookUpdate struct {
 	endpointCommand
 
-	URL       *string  `help:"New URL to which events are sent."                                        name:"url"`
-	Event     []string `help:"An event to send; may be repeated. Replaces all events."        placeholder:"E"`
+	URL       *string  `help:"New URL to which events are sent." name:"url"`
+	Event     []string `help:"An event to send; may be repeated. Replaces all events." placeholder:"E"`
 	AllEvents bool     `help:"Send every event."`
 	Header    []string `help:"A header to add to each delivery; may be repeated. Replaces all headers." placeholder:"NAME:VALUE" sep:"none"`
 	NoHeaders bool     `help:"Remove all headers."`

@@ -18,11 +18,11 @@ import (
 type webhookLog struct {
 	config.Storage
 
-	Institution string `help:"Slug of the institution."                               required:""`
-	ID          string `arg:""                                                        help:"Only deliveries of this endpoint." optional:""`
-	Status      string `help:"Only deliveries that are pending, delivered or exhausted."   placeholder:"STATUS"`
-	Limit       int    `default:"20"                                                  help:"Number of deliveries, 1 to 100." placeholder:"N"`
-	Before      int64  `help:"Only deliveries older than this one."                   placeholder:"DELIVERY"`
+	Institution string `help:"Slug of the institution." required:""`
+	ID          string `arg:"" help:"Only deliveries of this endpoint." optional:""`
+	Status      string `help:"Only deliveries that are pending, delivered or exhausted." placeholder:"STATUS"`
+	Limit       int    `default:"20" help:"Number of deliveries, 1 to 100." placeholder:"N"`
+	Before      int64  `help:"Only deliveries older than this one." placeholder:"DELIVERY"`
 	Delivery    int64  `help:"Show this delivery with its body, requests and answers." placeholder:"DELIVERY"`
 }
 
@@ -154,7 +154,7 @@ type webhookRedeliver struct {
 	config.Storage
 
 	Institution string `help:"Slug of the institution." required:""`
-	Delivery    int64  `arg:""                          help:"The delivery, as log shows it."`
+	Delivery    int64  `arg:"" help:"The delivery, as log shows it."`
 }
 
 // Run sends the delivery again.

@@ -43,12 +43,30 @@ const (
 
 // Service provides the operations on institutions, members and users.
 type Service struct {
-	db  *db.DB
-	now func() time.Time
+	db   *db.DB
+	now  func() time.Time
+	cost Cost
 }
 
+// Option changes a service that New makes.
+type Option func(*Service)
+
+// WithCost sets the cost of hashing passwords, which is DefaultCost otherwise.
+func WithCost(c Cost) Option { return func(s *Service) { s.cost = c } }
+
 // New returns a service; now is the clock.
-func New(d *db.DB, now func() time.Time) *Service { return &Service{db: d, now: now} }
+func New(d *db.DB, now func() time.Time, options ...Option) *Service {
+	s := &Service{db: d, now: now, cost: DefaultCost}
+	for _, o := range options {
+		o(s)
+	}
+	return s
+}
+
+// HashPassword returns the hash of a password as a PHC string.
+func (s *Service) HashPassword(ctx context.Context, password string) (string, error) {
+	return s.cost.Hash(ctx, password)
+}
 
 // NewInstitution is the data of an institution to create, with its first owner.
 type NewInstitution struct {
@@ -87,7 +105,7 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 	}
 	hash := sql.NullString{Valid: do.password}
 	if do.password {
-		if hash.String, err = HashPassword(ctx, n.OwnerPassword); err != nil {
+		if hash.String, err = s.cost.Hash(ctx, n.OwnerPassword); err != nil {
 			return nil, err
 		}
 	}

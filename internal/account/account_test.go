@@ -27,7 +27,7 @@ func TestCreateInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		link, err := s.NewSetupLink(ctx)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +97,7 @@ func TestSetupLinkEndsAndIsReplaced(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
 		now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
-		s := account.New(d, func() time.Time { return now })
+		s := account.New(d, func() time.Time { return now }, cheap)
 		works := func(secret string) bool {
 			t.Helper()
 			ok, err := s.SetupLinkWorks(ctx, secret)
@@ -159,20 +159,24 @@ func TestParseEmail(t *testing.T) {
 	}
 }
 
-// The stored text is checked from its own parameters, as any reader of PHC
-// strings would.
+// cheap makes hashing passwords fast.
+var cheap = account.WithCost(account.Cost{Time: 1, Memory: 8, Threads: 1})
+
+// The test checks the stored text by the parameters in it, like any reader of PHC
+// strings.
 func TestHashPassword(t *testing.T) {
 	t.Parallel()
-	a, err := account.HashPassword(t.Context(), "correct horse")
+	s := account.New(nil, time.Now)
+	a, err := s.HashPassword(t.Context(), "correct horse")
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, err := account.HashPassword(t.Context(), "correct horse")
+	b, err := s.HashPassword(t.Context(), "correct horse")
 	if err != nil || a == b {
 		t.Fatal("two hashes of one password must differ", err)
 	}
 	parts := strings.Split(a, "$")
-	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != "v=19" {
+	if len(parts) != 6 || parts[1] != "argon2id" || parts[2] != "v=19" || parts[3] != "m=65536,t=3,p=4" {
 		t.Fatalf("hash = %s", a)
 	}
 	var m, tm uint32

@@ -17,7 +17,7 @@ func TestColour(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
 		if err != nil {
 			t.Fatal(err)

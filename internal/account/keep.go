@@ -16,8 +16,8 @@ const (
 	MaxKeep = 3653
 )
 
-// Keep has the retention periods of an institution in days; 0 is unlimited.
-type Keep struct {
+// Retention has the retention periods of an institution in days; 0 is unlimited.
+type Retention struct {
 	// Failed is for failed certificates, from their last attempt.
 	Failed int `json:"keep_failed"`
 	// Revoked is for the files of revoked certificates, from the revocation. The record stays.
@@ -26,17 +26,17 @@ type Keep struct {
 	Mail int `json:"keep_mail"`
 }
 
-// Keep returns the retention periods of an institution.
-func (s *Service) Keep(ctx context.Context, id int64) (k Keep, err error) {
+// Retention returns the retention periods of an institution.
+func (s *Service) Retention(ctx context.Context, id int64) (k Retention, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
 		return k, err
 	}
-	return v.Keep, nil
+	return v.Retention, nil
 }
 
 // Check returns fault.Invalid if a period is out of bounds.
-func (k Keep) Check() error {
+func (k Retention) Check() error {
 	var bad fault.Fields
 	for _, f := range []struct {
 		name string
@@ -52,7 +52,7 @@ func (k Keep) Check() error {
 // Kept is an institution with a limited retention period.
 type Kept struct {
 	ID int64
-	Keep
+	Retention
 }
 
 // Keeping returns the institutions with a limited retention period.
@@ -71,7 +71,7 @@ func Keeping(ctx context.Context, q db.Queryer) (list []Kept, err error) {
 	return list, nil
 }
 
-// SetKeep changes the retention periods of an institution. The next sweep purges what has expired.
-func (s *Service) SetKeep(ctx context.Context, id int64, k Keep) error {
-	return s.set(ctx, id, func(c *Changes) { c.Keep = k })
+// SetRetention changes the retention periods of an institution. The next sweep purges what has expired.
+func (s *Service) SetRetention(ctx context.Context, id int64, k Retention) error {
+	return s.set(ctx, id, func(c *Changes) { c.Retention = k })
 }

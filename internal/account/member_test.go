@@ -26,7 +26,7 @@ type crew struct {
 // man creates an institution whose members' addresses begin with its prefix.
 func man(t *testing.T, d *db.DB, now func() time.Time, prefix string) *crew {
 	t.Helper()
-	s := account.New(d, now)
+	s := account.New(d, now, cheap)
 	inst, err := s.OpenInstitution(t.Context(), account.NewInstitution{
 		Name: "University " + prefix, Prefix: prefix, OwnerEmail: prefix + "-owner@example.org", OwnerName: "Owner " + prefix,
 	}, func(context.Context, *db.Tx, *account.Institution) error { return nil })
@@ -303,7 +303,7 @@ func TestOperators(t *testing.T) {
 func TestSetupOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		secret, err := s.NewSetupLink(t.Context())
 		if err != nil {
 			t.Fatal(err)

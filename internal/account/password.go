@@ -14,14 +14,20 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// The parameters of argon2id are those of RFC 9106, 4, the second recommended option, for less
-// memory.
+// Cost is how much work it takes to hash a password by argon2id (RFC 9106, 3.1).
+type Cost struct {
+	// Time is the number of passes, Memory is in KiB.
+	Time, Memory uint32
+	Threads      uint8
+}
+
+// DefaultCost is the second recommended option of RFC 9106, 4, for less memory. Only
+// tests use another one.
+var DefaultCost = Cost{Time: 3, Memory: 64 << 10, Threads: 4}
+
 const (
-	argonTime    = 3
-	argonMemory  = 64 << 10 // KiB
-	argonThreads = 4
-	argonKey     = 32
-	argonSalt    = 16
+	argonKey  = 32
+	argonSalt = 16
 
 	minPassword = 8
 	maxPassword = 1000
@@ -29,8 +35,8 @@ const (
 
 var errPassword = fmt.Errorf("the password must have %d to %d characters", minPassword, maxPassword)
 
-// CheckPassword returns an error if a password is not allowed. The length is the only rule (NIST SP
-// 800-63B, 3.1.1.2).
+// CheckPassword returns an error if a password is not acceptable. Length is the only
+// rule (NIST SP 800-63B, 3.1.1.2).
 func CheckPassword(password string) error {
 	n := utf8.RuneCountInString(password)
 	if n < minPassword || n > maxPassword {
@@ -42,65 +48,64 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// hashing bounds the passwords that are hashed at once, and with them the memory. One hash uses
-// four threads, so more at once would not be faster.
-var hashing = make(chan struct{}, max(1, runtime.NumCPU()/argonThreads))
+// hashing bounds how many passwords are hashed at once, and the memory that this
+// takes. A hash uses four threads, so that more at once would be no faster.
+var hashing = make(chan struct{}, max(1, runtime.NumCPU()/int(DefaultCost.Threads)))
 
-// argonKeyOf computes argon2id after it has acquired a slot.
-func argonKeyOf(ctx context.Context, password string, salt []byte, time, memory uint32, threads uint8, size uint32) ([]byte, error) {
+// key waits for its turn and computes argon2id.
+func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32) ([]byte, error) {
 	select {
 	case hashing <- struct{}{}:
 		defer func() { <-hashing }()
 	case <-ctx.Done():
 		return nil, fmt.Errorf("waiting to hash a password: %w", ctx.Err())
 	}
-	return argon2.IDKey([]byte(password), salt, time, memory, threads, size), nil
+	return argon2.IDKey([]byte(password), salt, c.Time, c.Memory, c.Threads, size), nil
 }
 
-// HashPassword returns the hash of a password as a PHC string.
-func HashPassword(ctx context.Context, password string) (string, error) {
+// Hash returns the hash of a password as a PHC string.
+func (c Cost) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
 		return "", fmt.Errorf("making a salt: %w", err)
 	}
-	key, err := argonKeyOf(ctx, password, salt, argonTime, argonMemory, argonThreads, argonKey)
+	key, err := c.key(ctx, password, salt, argonKey)
 	if err != nil {
 		return "", err
 	}
-	return phc(salt, key), nil
+	return c.phc(salt, key), nil
 }
 
-func phc(salt, key []byte) string {
+func (c Cost) phc(salt, key []byte) string {
 	b64 := base64.RawStdEncoding.EncodeToString
-	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, argonMemory, argonTime, argonThreads, b64(salt), b64(key))
+	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.Memory, c.Time, c.Threads, b64(salt), b64(key))
 }
 
-// NoPassword returns a hash that no password has. Verifying it takes as long as verifying another
-// hash.
-func NoPassword() string {
+// NoPassword returns a text that looks like a hash but matches no password. To check
+// against it takes as long as against a hash.
+func (c Cost) NoPassword() string {
 	random := make([]byte, argonSalt+argonKey)
 	_, _ = rand.Read(random) // it never fails
-	return phc(random[:argonSalt], random[argonSalt:])
+	return c.phc(random[:argonSalt], random[argonSalt:])
 }
 
 // VerifyPassword reports whether a hash is that of a password.
 func VerifyPassword(ctx context.Context, password, hash string) (bool, error) {
 	var version int
-	var memory, time uint32
-	var threads uint8
+	var c Cost
 	parts := strings.Split(hash, "$")
 	if len(parts) != 6 || parts[0] != "" || parts[1] != "argon2id" {
 		return false, errHash
 	}
-	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &memory, &time, &threads); err != nil || version != argon2.Version {
+	if _, err := fmt.Sscanf(parts[2]+" "+parts[3], "v=%d m=%d,t=%d,p=%d", &version, &c.Memory, &c.Time, &c.Threads); err != nil || version != argon2.Version {
 		return false, errHash
 	}
 	salt, saltErr := base64.RawStdEncoding.Strict().DecodeString(parts[4])
 	want, keyErr := base64.RawStdEncoding.Strict().DecodeString(parts[5])
-	if saltErr != nil || keyErr != nil || len(want) < argonKey || time < 1 || threads < 1 || memory > 4*argonMemory || time > 4*argonTime {
+	if saltErr != nil || keyErr != nil || len(want) < argonKey || c.Time < 1 || c.Threads < 1 || c.Memory > 4*DefaultCost.Memory || c.Time > 4*DefaultCost.Time {
 		return false, errHash
 	}
-	got, err := argonKeyOf(ctx, password, salt, time, memory, threads, uint32(len(want)))
+	got, err := c.key(ctx, password, salt, uint32(len(want)))
 	if err != nil {
 		return false, err
 	}

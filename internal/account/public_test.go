@@ -21,7 +21,7 @@ func TestPublicSettings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		one, err := s.CreateInstitution(ctx, institution("One", "ONE"))
 		if err != nil {
 			t.Fatal(err)
@@ -95,7 +95,7 @@ func TestLogo(t *testing.T) {
 	}
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ctx := t.Context()
-		s := account.New(d, time.Now)
+		s := account.New(d, time.Now, cheap)
 		inst, err := s.CreateInstitution(ctx, institution("One", "ONE"))
 		if err != nil {
 			t.Fatal(err)

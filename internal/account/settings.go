@@ -27,7 +27,7 @@ type Settings struct {
 
 	Public
 	Letterhead
-	Keep
+	Retention
 	Policy
 }
 
@@ -158,8 +158,8 @@ func (c *Changes) check(before *Settings, words map[string]Words) error {
 	if c.Letterhead != before.Letterhead {
 		failed = append(failed, note(c.Letterhead.check()))
 	}
-	if c.Keep != before.Keep {
-		failed = append(failed, note(c.Keep.Check()))
+	if c.Retention != before.Retention {
+		failed = append(failed, note(c.Retention.Check()))
 	}
 	for tag, w := range c.Words {
 		if w == words[tag] {
@@ -224,7 +224,7 @@ func (v *Settings) groups() []any {
 			Colour       string `json:"colour"`
 			MailLanguage string `json:"mail_language"`
 		}{v.Name, v.Colour, v.MailLanguage},
-		v.Public, v.Letterhead, v.Keep, v.Policy,
+		v.Public, v.Letterhead, v.Retention, v.Policy,
 	}
 }
 

@@ -35,7 +35,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			c.Name, c.Colour, c.MailLanguage, c.Logo = "Another", " #1A237E ", "de", logo
 			c.Public = account.Public{AllowImage: true, Contact: " r@example.org "}
 			c.Letterhead = account.Letterhead{Sender: "Registrar"}
-			c.Keep = account.Keep{Failed: 90}
+			c.Retention = account.Retention{Failed: 90}
 			c.Policy = account.Policy{Placement: "exact", Page: 2, Box: &[4]float64{0, 0, 0.5, 0.25}, RefuseActive: true}
 			c.Words["de"] = account.Words{Closing: "Ihr Büro"}
 			c.Words["fr"] = account.Words{Closing: "Votre bureau"}

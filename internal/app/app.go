@@ -37,8 +37,8 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// stopTime is how long work under way may go on after a signal to end; with
-// what follows it, the process is gone within 30 s.
+// stopTime limits the work under way after a signal to end. The whole process ends
+// within 30 s.
 const stopTime = 20 * time.Second
 
 // Storage is what a vault keeps, opened.
@@ -135,8 +135,8 @@ type App struct {
 // ErrRunning is another process that has the data folder.
 var ErrRunning = errors.New("another certvault serve is using this data folder")
 
-// New opens everything and starts nothing. What it prints for the operator
-// goes to stdout, never to the log.
+// New opens everything and starts nothing. It prints messages for the operator to
+// stdout, never to the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
 	defer func() {
@@ -184,7 +184,8 @@ func (a *App) wire() error {
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
 		// One worker fewer for batches: an upload always finds a processor.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
-		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, Now: time.Now, Log: a.log,
+		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
+		Now: time.Now, Log: a.log,
 	}
 	if a.cfg.TSA != "" {
 		d.TimeStamps = timeStamps(a.cfg.TSA)
@@ -224,7 +225,7 @@ func nodeID() string {
 	return fmt.Sprintf("%.50s_%s", host, uuid.NewString())
 }
 
-// Run starts the vault and serves until ctx ends, then stops it in good order.
+// Run starts the vault, serves until ctx ends, and stops it.
 func (a *App) Run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, a.close(context.WithoutCancel(ctx))) }()
 	boundMemory()
@@ -241,7 +242,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 }
 
 func (a *App) start(ctx context.Context) error {
-	// What died with the process before goes on first of all.
+	// Work of a process that died continues first.
 	if err := a.Queue.Heartbeat(ctx, time.Now()); err != nil {
 		return err
 	}
@@ -249,7 +250,7 @@ func (a *App) start(ctx context.Context) error {
 		return err
 	}
 	if err := a.MakeKeys(ctx); err != nil {
-		// What needs no key is served all the same, and the making is tried again.
+		// Requests that need no key are served, and a regular task tries again.
 		a.log.ErrorContext(ctx, "signing keys cannot be made", slog.Any("error", err))
 	}
 	if err := a.Queue.Start(ctx); err != nil {
@@ -266,8 +267,8 @@ func (a *App) start(ctx context.Context) error {
 	return a.greet(ctx)
 }
 
-// greet prints where the vault is and, as long as nobody owns it, the one-time
-// set-up link.
+// greet prints the base URL and, until the vault has an owner, the one-time set-up
+// link.
 func (a *App) greet(ctx context.Context) error {
 	if _, err := fmt.Fprintf(a.stdout, "Certvault serves %s\n", a.cfg.BaseURL); err != nil {
 		return fmt.Errorf("greeting: %w", err)
@@ -286,7 +287,7 @@ func (a *App) greet(ctx context.Context) error {
 	return nil
 }
 
-// close ends what was opened, in the opposite order.
+// close closes everything in the opposite order.
 func (a *App) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
@@ -301,8 +302,8 @@ func (a *App) close(ctx context.Context) error {
 		a.stopTasks()
 		a.tasks.Wait()
 	}
-	// Attempts and jobs under way end beside each other: one slow receiver must not
-	// use up the time that both have.
+	// Attempts and jobs end in parallel: one slow receiver must not use up the time of
+	// both.
 	var sending sync.WaitGroup
 	if a.Services != nil {
 		sending.Go(func() { a.Deliverer.Stop(ctx) })

@@ -138,7 +138,7 @@ func sample(name string) []byte {
 	return vault.Sample{Institution: "Northwest University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026"}.PDF()
 }
 
-// httpClients gives a client, and one whose exchanges are held against the
+// httpClients returns a client, and one whose exchanges are checked against the
 // document.
 func (d *driver) httpClients(roots *x509.CertPool) (plain, checked *http.Client) {
 	d.Helper()
@@ -180,7 +180,7 @@ func (d *driver) must(err error) {
 	}
 }
 
-// send sends a request that the client would not, and gives the status.
+// send sends a request that the client would not send, and returns the status.
 func (d *driver) send(method, target, secret string, header http.Header, body string) int {
 	d.Helper()
 	return d.exchange(d.bare, method, target, secret, header, body).status

@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/web/signin"
 )
 
-// peoplePages puts the surfaces together that ask who somebody is. What is none of
-// theirs goes to the public pages.
+// peoplePages returns the surfaces with a sign-in. Other requests go to the public
+// pages.
 func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public http.Handler) (http.Handler, error) {
 	entrance := &signin.Pages{Site: site, People: a.People, Limit: publicLimit, Now: time.Now, Log: a.log}
 	entranceHandler, err := entrance.Handler()
@@ -76,10 +76,10 @@ func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
 	return nil
 }
 
-// gate is the entrance as the panel knows it.
+// gate adapts the sign-in pages to the panel.
 type gate struct{ *signin.Pages }
 
-// Person tells who is signed in.
+// Person returns the person who is signed in.
 func (g gate) Person(r *http.Request) (panel.Person, bool) {
 	s, ok := g.Pages.Person(r)
 	if !ok {

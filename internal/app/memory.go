@@ -5,9 +5,9 @@ import (
 	"runtime/debug"
 )
 
-// softMemory is from how much memory on the collector works harder, in bytes.
-// What the vault holds at once is bounded: buffers of uploads, and the few
-// files being sealed; the rest is garbage that need not pile up to twice that.
+// softMemory is the number of bytes above which the collector works harder. Live
+// memory is bounded by the buffers of uploads and the few files being sealed. Garbage
+// need not grow to the same size.
 const softMemory = 100 << 20
 
 // boundMemory sets the collector's goal, unless the operator did.

@@ -128,8 +128,7 @@ func (r *receiver) keys(name string) []string {
 	return keys
 }
 
-// sweep deletes the files that nothing refers to, as it does with those that are
-// old enough.
+// sweep makes all files old enough for the sweep, and runs it.
 func (r *receiver) sweep() {
 	r.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -143,10 +142,10 @@ func (r *receiver) sweep() {
 	}
 }
 
-// A person's upload in the panel lost its file when the answer to the commit was
-// lost: the row was there, and the file was discarded. What all four ways to upload
-// a file have in common: a row that is committed has its file, whatever its sender
-// heard; a file without a row goes with the sweep; and who tries again succeeds.
+// An upload in the panel lost its file when the answer to the commit was lost: the
+// row was committed, and the file was deleted. For all four ways to upload a file, a
+// committed row has its file although the client got an error, the sweep deletes a
+// file without a row, and a second attempt succeeds.
 func TestRegressionLostAnswerToACommitKeepsTheFile(t *testing.T) {
 	t.Parallel()
 	r := newReceiver(t)

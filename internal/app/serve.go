@@ -40,8 +40,8 @@ const (
 	readyTime  = 2 * time.Second
 )
 
-// listen binds the ports, so that a port that is taken is told before anything
-// runs, and one that was left open is known to links.
+// listen binds the ports: a port in use is an error before anything runs, and links
+// need the number of a port that the system chose.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
@@ -135,9 +135,8 @@ func (a *App) handler() (http.Handler, error) {
 		compress(site.Assets(pages.Render)), compress(people))), nil
 }
 
-// surfaces gives each request to its surface. Not by a mux: that would answer
-// paths it finds unclean by itself, with a redirect, before anyone asked for a
-// token.
+// surfaces sends each request to its surface. It is not a mux, because a mux answers
+// unclean paths with a redirect before the token is checked.
 func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch p := r.URL.Path; {
@@ -170,7 +169,7 @@ func (a *App) gauge(name, help string, count func(context.Context) (int, error))
 	})
 }
 
-// ready tells whether requests can be served: the database answers.
+// ready reports whether the database answers.
 func (a *App) ready(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), readyTime)
 	defer cancel()
@@ -189,8 +188,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// tlsConfig gives the certificate to serve with; nil behind a proxy, which has
-// its own.
+// tlsConfig returns the certificate to serve with, nil behind a proxy.
 func (a *App) tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {

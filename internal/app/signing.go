@@ -15,14 +15,14 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// keysEvery is how often institutions without a signing key are looked for: one
-// whose making was cut off does not wait for the next start.
+// keysEvery is the interval of the search for institutions without a signing key. A
+// key that could not be made does not wait for the next start.
 const keysEvery = time.Minute
 
 // maxPassphrase bounds the file of the passphrase in bytes.
 const maxPassphrase = 4096
 
-// openKeys gives the signing keys. base is the base URL where it is known.
+// openKeys returns the signing keys. base is the base URL, empty if it is unknown.
 func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 	o := authority.Options{Now: time.Now}
 	if u, err := url.Parse(base); err == nil {

@@ -1,8 +1,8 @@
-// Package audit owns the audit log: who did what, to what, when and from which
-// address. An entry is written in the transaction of its action, so that
-// neither exists without the other, and the database refuses to change or
-// delete entries. The package knows only the names of the actions; the domains
-// record them.
+// Package audit owns the audit log: the actor, the subject, the time and the
+// client address of each action. An entry is written in the transaction of its
+// action, so that neither exists without the other, and the database refuses to
+// change or delete entries. The package knows only the names of the actions;
+// the domains record them.
 package audit
 
 import (

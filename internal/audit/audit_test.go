@@ -86,7 +86,7 @@ func TestEntryRollsBackWithItsAction(t *testing.T) {
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 			return audit.RecordTx(t.Context(), tx, audit.Entry{InstitutionID: inst, Action: "token.invented"})
 		}); err == nil {
-			t.Error("a deed that nobody can filter for was recorded")
+			t.Error("an unknown action was recorded")
 		}
 	})
 }
@@ -173,7 +173,7 @@ func TestFiltersAndPages(t *testing.T) {
 				for i := range list {
 					e := &list[i]
 					if seen[e.ID] || e.InstitutionID != mine || last != nil && (e.At.After(last.At) || e.At.Equal(last.At) && e.ID > last.ID) {
-						t.Fatalf("%s: %+v stands behind %+v", name, e, last)
+						t.Fatalf("%s: %+v follows %+v", name, e, last)
 					}
 					seen[e.ID], last = true, e
 				}
@@ -300,8 +300,8 @@ func TestEveryActionHasPhrase(t *testing.T) {
 	t.Parallel()
 	seen := map[audit.Action]bool{}
 	for _, a := range audit.Actions {
-		group, deed, ok := strings.Cut(string(a.Action), ".")
-		if seen[a.Action] || !ok || group == "" || deed == "" || a.Says == "" || a.Action.Phrase() != a.Says {
+		group, verb, ok := strings.Cut(string(a.Action), ".")
+		if seen[a.Action] || !ok || group == "" || verb == "" || a.Says == "" || a.Action.Phrase() != a.Says {
 			t.Errorf("%+v", a)
 		}
 		seen[a.Action] = true

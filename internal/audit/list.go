@@ -105,7 +105,7 @@ func (e *Entry) mark() mark { return mark{db.Micros(e.At), e.ID} }
 // first.
 func (l *Log) page(ctx context.Context, institutionID int64, f Filter, from *mark, back bool, limit int) ([]Entry, error) {
 	q := &statement{}
-	where, err := l.where(ctx, q, institutionID, f, from, back, limit)
+	where, err := l.filterCondition(ctx, q, institutionID, f, from, back, limit)
 	if err != nil {
 		return nil, err
 	}

@@ -47,10 +47,10 @@ func (q *statement) arg(value any) string {
 	return "$" + strconv.Itoa(len(q.args))
 }
 
-// where writes the condition for the entries that match a filter. It reads the
+// filterCondition writes the condition for the entries that match a filter. It reads the
 // terms of the most selective filter, each by its own index and only as far as
 // the page needs, and takes the first entries of their union.
-func (l *Log) where(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
+func (l *Log) filterCondition(ctx context.Context, q *statement, institutionID int64, f Filter, from *mark, back bool, limit int) (string, error) {
 	conditions := f.conditions()
 	by, err := l.mostSelective(ctx, institutionID, conditions)
 	if err != nil {

@@ -38,6 +38,9 @@ type Options struct {
 	// Passphrase encrypts the identity file, which encrypts all keys. Without a
 	// passphrase only the permissions of that file protect the keys.
 	Passphrase string
+	// WorkFactor is the logarithm of the scrypt work that the passphrase takes; 0 is the
+	// default of age. Only tests use another one.
+	WorkFactor int
 	// Installation is the name of the root, such as the host of the base URL.
 	Installation string
 	// ProgramTimeout limits the run of a signer program; 0 means 10 seconds.

@@ -1,6 +1,7 @@
 package authority
 
 import (
+	"bufio"
 	"bytes"
 	"crypto"
 	"crypto/ecdsa"
@@ -18,6 +19,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"filippo.io/age/armor"
 )
 
 var today = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
@@ -311,7 +314,7 @@ func TestPassphrase(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	o := options()
-	o.Passphrase = "correct horse"
+	o.Passphrase, o.WorkFactor = "correct horse", 10
 	a := open(t, dir, o)
 	if err := a.Create(university, "x"); err != nil {
 		t.Fatal(err)
@@ -325,6 +328,26 @@ func TestPassphrase(t *testing.T) {
 		a := open(t, dir, o) // the root's certificate needs no key
 		_, _, err := a.Signer(t.Context(), university)
 		requireFault(t, err, CodeLocked)
+	}
+}
+
+// By default a passphrase takes the work that age recommends, 2^18.
+func TestPassphraseWork(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	o := options()
+	o.Passphrase = "correct horse"
+	open(t, dir, o)
+	text, err := os.ReadFile(filepath.Join(dir, encryptedFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	header, err := bufio.NewReader(armor.NewReader(bytes.NewReader(text))).Peek(100)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, stanza, _ := strings.Cut(string(header), "-> scrypt "); !strings.HasSuffix(strings.SplitN(stanza, "\n", 2)[0], " 18") {
+		t.Errorf("the header is %q", header)
 	}
 }
 
@@ -386,7 +409,7 @@ func TestProtect(t *testing.T) {
 		t.Error("protected with no passphrase")
 	}
 	protected := options()
-	protected.Passphrase = "correct horse"
+	protected.Passphrase, protected.WorkFactor = "correct horse", 10
 	if _, _, err := New(dir, protected).Signer(t.Context(), university); err == nil || !strings.Contains(err.Error(), "key protect") {
 		t.Errorf("a passphrase before the keys are protected with it: %v", err)
 	}

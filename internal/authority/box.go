@@ -137,6 +137,9 @@ func (a *Authority) createEncrypted(name string, text []byte) error {
 	if err != nil {
 		return &Fault{Code: CodeLocked, Err: fmt.Errorf("use passphrase: %w", err)}
 	}
+	if a.options.WorkFactor > 0 {
+		recipient.SetWorkFactor(a.options.WorkFactor)
+	}
 	if text, err = encrypt(text, recipient); err != nil {
 		return err
 	}

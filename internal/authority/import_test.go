@@ -114,7 +114,7 @@ func TestRefusedKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := a.UsePEM(university, encodePEM(b.chain), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})); err == nil {
-			t.Errorf("%s is taken", name)
+			t.Errorf("%s is accepted", name)
 		} else {
 			requireFault(t, err, CodeRefused)
 		}

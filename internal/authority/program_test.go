@@ -132,7 +132,7 @@ func TestProgramReturnsRawSignature(t *testing.T) {
 	k := programKey{public: key.Public()}
 	signature, ok := k.signature(digest[:], pair)
 	if !ok || !ecdsa.VerifyASN1(&key.PublicKey, digest[:], signature) {
-		t.Errorf("%x is not taken", pair)
+		t.Errorf("%x is not accepted", pair)
 	}
 }
 

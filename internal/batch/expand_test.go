@@ -103,6 +103,11 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 				t.Errorf("entry %+v, want a duplicate of %s", e, existing)
 			}
 		}
+		// A duplicate that was rejected before problems had codes has one all the same.
+		v.exec(`UPDATE batch_entries SET error = 'A duplicate.', problem = NULL WHERE status = 'rejected'`)
+		if _, entries := v.get(v.inst, again.UUID); entries[3].Problem == nil || entries[3].Problem.Code != cert.CodeDuplicate || entries[3].Problem.Detail != bo {
+			t.Errorf("entry %+v", entries[3])
+		}
 		for _, i := range []int{0, 2, 4} {
 			if e := entries[i]; e.Status != "processing" || e.UUID == "" || e.Error != "" || e.ExistingUUID != "" {
 				t.Errorf("entry %+v", e)
@@ -198,6 +203,11 @@ func TestEntryWithoutItsFile(t *testing.T) {
 		if got.Processing != 1 || got.Rejected != 1 || entries[1].Status != "rejected" || entries[1].ErrorCode != "invalid" || entries[1].Problem == nil ||
 			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
 			t.Errorf("%+v %+v", got, entries)
+		}
+		// An entry that was rejected before problems had codes keeps its words.
+		v.exec(`UPDATE batch_entries SET error = 'No file.', problem = NULL WHERE status = 'rejected'`)
+		if _, entries := v.get(v.inst, b.UUID); entries[1].Error != "No file." || entries[1].Problem != nil {
+			t.Errorf("%+v", entries[1])
 		}
 	})
 }

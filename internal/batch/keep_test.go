@@ -23,7 +23,7 @@ func TestBatchOutlivesItsFailedCertificates(t *testing.T) {
 		v.sealer.refuse = func(id string) bool { return slices.Contains(failing, id) }
 		v.process("all are sealed", func() bool { got, _ := v.get(v.inst, b.UUID); return got.Processing == 0 })
 		was, _ := v.get(v.inst, b.UUID)
-		if err := account.New(d, v.clock.Now).SetKeep(ctx, v.inst.ID, account.Keep{Failed: 30}); err != nil {
+		if err := account.New(d, v.clock.Now).SetRetention(ctx, v.inst.ID, account.Retention{Failed: 30}); err != nil {
 			t.Fatal(err)
 		}
 		v.clock.Advance(31 * 24 * time.Hour)

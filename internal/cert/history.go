@@ -37,7 +37,7 @@ var withEvent = map[webhook.Name]audit.Action{
 // deliveries, and its entries in the audit log. For a record without events, it
 // returns what the record itself has.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
-	events, err := s.hooks.Told(ctx, c.InstitutionID, c.ID)
+	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
 		return nil, err
 	}

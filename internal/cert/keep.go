@@ -49,7 +49,7 @@ const (
 
 // Over counts the certificates, and the certificates with files, that expire at a time
 // with a retention.
-func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Keep) (failed, revoked int, err error) {
+func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, one := range []struct {
 		days  int
 		where string
@@ -66,8 +66,8 @@ func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, 
 }
 
 // Over counts what has expired now with a retention.
-func (s *Service) Over(ctx context.Context, institutionID int64, k account.Keep) (failed, revoked int, err error) {
-	return Over(ctx, s.db, s.now(), institutionID, k)
+func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
+	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
 // SweepKept deletes failed certificates and files of revoked ones that have expired.

@@ -20,9 +20,9 @@ import (
 
 const aDay = 24 * time.Hour
 
-func (v *vault) keeps(k account.Keep) {
+func (v *vault) keeps(k account.Retention) {
 	v.tb.Helper()
-	if err := account.New(v.d, v.clock.Now).SetKeep(v.tb.Context(), v.inst.ID, k); err != nil {
+	if err := account.New(v.d, v.clock.Now).SetRetention(v.tb.Context(), v.inst.ID, k); err != nil {
 		v.tb.Fatal(err)
 	}
 }
@@ -111,10 +111,10 @@ func TestFailedCertificatesEnd(t *testing.T) {
 		if v.get(old.UUID).Status != Failed || !v.has(old.File.Key) {
 			t.Fatal("something ended unasked")
 		}
-		if failed, revoked, err := v.Over(ctx, v.inst.ID, account.Keep{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
+		if failed, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Failed: 30, Revoked: 30}); err != nil || failed != 1 || revoked != 0 {
 			t.Errorf("%d failed and %d revoked are over, %v", failed, revoked, err)
 		}
-		v.keeps(account.Keep{Failed: 30})
+		v.keeps(account.Retention{Failed: 30})
 		v.sweepKept()
 		if _, err := v.ByUUID(ctx, v.inst.ID, old.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the old one: %v", err)
@@ -148,7 +148,7 @@ func TestNumbersOfEndedCertificatesAreNotGivenAgain(t *testing.T) {
 		v := newVault(t, d)
 		v.failed("one")
 		last := v.failed("last")
-		v.keeps(account.Keep{Failed: 30})
+		v.keeps(account.Retention{Failed: 30})
 		v.clock.Advance(31 * aDay)
 		v.sweepKept()
 		next := v.upload(titled("next"))
@@ -189,8 +189,8 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 		v.clock.Advance(29 * aDay)
 		young = revoke(young)
 		v.clock.Advance(2 * aDay)
-		v.keeps(account.Keep{Revoked: 30})
-		if _, revoked, err := v.Over(ctx, v.inst.ID, account.Keep{Revoked: 30}); err != nil || revoked != 2 {
+		v.keeps(account.Retention{Revoked: 30})
+		if _, revoked, err := v.Expired(ctx, v.inst.ID, account.Retention{Revoked: 30}); err != nil || revoked != 2 {
 			t.Errorf("%d are over, %v", revoked, err)
 		}
 		v.sweepKept()
@@ -275,7 +275,7 @@ func TestSweepsTogether(t *testing.T) {
 		for _, title := range []string{"a", "b", "c", "d", "e", "newest"} {
 			v.failed(title)
 		}
-		v.keeps(account.Keep{Failed: 30})
+		v.keeps(account.Retention{Failed: 30})
 		v.clock.Advance(31 * aDay)
 		done := make(chan error)
 		for range 2 {

@@ -40,7 +40,7 @@ func TestRegressionLostAnswerToACommitLosesNoFile(t *testing.T) {
 	}
 }
 
-// What a broken attempt leaves behind goes with the sweep.
+// The sweep deletes the file of a failed attempt.
 func TestFileOfAnAttemptThatBrokeIsSwept(t *testing.T) {
 	t.Parallel()
 	d := dbtest.Open(t, t.TempDir(), "")

@@ -11,7 +11,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, text := range []string{"", "#", "#fff", "0b5d4b", "#0b5d4", "#0b5d4bf", "#0b5d4g", "#0b5d4b;x", "red", "#0b5d4b\n#0b5d4b", "＃0b5d4b"} {
 		if c, err := Parse(text); err == nil {
-			t.Errorf("%q is taken as %v", text, c)
+			t.Errorf("%q is parsed as %v", text, c)
 		}
 	}
 }

@@ -117,8 +117,8 @@ func (tx *Tx) Raw(f func(driverConn any) error) error { return tx.conn.Raw(f) }
 func (tx *Tx) AfterCommit(f func()) { tx.after = append(tx.after, f) }
 
 // Tx runs f in a transaction. It commits if f returns nil and rolls back
-// otherwise. f must use only the Tx: on SQLite the pool has one connection,
-// which the transaction holds, and a second request would deadlock.
+// otherwise. f must use only the Tx: on SQLite the pool has a single connection
+// and the transaction holds it, so that a second request would deadlock.
 func (d *DB) Tx(ctx context.Context, f func(tx *Tx) error) error { return d.run(ctx, durable, f) }
 
 // TxRelaxed is like Tx, but the commit does not wait for the disk. It is for

@@ -57,8 +57,8 @@ func TestTxCommitsAndRollsBack(t *testing.T) {
 	})
 }
 
-// A volatile transaction works like any other and leaves the next one durable,
-// whether it commits or rolls back.
+// A relaxed transaction works like any other and leaves the next one durable,
+// also after a rollback.
 func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -82,7 +82,7 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 		}
 		boom := errors.New("boom")
 		canceled, cancel := context.WithCancel(ctx)
-		for name, volatile := range map[string]func() error{
+		for name, relaxed := range map[string]func() error{
 			"committed":   func() error { return d.TxRelaxed(ctx, sees(fast, nil)) },
 			"rolled back": func() error { return d.TxRelaxed(ctx, sees(fast, boom)) },
 			"canceled": func() error {
@@ -100,7 +100,7 @@ func TestRelaxedTransactionRestoresDurability(t *testing.T) {
 				return d.TxRelaxed(ctx, func(*db.Tx) error { panic("a fault") })
 			},
 		} {
-			if err := volatile(); (err == nil) != (name == "committed") {
+			if err := relaxed(); (err == nil) != (name == "committed") {
 				t.Errorf("%s: %v", name, err)
 			}
 			for range 3 {
@@ -135,7 +135,7 @@ func TestAfterCommitRunsOnlyAfterCommit(t *testing.T) {
 				t.Fatalf("err = %v, want %v", err, end)
 			}
 			if end != nil && seen != -1 {
-				t.Fatal("a rollback was told as a commit")
+				t.Fatal("AfterCommit ran after a rollback")
 			}
 		}
 		if seen != 1 {
@@ -159,7 +159,7 @@ func TestUniqueViolationNamesItsColumn(t *testing.T) {
 			t.Fatalf("err = %v, want a unique violation on uuid", err)
 		}
 		if db.UniqueOn(err, "certificates", "uuid") || db.IsUnique(errors.New("x")) {
-			t.Fatal("a violation elsewhere is told as ours")
+			t.Fatal("a violation of another constraint matches")
 		}
 	})
 }
@@ -230,7 +230,7 @@ func TestPanicEndsTheTransaction(t *testing.T) {
 			}()
 		}
 		if err := d.Tx(ctx, insert); err != nil {
-			t.Fatalf("what was undone stands: %v", err)
+			t.Fatalf("a rolled back change is visible: %v", err)
 		}
 	})
 }
@@ -331,6 +331,6 @@ func TestMigrationToDeliveriesKeepsEvents(t *testing.T) {
 		_, err := tx.ExecContext(t.Context(), `INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES (99, 1, '', 'pending', 0, 0)`)
 		return err
 	}); err == nil {
-		t.Error("a delivery of an event that is not there was taken")
+		t.Error("a delivery of a missing event was accepted")
 	}
 }

@@ -117,7 +117,7 @@ func TestMigrateWithoutExtensionRights(t *testing.T) {
 	}
 	err = d.Migrate(ctx)
 	if err == nil || !strings.Contains(err.Error(), "CREATE EXTENSION pg_trgm;") || !strings.Contains(err.Error(), "postgresql-contrib") {
-		t.Errorf("the operator is told %v", err)
+		t.Errorf("the error is %v", err)
 	}
 	run(ctx, `CREATE EXTENSION pg_trgm`)
 	run(ctx, `CREATE EXTENSION btree_gin`)
@@ -148,7 +148,7 @@ func TestStatementEndsWithItsContext(t *testing.T) {
 			if err := d.QueryRowContext(t.Context(), `
 				SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND state = 'active' AND query LIKE '%endless%'`).
 				Scan(&left); err != nil {
-				t.Fatal(fmt.Errorf("looking for what is left of it: %w", err))
+				t.Fatal(fmt.Errorf("looking for the cancelled query: %w", err))
 			}
 		}
 	})

@@ -11,7 +11,7 @@ const (
 	// maxPrepared is the maximum number of cached statements.
 	maxPrepared = 128
 	// maxCounted is the maximum number of other texts that are counted,
-	// and statementUses is the number of uses after which a statement is
+	// and usesToPrepare is the number of uses after which a statement is
 	// cached.
 	maxCounted    = 1024
 	usesToPrepare = 8

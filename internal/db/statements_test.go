@@ -70,7 +70,7 @@ func TestStatementsConcurrently(t *testing.T) {
 	}
 	all.Wait()
 	if n := len(d.statements.prepared); n != 5 {
-		t.Errorf("%d statements are kept", n)
+		t.Errorf("%d statements are prepared", n)
 	}
 }
 
@@ -83,7 +83,7 @@ func TestStatementsAreBounded(t *testing.T) {
 		}
 	}
 	if len(d.statements.prepared) != 0 || len(d.statements.uses) > maxCounted {
-		t.Errorf("of texts that come once %d are kept, %d noted", len(d.statements.prepared), len(d.statements.uses))
+		t.Errorf("of texts used once %d are prepared, %d counted", len(d.statements.prepared), len(d.statements.uses))
 	}
 	for range 3 * usesToPrepare {
 		for i := range 6 {
@@ -93,7 +93,7 @@ func TestStatementsAreBounded(t *testing.T) {
 		}
 	}
 	if n := len(d.statements.prepared); n != 3 {
-		t.Errorf("%d statements are kept", n)
+		t.Errorf("%d statements are prepared", n)
 	}
 }
 
@@ -106,14 +106,14 @@ func TestStatementsThatFail(t *testing.T) {
 		}
 	}
 	if n := len(d.statements.prepared); n != 0 {
-		t.Errorf("%d statements are kept", n)
+		t.Errorf("%d statements are prepared", n)
 	}
 	// A cancelled caller must not leave its reserved place taken.
 	canceled, cancel := context.WithCancel(t.Context())
 	cancel()
 	for range 2 * usesToPrepare {
 		if _, err := number(canceled, d, `SELECT 7`); err == nil {
-			t.Error("who is gone is answered")
+			t.Error("a cancelled query succeeds")
 		}
 	}
 	for range 2 * usesToPrepare {
@@ -122,7 +122,7 @@ func TestStatementsThatFail(t *testing.T) {
 		}
 	}
 	if n := len(d.statements.prepared); n != 1 {
-		t.Errorf("%d statements are kept", n)
+		t.Errorf("%d statements are prepared", n)
 	}
 }
 

@@ -11,8 +11,7 @@ import (
 	"time"
 )
 
-// Kind classifies an error: whose fault it is and what the caller can do about
-// it.
+// Kind classifies an error by its cause and by what the caller can do about it.
 type Kind int
 
 const (

@@ -47,7 +47,7 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 // link does not open an account.
 func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret string) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		proof, err := s.useTx(ctx, tx, ToChangeAddress, secret)
+		proof, err := s.redeemTx(ctx, tx, ToChangeAddress, secret)
 		if err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if !changed {
 			return ErrTaken
 		}
-		if err := s.proveTx(ctx, tx, old.ID); err != nil {
+		if err := s.verifyAddressTx(ctx, tx, old.ID); err != nil {
 			return err
 		}
 		if err := voidTx(ctx, tx, old.ID); err != nil {
@@ -74,6 +74,6 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if old.EmailFolded == proof.EmailFolded {
 			return nil
 		}
-		return s.tellTx(ctx, tx, old, addressChanged)
+		return s.notifyTx(ctx, tx, old, addressChanged)
 	})
 }

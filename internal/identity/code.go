@@ -71,8 +71,8 @@ type Enrolment struct {
 	Secret, URI string
 }
 
-// sealFor binds an encrypted secret to its person.
-func sealFor(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
+// sealContext binds an encrypted secret to its person.
+func sealContext(personID int64) []byte { return []byte("user " + strconv.FormatInt(personID, 10)) }
 
 // BeginCodes creates a secret for one-time passwords. No code is required until the person has
 // confirmed one. Until then the secret stays the same, so that one that was already scanned works
@@ -83,7 +83,7 @@ func (s *Service) BeginCodes(ctx context.Context, p Person) error {
 		if _, err := rand.Read(raw); err != nil {
 			return fmt.Errorf("generating a secret: %w", err)
 		}
-		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealFor(p.ID))
+		sealed, err := s.Ring.Seal(keyring.CodeSecret, []byte(base32.StdEncoding.EncodeToString(raw)), sealContext(p.ID))
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int6
 		Scan(&sealed, &confirmed); err != nil {
 		return "", false, err
 	}
-	text, err := s.Ring.Open(keyring.CodeSecret, sealed, sealFor(personID))
+	text, err := s.Ring.Open(keyring.CodeSecret, sealed, sealContext(personID))
 	return string(text), confirmed, err
 }
 
@@ -149,7 +149,7 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 		if recovery, err = newRecoveryTx(ctx, tx, session.Person.ID); err != nil {
 			return err
 		}
-		return s.tellTx(ctx, tx, session.Person, codesOn)
+		return s.notifyTx(ctx, tx, session.Person, codesOn)
 	})
 	if err != nil {
 		return nil, err
@@ -191,7 +191,7 @@ func (s *Service) EndCodes(ctx context.Context, p Person) error {
 		if err := dropCodesTx(ctx, tx, p.ID); err != nil {
 			return err
 		}
-		return s.tellTx(ctx, tx, p, codesOff)
+		return s.notifyTx(ctx, tx, p, codesOff)
 	})
 }
 
@@ -224,7 +224,7 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 		if !ok {
 			return ErrCode
 		}
-		e, err = s.enterTx(ctx, tx, pending.Person, pending.Method, false, from)
+		e, err = s.startSessionTx(ctx, tx, pending.Person, pending.Method, false, from)
 		return err
 	})
 	if errors.Is(err, ErrCode) {

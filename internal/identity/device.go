@@ -13,8 +13,8 @@ import (
 // DeviceLife is the time without a sign-in after which a browser is no longer known.
 const DeviceLife = 365 * 24 * time.Hour
 
-// knows reports whether a person has signed in to the account in this browser before.
-func (s *Service) knows(ctx context.Context, folded, device string) (bool, error) {
+// isKnownDevice reports whether a person has signed in to the account in this browser before.
+func (s *Service) isKnownDevice(ctx context.Context, folded, device string) (bool, error) {
 	var n int
 	err := s.DB.QueryRowContext(ctx, `
 		SELECT count(*) FROM devices d JOIN users u ON u.id = d.user_id WHERE d.hash = $1 AND u.email_folded = $2 AND d.seen_at > $3`,
@@ -25,9 +25,9 @@ func (s *Service) knows(ctx context.Context, folded, device string) (bool, error
 	return n > 0, nil
 }
 
-// meetTx stores the browser in which a person signed in. It reports whether this browser was
+// rememberDeviceTx stores the browser in which a person signed in. It reports whether this browser was
 // unknown although others were known. Only a secret that the vault issued identifies a browser.
-func (s *Service) meetTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, stranger bool, err error) {
+func (s *Service) rememberDeviceTx(ctx context.Context, tx *db.Tx, p Person, device string) (secret string, stranger bool, err error) {
 	now := db.Micros(s.Now())
 	res, err := tx.ExecContext(ctx, `UPDATE devices SET seen_at = $3 WHERE hash = $1 AND user_id = $2`, account.HashSecret(device), p.ID, now)
 	if err != nil {

@@ -6,11 +6,11 @@ import (
 	"log/slog"
 	"net/netip"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/job"
@@ -57,7 +57,7 @@ func open(t testing.TB, d *db.DB) *bench {
 	}
 	mailer := mail.New(mail.Config{DB: d, Queue: q, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log})
 	b.Service, err = New(Config{
-		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", Now: b.Now, Log: log,
+		DB: d, Ring: ring, Queue: q, Mailer: mailer, Languages: languages, BaseURL: "https://vault.example:8443", PasswordCost: certtest.Cost, Now: b.Now, Log: log,
 		OnProved: func(_ context.Context, _ *db.Tx, p Person) error {
 			b.proved = append(b.proved, p)
 			return b.fail
@@ -118,7 +118,7 @@ func (b *bench) requests() (all []requestArgs) {
 	return all
 }
 
-// mails gives the messages that were queued since the last time.
+// mails returns the messages that were queued since the last call.
 func (b *bench) mails() (list []mail.Message) {
 	b.t.Helper()
 	rows, err := b.d.QueryContext(b.t.Context(), `SELECT id, message FROM mails WHERE id > $1 ORDER BY id`, b.read)
@@ -143,7 +143,7 @@ func (b *bench) mails() (list []mail.Message) {
 	return list
 }
 
-// link asks for a link and gives its secret, from the one mail that comes.
+// link requests a link and returns its secret, from the only mail.
 func (b *bench) link(purpose Purpose, email string) string {
 	b.t.Helper()
 	b.work()
@@ -168,13 +168,10 @@ func (b *bench) secretIn(m mail.Message, purpose Purpose) string {
 	return strings.Fields(after)[0]
 }
 
-// hashed is made once: it takes its time.
-var hashed = sync.OnceValues(func() (string, error) { return account.HashPassword(context.Background(), password) })
-
 // join makes an account as another surface does, and signs in.
 func (b *bench) join(email string) (e *Entry) {
 	b.t.Helper()
-	hash, err := hashed()
+	hash, err := b.PasswordCost.Hash(b.t.Context(), password)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -196,7 +193,7 @@ func (b *bench) join(email string) (e *Entry) {
 	return e
 }
 
-// with gives an origin with the secrets of an entry.
+// with returns an origin with the secrets of an entry.
 func (e *Entry) with(from Origin) Origin {
 	from.Session, from.Device = e.Secret, e.Device
 	return from
@@ -213,7 +210,7 @@ func (b *bench) count(query string, args ...any) (n int) {
 // institution makes one, whose owner has not proved their address.
 func (b *bench) institution(owner string) *account.Institution {
 	b.t.Helper()
-	inst, err := account.New(b.d, b.Now).CreateInstitution(b.t.Context(), account.NewInstitution{
+	inst, err := account.New(b.d, b.Now, account.WithCost(certtest.Cost)).CreateInstitution(b.t.Context(), account.NewInstitution{
 		Name: "One", Prefix: "ONE", OwnerEmail: owner, OwnerName: "Ada", OwnerPassword: password,
 	})
 	if err != nil {

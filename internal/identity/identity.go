@@ -5,6 +5,7 @@
 package identity
 
 import (
+	"cmp"
 	"context"
 	"database/sql"
 	"errors"
@@ -100,8 +101,10 @@ type Config struct {
 	// OnProved is called after an address was verified, OnDeleted before a person is deleted. Both
 	// may be nil.
 	OnProved, OnDeleted Hook
-	Now                 func() time.Time
-	Log                 *slog.Logger
+	// PasswordCost is the cost of hashing passwords; zero is account.DefaultCost.
+	PasswordCost account.Cost
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // Service manages people and their credentials.
@@ -112,16 +115,17 @@ type Service struct {
 	// passkeys is nil if the host of the origin is an IP address, for which browsers have no
 	// passkeys.
 	passkeys *webauthn.WebAuthn
-	// nobody has the form of a hash, but no password matches it. It is checked if there is no other
+	// dummyHash has the form of a hash, but no password matches it. It is checked if there is no other
 	// hash, so that an unknown address takes as long as a known one.
-	nobody string
-	// beside counts work that continues after the answer.
-	beside sync.WaitGroup
+	dummyHash string
+	// background counts work that continues after the answer.
+	background sync.WaitGroup
 }
 
 // New returns a Service and, if there is a queue, registers its worker.
 func New(c Config) (*Service, error) {
-	s := &Service{Config: c, nobody: account.NoPassword()}
+	c.PasswordCost = cmp.Or(c.PasswordCost, account.DefaultCost)
+	s := &Service{Config: c, dummyHash: c.PasswordCost.NoPassword()}
 	u, err := url.Parse(c.BaseURL)
 	if err != nil {
 		return nil, fmt.Errorf("reading the base URL: %w", err)
@@ -182,8 +186,8 @@ func (s *Service) ByEmail(ctx context.Context, q db.Queryer, folded string) (Per
 	return s.person(ctx, q, `u.email_folded = $1`, folded)
 }
 
-// proveTx records that a person has verified the address, and calls the hook the first time.
-func (s *Service) proveTx(ctx context.Context, tx *db.Tx, id int64) error {
+// verifyAddressTx records that a person has verified the address, and calls the hook the first time.
+func (s *Service) verifyAddressTx(ctx context.Context, tx *db.Tx, id int64) error {
 	changed, err := account.VerifyUserTx(ctx, tx, id, s.Now())
 	if err != nil || !changed || s.OnProved == nil {
 		return err

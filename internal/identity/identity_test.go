@@ -82,7 +82,7 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 	})
 }
 
-func TestHookDecidesWithTheTransaction(t *testing.T) {
+func TestFailingHookRollsBack(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -160,7 +160,7 @@ func TestSignInByPassword(t *testing.T) {
 	})
 }
 
-func TestWithoutPasswordNoneIsRight(t *testing.T) {
+func TestNoPasswordMatchesWithoutHash(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -235,7 +235,7 @@ func TestLinkIsGoodOnceAndForATime(t *testing.T) {
 
 // The work for a request must not depend on whether the address has an account, until after the
 // answer.
-func TestAskingIsTheSameForAll(t *testing.T) {
+func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -296,7 +296,7 @@ func TestReset(t *testing.T) {
 }
 
 // A concurrent request must not restore a session that a reset ended.
-func TestResetBeatsWhatIsUnderWay(t *testing.T) {
+func TestResetWinsOverConcurrentSignIn(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -328,7 +328,7 @@ func TestResetBeatsWhatIsUnderWay(t *testing.T) {
 			t.Errorf("a passkey: %v", err)
 		}
 		// A sign-in with the old password during its change leaves no session.
-		hash, err := hashed()
+		hash, err := b.PasswordCost.Hash(ctx, password)
 		if err != nil {
 			t.Fatal(err)
 		}

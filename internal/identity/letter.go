@@ -58,8 +58,8 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, to Person, name, path 
 	return err
 }
 
-// tellOfDeviceTx notifies a person of a sign-in in an unknown browser.
-func (s *Service) tellOfDeviceTx(ctx context.Context, tx *db.Tx, session *Session) error {
+// notifyDeviceTx notifies a person of a sign-in in an unknown browser.
+func (s *Service) notifyDeviceTx(ctx context.Context, tx *db.Tx, session *Session) error {
 	if s.Mailer == nil {
 		return nil
 	}
@@ -87,8 +87,8 @@ const (
 	addressChanged  change = "letter_moved"
 )
 
-// tellTx notifies a person of a change and records it in the audit log.
-func (s *Service) tellTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
+// notifyTx notifies a person of a change and records it in the audit log.
+func (s *Service) notifyTx(ctx context.Context, tx *db.Tx, p Person, c change) error {
 	if err := recordTx(ctx, tx, p, audit.SecurityChanged, strings.TrimPrefix(string(c), "letter_")); err != nil {
 		return err
 	}

@@ -106,7 +106,7 @@ func (s *Service) begin(ctx context.Context, purpose Purpose, userID int64, opti
 func (s *Service) stateOf(ctx context.Context, purpose Purpose, secret string) (state webauthn.SessionData, userID int64, err error) {
 	var p Proof
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) (err error) {
-		p, err = s.useTx(ctx, tx, purpose, secret)
+		p, err = s.redeemTx(ctx, tx, purpose, secret)
 		return err
 	}); err != nil {
 		return state, 0, err
@@ -129,10 +129,10 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 	}
 	var e *Entry
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := s.usedTx(ctx, tx, h, credential); err != nil {
+		if err := s.recordUseTx(ctx, tx, h, credential); err != nil {
 			return err
 		}
-		e, err = s.enterTx(ctx, tx, h.Person, ByPasskey, false, from)
+		e, err = s.startSessionTx(ctx, tx, h.Person, ByPasskey, false, from)
 		return err
 	})
 	if errors.Is(err, ErrPasskey) {
@@ -151,7 +151,7 @@ func (s *Service) ConfirmByPasskey(ctx context.Context, session *Session, secret
 		return ErrPasskey
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := s.usedTx(ctx, tx, h, credential); err != nil {
+		if err := s.recordUseTx(ctx, tx, h, credential); err != nil {
 			return err
 		}
 		return s.confirmTx(ctx, tx, session.ID)
@@ -225,9 +225,9 @@ func (s *Service) holder(ctx context.Context, where string, arg any) (*holder, e
 	return h, rows.Err()
 }
 
-// usedTx records the use of a passkey. If an authenticator counts signatures, the count only grows
+// recordUseTx records the use of a passkey. If an authenticator counts signatures, the count only grows
 // (WebAuthn, 6.1.1): of two responses with the same count the second is refused.
-func (s *Service) usedTx(ctx context.Context, tx *db.Tx, h *holder, c *webauthn.Credential) error {
+func (s *Service) recordUseTx(ctx context.Context, tx *db.Tx, h *holder, c *webauthn.Credential) error {
 	text, err := json.Marshal(c)
 	if err != nil {
 		return fmt.Errorf("recording the use of a passkey: %w", err)
@@ -308,7 +308,7 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 		if err != nil {
 			return fmt.Errorf("storing a passkey: %w", err)
 		}
-		return s.tellTx(ctx, tx, p, passkeyAdded)
+		return s.notifyTx(ctx, tx, p, passkeyAdded)
 	})
 }
 
@@ -342,6 +342,6 @@ func (s *Service) RemovePasskey(ctx context.Context, p Person, id int64) error {
 		if n, err := res.RowsAffected(); err != nil || n == 0 {
 			return err
 		}
-		return s.tellTx(ctx, tx, p, passkeyRemoved)
+		return s.notifyTx(ctx, tx, p, passkeyRemoved)
 	})
 }

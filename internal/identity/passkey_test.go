@@ -273,7 +273,7 @@ func TestPasskeyIsAddedToItsOwner(t *testing.T) {
 	})
 }
 
-func TestPasskeysNeedAName(t *testing.T) {
+func TestPasskeysNeedHostName(t *testing.T) {
 	t.Parallel()
 	for base, want := range map[string]bool{"https://localhost:8443": true, "https://192.0.2.1": false, "https://[2001:db8::1]:8443": false, "": false} {
 		s, err := New(Config{BaseURL: base})

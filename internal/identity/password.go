@@ -23,10 +23,10 @@ func (s *Service) Reset(ctx context.Context, secret, password string) (Person, e
 	var p Person
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
 		var err error
-		if p, err = s.useOwnTx(ctx, tx, ToReset, secret); err != nil {
+		if p, err = s.redeemOwnTx(ctx, tx, ToReset, secret); err != nil {
 			return err
 		}
-		if err := s.proveTx(ctx, tx, p.ID); err != nil {
+		if err := s.verifyAddressTx(ctx, tx, p.ID); err != nil {
 			return err
 		}
 		return s.setPasswordTx(ctx, tx, p, hash, 0)
@@ -90,5 +90,5 @@ func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash s
 	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, spared); err != nil {
 		return err
 	}
-	return s.tellTx(ctx, tx, p, passwordChanged)
+	return s.notifyTx(ctx, tx, p, passwordChanged)
 }

@@ -28,8 +28,8 @@ const (
 	toAddPasskey Purpose = "new_passkey"
 )
 
-// lives is the lifetime of one-time secrets.
-var lives = map[Purpose]time.Duration{
+// lifetimes is the lifetime of one-time secrets.
+var lifetimes = map[Purpose]time.Duration{
 	ToSignUp: 24 * time.Hour, ToSignIn: 15 * time.Minute, ToReset: time.Hour, ToChangeAddress: 24 * time.Hour,
 	toUsePasskey: 5 * time.Minute, toAddPasskey: 5 * time.Minute,
 }
@@ -52,7 +52,7 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 	_, err = tx.ExecContext(ctx, `
 		INSERT INTO proofs (hash, purpose, user_id, email, email_folded, data, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7, $8)`,
 		account.HashSecret(secret), string(p.Purpose), sql.NullInt64{Int64: p.userID, Valid: p.userID != 0}, p.Email, p.EmailFolded, p.Data,
-		db.Micros(now), db.Micros(now.Add(lives[p.Purpose])))
+		db.Micros(now), db.Micros(now.Add(lifetimes[p.Purpose])))
 	if err != nil {
 		return "", fmt.Errorf("creating a one-time secret: %w", err)
 	}
@@ -67,8 +67,8 @@ func (s *Service) Look(ctx context.Context, purpose Purpose, secret string) (Pro
 		account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
 }
 
-// useTx uses a one-time secret up. Of two concurrent uses one succeeds.
-func (s *Service) useTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
+// redeemTx uses a one-time secret up. Of two concurrent uses one succeeds.
+func (s *Service) redeemTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, tx.QueryRowContext(ctx, `
 		UPDATE proofs SET used_at = $3 WHERE hash = $1 AND purpose = $2 AND used_at IS NULL AND expires_at > $3
 		RETURNING user_id, email, email_folded, data`, account.HashSecret(secret), string(purpose), db.Micros(s.Now())))
@@ -88,10 +88,10 @@ func (s *Service) scanProof(purpose Purpose, row *sql.Row) (Proof, error) {
 	return p, nil
 }
 
-// useOwnTx uses up a link that was mailed to a person, and returns the person. A link that was
+// redeemOwnTx uses up a link that was mailed to a person, and returns the person. A link that was
 // mailed to a former address is not valid, because the mailbox may have another owner now.
-func (s *Service) useOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, error) {
-	proof, err := s.useTx(ctx, tx, purpose, secret)
+func (s *Service) redeemOwnTx(ctx context.Context, tx *db.Tx, purpose Purpose, secret string) (Person, error) {
+	proof, err := s.redeemTx(ctx, tx, purpose, secret)
 	if err != nil {
 		return Person{}, err
 	}

@@ -53,7 +53,7 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 	if personID == 0 {
 		return
 	}
-	s.beside.Go(func() {
+	s.background.Go(func() {
 		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedTime)
 		defer cancel()
 		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -69,4 +69,4 @@ func (s *Service) refused(ctx context.Context, personID int64, by string) {
 }
 
 // Wait waits for the work that continues after answers. Call it before closing the database.
-func (s *Service) Wait() { s.beside.Wait() }
+func (s *Service) Wait() { s.background.Wait() }

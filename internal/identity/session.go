@@ -168,9 +168,9 @@ func (s *Service) Sessions(ctx context.Context, personID int64) (list []*Session
 	return list, rows.Err()
 }
 
-// enterTx starts a session. Its id is new, and the browser's previous session ends, which prevents
+// startSessionTx starts a session. Its id is new, and the browser's previous session ends, which prevents
 // session fixation.
-func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
+func (s *Service) startSessionTx(ctx context.Context, tx *db.Tx, p Person, method Method, pending bool, from Origin) (*Entry, error) {
 	now := db.Time(db.Micros(s.Now()))
 	if err := endTx(ctx, tx, `hash = $1`, account.HashSecret(from.Session)); err != nil {
 		return nil, err
@@ -194,11 +194,11 @@ func (s *Service) enterTx(ctx context.Context, tx *db.Tx, p Person, method Metho
 	}
 	var stranger bool
 	var err error
-	if e.Device, stranger, err = s.meetTx(ctx, tx, p, from.Device); err != nil {
+	if e.Device, stranger, err = s.rememberDeviceTx(ctx, tx, p, from.Device); err != nil {
 		return nil, err
 	}
 	if stranger {
-		return e, s.tellOfDeviceTx(ctx, tx, &e.Session)
+		return e, s.notifyDeviceTx(ctx, tx, &e.Session)
 	}
 	return e, nil
 }
@@ -210,17 +210,17 @@ func (s *Service) EnterTx(ctx context.Context, tx *db.Tx, personID int64, from O
 	if err != nil {
 		return nil, err
 	}
-	return s.firstTx(ctx, tx, p, ByInvitation, from)
+	return s.afterFirstFactorTx(ctx, tx, p, ByInvitation, from)
 }
 
-// firstTx starts a session after the first factor. If the person has a second factor, the session
+// afterFirstFactorTx starts a session after the first factor. If the person has a second factor, the session
 // waits for it.
-func (s *Service) firstTx(ctx context.Context, tx *db.Tx, p Person, method Method, from Origin) (*Entry, error) {
+func (s *Service) afterFirstFactorTx(ctx context.Context, tx *db.Tx, p Person, method Method, from Origin) (*Entry, error) {
 	second, err := hasAuthenticator(ctx, tx, p.ID)
 	if err != nil {
 		return nil, err
 	}
-	return s.enterTx(ctx, tx, p, method, second, from)
+	return s.startSessionTx(ctx, tx, p, method, second, from)
 }
 
 func userAgent(from Origin) string {

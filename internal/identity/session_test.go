@@ -190,7 +190,7 @@ func TestConfirm(t *testing.T) {
 	})
 }
 
-func TestUnknownBrowserIsTold(t *testing.T) {
+func TestUnknownBrowserCausesMail(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()

@@ -22,7 +22,7 @@ func (s *Service) verify(ctx context.Context, password, hash string) (bool, erro
 	defer cancel()
 	against := hash
 	if hash == "" {
-		against = s.nobody
+		against = s.dummyHash
 	}
 	ok, err := account.VerifyPassword(ctx, password, against)
 	if errors.Is(err, context.DeadlineExceeded) {
@@ -76,7 +76,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 		if err != nil {
 			return err
 		}
-		e, err = s.firstTx(ctx, tx, p, ByPassword, from)
+		e, err = s.afterFirstFactorTx(ctx, tx, p, ByPassword, from)
 		return err
 	}); err != nil {
 		return nil, err
@@ -89,17 +89,17 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) (*Entry, error) {
 	var e *Entry
 	err := s.DB.Tx(ctx, func(tx *db.Tx) error {
-		p, err := s.useOwnTx(ctx, tx, ToSignIn, secret)
+		p, err := s.redeemOwnTx(ctx, tx, ToSignIn, secret)
 		if err != nil {
 			return err
 		}
-		if err := s.proveTx(ctx, tx, p.ID); err != nil {
+		if err := s.verifyAddressTx(ctx, tx, p.ID); err != nil {
 			return err
 		}
 		if p, err = s.Person(ctx, tx, p.ID); err != nil {
 			return err
 		}
-		e, err = s.firstTx(ctx, tx, p, ByLink, from)
+		e, err = s.afterFirstFactorTx(ctx, tx, p, ByLink, from)
 		return err
 	})
 	return e, err

@@ -66,7 +66,7 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 	}
 	var e *Entry
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		proof, err := s.useTx(ctx, tx, ToSignUp, secret)
+		proof, err := s.redeemTx(ctx, tx, ToSignUp, secret)
 		if err != nil {
 			return err
 		}
@@ -74,14 +74,14 @@ func (s *Service) SignUp(ctx context.Context, secret string, n NewPerson, from O
 		if err != nil {
 			return err
 		}
-		if err := s.proveTx(ctx, tx, id); err != nil {
+		if err := s.verifyAddressTx(ctx, tx, id); err != nil {
 			return err
 		}
 		p, err := s.Person(ctx, tx, id)
 		if err != nil {
 			return err
 		}
-		e, err = s.enterTx(ctx, tx, p, ByLink, false, from)
+		e, err = s.startSessionTx(ctx, tx, p, ByLink, false, from)
 		return err
 	})
 	return e, err
@@ -106,7 +106,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	if err != nil {
 		return Person{}, err
 	}
-	if err := s.proveTx(ctx, tx, id); err != nil {
+	if err := s.verifyAddressTx(ctx, tx, id); err != nil {
 		return Person{}, err
 	}
 	return s.Person(ctx, tx, id)
@@ -114,7 +114,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, 
 
 // ProveTx records that another surface has verified a person's address by a mailed link.
 func (s *Service) ProveTx(ctx context.Context, tx *db.Tx, personID int64) error {
-	return s.proveTx(ctx, tx, personID)
+	return s.verifyAddressTx(ctx, tx, personID)
 }
 
 // hash hashes a password; for an empty one it returns null.
@@ -124,7 +124,7 @@ func (s *Service) hash(ctx context.Context, password string) (sql.NullString, er
 	}
 	ctx, cancel := context.WithTimeout(ctx, hashTime)
 	defer cancel()
-	hash, err := account.HashPassword(ctx, password)
+	hash, err := s.PasswordCost.Hash(ctx, password)
 	if errors.Is(err, context.DeadlineExceeded) {
 		return sql.NullString{}, &fault.Error{Kind: fault.Unavailable, Message: "Too many people are signing in. Please try again.", RetryAfter: hashTime, Err: err}
 	}

@@ -86,7 +86,7 @@ func countedOf(k kind, r rule, parts ...string) counted {
 // try counts a try before it is made, so that concurrent tries cannot bypass the limit, and refuses
 // it if it comes too early. It returns a function that takes the count back after a success.
 func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (forgive func(context.Context), err error) {
-	known, err := s.knows(ctx, account, from.Device)
+	known, err := s.isKnownDevice(ctx, account, from.Device)
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func TestGuessingSlowsDown(t *testing.T) {
 	})
 }
 
-func TestStrangersLockNobodyOut(t *testing.T) {
+func TestOtherNetworksCannotLockOut(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -92,13 +92,13 @@ func TestStrangersLockNobodyOut(t *testing.T) {
 		if tries, _ := b.tryOften(e.with(home)); tries != 5 {
 			t.Errorf("a known browser is refused after %d", tries)
 		}
-		if known, err := b.knows(ctx, "eve@example.org", e.Device); err != nil || known {
+		if known, err := b.isKnownDevice(ctx, "eve@example.org", e.Device); err != nil || known {
 			t.Errorf("known for another account: %v, %v", known, err)
 		}
 	})
 }
 
-func TestOneNetworkSpraysNoAccounts(t *testing.T) {
+func TestNetworkLimitCoversAllAccounts(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
@@ -141,7 +141,7 @@ func TestManyTriesAtOnceAreCounted(t *testing.T) {
 	})
 }
 
-func TestGoodTriesAreForgiven(t *testing.T) {
+func TestSuccessfulTriesDoNotCount(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()

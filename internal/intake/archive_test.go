@@ -1,4 +1,4 @@
-package intake
+package intake_test
 
 import (
 	"archive/zip"
@@ -17,15 +17,17 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // add adds an archive and unpacks it.
-func (k *desk) add(d *Draft, raw []byte) *Archive {
+func (k *desk) add(d *intake.Draft, raw []byte) *intake.Archive {
 	k.t.Helper()
 	a, err := k.AddArchive(k.t.Context(), k.inst, d, "diplomas.zip", bytes.NewReader(raw))
 	k.ok(err)
 	for {
-		done, err := k.unpack(k.t.Context(), a.ID, time.Minute)
+		done, err := k.Unpack(k.t.Context(), a.ID, time.Minute)
 		k.ok(err)
 		if done {
 			break
@@ -54,18 +56,18 @@ func TestArchivesOfAllKinds(t *testing.T) {
 	link.SetMode(fs.ModeSymlink | 0o777)
 	encrypted := zip.FileHeader{Name: "secret.pdf", Flags: 1}
 	raw := packed(t,
-		entry("plain.pdf", samplePDF()),
+		entry("plain.pdf", vaulttest.PDF),
 		entry("folder/", nil),
-		entry("folder/inner.pdf", samplePDF()),
-		entry(`windows\path.pdf`, samplePDF()),
-		zipFile{FileHeader: zip.FileHeader{Name: older, NonUTF8: true}, content: samplePDF()},
-		zipFile{FileHeader: zip.FileHeader{Name: "xyz", NonUTF8: true, Extra: extra("xyz", "李雷.pdf")}, content: samplePDF()},
-		entry("plain.pdf", samplePDF()),
-		entry("../../outside.pdf", samplePDF()),
-		entry("/absolute.pdf", samplePDF()),
+		entry("folder/inner.pdf", vaulttest.PDF),
+		entry(`windows\path.pdf`, vaulttest.PDF),
+		zipFile{FileHeader: zip.FileHeader{Name: older, NonUTF8: true}, content: vaulttest.PDF},
+		zipFile{FileHeader: zip.FileHeader{Name: "xyz", NonUTF8: true, Extra: extra("xyz", "李雷.pdf")}, content: vaulttest.PDF},
+		entry("plain.pdf", vaulttest.PDF),
+		entry("../../outside.pdf", vaulttest.PDF),
+		entry("/absolute.pdf", vaulttest.PDF),
 		zipFile{FileHeader: link, content: []byte("/etc/passwd")},
-		zipFile{FileHeader: encrypted, content: samplePDF()},
-		entry("nested.zip", packed(t, entry("a.pdf", samplePDF()))),
+		zipFile{FileHeader: encrypted, content: vaulttest.PDF},
+		entry("nested.zip", packed(t, entry("a.pdf", vaulttest.PDF))),
 		entry("bomb.pdf", make([]byte, 8<<20)),
 		entry("large.pdf", make([]byte, 21<<20)),
 		entry("list.xlsx", []byte("PK")),
@@ -73,7 +75,7 @@ func TestArchivesOfAllKinds(t *testing.T) {
 		entry("__MACOSX/._plain.pdf", []byte{0}),
 		entry("folder/.DS_Store", []byte{0}),
 		entry("Thumbs.db", []byte{0}),
-		zipFile{FileHeader: zip.FileHeader{Name: "stored.pdf"}, content: samplePDF(), isStored: true},
+		zipFile{FileHeader: zip.FileHeader{Name: "stored.pdf"}, content: vaulttest.PDF, isStored: true},
 	)
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -106,7 +108,7 @@ func TestArchivesOfAllKinds(t *testing.T) {
 			t.Errorf("taken besides: %v", got)
 		}
 		// The archive itself is removed.
-		if err := k.folder.Walk(t.Context(), archiveLeft(t)); err != nil {
+		if err := k.Blobs.Walk(t.Context(), archiveLeft(t)); err != nil {
 			t.Error(err)
 		}
 	})
@@ -116,16 +118,16 @@ func TestArchivesThatAreRefused(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.create()
-	whole := packed(t, entry("a.pdf", samplePDF()))
+	whole := packed(t, entry("a.pdf", vaulttest.PDF))
 	var many []zipFile
-	for i := range MaxFiles + 1 {
+	for i := range intake.MaxFiles + 1 {
 		many = append(many, entry(fmt.Sprintf("%d", i), nil))
 	}
 	for name, tc := range map[string]struct {
 		raw  []byte
 		says string
 	}{
-		"no ZIP":         {samplePDF(), "damaged"},
+		"no ZIP":         {vaulttest.PDF, "damaged"},
 		"half a ZIP":     {whole[:len(whole)-10], "damaged"},
 		"nothing":        {nil, "damaged"},
 		"too many files": {packed(t, many...), "more than 20000 files"},
@@ -135,14 +137,14 @@ func TestArchivesThatAreRefused(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if err := k.folder.Walk(t.Context(), archiveLeft(t)); err != nil {
+	if err := k.Blobs.Walk(t.Context(), archiveLeft(t)); err != nil {
 		t.Error(err)
 	}
 	if _, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", io.MultiReader(bytes.NewReader(whole), broken{})); err == nil {
 		t.Error("an archive whose sender went away was taken")
 	}
 	// The error for a damaged entry names the file.
-	damaged := bytes.Clone(packed(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: samplePDF(), isStored: true}))
+	damaged := bytes.Clone(packed(t, zipFile{FileHeader: zip.FileHeader{Name: "a.pdf"}, content: vaulttest.PDF, isStored: true}))
 	damaged[60] ^= 0xFF
 	k.add(draft, damaged)
 	if files := k.review(draft).Files; len(files) != 1 || !strings.Contains(files[0].Problem, "damaged in the ZIP") {
@@ -163,7 +165,7 @@ func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 		draft := k.create()
 		var files []zipFile
 		for i := range 12 {
-			files = append(files, entry(fmt.Sprintf("%d.pdf", i), samplePDF()))
+			files = append(files, entry(fmt.Sprintf("%d.pdf", i), vaulttest.PDF))
 		}
 		a, err := k.AddArchive(t.Context(), k.inst, draft, "a.zip", bytes.NewReader(packed(t, files...)))
 		k.ok(err)
@@ -175,16 +177,16 @@ func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 			ended := make(chan error, 2)
 			for range 2 {
 				go func() {
-					_, err := k.unpack(t.Context(), a.ID, time.Nanosecond)
+					_, err := k.Unpack(t.Context(), a.ID, time.Nanosecond)
 					ended <- err
 				}()
 			}
 			for range 2 {
-				if err := <-ended; err != nil && !strings.Contains(err.Error(), errElsewhere.Error()) {
+				if err := <-ended; err != nil && !strings.Contains(err.Error(), intake.ErrElsewhere.Error()) {
 					t.Fatal(err)
 				}
 			}
-			k.clock.Advance(time.Second)
+			k.Vault.Advance(time.Second)
 			done = one[bool](k, `SELECT status = 'unpacked' FROM intake_archives`)
 			if rounds > 100 {
 				t.Fatal("it does not end")

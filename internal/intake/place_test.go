@@ -1,4 +1,4 @@
-package intake
+package intake_test
 
 import (
 	"testing"
@@ -8,6 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/sheet"
 )
@@ -18,7 +19,7 @@ func TestPlacesComeToCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 2
+		k.SetPartSize(2)
 		draft := k.list(k.create(), rows(5))
 		for _, name := range []string{"0.pdf", "1.pdf", "2.pdf", "3.pdf", "4.pdf"} {
 			k.file(draft, name)
@@ -72,7 +73,7 @@ func TestRemovedFileIsForgotten(t *testing.T) {
 		used := func() int { return one[int](k, `SELECT bytes FROM staged_usage`) }
 		full := used()
 		v := k.review(draft)
-		keyOf := func(f *File) string {
+		keyOf := func(f *intake.File) string {
 			return one[string](k, `SELECT original_key FROM staged_files WHERE uuid = $1`, f.StagedUUID)
 		}
 		gone, kept := keyOf(v.Files[0]), keyOf(v.Files[1])
@@ -83,17 +84,17 @@ func TestRemovedFileIsForgotten(t *testing.T) {
 		if v := k.review(draft); len(v.Files) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 2 || v.Valid != 1 {
 			t.Errorf("%d files, missing %v", len(v.Files), v.Missing)
 		}
-		k.clock.Advance(10 * time.Minute)
-		k.ok(k.batches.SweepStaged(t.Context()))
+		k.Vault.Advance(10 * time.Minute)
+		k.ok(k.Batches.SweepStaged(t.Context()))
 		if staged() != 1 || used() != full/2 {
 			t.Errorf("%d staged files, %d of %d bytes", staged(), used(), full)
 		}
-		k.clock.Advance(25 * time.Hour)
-		k.ok(k.certs.SweepBlobs(t.Context(), k.batches.RefersTo, k.RefersTo))
-		o, err := k.folder.Open(t.Context(), kept)
+		k.Vault.Advance(25 * time.Hour)
+		k.ok(k.Certs.SweepBlobs(t.Context(), k.Batches.RefersTo, k.RefersTo))
+		o, err := k.Blobs.Open(t.Context(), kept)
 		k.ok(err)
 		k.ok(o.Close())
-		if o, err := k.folder.Open(t.Context(), gone); err == nil {
+		if o, err := k.Blobs.Open(t.Context(), gone); err == nil {
 			t.Error("the bytes of the file that was removed are there")
 			k.ok(o.Close())
 		}

@@ -1,12 +1,16 @@
-package intake
+package intake_test
 
-import "strings"
+import (
+	"strings"
+
+	"github.com/certvault/certvault/internal/intake"
+)
 
 // codeOf is how tests word a problem of a row.
-func codeOf(_ *Row, p Problem) string { return p.Problem.Error() }
+func codeOf(_ *intake.Row, p intake.Problem) string { return p.Problem.Error() }
 
 // codesOf is how tests word the reasons of a result.
-func codesOf(r *Result) string {
+func codesOf(r *intake.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error
 	}

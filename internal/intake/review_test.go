@@ -1,4 +1,4 @@
-package intake
+package intake_test
 
 import (
 	"bytes"
@@ -12,7 +12,9 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/sheet"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
 // TestRowsAreJudgedByTheRulesOfTheInterface checks the problems of rows with one fault each,
@@ -49,8 +51,8 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 			code   cert.Code
 			detail string
 		}{
-			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, CodeNoFile, "missing.pdf"},
-			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, CodeLostCharacter, ""},
+			3: {sheet.Title, cert.CodeRequired, ""}, 4: {sheet.Email, cert.CodeNotEmail, ""}, 5: {sheet.File, intake.CodeNoFile, "missing.pdf"},
+			6: {sheet.IssueDate, cert.CodeNotDate, ""}, 7: {sheet.File, cert.CodeRefusedFile, "PDF"}, 9: {sheet.Name, intake.CodeLostCharacter, ""},
 		} {
 			row, err := v.Row(number)
 			k.ok(err)
@@ -78,10 +80,10 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 		} {
 			k.ok(k.Fix(t.Context(), k.again(draft), number, texts))
 		}
-		if n, err := k.SkipAll(t.Context(), k.again(draft), ShowProblems); err != nil || n != 1 {
+		if n, err := k.SkipAll(t.Context(), k.again(draft), intake.ShowProblems); err != nil || n != 1 {
 			t.Errorf("%d skipped, %v", n, err)
 		}
-		if n, err := k.SkipAll(t.Context(), k.again(draft), ShowDuplicate); err != nil || n != 1 {
+		if n, err := k.SkipAll(t.Context(), k.again(draft), intake.ShowDuplicate); err != nil || n != 1 {
 			t.Errorf("%d duplicates skipped, %v", n, err)
 		}
 		if v := k.review(draft); v.Invalid != 0 || v.Valid != 6 || v.Skipped != 2 || v.Rows[4].Text.IssueDate != "2026-02-28" || len(v.Unused) != 0 {
@@ -123,7 +125,7 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 			t.Fatalf("%d valid, shared %v, misspelt %v", run.Valid, run.Shared, run.Misspelt)
 		}
 		var doubtful []int
-		for _, row := range run.Of(ShowDoubtful) {
+		for _, row := range run.Of(intake.ShowDoubtful) {
 			doubtful = append(doubtful, row.Number)
 		}
 		if !slices.Equal(doubtful, []int{2, 3, 4, 6}) {
@@ -142,7 +144,7 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 			t.Errorf("without row 4: shared %v, misspelt %v, unused %v", run.Shared, run.Misspelt, run.Unused)
 		}
 		k.ok(k.Skip(t.Context(), k.again(draft), 6, true))
-		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(ShowDoubtful)) != 0 {
+		if v := k.review(draft); len(v.Shared) != 0 || len(v.Of(intake.ShowDoubtful)) != 0 {
 			t.Errorf("without row 6: %v", v.Shared)
 		}
 	})
@@ -155,7 +157,7 @@ func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
 	k.file(draft, "a.pdf")
 	v := k.review(draft)
-	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != CodeAmbiguousDate {
+	if got := v.Rows[0].Problems; len(got) != 1 || got[0].Column != sheet.IssueDate || got[0].Code != intake.CodeAmbiguousDate {
 		t.Fatalf("%q", got)
 	}
 	for order, want := range map[sheet.Order]string{sheet.DayFirst: "2026-04-03", sheet.MonthFirst: "2026-03-04"} {
@@ -178,7 +180,7 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 		if len(draft.Mapping.Columns) != 0 || draft.Mapped {
 			t.Fatalf("guessed %v", draft.Mapping)
 		}
-		err := k.SetMapping(t.Context(), draft, Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
+		err := k.SetMapping(t.Context(), draft, intake.Mapping{Columns: map[sheet.Column]int{sheet.Name: 0, sheet.Email: 7}})
 		if e, ok := err.(interface{ Unwrap() error }); err == nil || !ok || !fault.Is(err, fault.Invalid) {
 			t.Fatalf("a mapping without title and file: %v, %v", err, e)
 		}
@@ -187,7 +189,7 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 				t.Errorf("nothing is said of %s: %v", field, err)
 			}
 		}
-		m := Mapping{
+		m := intake.Mapping{
 			Columns:  map[sheet.Column]int{sheet.Name: 0, sheet.Email: 1, sheet.File: 2},
 			Defaults: map[sheet.Column]string{sheet.Title: "BSc Physik"}, Dates: sheet.DayFirst,
 		}
@@ -200,59 +202,11 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 			t.Errorf("%+v, %+v", v.Mapping, v.Rows[0])
 		}
 		// Another institution remembers no mapping.
-		stranger, err := k.recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
+		stranger, err := k.Recall(t.Context(), k.institution("UTH").ID, []string{"Wer", "Wohin", "Was"})
 		if err != nil || len(stranger.Columns) != 0 {
 			t.Errorf("%v, %v", stranger, err)
 		}
 	})
-}
-
-func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
-	t.Parallel()
-	var files []*File
-	for _, path := range []string{"Zoë Müller.PDF", "2025/a.pdf", "2026/a.pdf", "deep/er/b.pdf", "c.jpg", "d.pdf", "d.png", "1001.pdf", "İ.pdf"} {
-		files = append(files, &File{Path: path})
-	}
-	s := newShelf(files)
-	for name, want := range map[string]string{
-		"Zoë Müller.PDF":                  "Zoë Müller.PDF",
-		"zoë müller.pdf":                  "Zoë Müller.PDF",
-		"Zoe\u0308 Mu\u0308ller.pdf":      "Zoë Müller.PDF",
-		"Zoë Müller":                      "Zoë Müller.PDF",
-		"ZOË  MÜLLER":                     "Zoë Müller.PDF",
-		`C:\Diplomas\Zoë Müller.pdf`:      "Zoë Müller.PDF",
-		"2026/a.pdf":                      "2026/a.pdf",
-		`2026\A.PDF`:                      "2026/a.pdf",
-		"./2026/a.pdf":                    "2026/a.pdf",
-		"diplomas/2026/a.pdf":             "2026/a.pdf",
-		"er/b.pdf":                        "deep/er/b.pdf",
-		"b.pdf":                           "deep/er/b.pdf",
-		"b":                               "deep/er/b.pdf",
-		"c.pdf":                           "c.jpg",
-		"d.png":                           "d.png",
-		"1001":                            "1001.pdf",
-		"a.pdf":                           "!many_files (limit 2)",
-		"a":                               "!many_files (limit 2)",
-		"d":                               "!many_files (limit 2)",
-		"2024/x.pdf":                      "!no_file: ",
-		"":                                "!required",
-		"../../etc/passwd":                "!no_file: ",
-		strings.Repeat("../", 100) + "d":  "!many_files (limit 2)",
-		"Zoë Müller.pdf.pdf":              "!no_file: ",
-		"2025/../2026/a.pdf":              "2026/a.pdf",
-		"/home/registrar/out/2025/a.pdf ": "2025/a.pdf",
-	} {
-		file, problem := s.find(strings.TrimSpace(name))
-		var got string
-		if file != nil {
-			got = file.Path
-		} else {
-			got = "!" + strings.TrimPrefix(problem.Problem.Error(), "file: ")
-		}
-		if isRefused := strings.HasPrefix(want, "!") && file == nil && strings.Contains(got, want[1:]); got != want && !isRefused {
-			t.Errorf("%q: %s, want %s", name, got, want)
-		}
-	}
 }
 
 // TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
@@ -289,7 +243,7 @@ func TestDraftsAreTheirMakersAlone(t *testing.T) {
 		if err := k.TakeList(t.Context(), draft, "x.csv", strings.NewReader(rows(1))); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("another list after it is submitted: %v", err)
 		}
-		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", bytes.NewReader(samplePDF())); !fault.Is(err, fault.BadRequest) {
+		if _, err := k.AddFile(t.Context(), k.inst, draft, "a.pdf", bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("another file after it is submitted: %v", err)
 		}
 		if err := k.Discard(t.Context(), draft); !fault.Is(err, fault.BadRequest) {
@@ -311,9 +265,9 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 		sweep := func() {
 			t.Helper()
 			k.ok(k.Sweep(t.Context()))
-			k.ok(k.batches.SweepStaged(t.Context()))
+			k.ok(k.Batches.SweepStaged(t.Context()))
 		}
-		k.clock.Advance(Life - 1e9)
+		k.Vault.Advance(intake.Life - 1e9)
 		sweep()
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
 			t.Fatalf("%d files are staged", n)
@@ -321,12 +275,12 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 		if v := k.review(kept); v.Valid != 1 {
 			t.Fatalf("%+v", v.Rows[0])
 		}
-		k.clock.Advance(2e9)
+		k.Vault.Advance(2e9)
 		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("past its end: %v", err)
 		}
 		sweep()
-		k.clock.Advance(6 * 60e9)
+		k.Vault.Advance(6 * 60e9)
 		sweep()
 		var left []string
 		for _, table := range []string{"intake_drafts", "intake_rows", "intake_files", "staged_files"} {
@@ -379,17 +333,17 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a second time: %v", err)
 		}
-		k.clock.Advance(10 * 60e9)
-		k.ok(k.batches.SweepStaged(t.Context()))
+		k.Vault.Advance(10 * 60e9)
+		k.ok(k.Batches.SweepStaged(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
 			t.Errorf("%d files are still staged", n)
 		}
 		for _, name := range []string{"", "../a.pdf", "/etc/passwd", `C:\a.pdf`, "a/", strings.Repeat("x", 600)} {
-			if _, err := k.AddFile(t.Context(), k.inst, draft, name, bytes.NewReader(samplePDF())); !fault.Is(err, fault.Invalid) {
+			if _, err := k.AddFile(t.Context(), k.inst, draft, name, bytes.NewReader(vaulttest.PDF)); !fault.Is(err, fault.Invalid) {
 				t.Errorf("%q: %v", name, err)
 			}
 		}
-		if slices.ContainsFunc(k.review(draft).Files, func(*File) bool { return true }) {
+		if slices.ContainsFunc(k.review(draft).Files, func(*intake.File) bool { return true }) {
 			t.Error("one of them was taken")
 		}
 	})

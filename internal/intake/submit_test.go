@@ -1,4 +1,4 @@
-package intake
+package intake_test
 
 import (
 	"bytes"
@@ -15,6 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
+	"github.com/certvault/certvault/internal/intake"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -34,7 +35,7 @@ func TestFromListToResults(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 3
+		k.SetPartSize(3)
 		first := k.list(k.create(), rows(1))
 		k.file(first, "0.pdf")
 		k.ok(k.Submit(t.Context(), first, nil))
@@ -67,7 +68,7 @@ func TestFromListToResults(t *testing.T) {
 		}
 
 		var b bytes.Buffer
-		k.ok(k.WriteResults(t.Context(), k.again(draft), verifyURL, codesOf, &b))
+		k.ok(k.WriteResults(t.Context(), k.again(draft), k.Links.Verify, codesOf, &b))
 		list, err := csv.NewReader(strings.NewReader(strings.TrimPrefix(b.String(), "\uFEFF"))).ReadAll()
 		if err != nil || len(list) != 10 {
 			t.Fatalf("%q, %v", list, err)
@@ -77,7 +78,7 @@ func TestFromListToResults(t *testing.T) {
 				t.Errorf("results.csv, row %d: %q", row, got)
 			}
 		}
-		if list[1][11] == "" || list[2][8] != verifyURL(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
+		if list[1][11] == "" || list[2][8] != k.Links.Verify(list[2][7]) || list[3][10] == "" || list[9][0] != "'=cmd()" {
 			t.Errorf("results.csv: %q", list)
 		}
 		// The results contain the list's text, the issued text, and the reason for rows without a
@@ -92,7 +93,7 @@ func TestFromListToResults(t *testing.T) {
 		if _, err := k.RetryFailed(t.Context(), k.inst, k.again(draft), nil); err != nil {
 			t.Fatal(err)
 		}
-		k.process("the failed one is retried", func() bool {
+		k.Until("the failed one is retried", func() bool {
 			return one[int](k, `SELECT count(*) FROM certificate_tasks WHERE finished_at IS NULL`) == 0
 		})
 		p = k.finish(draft)
@@ -115,8 +116,8 @@ func TestFromListToResults(t *testing.T) {
 		if n, err := k.SkipExisting(t.Context(), k.again(again)); err != nil || n != 1 {
 			t.Errorf("%d skipped, %v", n, err)
 		}
-		k.clock.Advance(25 * time.Hour)
-		k.ok(k.batches.SweepStaged(t.Context()))
+		k.Vault.Advance(25 * time.Hour)
+		k.ok(k.Batches.SweepStaged(t.Context()))
 		k.ok(k.Submit(t.Context(), k.again(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
 			t.Errorf("%+v", p)
@@ -156,15 +157,15 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 		}
 		results, err := k.Results(t.Context(), k.again(draft))
 		k.ok(err)
-		left := Left(results)
+		left := intake.Left(results)
 		if len(left) != 4 {
 			t.Fatalf("%d rows became no certificate", len(left))
 		}
 		for i, want := range []cert.Problem{
-			{Code: cert.CodeDuplicate, Detail: left[0].ExistingUUID}, {Code: CodeLeftOut}, {Code: CodeSameRow, Limit: 3},
+			{Code: cert.CodeDuplicate, Detail: left[0].ExistingUUID}, {Code: intake.CodeLeftOut}, {Code: intake.CodeSameRow, Limit: 3},
 			{Field: cert.FieldFile, Code: cert.CodeRefusedFile, Detail: bad.Problem},
 		} {
-			if got := left[i]; got.Status != StatusSkipped || len(got.Reasons) != 1 || got.Reasons[0].Problem != want || got.Again != (i == 3) {
+			if got := left[i]; got.Status != intake.StatusSkipped || len(got.Reasons) != 1 || got.Reasons[0].Problem != want || got.Again != (i == 3) {
 				t.Errorf("row %d: %s, %v, again %t; want %v", got.Number, got.Status, got.Reasons, got.Again, want)
 			}
 		}
@@ -188,7 +189,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 4
+		k.SetPartSize(4)
 		draft := k.list(k.create(), rows(10))
 		for i := range 10 {
 			k.file(draft, fmt.Sprintf("%d.pdf", i))
@@ -197,16 +198,16 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		// The state after a crash during the second part.
 		review := k.review(draft)
 		for part := range 2 {
-			k.ok(k.part(t.Context(), k.inst, k.again(draft), part+1, 3, review.Rows[4*part:4*part+4]))
+			k.ok(k.Part(t.Context(), k.inst, k.again(draft), part+1, 3, review.Rows[4*part:4*part+4]))
 		}
 		// The job is lost with the process, and a sweep adds another.
-		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
+		if err := k.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `DELETE FROM river_job WHERE kind = 'intake_submit'`)
 			return err
 		}); err != nil {
 			t.Fatal(err)
 		}
-		k.clock.Advance(2 * reviveAfter)
+		k.Vault.Advance(2 * intake.ReviveAfter)
 		k.ok(k.Sweep(t.Context()))
 		k.ok(k.Sweep(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM river_job WHERE kind = 'intake_submit'`); n != 1 {
@@ -214,7 +215,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		}
 		ended := make(chan error, 3)
 		for range 3 {
-			go func() { ended <- k.submit(t.Context(), draft.ID) }()
+			go func() { ended <- k.Service.Work(t.Context(), draft.ID) }()
 		}
 		for range 3 {
 			<-ended // only one concurrent worker creates a part
@@ -237,13 +238,13 @@ func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
-		k.partSize = 2
+		k.SetPartSize(2)
 		draft := k.list(k.create(), rows(3))
 		for i := range 3 {
 			k.file(draft, fmt.Sprintf("%d.pdf", i))
 		}
 		k.ok(k.Submit(t.Context(), draft, nil))
-		if err := k.d.Tx(t.Context(), func(tx *db.Tx) error {
+		if err := k.DB.Tx(t.Context(), func(tx *db.Tx) error {
 			_, err := tx.ExecContext(t.Context(), `DELETE FROM staged_files WHERE file_name = '0.pdf'`)
 			return err
 		}); err != nil {
@@ -278,7 +279,7 @@ func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
 		if !fault.Is(err, fault.BadRequest) || !strings.Contains(err.Error(), says) {
 			t.Errorf("%v; want %q", err, says)
 		}
-		if d := k.again(draft); d.Status != Open {
+		if d := k.again(draft); d.Status != intake.Open {
 			t.Errorf("it is %s", d.Status)
 		}
 	}
@@ -319,7 +320,7 @@ func TestTenThousandRows(t *testing.T) {
 		t.Fatalf("%d rows are valid", v.Valid)
 	}
 	k.ok(k.Submit(t.Context(), k.again(draft), nil))
-	k.ok(k.submit(t.Context(), draft.ID))
+	k.ok(k.Service.Work(t.Context(), draft.ID))
 	p, err := k.Progress(t.Context(), k.again(draft))
 	k.ok(err)
 	if p.Total != sheet.MaxRows || p.Processing != sheet.MaxRows || len(p.Batches) != 2 || p.Waiting != 0 {

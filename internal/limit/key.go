@@ -221,11 +221,11 @@ func (c *Claim) Release(ctx context.Context) error {
 // Sweep removes expired keys and releases the pending claims.
 func (k *Keys) Sweep(ctx context.Context) error {
 	k.mu.Lock()
-	owed := k.pendingReleases
+	pending := k.pendingReleases
 	k.pendingReleases = nil
 	k.mu.Unlock()
 	var errs []error
-	for _, c := range owed {
+	for _, c := range pending {
 		errs = append(errs, c.Release(ctx))
 	}
 	return errors.Join(append(errs, k.deleteExpired(ctx))...)

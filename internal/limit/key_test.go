@@ -132,7 +132,7 @@ func TestReleasedKeyIsFree(t *testing.T) {
 		}
 		inFlight(t, k, s) // another's claim is not released
 		if err := first.Keep(t.Context(), answer("x", "y")); !fault.Is(err, fault.Conflict) {
-			t.Fatalf("who lost the key settled it: %v", err)
+			t.Fatalf("a lost claim was completed: %v", err)
 		}
 		if err := second.Keep(t.Context(), answer("x", "y")); err != nil {
 			t.Fatal(err)
@@ -151,7 +151,7 @@ func TestLostClaimRollsBack(t *testing.T) {
 		// key.
 		other := begin(t, limit.NewKeys(d, "other", at.now), s)
 		err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			if _, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('deed', 0, 0)`); err != nil {
+			if _, err := tx.ExecContext(t.Context(), `INSERT INTO nodes (id, started_at, heartbeat_at) VALUES ('action', 0, 0)`); err != nil {
 				return err
 			}
 			return slow.KeepTx(t.Context(), tx, answer("x", "slow"))
@@ -160,8 +160,8 @@ func TestLostClaimRollsBack(t *testing.T) {
 			t.Fatalf("the lost claim was settled: %v", err)
 		}
 		var n int
-		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM nodes WHERE id = 'deed'`).Scan(&n); err != nil || n != 0 {
-			t.Fatalf("the deed stands, %v", err)
+		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM nodes WHERE id = 'action'`).Scan(&n); err != nil || n != 0 {
+			t.Fatalf("the action was committed, %v", err)
 		}
 		if err := other.Keep(t.Context(), answer("x", "other")); err != nil {
 			t.Fatal(err)
@@ -289,7 +289,7 @@ func TestAnswersAreBounded(t *testing.T) {
 		c := begin(t, k, limit.Scope{InstitutionID: institution(t, d, "AAA"), Key: "key"})
 		body := bytes.Repeat([]byte{'x'}, limit.MaxAnswer+1)
 		if err := c.Keep(t.Context(), &limit.Kept{Body: body}); err == nil {
-			t.Fatal("an answer over the bound is kept")
+			t.Fatal("an answer over the limit is stored")
 		}
 		if err := c.Keep(t.Context(), &limit.Kept{Body: body[1:]}); err != nil {
 			t.Fatal(err)

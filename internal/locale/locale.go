@@ -86,7 +86,7 @@ func Load() (*Catalog, error) {
 // direction, and each other file has the messages of one surface.
 func read(tag string) (*Language, error) {
 	folder := "catalog/" + tag
-	var file struct {
+	var meta struct {
 		Name      string   `toml:"name"`
 		Direction string   `toml:"direction"`
 		Date      string   `toml:"date"`
@@ -94,11 +94,11 @@ func read(tag string) (*Language, error) {
 		First     string   `toml:"first"`
 		Months    []string `toml:"months"`
 	}
-	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &file); err != nil {
+	if _, err := toml.DecodeFS(catalogs, folder+"/language.toml", &meta); err != nil {
 		return nil, err
 	}
 	l := &Language{
-		Tag: tag, Name: file.Name, Direction: file.Direction, date: file.Date, time: file.Time, firstDay: cmp.Or(file.First, "1"), months: file.Months,
+		Tag: tag, Name: meta.Name, Direction: meta.Direction, date: meta.Date, time: meta.Time, firstDay: cmp.Or(meta.First, "1"), months: meta.Months,
 		messages: map[string]message{},
 	}
 	if l.Name == "" || l.Direction != "ltr" && l.Direction != "rtl" || len(l.months) != monthsOfYear ||

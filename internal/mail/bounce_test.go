@@ -63,7 +63,7 @@ func TestBounce(t *testing.T) {
 	})
 }
 
-func TestMessagesAreKeptEncryptedAndNotForLong(t *testing.T) {
+func TestMessagesAreEncryptedAndRemoved(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -93,7 +93,7 @@ func TestMessagesAreKeptEncryptedAndNotForLong(t *testing.T) {
 	})
 }
 
-func TestCancelledMessageDoesNotLeave(t *testing.T) {
+func TestCancelledMessageIsNotSent(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -150,7 +150,7 @@ Subject: Status: 2.0.0
 --b1--
 `
 
-func TestReportsAreRead(t *testing.T) {
+func TestParseReport(t *testing.T) {
 	t.Parallel()
 	const address = "bounce+0197c2a0000070008000000000000001-0123@bounces.vault.example"
 	crlf := func(s string) []byte { return []byte(strings.ReplaceAll(s, "\n", "\r\n")) }

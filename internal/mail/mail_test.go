@@ -65,8 +65,8 @@ func readMessage(t *testing.T, text string) read {
 	}
 }
 
-// judgeMessage checks the headers that every message must have.
-func judgeMessage(t *testing.T, text string) {
+// checkMessage checks the headers that every message must have.
+func checkMessage(t *testing.T, text string) {
 	t.Helper()
 	m := readMessage(t, text)
 	for name, want := range map[string]string{
@@ -102,7 +102,7 @@ func judgeMessage(t *testing.T, text string) {
 	}
 }
 
-func TestOutboxKeepsWhatAnyProgramReads(t *testing.T) {
+func TestOutboxFilesAreReadable(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "outbox")
 	o, err := NewOutbox(dir)
@@ -125,7 +125,7 @@ func TestOutboxKeepsWhatAnyProgramReads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	judgeMessage(t, string(text))
+	checkMessage(t, string(text))
 }
 
 func TestSenderRefusesNonsense(t *testing.T) {

@@ -28,8 +28,8 @@ const (
 	maxAttempts = 56
 	// lostAfter is the time after a message's last change before it gets a new job.
 	lostAfter = 30 * time.Second
-	// keep is the time for which a sent or failed message can be looked up.
-	keep       = 30 * 24 * time.Hour
+	// retention is the time for which a sent or failed message can be looked up.
+	retention  = 30 * 24 * time.Hour
 	sweepBatch = 500
 )
 
@@ -279,7 +279,7 @@ func (m *Mailer) Sweep(ctx context.Context) error {
 			}
 			m.log.WarnContext(ctx, "a message without a job got a new one", slog.String("message", id))
 		}
-		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-keep)))
+		_, err = tx.ExecContext(ctx, `DELETE FROM mails WHERE status IN ('sent', 'failed', 'cancelled') AND updated_at < $1`, db.Micros(m.now().Add(-retention)))
 		return err
 	})
 	if err != nil {

@@ -89,7 +89,7 @@ func (b *bench) count(table string) (n int) {
 	return n
 }
 
-func TestMessageIsOneWithItsTransaction(t *testing.T) {
+func TestEnqueueJoinsTransaction(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -142,7 +142,7 @@ func TestFaultsOfSending(t *testing.T) {
 	})
 }
 
-func TestSweepBringsBackAndForgets(t *testing.T) {
+func TestSweepRequeuesAndRemoves(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
@@ -165,7 +165,7 @@ func TestSweepBringsBackAndForgets(t *testing.T) {
 		if err := b.work(lost, 1); err != nil {
 			t.Fatal(err)
 		}
-		b.at = b.at.Add(keep + time.Minute)
+		b.at = b.at.Add(retention + time.Minute)
 		if err := b.Sweep(t.Context()); err != nil || b.count("mails") != 1 || b.status(kept) != Queued {
 			t.Errorf("after a month %d messages are stored, %v", b.count("mails"), err)
 		}

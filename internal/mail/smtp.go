@@ -53,7 +53,7 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	defer cancel()
 	conn, err := c.DialToSMTPClientWithContext(ctx)
 	if err != nil {
-		return judge(err)
+		return classify(err)
 	}
 	// Closing the connection ends the remaining commands at the time limit or when the caller's
 	// context ends.
@@ -66,7 +66,7 @@ func (s *SMTP) Send(ctx context.Context, e *Envelope) error {
 	// If requested without need, SMTPUTF8 would exclude servers that do not support it.
 	conn.SkipSMTPUTF8(!beyond)
 	if err := c.SendWithSMTPClient(conn, m); err != nil && !m.IsDelivered() {
-		return judge(err)
+		return classify(err)
 	}
 	// The server has accepted the message, even if QUIT fails.
 	_ = conn.Quit()
@@ -94,11 +94,11 @@ func (s *SMTP) client() (*gomail.Client, error) {
 	return gomail.NewClient(s.server.Host, options...)
 }
 
-// judge returns the error as a RefusedError if the server refuses the message permanently (RFC
+// classify returns the error as a RefusedError if the server refuses the message permanently (RFC
 // 5321, 4.2.1: a 5xx reply to the sender, the recipient or the message). Other errors are
 // temporary. A refused sign-in is one of them, because the operator can correct it and the message
 // waits for that. The server's text is left out, because it repeats addresses.
-func judge(err error) error {
+func classify(err error) error {
 	const doing = "sending a message to the mail server"
 	if e, ok := errors.AsType[*gomail.SendError](err); ok {
 		switch e.Reason {

@@ -95,12 +95,12 @@ func TestSMTP(t *testing.T) {
 			if len(got) != 1 || got[0].from != "no-reply@vault.example" || got[0].to != "zoe@example.org" {
 				t.Fatalf("%d messages, %+v", len(got), got)
 			}
-			judgeMessage(t, got[0].text)
+			checkMessage(t, got[0].text)
 		})
 	}
 }
 
-func TestPassingFaultThenTaken(t *testing.T) {
+func TestTemporaryFailureThenSent(t *testing.T) {
 	t.Parallel()
 	for name, s := range map[string]*server{
 		"busy": {rcpt: once(refuse(450, "later"))}, "greylisted": {mail: once(refuse(451, "come back"))},
@@ -119,7 +119,7 @@ func TestPassingFaultThenTaken(t *testing.T) {
 			if got := s.got(); len(got) != 1 {
 				t.Fatalf("%d messages", len(got))
 			}
-			judgeMessage(t, s.got()[0].text)
+			checkMessage(t, s.got()[0].text)
 		})
 	}
 }

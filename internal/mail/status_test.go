@@ -2,7 +2,7 @@ package mail
 
 import "testing"
 
-func TestMeaningIsSaidForWhatIsKnown(t *testing.T) {
+func TestStatusMeaning(t *testing.T) {
 	t.Parallel()
 	for status, want := range map[string]string{
 		"5.1.1": "there is no such mailbox (550 5.1.1)", "5.1.9": "the address is wrong (550 5.1.9)", "5.7.509": "the rules of the mail server forbid it (550 5.7.509)",

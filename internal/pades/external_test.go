@@ -116,7 +116,7 @@ func TestOpenSSLAgrees(t *testing.T) {
 		t.Errorf("openssl cms: %v\n%s", err, out)
 	}
 	if out, err := opensslCMS(t, cms, append(content, ' '), c.root, "-attime", at); err == nil {
-		t.Errorf("openssl takes anything: %s", out)
+		t.Errorf("openssl accepts any content: %s", out)
 	}
 	signed, err := parseSignedData(cms)
 	if err != nil {

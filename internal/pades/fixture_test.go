@@ -26,10 +26,10 @@ import (
 	"github.com/certvault/certvault/internal/pdf"
 )
 
-// signingTime is when the tests sign.
+// signingTime is the signing time of the tests.
 var signingTime = time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)
 
-// chain is a leaf with its key and the root above it.
+// chain is a leaf certificate with its key and root.
 type chain struct {
 	key  crypto.Signer
 	leaf *x509.Certificate
@@ -38,15 +38,15 @@ type chain struct {
 	rootKey crypto.Signer
 }
 
-// shape says how a chain is to be.
+// shape describes a chain.
 type shape struct {
 	name    string
-	key     crypto.Signer // nil is a new P-256 key
-	from    time.Time     // zero is signingTime
-	until   time.Time     // zero is a year later
+	key     crypto.Signer // nil means a new P-256 key
+	from    time.Time     // zero means signingTime
+	until   time.Time     // zero means a year later
 	eku     []asn1.ObjectIdentifier
-	stamper bool // the leaf is for time stamps
-	steady  byte // where not 0, the same bytes come out each time
+	stamper bool // the leaf is for time stamping
+	steady  byte // if not 0, the same bytes are generated each time
 }
 
 func newKey(tb testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
@@ -58,11 +58,11 @@ func newKey(tb testing.TB, curve elliptic.Curve) *ecdsa.PrivateKey {
 	return key
 }
 
-// steadyKey signs the same with the same, so that all processes of a fuzz target have the
-// same seeds.
+// steadyKey makes deterministic signatures, so that all processes of a fuzz
+// target have the same seeds.
 type steadyKey struct{ *ecdsa.PrivateKey }
 
-// Sign signs as RFC 6979 has it.
+// Sign signs deterministically (RFC 6979).
 func (k steadyKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts) ([]byte, error) {
 	return k.PrivateKey.Sign(nil, digest, options)
 }
@@ -129,14 +129,14 @@ func (c chain) options() Options {
 
 var rsaKey = sync.OnceValues(func() (*rsa.PrivateKey, error) { return rsa.GenerateKey(rand.Reader, 2048) })
 
-// authority is a time-stamp authority that answers in the process.
+// authority is a time-stamp authority within the process.
 type authority struct {
 	chain
 
-	change func(info, token []byte) []byte // of the token, nil leaves it
+	change func(info, token []byte) []byte // changes the token if not nil
 	status byte
 	err    error
-	nonce  *big.Int // instead of the one that was asked for
+	nonce  *big.Int // replaces the requested nonce
 	calls  int
 }
 
@@ -150,7 +150,7 @@ func newSteadyAuthority(tb testing.TB) *authority {
 	return &authority{chain: newChain(tb, shape{name: "Test TSA", stamper: true, steady: 3})}
 }
 
-// answer is a TimeStampResp to the request (RFC 3161, 2.4.2).
+// answer returns the TimeStampResp for the request (RFC 3161, 2.4.2).
 func (a *authority) answer(_ context.Context, request []byte) ([]byte, error) {
 	a.calls++
 	if a.err != nil {
@@ -190,7 +190,7 @@ func (a *authority) answer(_ context.Context, request []byte) ([]byte, error) {
 	return tlv(tagSequence, tlv(tagSequence, []byte{tagInteger, 1, 0}), token), nil
 }
 
-// token is SignedData over TSTInfo.
+// token returns SignedData over TSTInfo.
 func (a *authority) token(info []byte) ([]byte, error) {
 	digest, certificate := sha256.Sum256(info), sha256.Sum256(a.leaf.Raw)
 	attributes := tlv(tagSet,
@@ -210,7 +210,7 @@ func (a *authority) token(info []byte) ([]byte, error) {
 	return tlv(tagSequence, derOID(oidSignedData), tlv(tagContextCons, signed)), nil
 }
 
-// onePage is a PDF of one page.
+// onePage returns a PDF of one page.
 func onePage(tb testing.TB) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -228,8 +228,7 @@ func onePage(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// signTail returns the update that signs a file, with the change to page one that edit
-// makes before.
+// signTail returns the update that signs a file; edit first changes page one.
 func signTail(file []byte, s *Signer, edit func(u *pdf.Update, page *pdf.Page)) ([]byte, error) {
 	doc, err := pdf.Open(bytes.NewReader(file), int64(len(file)))
 	if err != nil {
@@ -273,7 +272,7 @@ func sign(tb testing.TB, file []byte, s *Signer) []byte {
 	return append(bytes.Clone(file), tail...)
 }
 
-// stamped adds content to a page, as a stamp does.
+// stamped adds content to a page, like a stamp.
 func stamped(u *pdf.Update, page *pdf.Page) {
 	contents := pdf.Array(page.Contents())
 	u.SetPage(page, page.Dict.Clone().Set("Contents", append(contents, u.Add(pdf.NewStream(nil, []byte("q 0 0 5 5 re f Q"))))))
@@ -288,7 +287,7 @@ func verify(tb testing.TB, file []byte, o Options) *Report {
 	return report
 }
 
-// requireValid fails unless the file is valid.
+// requireValid fails the test unless the file is valid.
 func requireValid(tb testing.TB, file []byte, o Options) *Report {
 	tb.Helper()
 	report := verify(tb, file, o)
@@ -298,7 +297,7 @@ func requireValid(tb testing.TB, file []byte, o Options) *Report {
 	return report
 }
 
-// skip skips a test whose tool or files are missing, where that is allowed.
+// skip skips a test whose tool or files are missing, if that is allowed.
 func skip(tb testing.TB, why string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
@@ -316,14 +315,14 @@ func tool(tb testing.TB, name string) string {
 	return path
 }
 
-// run runs a tool and returns all that it says.
+// run runs a tool and returns its output.
 func run(tb testing.TB, name string, args ...string) (string, error) {
 	tb.Helper()
-	out, err := exec.Command(tool(tb, name), args...).CombinedOutput() //nolint:noctx // ends by itself
+	out, err := exec.Command(tool(tb, name), args...).CombinedOutput() //nolint:noctx // the tool ends by itself
 	return string(out), err
 }
 
-// write writes a file of the test.
+// write writes a temporary file of the test.
 func write(tb testing.TB, name string, data []byte) string {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), name)
@@ -342,7 +341,7 @@ func bigExtension() pkix.Extension {
 	return pkix.Extension{Id: asn1.ObjectIdentifier{1, 2, 3, 4, 5}, Value: tlv(tagOctetString, make([]byte, 5000))}
 }
 
-// timeStamping is the extended key usage of a time-stamp authority.
+// timeStamping returns the extended key usage of a time-stamp authority.
 func timeStamping() pkix.Extension {
 	value := tlv(tagSequence, derOID(asn1.ObjectIdentifier{1, 3, 6, 1, 5, 5, 7, 3, 8}))
 	return pkix.Extension{Id: oidExtKeyUsage, Critical: true, Value: value}

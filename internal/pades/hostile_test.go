@@ -111,7 +111,7 @@ func TestChecksOfCertificatesAreBounded(t *testing.T) {
 	}
 	a := trustAnchors{role: "the signer", pool: x509.NewCertPool()}
 	if n := len(a.unauthenticated(s, false, signingTime)); n != maxCertificates || a.checked != maxChecked {
-		t.Errorf("%d of %d certificates are unvouched, after %d checks", n, maxCertificates, a.checked)
+		t.Errorf("%d of %d certificates are unauthenticated, after %d checks", n, maxCertificates, a.checked)
 	}
 	for i := range maxValidated + 1 {
 		got := a.validate(s.certificates[0], s.certificates, signingTime, signingTime)

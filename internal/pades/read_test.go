@@ -186,7 +186,7 @@ func TestCertificateForAnotherPurpose(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(cms) > s.reserve(scheme) {
-		t.Errorf("%d bytes where %d were kept", len(cms), s.reserve(scheme))
+		t.Errorf("%d bytes, %d reserved", len(cms), s.reserve(scheme))
 	}
 	signed, err := parseSignedData(cms)
 	if err != nil {

@@ -59,7 +59,7 @@ func TestCompleteResumesHashState(t *testing.T) {
 	}
 	report := requireValid(t, append(file, tail...), c.options())
 	if report.Original != nil {
-		t.Errorf("an original that nobody named: %+v", report.Original)
+		t.Errorf("an original that no signature names: %+v", report.Original)
 	}
 }
 

@@ -409,8 +409,8 @@ func (v *verifier) checkUnsigned(s *Signature, signed *signedData) (proven time.
 		t.Value = Passed
 		s.unauthenticated = append(s.unauthenticated, stamp.unauthenticated...)
 		s.unauthenticated = append(s.unauthenticated, v.stampers.unauthenticated(stamp.signedData, true, t.Time)...)
-		judged := v.stampers.validate(stamp.certificate(), stamp.certificates, t.Time, v.now)
-		t.Chain, t.Problem = judged.result, judged.reason
+		chain := v.stampers.validate(stamp.certificate(), stamp.certificates, t.Time, v.now)
+		t.Chain, t.Problem = chain.result, chain.reason
 		if t.Chain == Passed {
 			proven = t.Time
 			if until := stamp.certificate().NotAfter; v.now.After(until) {

@@ -6,6 +6,8 @@ import (
 	"errors"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 func TestScanContent(t *testing.T) {
@@ -90,7 +92,7 @@ func TestContentBalanceMisread(t *testing.T) {
 	t.Parallel()
 	bodies := onePage("")
 	bodies[3] = "<</Length 5>>\nstream\n0 0 10 10 re f\nendstream"
-	file := table("", bodies...)
+	file := pdftest.File("", bodies...)
 	if code, _ := qpdfCheck(t, file); code == 0 {
 		t.Error("qpdf finds nothing wrong with the original")
 	}
@@ -120,8 +122,8 @@ func TestContentBalanceOfSeveralStreams(t *testing.T) {
 	t.Parallel()
 	bodies := onePage("q BT")
 	bodies[2] = "<</Type/Page/Parent 2 0 R/Contents[4 0 R 5 0 R null 99 0 R 6 0 R 4 0 R]>>"
-	bodies = append(bodies, stream("", "ET Q Q"), stream("/Filter/JPXDecode", "q q q"))
-	d := open(t, table("", bodies...))
+	bodies = append(bodies, pdftest.Stream("", "ET Q Q"), pdftest.Stream("/Filter/JPXDecode", "q q q"))
+	d := open(t, pdftest.File("", bodies...))
 	b, err := d.ContentBalance(firstPage(t, d))
 	if err != nil {
 		t.Fatal(err)
@@ -135,18 +137,18 @@ func TestContentBalanceLimits(t *testing.T) {
 	t.Parallel()
 	bomb := zlibOf(t, bytes.Repeat([]byte("q Q "), maxDecoded/4+1))
 	for name, body := range map[string]string{
-		"bomb":     stream("/Filter/FlateDecode", string(bomb)),
-		"q":        stream("", strings.Repeat("q ", maxOpen+1)),
-		"Q":        stream("", strings.Repeat("Q ", maxOpen+2)),
-		"its sum":  stream("/Filter/FlateDecode", string(zlibOf(t, make([]byte, maxDecoded/2)))),
-		"encoding": stream("/Filter[/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85]", ""),
+		"bomb":     pdftest.Stream("/Filter/FlateDecode", string(bomb)),
+		"q":        pdftest.Stream("", strings.Repeat("q ", maxOpen+1)),
+		"Q":        pdftest.Stream("", strings.Repeat("Q ", maxOpen+2)),
+		"its sum":  pdftest.Stream("/Filter/FlateDecode", string(zlibOf(t, make([]byte, maxDecoded/2)))),
+		"encoding": pdftest.Stream("/Filter[/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85/A85]", ""),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			bodies := onePage("")
 			bodies[2] = "<</Type/Page/Parent 2 0 R/Contents[4 0 R 4 0 R 4 0 R]>>"
 			bodies[3] = body
-			d := open(t, table("", bodies...))
+			d := open(t, pdftest.File("", bodies...))
 			if _, err := d.ContentBalance(firstPage(t, d)); !errors.Is(err, ErrLimit) {
 				t.Errorf("got %v", err)
 			}

@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 func TestOpen(t *testing.T) {
@@ -38,9 +40,9 @@ func TestOpen(t *testing.T) {
 		{name: "table with blanks", file: []byte(strings.NewReplacer(" n \n", "   n\n ", " f \n", " f \n\n").Replace(string(plain)))},
 		{name: "table that counts from 1", file: replaceOnce(t, plain, "xref\n0 5", "xref\n1 5")},
 		{name: "table that claims too much", file: replaceOnce(t, plain, "xref\n0 5", "xref\n0 9")},
-		{name: "/Prev leads to itself", file: table("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
-		{name: "/Prev leads nowhere", file: table("/Prev 99999", onePage("")...), repaired: true},
-		{name: "two documents in one", file: slices.Concat(table("", onePage(strings.Repeat("n ", 99))...), plain), repaired: true},
+		{name: "/Prev leads to itself", file: pdftest.File("/Prev 309", onePage("0 0 10 10 re f")...), repaired: true},
+		{name: "/Prev leads nowhere", file: pdftest.File("/Prev 99999", onePage("")...), repaired: true},
+		{name: "two documents in one", file: slices.Concat(pdftest.File("", onePage(strings.Repeat("n ", 99))...), plain), repaired: true},
 		{name: "the catalog is in no trailer", file: []byte(strings.ReplaceAll(string(plain), "/Root 1 0 R", "")), repaired: true},
 		{name: "no catalog", file: []byte(strings.NewReplacer("/Root 1 0 R", "", "/Type/Catalog/Pages 2 0 R", "/Type/Nothing/Pages 2 0 R").Replace(string(plain))), repaired: true},
 		{name: "no page tree", file: replaceOnce(t, plain, "/Kids[3 0 R]", "/Kids 99 0 R"), repaired: true},
@@ -92,7 +94,7 @@ func moveStartxref(tb testing.TB, file []byte, by int) []byte {
 	tb.Helper()
 	head, tail, ok := strings.Cut(string(file), "startxref\n")
 	var at int
-	if _, err := fmt.Sscan(tail, &at); err != nil || !ok {
+	if _, err := fmt.Sscanf(tail, "%d", &at); err != nil || !ok {
 		tb.Fatal("no startxref")
 	}
 	return fmt.Appendf(nil, "%sstartxref\n%d\n%%%%EOF\n", head, at+by)
@@ -125,12 +127,12 @@ func TestOpenRefuses(t *testing.T) {
 		{"only a header", []byte("%PDF-1.7\n"), ErrDamaged},
 		{"cut off within a stream", before(plain, "re f"), ErrTruncated},
 		{"cut off within an object", before(plain, "/Count"), ErrTruncated},
-		{"no page", table("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>"), ErrNoPages},
-		{"a tree that loops without a page", table("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R]/Count 1>>"), ErrNoPages},
-		{"no catalog and no page", table("", "<</Type/Font>>"), ErrDamaged},
-		{"an unknown security handler", table("/Encrypt<</Filter/Adobe.PubSec/V 4>>", onePage("")...), ErrEncryption},
-		{"an unknown algorithm", table("/Encrypt<</Filter/Standard/V 9/R 9>>", onePage("")...), ErrEncryption},
-		{"an object nested too deeply", table("", "<</Type/Catalog/Pages 2 0 R/X "+strings.Repeat("[", 10_000)+">>"), ErrLimit},
+		{"no page", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>"), ErrNoPages},
+		{"a tree that loops without a page", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[2 0 R]/Count 1>>"), ErrNoPages},
+		{"no catalog and no page", pdftest.File("", "<</Type/Font>>"), ErrDamaged},
+		{"an unknown security handler", pdftest.File("/Encrypt<</Filter/Adobe.PubSec/V 4>>", onePage("")...), ErrEncryption},
+		{"an unknown algorithm", pdftest.File("/Encrypt<</Filter/Standard/V 9/R 9>>", onePage("")...), ErrEncryption},
+		{"an object nested too deeply", pdftest.File("", "<</Type/Catalog/Pages 2 0 R/X "+strings.Repeat("[", 10_000)+">>"), ErrLimit},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -203,7 +205,7 @@ func (c *countingReader) ReadAt(p []byte, offset int64) (int, error) {
 
 func TestResolve(t *testing.T) {
 	t.Parallel()
-	d := open(t, table("", append(onePage(""), "6 0 R", "5 0 R", "7 0 R", "9 0 R", "(end)")...))
+	d := open(t, pdftest.File("", append(onePage(""), "6 0 R", "5 0 R", "7 0 R", "9 0 R", "(end)")...))
 	for _, test := range []struct {
 		number int
 		want   Object
@@ -232,7 +234,7 @@ func TestStreamLength(t *testing.T) {
 			t.Parallel()
 			bodies := onePage("")
 			bodies[3] = "<<" + dict + ">>\nstream\r\n0 0 10 10 re f\r\nendstream"
-			d := open(t, table("", append(bodies, "14")...))
+			d := open(t, pdftest.File("", append(bodies, "14")...))
 			if got := content(t, d, firstPage(t, d)); got != "0 0 10 10 re f\n" {
 				t.Errorf("got %q", got)
 			}

@@ -13,6 +13,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // zlibOf returns data in the zlib format.
@@ -46,7 +48,7 @@ func lzwOf(tb testing.TB, data []byte) []byte {
 // decode decodes the data of a stream with the given dictionary entries.
 func decode(tb testing.TB, dict string, data []byte) ([]byte, error) {
 	tb.Helper()
-	file := table("", append(onePage(""), stream(dict, string(data)))...)
+	file := pdftest.File("", append(onePage(""), pdftest.Stream(dict, string(data)))...)
 	d := open(tb, file)
 	s, ok := d.Object(Ref{Number: 5}).(*Stream)
 	if !ok {

@@ -10,31 +10,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
-
-// table returns a file with a cross-reference table: the objects are the bodies
-// in their order, from number 1.
-func table(trailer string, bodies ...string) []byte {
-	var out bytes.Buffer
-	out.WriteString("%PDF-1.7\n")
-	offsets := make([]int, 0, len(bodies))
-	for i, body := range bodies {
-		offsets = append(offsets, out.Len())
-		fmt.Fprintf(&out, "%d 0 obj\n%s\nendobj\n", i+1, body)
-	}
-	start := out.Len()
-	fmt.Fprintf(&out, "xref\n0 %d\n0000000000 65535 f \n", len(bodies)+1)
-	for _, offset := range offsets {
-		fmt.Fprintf(&out, "%010d 00000 n \n", offset)
-	}
-	fmt.Fprintf(&out, "trailer\n<</Size %d/Root 1 0 R%s>>\nstartxref\n%d\n%%%%EOF\n", len(bodies)+1, trailer, start)
-	return out.Bytes()
-}
-
-// stream returns the body of a stream object.
-func stream(dict, data string) string {
-	return fmt.Sprintf("<</Length %d%s>>\nstream\n%s\nendstream", len(data), dict, data)
-}
 
 // onePage are the objects of a document of one page.
 func onePage(content string) []string {
@@ -42,12 +20,12 @@ func onePage(content string) []string {
 		"<</Type/Catalog/Pages 2 0 R>>",
 		"<</Type/Pages/Kids[3 0 R]/Count 1/MediaBox[0 0 200 100]/Resources<<>>>>",
 		"<</Type/Page/Parent 2 0 R/Contents 4 0 R>>",
-		stream("", content),
+		pdftest.Stream("", content),
 	}
 }
 
 // onePageFile is a document of one page.
-func onePageFile() []byte { return table("", onePage("0 0 10 10 re f")...) }
+func onePageFile() []byte { return pdftest.File("", onePage("0 0 10 10 re f")...) }
 
 // compressed returns a file whose catalog, page tree and page are in an object
 // stream, with a cross-reference stream.
@@ -76,8 +54,9 @@ func compressed(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// hybrid returns a file whose page is hidden from readers that know tables only
-// (7.5.8.4): the table lists it as free, the cross-reference stream has it.
+// hybrid returns a file whose page is hidden from readers that know only tables
+// (7.5.8.4): the table lists it as free, and the cross-reference stream
+// contains it.
 func hybrid(tb testing.TB) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -101,7 +80,7 @@ func hybrid(tb testing.TB) []byte {
 	return out.Bytes()
 }
 
-// open opens a file that has to open.
+// open opens a file and fails the test on an error.
 func open(tb testing.TB, file []byte) *Document {
 	tb.Helper()
 	d, err := Open(bytes.NewReader(file), int64(len(file)))
@@ -111,7 +90,7 @@ func open(tb testing.TB, file []byte) *Document {
 	return d
 }
 
-// firstPage returns page one, which has to be there.
+// firstPage returns page one and fails the test if there is none.
 func firstPage(tb testing.TB, d *Document) *Page {
 	tb.Helper()
 	page, err := d.Page(0)
@@ -142,8 +121,8 @@ func content(tb testing.TB, d *Document, p *Page) string {
 	return out.String()
 }
 
-// tool returns the path of a program that judges files. Without it the test is
-// skipped, or fails where nothing may be skipped.
+// tool returns the path of an independent checking tool. If it is missing, the
+// test is skipped, or fails if nothing may be skipped.
 func tool(tb testing.TB, name string) string {
 	tb.Helper()
 	path, err := exec.LookPath(name)
@@ -161,8 +140,8 @@ func skip(tb testing.TB, why string) {
 	tb.Skip(why)
 }
 
-// qpdfCheck returns the exit code of qpdf --check, 0 when it finds nothing, and
-// what it said.
+// qpdfCheck returns the exit code of qpdf --check, 0 if it finds no problems,
+// and its output.
 func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 	tb.Helper()
 	path := filepath.Join(tb.TempDir(), "check.pdf")
@@ -179,7 +158,7 @@ func qpdfCheck(tb testing.TB, file []byte) (int, string) {
 	return 0, string(out)
 }
 
-// requireClean fails the test when qpdf finds anything wrong with the file.
+// requireClean fails the test if qpdf finds a problem in the file.
 func requireClean(tb testing.TB, file []byte) {
 	tb.Helper()
 	if code, said := qpdfCheck(tb, file); code != 0 {
@@ -187,7 +166,7 @@ func requireClean(tb testing.TB, file []byte) {
 	}
 }
 
-// replaceOnce replaces the one occurrence of old.
+// replaceOnce replaces the only occurrence of old.
 func replaceOnce(tb testing.TB, file []byte, old, with string) []byte {
 	tb.Helper()
 	if strings.Count(string(file), old) != 1 {

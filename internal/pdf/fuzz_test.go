@@ -8,6 +8,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // FuzzOpen opens, inspects and stamps a file. For any input that ends within
@@ -16,7 +18,7 @@ func FuzzOpen(f *testing.F) {
 	for _, file := range [][]byte{
 		onePageFile(), compressed(f), hybrid(f), repairedObjectStream(f), moveStartxref(f, onePageFile(), -50),
 		encrypted(f, encryptRC440, "", "o"), encrypted(f, encryptAES128, "", "o"), encrypted(f, encryptAES256, "u", ""),
-		table("", "<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page>>]>>/AcroForm<</Fields[2 0 R]>>>>", "<</FT/Sig/V<</ByteRange[0 1 2 3]>>/Kids[2 0 R]>>"),
+		pdftest.File("", "<</Type/Catalog/Pages<</Type/Pages/Kids[<</Type/Page>>]>>/AcroForm<</Fields[2 0 R]>>>>", "<</FT/Sig/V<</ByteRange[0 1 2 3]>>/Kids[2 0 R]>>"),
 	} {
 		f.Add(file)
 	}
@@ -128,7 +130,7 @@ func FuzzCrypt(f *testing.F) {
 		s := newSerializer(&ids, 0, nil)
 		s.object(Array{String(id)}, Ref{}, false, 0)
 		bodies := append(onePage(string(data)), string(dict))
-		file := table("/Encrypt 5 0 R/ID"+string(s.buf), bodies...)
+		file := pdftest.File("/Encrypt 5 0 R/ID"+string(s.buf), bodies...)
 		_, err := stampFile(bytes.NewReader(file), int64(len(file)))
 		for _, refusal := range refusals {
 			if errors.Is(err, refusal) {

@@ -4,6 +4,8 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 func TestInspect(t *testing.T) {
@@ -43,7 +45,7 @@ func TestInspect(t *testing.T) {
 		{name: "rich media", page: "/Annots[<</Subtype/RichMedia>>]", want: Findings{RichMedia: true}},
 		{name: "portfolio", catalog: "/Collection<<>>", want: Findings{Portfolio: true}},
 		{name: "layers", catalog: "/OCProperties<</OCGs[5 0 R]>>", want: Findings{Layers: true}},
-		{name: "form and XFA", catalog: "/AcroForm<</Fields[]/XFA[(a)5 0 R]>>", others: []string{stream("", "")}, want: Findings{XFA: true}},
+		{name: "form and XFA", catalog: "/AcroForm<</Fields[]/XFA[(a)5 0 R]>>", others: []string{pdftest.Stream("", "")}, want: Findings{XFA: true}},
 		{name: "usage rights", catalog: "/Perms<</UR3 5 0 R>>", others: []string{"<<>>"}, want: Findings{UsageRights: true}},
 		{name: "unsigned field", catalog: "/AcroForm<</Fields[5 0 R]>>", others: []string{"<</FT/Sig/T(S)/Lock<</Action/All/P 1>>>>"}, want: Findings{AcroForm: true}},
 		{
@@ -78,7 +80,7 @@ func TestInspect(t *testing.T) {
 			bodies := onePage("")
 			bodies[0] = "<</Type/Catalog/Pages 2 0 R" + test.catalog + ">>"
 			bodies[2] = "<</Type/Page/Parent 2 0 R" + test.page + ">>"
-			d := open(t, table("", append(bodies, test.others...)...))
+			d := open(t, pdftest.File("", append(bodies, test.others...)...))
 			if got := d.Inspect(); !reflect.DeepEqual(got, test.want) {
 				t.Errorf("got %+v\nwant %+v", got, test.want)
 			}
@@ -98,7 +100,7 @@ func TestInspectIsBounded(t *testing.T) {
 	}
 	bodies := onePage("")
 	bodies[2] = "<</Type/Page/Parent 2 0 R/Annots[" + strings.Repeat("<</Subtype/Link>>", 2*maxSeenAnnots) + "]>>"
-	if f := open(t, table("", bodies...)).Inspect(); !f.Incomplete {
+	if f := open(t, pdftest.File("", bodies...)).Inspect(); !f.Incomplete {
 		t.Error("all annotations were seen")
 	}
 }

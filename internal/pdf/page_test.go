@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 func TestPageTree(t *testing.T) {
@@ -36,7 +38,7 @@ func TestPageTree(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			d := open(t, table("", test.bodies...))
+			d := open(t, pdftest.File("", test.bodies...))
 			for i, want := range test.want {
 				page, err := d.Page(i)
 				if err != nil {
@@ -69,7 +71,7 @@ func TestPageTreeOfSharedKids(t *testing.T) {
 	for level := range 10 {
 		bodies = append(bodies, "<</Type/Pages/Kids["+strings.Repeat(fmt.Sprintf("%d 0 R ", level+3), 10)+"]>>")
 	}
-	d := open(t, table("", append(bodies, "<</Type/Page>>")...))
+	d := open(t, pdftest.File("", append(bodies, "<</Type/Page>>")...))
 	if got := d.PageCount(); got != 1 {
 		t.Errorf("%d pages", got)
 	}
@@ -80,7 +82,7 @@ func TestPageTreeOfSharedKids(t *testing.T) {
 
 func TestInherited(t *testing.T) {
 	t.Parallel()
-	d := open(t, table("", "<</Type/Catalog/Pages 2 0 R>>",
+	d := open(t, pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>",
 		"<</Type/Pages/Kids[3 0 R]/MediaBox[0 0 1 1]/Rotate 90/Resources<</A 1>>/CropBox 99 0 R>>",
 		"<</Type/Pages/Kids[4 0 R]/MediaBox 5 0 R/Rotate null>>",
 		"<</Type/Page/Resources null/Contents 99 0 R/Annots 6 0 R>>", "[0 0 2 2]", "[1 0 R 2 0 R]"))
@@ -128,7 +130,7 @@ func TestGeometry(t *testing.T) {
 		{"/MediaBox[0 0 99999999999999999999 100]", Rectangle{0, 0, maxExtent, 100}, 0, maxExtent, 100, false},
 	}
 	for _, test := range tests {
-		d := open(t, table("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page"+test.page+">>"))
+		d := open(t, pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>", "<</Type/Page"+test.page+">>"))
 		g := firstPage(t, d).Geometry()
 		width, height := g.Size()
 		if g.Box != test.box || g.Rotate != test.rotate || width != test.width || height != test.height || g.Defaulted != test.defaulted {

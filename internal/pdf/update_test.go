@@ -7,6 +7,8 @@ import (
 	"io"
 	"strings"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // stamped returns file with a stamp appended, and fails the test unless qpdf
@@ -64,7 +66,7 @@ func TestUpdateOfRepairedFileIsComplete(t *testing.T) {
 
 func TestUpdateTrailer(t *testing.T) {
 	t.Parallel()
-	file := table("/ID[<00><01>]/Info<</Title(x)>>/XRefStm 1/Custom(kept)/DocChecksum/A", onePage("")...)
+	file := pdftest.File("/ID[<00><01>]/Info<</Title(x)>>/XRefStm 1/Custom(kept)/DocChecksum/A", onePage("")...)
 	file = bytes.Replace(file, []byte("/XRefStm 1"), nil, 1)
 	d := open(t, stamped(t, file))
 	trailer := d.Trailer()
@@ -188,7 +190,7 @@ func TestUpdateOfDirectPage(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			file := table("", bodies...)
+			file := pdftest.File("", bodies...)
 			d := open(t, file)
 			tail, err := stampPage(d, firstPage(t, d))
 			if err != nil {

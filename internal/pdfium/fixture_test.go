@@ -16,6 +16,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // cacheDir holds the compiled code for all tests of one run.
@@ -33,7 +35,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// lacking skips the test, or fails it where everything must be there.
+// lacking skips the test, or fails it if nothing may be skipped.
 func lacking(tb testing.TB, what string) {
 	tb.Helper()
 	if os.Getenv("CI") == "true" {
@@ -62,7 +64,8 @@ func newRenderer(tb testing.TB, opts Options) *Renderer {
 	return r
 }
 
-// sharedRenderer is for tests that leave it as it was; it lives as long as the process.
+// sharedRenderer is for tests that do not change its state; it lives as long as
+// the process.
 var sharedRenderer = sync.OnceValues(func() (*Renderer, error) {
 	return New(context.Background(), Options{CacheDir: cacheDir})
 })
@@ -83,48 +86,26 @@ func source(pdf []byte) Source {
 	return Source{Head: bytes.NewReader(pdf), HeadSize: int64(len(pdf))}
 }
 
-// makePDF writes objects, numbered from 1, of which the first is the catalog.
-func makePDF(objects ...string) []byte {
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n")
-	offsets := make([]int, len(objects))
-	for k, o := range objects {
-		offsets[k] = b.Len()
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", k+1, o)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
-	for _, o := range offsets {
-		fmt.Fprintf(&b, "%010d 00000 n \n", o)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, start)
-	return b.Bytes()
-}
-
-func stream(dict, data string) string {
-	return fmt.Sprintf("<<%s/Length %d>>\nstream\n%s\nendstream", dict, len(data), data)
-}
-
 // onePage makes a document of one page; page is a part of its dictionary,
 // further objects are numbered from 5.
 func onePage(page, content string, further ...string) []byte {
-	return makePDF(append([]string{
+	return pdftest.File("", append([]string{
 		"<</Type/Catalog/Pages 2 0 R/AcroForm<</Fields[6 0 R]>>>>",
 		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
 		"<</Type/Page/Parent 2 0 R/Contents 4 0 R" + page + ">>",
-		stream("", content),
+		pdftest.Stream("", content),
 	}, further...)...)
 }
 
-// flags is a page of 200 by 100 whose quarters are, from top left, red, green,
-// blue and white.
+// flags returns a page of 200 by 100 whose quarters are, from the top left,
+// red, green, blue and white.
 func flags(page string) []byte {
 	return onePage("/MediaBox[0 0 200 100]"+page,
 		"1 0 0 rg 0 50 100 50 re f 0 1 0 rg 100 50 100 50 re f 0 0 1 rg 0 0 100 50 re f")
 }
 
-// lattice is a page with slanted lines everywhere, so that a shift by a fraction
-// of a pixel shows.
+// lattice returns a page covered with slanted lines, so that a shift by a
+// fraction of a pixel is visible.
 func lattice() []byte {
 	var b strings.Builder
 	for k := range 40 {
@@ -134,21 +115,21 @@ func lattice() []byte {
 	return onePage("/MediaBox[0 0 595.28 841.89]", b.String())
 }
 
-// endless is a page whose drawing takes practically for ever: each of its forms
-// draws the next one ten times.
+// endless returns a page whose rendering practically never ends: each of its
+// forms draws the next one ten times.
 func endless() []byte {
 	const depth = 12
 	var forms []string
 	for k := range depth {
-		forms = append(forms, stream(fmt.Sprintf(
+		forms = append(forms, pdftest.Stream(fmt.Sprintf(
 			"/Type/XObject/Subtype/Form/BBox[0 0 200 100]/Resources<</XObject<</F %d 0 R>>>>", 6+k),
 			strings.Repeat("q 1 0 0 1 0.01 0 cm /F Do Q ", 10)))
 	}
-	forms = append(forms, stream("/Type/XObject/Subtype/Form/BBox[0 0 200 100]", "0 0 1 rg 10 10 80 80 re f"))
+	forms = append(forms, pdftest.Stream("/Type/XObject/Subtype/Form/BBox[0 0 200 100]", "0 0 1 rg 10 10 80 80 re f"))
 	return onePage("/MediaBox[0 0 200 100]/Resources<</XObject<</F 5 0 R>>>>", "/F Do", forms...)
 }
 
-// bomb is a page whose content decodes to size bytes.
+// bomb returns a page whose content decodes to size bytes.
 func bomb(tb testing.TB, size int64) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -159,9 +140,9 @@ func bomb(tb testing.TB, size int64) []byte {
 	if err := w.Close(); err != nil {
 		tb.Fatal(err)
 	}
-	return makePDF("<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+	return pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R]/Count 1>>",
 		"<</Type/Page/Parent 2 0 R/Contents 4 0 R/MediaBox[0 0 200 100]>>",
-		stream("/Filter/FlateDecode", b.String()))
+		pdftest.Stream("/Filter/FlateDecode", b.String()))
 }
 
 type spaces struct{}
@@ -180,7 +161,7 @@ var (
 	blank = color.NRGBA{255, 255, 255, 255}
 )
 
-// wantColor compares the pixel at fractions of the image.
+// wantColor compares the pixel at a position, given in fractions of the image.
 func wantColor(t *testing.T, img image.Image, x, y float64, want color.Color) {
 	t.Helper()
 	b := img.Bounds()
@@ -198,7 +179,7 @@ type sample struct {
 	data   []byte
 }
 
-// corpus returns the PDF files kept beside the repository.
+// corpus returns the PDF files of the folder next to the repository.
 func corpus(tb testing.TB) []sample {
 	tb.Helper()
 	root := filepath.Join("..", "..", "..", "shared", "corpus")

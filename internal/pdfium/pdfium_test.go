@@ -27,7 +27,7 @@ func TestWrongBinary(t *testing.T) {
 		sumName:    {Data: []byte("5e4cd023  pdfium.wasm\n")},
 	}
 	if _, err := module(other); err == nil {
-		t.Error("a module with another hash was taken")
+		t.Error("a module with another hash was accepted")
 	}
 }
 
@@ -87,7 +87,7 @@ func TestDeadline(t *testing.T) {
 				t.Errorf("error %v, want %v", err, tc.want)
 			}
 			if _, again := d.Render(t.Context(), Request{MaxSide: 400}); again == nil || again.Error() != err.Error() {
-				t.Errorf("the document then gives %v, not %v", again, err)
+				t.Errorf("the document then returns %v, want %v", again, err)
 			}
 			d.Close()
 			p, err := r.Render(t.Context(), source(flags("")), Request{MaxSide: 100})
@@ -153,7 +153,7 @@ func TestWaitForInstance(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
 	defer cancel()
 	if _, err := r.Open(ctx, source(flags(""))); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("while the only instance is taken: error %v, want DeadlineExceeded", err)
+		t.Errorf("while the only instance is in use: error %v, want DeadlineExceeded", err)
 	}
 	d.Close()
 	d.Close()

@@ -13,13 +13,15 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 func TestRender(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
 	const field = "/Type/Annot/Subtype/Widget/FT/Sig/T(s)/F 4/AP<</N 7 0 R>>"
-	appearance := stream("/Type/XObject/Subtype/Form/BBox[0 0 50 50]", "1 0 0 rg 0 0 50 50 re f")
+	appearance := pdftest.Stream("/Type/XObject/Subtype/Form/BBox[0 0 50 50]", "1 0 0 rg 0 0 50 50 re f")
 	annotated := onePage("/MediaBox[0 0 200 100]/Annots[5 0 R 6 0 R]", "",
 		"<</Type/Annot/Subtype/Stamp/F 4/Rect[0 50 50 100]/AP<</N 7 0 R>>>>",
 		"<<"+field+"/Rect[150 0 200 50]>>", appearance)
@@ -189,9 +191,9 @@ func difference(a, b *image.NRGBA) int {
 
 func TestPages(t *testing.T) {
 	t.Parallel()
-	pdf := makePDF("<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
+	pdf := pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[3 0 R 4 0 R]/Count 2>>",
 		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 10 20]>>",
-		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 30 40]/Contents 5 0 R>>", stream("", "0 0 1 rg 0 0 30 40 re f"))
+		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 30 40]/Contents 5 0 R>>", pdftest.Stream("", "0 0 1 rg 0 0 30 40 re f"))
 	d, err := shared(t).Open(t.Context(), source(pdf))
 	if err != nil {
 		t.Fatal(err)
@@ -305,7 +307,7 @@ func TestLoadErrors(t *testing.T) {
 		{"empty", nil},
 		{"text", []byte("<html>Certificate</html>")},
 		{"cut off", flags("")[:100]},
-		{"no pages", makePDF("<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>")},
+		{"no pages", pdftest.File("", "<</Type/Catalog/Pages 2 0 R>>", "<</Type/Pages/Kids[]/Count 0>>")},
 	} {
 		_, err := r.Open(t.Context(), source(tc.pdf))
 		if !errors.Is(err, ErrLoad) {

@@ -1,4 +1,4 @@
-package recipient
+package recipient_test
 
 import (
 	"errors"
@@ -11,6 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
 )
 
@@ -63,7 +64,7 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 		b.move(mine[4], cert.Revoked)
 		theirs := b.upload(to("zoe@example.org"))
 		taken := b.upload(to("zoe@bücher.example"), titled("taken"))
-		b.exec(`UPDATE certificates SET customer_id = 99 WHERE id = $1`, taken.ID)
+		b.Exec(`UPDATE certificates SET customer_id = 99 WHERE id = $1`, taken.ID)
 		zoe := b.user("zoe@bücher.example", false)
 		updated := b.get(mine[0].UUID).UpdatedAt
 		counted := b.counts()
@@ -97,7 +98,7 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 		if got := b.counts(); got != counted {
 			t.Errorf("a claim changed counts: %s, not %s", got, counted)
 		}
-		l, err := search.New(b.d, nil, b.Now).List(t.Context(), b.inst.ID, search.Filter{Search: "zoe", CustomerID: 1, Range: listing.Range{Page: 1, PerPage: 10}})
+		l, err := b.Search.List(t.Context(), b.inst.ID, search.Filter{Search: "zoe", CustomerID: 1, Range: listing.Range{Page: 1, PerPage: 10}})
 		if err != nil || len(l.Items) != 4 {
 			t.Errorf("a search finds %d, %v", len(l.Items), err)
 		}
@@ -111,7 +112,7 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 // counts is what lists count by.
 func (b *bench) counts() string {
 	b.t.Helper()
-	rows, err := b.d.QueryContext(b.t.Context(), `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status ORDER BY 1, 2`)
+	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status ORDER BY 1, 2`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -193,14 +194,14 @@ func TestForgottenAccountLeavesCertificates(t *testing.T) {
 		id := b.user("ada@example.org", true)
 		c := b.upload()
 		b.approve(c)
-		secret, _, err := b.CreateShare(t.Context(), Person(id, "Ada", "ada@example.org"), c, NewShare{})
+		secret, _, err := b.CreateShare(t.Context(), recipient.Person(id, "Ada", "ada@example.org"), c, recipient.NewShare{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := b.RequestCorrection(t.Context(), Person(id, "Ada", "ada@example.org"), c, "My name is Zoë."); err != nil {
+		if err := b.RequestCorrection(t.Context(), recipient.Person(id, "Ada", "ada@example.org"), c, "My name is Zoë."); err != nil {
 			t.Fatal(err)
 		}
-		b.tx(func(tx *db.Tx) error {
+		b.Tx(func(tx *db.Tx) error {
 			if err := b.ForgetTx(t.Context(), tx, id); err != nil {
 				return err
 			}

@@ -1,11 +1,10 @@
-package recipient
+package recipient_test
 
 import (
 	"bytes"
 	"database/sql"
 	"encoding/json"
 	"io"
-	"log/slog"
 	"regexp"
 	"slices"
 	"strings"
@@ -15,85 +14,35 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/certvault/certvault/internal/account"
-	"github.com/certvault/certvault/internal/blob"
 	"github.com/certvault/certvault/internal/cert"
-	"github.com/certvault/certvault/internal/clocktest"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/job"
-	"github.com/certvault/certvault/internal/locale"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/seal"
-	"github.com/certvault/certvault/internal/webhook"
+	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// bench is a service with all that it stands on. Nothing runs by itself: a test
-// approves, notifies and sweeps.
+// bench is a vault whose queue does not run: a test approves, notifies and sweeps.
 type bench struct {
-	*clocktest.Clock
-	*Service
+	*vaulttest.Vault
+	*recipient.Service
 
-	t      *testing.T
-	d      *db.DB
-	folder *blob.Folder
-	inst   *account.Institution
+	t    *testing.T
+	inst *account.Institution
 }
 
 func open(t *testing.T, d *db.DB) *bench {
 	t.Helper()
-	b := &bench{t: t, d: d, Clock: clocktest.At(time.Date(2026, 7, 1, 8, 0, 0, 0, time.UTC))}
-	log := slog.New(slog.DiscardHandler)
-	var err error
-	if b.folder, err = blob.NewFolder(t.TempDir()); err != nil {
-		t.Fatal(err)
-	}
-	queue, err := job.New(d, job.Config{NodeID: "test", Queues: map[string]int{cert.RecipientQueue: 1}, MaxAttempts: 1, Timeout: time.Minute, Logger: log})
-	if err != nil {
-		t.Fatal(err)
-	}
-	catalog, err := locale.Load()
-	if err != nil {
-		t.Fatal(err)
-	}
-	ledger := NewLedger(b.Now)
-	certs := cert.New(cert.Config{
-		DB: d, Blobs: b.folder, Queue: queue, Hooks: webhook.New(d, nil, b.Now), Attempts: 1, Now: b.Now, Log: log,
-		Recipient: ledger.LookUpTx, Ended: EndedTx, Moved: ledger.MovedTx,
-	})
-	// Without a keyring tests can read the messages.
-	mailer := mail.New(mail.Config{
-		DB: d, Queue: queue, From: mail.Address{Email: "no-reply@vault.example"}, Now: b.Now, Log: log, Ended: ledger.MailEndedTx,
-	})
-	b.Service = New(Config{
-		DB: d, Certs: certs, Accounts: account.New(d, b.Now), Mailer: mailer, Queue: queue, Catalog: catalog,
-		To: func(path string) string { return "https://vault.example" + path }, Now: b.Now, Log: log,
-	})
+	b := &bench{t: t, Vault: vaulttest.New(t, d)}
+	b.Service = b.Recipients
+	b.Set(time.Date(2026, 7, 1, 8, 0, 0, 0, time.UTC))
 	b.inst = b.institution("NWU")
 	return b
 }
 
-func (b *bench) tx(f func(tx *db.Tx) error) {
-	b.t.Helper()
-	if err := b.d.Tx(b.t.Context(), f); err != nil {
-		b.t.Fatal(err)
-	}
-}
-
-func (b *bench) exec(query string, args ...any) {
-	b.t.Helper()
-	b.tx(func(tx *db.Tx) error {
-		_, err := tx.ExecContext(b.t.Context(), query, args...)
-		return err
-	})
-}
-
 func (b *bench) institution(prefix string) *account.Institution {
 	b.t.Helper()
-	i := &account.Institution{UUID: uuid.NewString(), Slug: strings.ToLower(prefix), Name: "University " + prefix, Prefix: prefix}
-	b.tx(func(tx *db.Tx) error {
-		return tx.QueryRowContext(b.t.Context(), `INSERT INTO institutions (uuid, slug, name, prefix, created_at) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
-			i.UUID, i.Slug, i.Name, i.Prefix, db.Micros(b.Now())).Scan(&i.ID)
-	})
-	return i
+	return b.Institution(prefix, "University "+prefix)
 }
 
 // user makes an account; proved says that its address is.
@@ -103,7 +52,7 @@ func (b *bench) user(email string, proved bool) (id int64) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.tx(func(tx *db.Tx) error {
+	b.Tx(func(tx *db.Tx) error {
 		return tx.QueryRowContext(b.t.Context(), `
 			INSERT INTO users (uuid, email, email_folded, name, created_at, confirmed_at) VALUES ($1, $2, $3, 'Ada Account', $4, $5) RETURNING id`,
 			uuid.NewString(), e.Text, e.Folded, db.Micros(b.Now()), sql.NullInt64{Int64: db.Micros(b.Now()), Valid: proved}).Scan(&id)
@@ -118,7 +67,7 @@ func (b *bench) prove(user int64, email string) {
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	b.tx(func(tx *db.Tx) error {
+	b.Tx(func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(b.t.Context(), `UPDATE users SET email = $1, email_folded = $2, confirmed_at = $3 WHERE id = $4`,
 			e.Text, e.Folded, db.Micros(b.Now()), user); err != nil {
 			return err
@@ -139,7 +88,7 @@ func of(i *account.Institution) change {
 func (b *bench) upload(changes ...change) *cert.Certificate {
 	b.t.Helper()
 	u := b.input(changes...)
-	c, err := b.certs.Upload(b.t.Context(), u)
+	c, err := b.Certs.Upload(b.t.Context(), u)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -158,10 +107,10 @@ func (b *bench) input(changes ...change) cert.Upload {
 	return u
 }
 
-// move puts a certificate into a status and tells of it, as cert does.
+// move changes the status of a certificate and reports it, as cert does.
 func (b *bench) move(c *cert.Certificate, s cert.Status) {
 	b.t.Helper()
-	b.tx(func(tx *db.Tx) error {
+	b.Tx(func(tx *db.Tx) error {
 		approved := sql.NullInt64{Int64: db.Micros(b.Now()), Valid: s == cert.Approved || c.ApprovedAt != nil}
 		if _, err := tx.ExecContext(b.t.Context(), `UPDATE certificates SET status = $1, approved_at = $2 WHERE id = $3`, string(s), approved, c.ID); err != nil {
 			return err
@@ -184,7 +133,7 @@ func (b *bench) approve(list ...*cert.Certificate) {
 
 func (b *bench) work(c *cert.Certificate) {
 	b.t.Helper()
-	if err := b.notify(b.t.Context(), c.UUID); err != nil {
+	if err := b.Notify(b.t.Context(), c.UUID); err != nil {
 		b.t.Fatal(err)
 	}
 }
@@ -198,7 +147,7 @@ func (b *bench) sweep() {
 
 func (b *bench) get(uuid string) *cert.Certificate {
 	b.t.Helper()
-	c, err := b.certs.ByCapability(b.t.Context(), uuid)
+	c, err := b.Certs.ByCapability(b.t.Context(), uuid)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -216,7 +165,7 @@ type kept struct {
 // cancelled without their text.
 func (b *bench) mails() []kept {
 	b.t.Helper()
-	rows, err := b.d.QueryContext(b.t.Context(), `SELECT uuid, message, status FROM mails ORDER BY id`)
+	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT uuid, message, status FROM mails ORDER BY id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -259,7 +208,7 @@ var (
 	unsubscribeLink = regexp.MustCompile(`https://vault\.example/unsubscribe/([A-Z2-7]+)`)
 )
 
-// link gives the secret of the link in the n-th message.
+// link returns the secret of the link in the n-th message.
 func (b *bench) link(n int) string {
 	b.t.Helper()
 	m := mailLink.FindStringSubmatch(b.mails()[n].Text)
@@ -269,17 +218,17 @@ func (b *bench) link(n int) string {
 	return m[1]
 }
 
-// end tells what became of a message, as the mailer does.
+// end reports that a message was sent or failed, as the mailer does.
 func (b *bench) end(id string, status mail.Status, reason string) {
 	b.t.Helper()
-	b.exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
-	b.tx(func(tx *db.Tx) error {
+	b.Exec(`UPDATE mails SET status = $2 WHERE uuid = $1`, id, string(status))
+	b.Tx(func(tx *db.Tx) error {
 		return b.MailEndedTx(b.t.Context(), tx, mail.End{UUID: id, Status: status, Reason: reason})
 	})
 }
 
 // statuses are those of a certificate's notices, the latest first.
-func (b *bench) statuses(c *cert.Certificate) (list []Status) {
+func (b *bench) statuses(c *cert.Certificate) (list []recipient.Status) {
 	b.t.Helper()
 	notices, err := b.Notices(b.t.Context(), c)
 	if err != nil {
@@ -295,13 +244,13 @@ func (b *bench) statuses(c *cert.Certificate) (list []Status) {
 func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certificate) {
 	b.t.Helper()
 	id := uuid.NewString()
-	b.exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_name, total, expanded, created_at)
+	b.Exec(`INSERT INTO batches (uuid, institution_id, name, source, trigger_context, creator_type, creator_name, total, expanded, created_at)
 		VALUES ($1, $2, 'n', 'vault', 'bulk_upload', 'token', 'Registry', $3, $4, $5)`, id, b.inst.ID, len(addresses), expanded, db.Micros(b.Now()))
 	for i, a := range addresses {
 		u := b.input(to(a), titled("Course "+string(rune('A'+i))))
 		u.BatchID = id
-		b.tx(func(tx *db.Tx) error {
-			c, err := b.certs.CreateTx(b.t.Context(), tx, u)
+		b.Tx(func(tx *db.Tx) error {
+			c, err := b.Certs.CreateTx(b.t.Context(), tx, u)
 			list = append(list, c)
 			return err
 		})
@@ -309,16 +258,16 @@ func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certific
 	return list
 }
 
-// store gives a certificate its files.
+// store stores the files of a certificate.
 func (b *bench) store(c *cert.Certificate, original, tail string) {
 	b.t.Helper()
 	key := b.inst.UUID + "/00/" + uuid.NewString()
 	for suffix, text := range map[string]string{".original": original, ".verified": tail} {
-		if _, err := b.folder.Put(b.t.Context(), key+suffix, strings.NewReader(text)); err != nil {
+		if _, err := b.Blobs.Put(b.t.Context(), key+suffix, strings.NewReader(text)); err != nil {
 			b.t.Fatal(err)
 		}
 	}
-	b.exec(`UPDATE certificates SET original_key = $1, tail_key = $2, verified_sha256 = $3, verified_size = $4 WHERE id = $5`,
+	b.Exec(`UPDATE certificates SET original_key = $1, tail_key = $2, verified_sha256 = $3, verified_size = $4 WHERE id = $5`,
 		key+".original", key+".verified", bytes.Repeat([]byte{7}, 32), len(original)+len(tail), c.ID)
 	*c = *b.get(c.UUID)
 }

@@ -127,9 +127,9 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 	return n, n == endBatch, nil
 }
 
-// Over counts what would be purged at a time with a retention period in days: mails with an
+// Expired counts what would be purged at a time with a retention period in days: mails with an
 // address, and events with names and addresses.
-func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, days int) (mails, events int, err error) {
+func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, days int) (mails, events int, err error) {
 	if days == 0 {
 		return 0, 0, nil
 	}
@@ -147,7 +147,7 @@ func Over(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, 
 	return mails, events, err
 }
 
-// Over counts what would be purged now with a retention period in days.
-func (s *Service) Over(ctx context.Context, institutionID int64, days int) (mails, events int, err error) {
-	return Over(ctx, s.db, s.now(), institutionID, days)
+// Expired counts what would be purged now with a retention period in days.
+func (s *Service) Expired(ctx context.Context, institutionID int64, days int) (mails, events int, err error) {
+	return Expired(ctx, s.db, s.now(), institutionID, days)
 }

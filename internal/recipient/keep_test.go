@@ -1,4 +1,4 @@
-package recipient
+package recipient_test
 
 import (
 	"archive/zip"
@@ -15,12 +15,13 @@ import (
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/mail"
+	"github.com/certvault/certvault/internal/recipient"
 )
 
 // told returns the payloads of the events of all certificates.
 func (b *bench) told() (list []string) {
 	b.t.Helper()
-	rows, err := b.d.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
+	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -60,7 +61,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		b.Advance(31 * 24 * time.Hour)
 		young := b.upload(titled("young"))
 		b.approve(young)
-		if mails, events, err := b.Over(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
+		if mails, events, err := b.Expired(ctx, b.inst.ID, 30); err != nil || mails != 1 || events != 1 {
 			t.Errorf("%d mails and %d events are over, %v", mails, events, err)
 		}
 		sweep := func() {
@@ -73,7 +74,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 		if got := b.emails(old); !slices.Equal(got, []string{"ada@example.org"}) {
 			t.Fatalf("unasked: %v", got)
 		}
-		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.Accounts.SetRetention(ctx, b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		sweep()
@@ -92,7 +93,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 			}
 		}
 		// The history, the record and the link that was mailed stay as they were.
-		history, err := b.certs.History(ctx, old)
+		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
 			t.Errorf("%+v, %v", history, err)
 		}
@@ -132,12 +133,12 @@ func TestManyAddressesEnd(t *testing.T) {
 		b := open(t, d)
 		c := b.upload()
 		b.approve(c)
-		b.exec(`UPDATE notices SET status = 'sent'`)
-		for occasion := 2; occasion <= endBatch+5; occasion++ {
-			b.exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
+		b.Exec(`UPDATE notices SET status = 'sent'`)
+		for occasion := 2; occasion <= recipient.EndBatch+5; occasion++ {
+			b.Exec(`INSERT INTO notices (certificate_id, occasion, institution_id, reason, email, email_folded, status, created_at, updated_at)
 				SELECT certificate_id, $1, institution_id, reason, email, email_folded, status, created_at, updated_at FROM notices WHERE occasion = 1`, occasion)
 		}
-		if err := b.accounts.SetKeep(t.Context(), b.inst.ID, account.Keep{Mail: 30}); err != nil {
+		if err := b.Accounts.SetRetention(t.Context(), b.inst.ID, account.Retention{Mail: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
@@ -162,14 +163,14 @@ func TestExportWithoutEndedFiles(t *testing.T) {
 		b.approve(c, other)
 		b.store(c, "the original", " and a tail")
 		b.store(other, "the original", " and a tail")
-		if _, err := b.certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
+		if _, err := b.Certs.Revoke(ctx, b.inst.ID, c.UUID, cert.Revocation{Reason: "A mistake"}); err != nil {
 			t.Fatal(err)
 		}
-		if err := b.accounts.SetKeep(ctx, b.inst.ID, account.Keep{Revoked: 30}); err != nil {
+		if err := b.Accounts.SetRetention(ctx, b.inst.ID, account.Retention{Revoked: 30}); err != nil {
 			t.Fatal(err)
 		}
 		b.Advance(31 * 24 * time.Hour)
-		if err := b.certs.SweepKept(ctx); err != nil {
+		if err := b.Certs.SweepKept(ctx); err != nil {
 			t.Fatal(err)
 		}
 		e, err := b.Export(ctx, id)

@@ -1,4 +1,4 @@
-package recipient
+package recipient_test
 
 import (
 	"errors"
@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/mail"
-	"github.com/certvault/certvault/internal/search"
+	"github.com/certvault/certvault/internal/recipient"
 )
 
 func TestApprovalMailsOnce(t *testing.T) {
@@ -31,7 +31,7 @@ func TestApprovalMailsOnce(t *testing.T) {
 		var work sync.WaitGroup
 		errs := make([]error, 9)
 		for i := range errs { // the queue may work a job twice, and two nodes at once
-			work.Go(func() { errs[i] = b.notify(t.Context(), list[i%3].UUID) })
+			work.Go(func() { errs[i] = b.Notify(t.Context(), list[i%3].UUID) })
 		}
 		work.Wait()
 		if err := errors.Join(errs...); err != nil {
@@ -142,7 +142,7 @@ func TestBatchEndsWithoutApproval(t *testing.T) {
 		b.approve(list[0])
 		b.sweep()
 		b.wantSent()
-		b.exec(`UPDATE batches SET expanded = true`)
+		b.Exec(`UPDATE batches SET expanded = true`)
 		b.sweep()
 		b.wantSent("a@example.org")
 	})
@@ -163,8 +163,8 @@ func TestRevokedBeforeItsMailLeft(t *testing.T) {
 		b.Advance(time.Hour)
 		b.sweep()
 		b.wantSent("ada@example.org")
-		for c, want := range map[*cert.Certificate]Status{waiting: Dropped, queued: Dropped, sent: Sent} {
-			if got := b.statuses(c); !slices.Equal(got, []Status{want}) {
+		for c, want := range map[*cert.Certificate]recipient.Status{waiting: recipient.Dropped, queued: recipient.Dropped, sent: recipient.Sent} {
+			if got := b.statuses(c); !slices.Equal(got, []recipient.Status{want}) {
 				t.Errorf("%s: %v, not %s", c.Title, got, want)
 			}
 		}
@@ -190,15 +190,15 @@ func TestSweepFindsWhatLostItsJob(t *testing.T) {
 		b := open(t, d)
 		c := b.upload()
 		b.move(c, cert.Approved)
-		b.exec(`DELETE FROM river_job`)
+		b.Exec(`DELETE FROM river_job`)
 		b.sweep()
 		b.wantSent() // it is left to its job for a moment
-		b.Advance(lostAfter)
+		b.Advance(recipient.LostAfter)
 		b.sweep()
 		b.wantSent("ada@example.org")
 		// The job of an earlier release has no notice.
 		old := b.upload(titled("old"))
-		b.exec(`UPDATE certificates SET status = 'approved', approved_at = 1 WHERE id = $1`, old.ID)
+		b.Exec(`UPDATE certificates SET status = 'approved', approved_at = 1 WHERE id = $1`, old.ID)
 		b.work(old)
 		b.wantSent("ada@example.org", "ada@example.org")
 	})
@@ -216,7 +216,7 @@ func TestFailedMailShowsOnTheCertificate(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, c := range list {
-			if n := latest[c.ID]; n == nil || n.Status != Failed || n.Error != "The mail server answered 550." || n.Email != "a@example.org" {
+			if n := latest[c.ID]; n == nil || n.Status != recipient.Failed || n.Error != "The mail server answered 550." || n.Email != "a@example.org" {
 				t.Errorf("the notice of %s: %+v", c.Title, n)
 			}
 		}
@@ -245,7 +245,7 @@ func TestResend(t *testing.T) {
 		}
 		b.wantSent("ada@example.org")
 		b.end(b.mails()[0].uuid, mail.Sent, "")
-		for range allowed[resending] {
+		for range recipient.AllowedResends {
 			if err := b.Resend(ctx, b.inst.ID, c.UUID, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -254,7 +254,7 @@ func TestResend(t *testing.T) {
 		if err := b.Resend(ctx, b.inst.ID, c.UUID, nil); !fault.Is(err, fault.TooMany) {
 			t.Errorf("beyond the day's: %v", err)
 		}
-		if got := len(b.statuses(c)); got != 1+allowed[resending] || len(b.sent()) != got {
+		if got := len(b.statuses(c)); got != 1+recipient.AllowedResends || len(b.sent()) != got {
 			t.Errorf("%d notices and %d mails", got, len(b.sent()))
 		}
 		// Earlier links still work.
@@ -284,7 +284,7 @@ func TestCorrectEmail(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		secret, _, err := b.CreateShare(ctx, link.Holder(), c, NewShare{})
+		secret, _, err := b.CreateShare(ctx, link.Holder(), c, recipient.NewShare{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -308,12 +308,11 @@ func TestCorrectEmail(t *testing.T) {
 		if _, _, err := b.Shared(ctx, secret); !fault.Is(err, fault.NotFound) {
 			t.Errorf("the old share: %v", err)
 		}
-		finder := search.New(b.d, nil, b.Now)
-		found, err := finder.List(ctx, b.inst.ID, filter("right@example"))
+		found, err := b.Search.List(ctx, b.inst.ID, filter("right@example"))
 		if err != nil || len(found.Items) != 1 {
 			t.Errorf("a search finds %d, %v", len(found.Items), err)
 		}
-		if found, err = finder.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
+		if found, err = b.Search.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
 			t.Errorf("a search by the old address finds %d, %v", len(found.Items), err)
 		}
 		// A change that would make a duplicate is refused, and one of a revoked certificate.
@@ -362,7 +361,7 @@ func TestUnsubscribe(t *testing.T) {
 		b.approve(next)
 		elsewhere := b.upload(of(b.institution("KTH")))
 		b.approve(elsewhere)
-		if got := b.statuses(next); !slices.Equal(got, []Status{Unsubscribed}) || len(b.sent()) != 2 {
+		if got := b.statuses(next); !slices.Equal(got, []recipient.Status{recipient.Unsubscribed}) || len(b.sent()) != 2 {
 			t.Errorf("after it: %v, %d mails", got, len(b.sent()))
 		}
 		if err := b.Resend(ctx, b.inst.ID, next.UUID, nil); !fault.Is(err, fault.BadRequest) {

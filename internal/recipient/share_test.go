@@ -1,4 +1,4 @@
-package recipient
+package recipient_test
 
 import (
 	"archive/zip"
@@ -17,6 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/identity"
 	"github.com/certvault/certvault/internal/listing"
+	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
 )
 
@@ -31,13 +32,13 @@ func TestShares(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b := open(t, d)
 		ctx := t.Context()
-		ada := Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
+		ada := recipient.Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
 		c, other := b.upload(), b.upload(titled("other"))
-		if _, _, err := b.CreateShare(ctx, ada, c, NewShare{}); !fault.Is(err, fault.BadRequest) {
+		if _, _, err := b.CreateShare(ctx, ada, c, recipient.NewShare{}); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("of one in processing: %v", err)
 		}
 		b.approve(c, other)
-		for name, n := range map[string]NewShare{
+		for name, n := range map[string]recipient.NewShare{
 			"a day that is over": {Expires: "2026-06-30"}, "no day": {Expires: "2026-02-30"}, "too far": {Expires: "2099-01-01"},
 			"a long name": {Label: strings.Repeat("x", 101)},
 		} {
@@ -45,11 +46,11 @@ func TestShares(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		secret, share, err := b.CreateShare(ctx, ada, c, NewShare{Label: " for \n the job ", Public: true})
+		secret, share, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Label: " for \n the job ", Public: true})
 		if err != nil || len(secret) < 26 || share.Label != "for the job" {
 			t.Fatalf("%q, %+v, %v", secret, share, err)
 		}
-		today, _, err := b.CreateShare(ctx, ada, c, NewShare{Expires: "2026-07-01"})
+		today, _, err := b.CreateShare(ctx, ada, c, recipient.NewShare{Expires: "2026-07-01"})
 		if err != nil || today == secret {
 			t.Fatal(err)
 		}
@@ -82,9 +83,9 @@ func TestShares(t *testing.T) {
 		}
 		n := 0
 		for err = nil; err == nil; n++ {
-			_, _, err = b.CreateShare(ctx, ada, other, NewShare{})
+			_, _, err = b.CreateShare(ctx, ada, other, recipient.NewShare{})
 		}
-		if !fault.Is(err, fault.TooMany) || n-1 != allowed[sharing] {
+		if !fault.Is(err, fault.TooMany) || n-1 != recipient.AllowedShares {
 			t.Errorf("%d a day, then %v", n-1, err)
 		}
 	})
@@ -100,7 +101,7 @@ func TestRevokedCertificateIsShownAsSuch(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		secret, _, err := b.CreateShare(t.Context(), link.Holder(), c, NewShare{})
+		secret, _, err := b.CreateShare(t.Context(), link.Holder(), c, recipient.NewShare{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -108,7 +109,7 @@ func TestRevokedCertificateIsShownAsSuch(t *testing.T) {
 		if _, got, err := b.Shared(t.Context(), secret); err != nil || got.Status != cert.Revoked {
 			t.Errorf("the share shows %+v, %v", got, err)
 		}
-		if _, _, err := b.CreateShare(t.Context(), link.Holder(), c, NewShare{}); !fault.Is(err, fault.BadRequest) {
+		if _, _, err := b.CreateShare(t.Context(), link.Holder(), c, recipient.NewShare{}); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("a new share: %v", err)
 		}
 	})
@@ -121,7 +122,7 @@ func TestWallet(t *testing.T) {
 		ctx := t.Context()
 		ada, eve := b.user("ada@example.org", true), b.user("eve@example.org", true)
 		kth := b.institution("KTH")
-		b.exec(`UPDATE institutions SET colour = '#1a237e' WHERE id = $1`, kth.ID)
+		b.Exec(`UPDATE institutions SET colour = '#1a237e' WHERE id = $1`, kth.ID)
 		bsc, msc, gone := b.upload(titled("BSc 100% Physik")), b.upload(titled("MSc"), of(kth)), b.upload(titled("gone"))
 		b.approve(bsc, msc, gone)
 		b.move(gone, cert.Revoked)
@@ -131,13 +132,13 @@ func TestWallet(t *testing.T) {
 		theirs := b.upload(to("eve@example.org"))
 		b.approve(theirs)
 		for name, tc := range map[string]struct {
-			filter Filter
+			filter recipient.Filter
 			want   []string
 		}{
-			"all": {Filter{}, []string{"gone", "MSc", "BSc 100% Physik"}}, "a text": {Filter{Text: "PHYS"}, []string{"BSc 100% Physik"}},
-			"plain characters": {Filter{Text: "100% p"}, []string{"BSc 100% Physik"}}, "no pattern": {Filter{Text: "B%k"}, nil},
-			"an institution": {Filter{Issuer: "kth"}, []string{"MSc"}}, "a status": {Filter{Status: cert.Revoked}, []string{"gone"}},
-			"both": {Filter{Status: cert.Revoked, Issuer: "kth"}, nil}, "beyond": {Filter{Page: 2}, nil},
+			"all": {recipient.Filter{}, []string{"gone", "MSc", "BSc 100% Physik"}}, "a text": {recipient.Filter{Text: "PHYS"}, []string{"BSc 100% Physik"}},
+			"plain characters": {recipient.Filter{Text: "100% p"}, []string{"BSc 100% Physik"}}, "no pattern": {recipient.Filter{Text: "B%k"}, nil},
+			"an institution": {recipient.Filter{Issuer: "kth"}, []string{"MSc"}}, "a status": {recipient.Filter{Status: cert.Revoked}, []string{"gone"}},
+			"both": {recipient.Filter{Status: cert.Revoked, Issuer: "kth"}, nil}, "beyond": {recipient.Filter{Page: 2}, nil},
 		} {
 			if tc.filter.Page == 0 {
 				tc.filter.Page = 1
@@ -180,9 +181,9 @@ func TestCorrections(t *testing.T) {
 		ctx := t.Context()
 		owner, second := b.user("owner@example.org", true), b.user("second@example.org", true)
 		for _, id := range []int64{owner, second} {
-			b.exec(`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, 'owner', 1)`, b.inst.ID, id)
+			b.Exec(`INSERT INTO members (institution_id, user_id, role, created_at) VALUES ($1, $2, 'owner', 1)`, b.inst.ID, id)
 		}
-		b.exec(`UPDATE institutions SET contact = 'Second@example.org', mail_language = 'de' WHERE id = $1`, b.inst.ID)
+		b.Exec(`UPDATE institutions SET contact = 'Second@example.org', mail_language = 'de' WHERE id = $1`, b.inst.ID)
 		c := b.upload()
 		b.approve(c)
 		link, err := b.MailLink(ctx, b.link(0))
@@ -197,8 +198,8 @@ func TestCorrections(t *testing.T) {
 				t.Errorf("%q: %v", text, err)
 			}
 		}
-		ada := Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
-		for range allowed[correcting] {
+		ada := recipient.Person(b.user("ada@example.org", true), "Ada", "ada@example.org")
+		for range recipient.AllowedCorrections {
 			if err := b.RequestCorrection(ctx, ada, c, "My name is\nZoë."); err != nil {
 				t.Fatal(err)
 			}
@@ -256,7 +257,7 @@ func TestExport(t *testing.T) {
 		c, theirs := b.upload(), b.upload(to("eve@example.org"))
 		b.approve(c, theirs)
 		b.store(c, "the original", " and a tail")
-		if _, _, err := b.CreateShare(ctx, Person(id, "Ada", "ada@example.org"), c, NewShare{Label: "for the job"}); err != nil {
+		if _, _, err := b.CreateShare(ctx, recipient.Person(id, "Ada", "ada@example.org"), c, recipient.NewShare{Label: "for the job"}); err != nil {
 			t.Fatal(err)
 		}
 		for _, address := range []string{"ada@example.org", "eve@example.org"} {
@@ -289,7 +290,7 @@ func TestExport(t *testing.T) {
 		if len(files) != 3 || files[c.ReferenceID+"/original.pdf"] != "the original" || files[c.ReferenceID+"/"+c.ReferenceID+".pdf"] != "the original and a tail" {
 			t.Errorf("the files are %v", files)
 		}
-		var about exported
+		var about recipient.Exported
 		if err := json.Unmarshal([]byte(files["export.json"]), &about); err != nil {
 			t.Fatal(err)
 		}
@@ -307,10 +308,10 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if n := eve.about.Unsubscribed; len(n) != 0 {
+		if n := eve.About().Unsubscribed; len(n) != 0 {
 			t.Errorf("who has not proved an address is told of it %+v", n)
 		}
-		for range allowed[exporting] - 1 {
+		for range recipient.AllowedExports - 1 {
 			if _, err := b.Export(ctx, id); err != nil {
 				t.Fatal(err)
 			}
@@ -363,14 +364,15 @@ func TestMailLinkOfVeryMany(t *testing.T) {
 		b.approve(first)
 		b.Advance(time.Hour)
 		b.sweep()
-		b.shows = 2
-		for i := range b.shows {
+		const shows = 2
+		b.SetShows(shows)
+		for i := range shows {
 			b.approve(b.upload(titled(strconv.Itoa(i))))
 		}
-		b.exec(`UPDATE notices SET link_id = (SELECT min(link_id) FROM notices)`)
+		b.Exec(`UPDATE notices SET link_id = (SELECT min(link_id) FROM notices)`)
 		for _, more := range []bool{true, false} {
 			l, err := b.MailLink(t.Context(), b.link(0))
-			if err != nil || len(l.Certificates) != b.shows || l.More != more {
+			if err != nil || len(l.Certificates) != shows || l.More != more {
 				t.Fatalf("%d certificates, more is %v, not %v, %v", len(l.Certificates), l.More, more, err)
 			}
 			if err := b.EndMailed(t.Context(), first); err != nil {

@@ -51,7 +51,11 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 			t.Fatal(err)
 		}
 		kind, _, _ := strings.Cut(part.Header.Get("Content-Type"), ";")
-		parts[kind] = readAll(t, part.Body)
+		body, err := io.ReadAll(part.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts[kind] = string(body)
 	}
 }
 

@@ -46,8 +46,8 @@ func newFake(t *testing.T) *fake {
 	t.Helper()
 	f := &fake{t: t, files: map[string]bool{}, made: map[string]string{}, batches: map[string][]client.BatchEntry{}, answers: map[string]answered{}}
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST /business/certificate-vault/upload-file", f.deed(f.uploadFile))
-	mux.HandleFunc("POST /business/certificate-vault/bulk", f.deed(f.bulk))
+	mux.HandleFunc("POST /business/certificate-vault/upload-file", f.idempotent(f.uploadFile))
+	mux.HandleFunc("POST /business/certificate-vault/bulk", f.idempotent(f.bulk))
 	mux.HandleFunc("GET /business/batches/{id}", f.batch)
 	f.server = httptest.NewTLSServer(mux)
 	t.Cleanup(f.server.Close)
@@ -81,8 +81,8 @@ func (f *fake) client() *client.Client {
 	return c
 }
 
-// deed returns a handler that executes a call once for each idempotency key.
-func (f *fake) deed(do func(form map[string]string, file []byte) (int, any)) http.HandlerFunc {
+// idempotent returns a handler that executes a call once for each idempotency key.
+func (f *fake) idempotent(do func(form map[string]string, file []byte) (int, any)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		form, file := f.form(r)
 		f.mu.Lock()

@@ -51,7 +51,7 @@ func (f *folder) find(name string) (*source, string) {
 	name = path.Clean(name)
 	info, err := f.root.Stat(name)
 	if errors.Is(err, fs.ErrNotExist) {
-		if name, err = f.alike(name); err == nil {
+		if name, err = f.similar(name); err == nil {
 			info, err = f.root.Stat(name)
 		}
 	}
@@ -78,9 +78,9 @@ func (f *folder) find(name string) (*source, string) {
 	}, ""
 }
 
-// alike returns the only file whose name differs in case or in the composition of accented letters,
+// similar returns the only file whose name differs in case or in the composition of accented letters,
 // because file systems and spreadsheets disagree about both.
-func (f *folder) alike(name string) (string, error) {
+func (f *folder) similar(name string) (string, error) {
 	dir := path.Dir(name)
 	names, err := f.names(dir)
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package roster owns bulk uploads through a vault's interface: it reads a list of certificates, a
-// CSV file beside the files it names, stores the files, submits the rows in batches, continues
-// where an earlier run ended, and reports the result of each row. It accesses the vault only
+// Package roster owns bulk uploads through a vault's interface. It reads a list of certificates,
+// in a CSV file beside the files it names, stores the files, and submits the rows in batches.
+// It continues after an interruption and reports the result of each row. It accesses the vault only
 // through package client.
 package roster
 

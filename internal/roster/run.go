@@ -128,8 +128,8 @@ func (r *Run) advance(by func(*Progress)) {
 	}
 }
 
-// submitAll submits the rows that no earlier run submitted, in batches. It first repeats batches
-// whose result an earlier run does not know, under the same key.
+// submitAll submits the rows that no earlier run submitted, in batches. It first repeats the
+// batches of earlier runs without a known result, under the same key.
 func (r *Run) submitAll(ctx context.Context, todo []*work) error {
 	byHash := make(map[string]*work, len(todo))
 	for _, w := range todo {

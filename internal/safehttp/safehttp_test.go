@@ -31,7 +31,7 @@ func TestPublic(t *testing.T) {
 		"fec0::1", "ff02::1", "4000::1",
 	} {
 		if safehttp.Public(netip.MustParseAddr(private)) {
-			t.Errorf("%s is taken for public", private)
+			t.Errorf("%s is public", private)
 		}
 	}
 	for _, public := range []string{
@@ -39,11 +39,11 @@ func TestPublic(t *testing.T) {
 		"192.167.255.255", "223.255.255.255", "::ffff:8.8.8.8", "2606:4700::1111", "2a00:1450:4001::1", "2001:4860:4860::8888",
 	} {
 		if !safehttp.Public(netip.MustParseAddr(public)) {
-			t.Errorf("%s is taken for private", public)
+			t.Errorf("%s is not public", public)
 		}
 	}
 	if safehttp.Public(netip.Addr{}) {
-		t.Error("no address is taken for public")
+		t.Error("the zero address is public")
 	}
 }
 
@@ -158,7 +158,7 @@ func TestHandshakeErrors(t *testing.T) {
 		return ok
 	}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), secure.URL); !isHandshake(err) {
-		t.Errorf("a certificate that nobody trusts: %v", err)
+		t.Errorf("an untrusted certificate: %v", err)
 	}
 	if err := get(t, safehttp.Client(safehttp.Options{Allow: allow}), strings.Replace(plain.URL, "http:", "https:", 1)); !isHandshake(err) {
 		t.Errorf("a server without TLS: %v", err)

@@ -17,6 +17,8 @@ import (
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/model"
 	"github.com/pdfcpu/pdfcpu/pkg/pdfcpu/types"
 	"rsc.io/qr"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // benchFiles returns files of the three sizes for which costs are documented.
@@ -47,7 +49,7 @@ func benchFiles() map[string][]byte {
 			fmt.Sprintf("<</Length %d>>\nstream\n%s\nendstream", len(content), content))
 	}
 	objects[1] = "<</Type/Pages/Count 500/Kids[" + kids.String() + "]>>"
-	return map[string][]byte{"70kB": one(66 << 10), "500pages": rawPDF(objects...), "20MB": one(20<<20 - 8<<10)}
+	return map[string][]byte{"70kB": one(66 << 10), "500pages": pdftest.File("", objects...), "20MB": one(20<<20 - 8<<10)}
 }
 
 // BenchmarkCheckAndStamp measures the work of this process without the

@@ -7,10 +7,11 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/pdf"
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
-// pagePDF is a PDF of one page for tests: entries go into the page and the catalog as they
-// are, each body is an object, numbered from 5.
+// pagePDF is a PDF of one page for tests: the entries are added to the page and
+// the catalog verbatim, and each body is an object, numbered from 5.
 type pagePDF struct {
 	media, page, catalog, content, resources string
 	bodies                                   []string
@@ -25,30 +26,12 @@ func (p pagePDF) bytes() []byte {
 		"<</Type/Catalog/Pages 2 0 R" + p.catalog + ">>",
 		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
 		"<</Type/Page/Parent 2 0 R/MediaBox[" + media + "]/Resources<<" + p.resources + ">>/Contents 4 0 R" + p.page + ">>",
-		fmt.Sprintf("<</Length %d>>\nstream\n%s\nendstream", len(p.content), p.content),
+		pdftest.Stream("", p.content),
 	}
-	return rawPDF(append(objects, p.bodies...)...)
+	return pdftest.File("", append(objects, p.bodies...)...)
 }
 
-// rawPDF is a file of the given objects, the first of which is the catalog.
-func rawPDF(objects ...string) []byte {
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n%\xE2\xE3\xCF\xD3\n")
-	var offsets []int
-	for i, o := range objects {
-		offsets = append(offsets, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
-	for _, at := range offsets {
-		fmt.Fprintf(&b, "%010d 00000 n \n", at)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size %d/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, start)
-	return b.Bytes()
-}
-
-// seals makes the verified PDF of data and the complete file.
+// seals returns the verified PDF of data, and the complete file.
 func seals(t testing.TB, name string, data []byte, p Placement) (*Verified, []byte) {
 	t.Helper()
 	o := original(t, name, data)
@@ -78,7 +61,8 @@ func codes(notices []Notice) string {
 	return strings.Join(out, " ")
 }
 
-// signedFields are catalog entries and objects (from 5) of a signature whose DocMDP permission is p; 0 is none.
+// signedPDF returns a PDF with a signature whose DocMDP permission is p; 0
+// means none.
 func signedPDF(p int, content string) []byte {
 	perms, reference := "", ""
 	if p > 0 {

@@ -30,13 +30,13 @@ func TestPlacement(t *testing.T) {
 		page int
 		x, y float64 // the middle of the box
 	}{
-		{"an empty page takes the bottom right", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
+		{"an empty page uses the bottom right corner", pagePDF{}, Placement{}, Auto, 1, 0.9, 0.93},
 		{"only the top is free", pagePDF{content: fullPage() + " 1 g 300 760 295 82 re f"}, Placement{}, Auto, 1, 0.9, 0.07},
 		{"a full page gets a strip", pagePDF{content: fullPage()}, Placement{}, Strip, 1, 0.9, 0.95},
 		{"annotations count as content", pagePDF{page: "/Annots[<</Type/Annot/Subtype/Link/Rect[0 0 595 842]/Border[0 0 0]>>]"}, Placement{}, Strip, 1, 0.9, 0.95},
-		{"a corner is kept to", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.1, 0.07},
-		{"a corner that is not blank gives a strip", pagePDF{content: fullPage()}, Placement{Mode: TopLeft}, Strip, 1, 0.9, 0.95},
-		{"an exact place is kept to", pagePDF{}, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.6}}, Exact, 1, 0.5, 0.5},
+		{"a requested corner is used", pagePDF{}, Placement{Mode: TopLeft}, TopLeft, 1, 0.1, 0.07},
+		{"a strip replaces a corner that is not blank", pagePDF{content: fullPage()}, Placement{Mode: TopLeft}, Strip, 1, 0.9, 0.95},
+		{"an exact place is used", pagePDF{}, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.6}}, Exact, 1, 0.5, 0.5},
 		{"an exact place off the page is not", pagePDF{}, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.6, 1.6}}, Auto, 1, 0.9, 0.93},
 		{"a strip where it is wanted", pagePDF{}, Placement{Mode: Strip}, Strip, 1, 0.9, 0.95},
 		{"a page of its own where it is wanted", pagePDF{content: bottomBusy}, Placement{Mode: Appended}, Appended, 2, 0.5, 0.35},

@@ -94,7 +94,7 @@ func TestOpenDestinationIsKept(t *testing.T) {
 	for _, action := range []string{"[3 0 R/Fit]", "<</S/GoTo/D[3 0 R/Fit]>>"} {
 		_, sealed := seals(t, "a.pdf", pagePDF{catalog: "/OpenAction" + action + "/AA<<>>"}.bytes(), Placement{})
 		if catalog, _ := opened(t, sealed).Catalog(); !catalog.Has("OpenAction") {
-			t.Errorf("%s is gone", action)
+			t.Errorf("%s is missing", action)
 		}
 	}
 }
@@ -139,7 +139,7 @@ func TestMetadataIsExtended(t *testing.T) {
 				t.Errorf("not the original's metadata:\n%s", packet)
 			}
 			if catalog, _ := opened(t, sealed).Catalog(); opened(t, sealed).Text(catalog.Get("Lang")) != "de" {
-				t.Error("the language is gone")
+				t.Error("the language is missing")
 			}
 		}
 	}

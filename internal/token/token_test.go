@@ -11,6 +11,7 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/audit"
+	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
@@ -19,7 +20,7 @@ import (
 
 func institution(t *testing.T, d *db.DB, prefix string) int64 {
 	t.Helper()
-	i, err := account.New(d, time.Now).CreateInstitution(t.Context(), account.NewInstitution{
+	i, err := account.New(d, time.Now, account.WithCost(certtest.Cost)).CreateInstitution(t.Context(), account.NewInstitution{
 		Name: "University " + prefix, Prefix: prefix, OwnerEmail: "o@example.org", OwnerName: "Owner", OwnerPassword: "correct horse",
 	})
 	if err != nil {
@@ -48,7 +49,7 @@ func TestTokenLifecycle(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(stored) != 32 || bytes.Contains(stored, []byte(secret[4:])) {
-			t.Fatal("the secret must be kept as a SHA-256")
+			t.Fatal("the secret must be stored as a SHA-256")
 		}
 		got, inst, err := s.Authenticate(ctx, secret)
 		if err != nil || got.ID != made.ID || got.InstitutionID != mine || inst.ID != mine || inst.Prefix != "AAA" || got.Name != "CI" {

@@ -1,5 +1,5 @@
-// Package vault wires the services of a vault. It owns which service uses
-// which, and the queues that they work. It knows no surface and no flag.
+// Package vault wires the services of a vault: it owns their connections and the
+// queues of their jobs. It has no surfaces and reads no flags.
 //
 // It lies between the services and the surfaces (internal/web/...): the tests of
 // the surfaces run on the same wiring as internal/app, and a package below app
@@ -77,8 +77,10 @@ type Deps struct {
 	// fields.
 	Delivery webhook.DelivererConfig
 
-	Now func() time.Time
-	Log *slog.Logger
+	// PasswordCost is the cost of hashing passwords.
+	PasswordCost account.Cost
+	Now          func() time.Time
+	Log          *slog.Logger
 }
 
 // Services are all services of a vault.
@@ -106,7 +108,8 @@ type Services struct {
 // it uses.
 func Wire(d Deps) (*Services, error) {
 	s := &Services{
-		Accounts: account.New(d.DB, d.Now), Tokens: token.New(d.DB, d.Now), Once: limit.NewKeys(d.DB, d.NodeID, d.Now), Hooks: webhook.New(d.DB, d.Ring, d.Now),
+		Accounts: account.New(d.DB, d.Now, account.WithCost(d.PasswordCost)), Tokens: token.New(d.DB, d.Now), Once: limit.NewKeys(d.DB, d.NodeID, d.Now),
+		Hooks: webhook.New(d.DB, d.Ring, d.Now),
 	}
 	var err error
 	if s.Languages, err = locale.Load(); err != nil {
@@ -143,7 +146,7 @@ func Wire(d Deps) (*Services, error) {
 		OnDeleted: func(ctx context.Context, tx *db.Tx, p identity.Person) error {
 			return s.Recipients.ForgetTx(ctx, tx, p.ID)
 		},
-		Now: d.Now, Log: d.Log,
+		PasswordCost: d.PasswordCost, Now: d.Now, Log: d.Log,
 	})
 	if err != nil {
 		return nil, err

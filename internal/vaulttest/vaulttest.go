@@ -74,7 +74,8 @@ func New(tb testing.TB, d *db.DB, changes ...func(*vault.Deps)) *Vault {
 	deps := vault.Deps{
 		DB: d, Ring: v.Ring, Keys: v.Keys, Blobs: v.Blobs, BaseURL: BaseURL, Links: v.Links, NodeID: "test",
 		Sealer: v.Sealer, Verify: certtest.Verify, SealWorkers: 1, BulkWorkers: 2, Attempts: 1, StagedQuota: 1 << 30,
-		Mail: mail.Config{Sender: v, From: mail.Address{Email: "no-reply@vault.example"}}, Now: v.Now, Log: slog.New(slog.DiscardHandler),
+		Mail: mail.Config{Sender: v, From: mail.Address{Email: "no-reply@vault.example"}}, PasswordCost: certtest.Cost, Now: v.Now,
+		Log: slog.New(slog.DiscardHandler),
 	}
 	for _, change := range changes {
 		change(&deps)

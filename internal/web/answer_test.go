@@ -33,7 +33,7 @@ func typed(mediaType, body string) http.Handler {
 	})
 }
 
-func TestOnlyWhatPaysIsCompressed(t *testing.T) {
+func TestCompressionThreshold(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
@@ -89,7 +89,7 @@ func TestOnlyWhatPaysIsCompressed(t *testing.T) {
 }
 
 // The answer to HEAD has no length if the GET may be compressed (RFC 9110, 8.6).
-func TestHeadOfWhatIsCompressed(t *testing.T) {
+func TestHeadOfCompressed(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
@@ -125,7 +125,7 @@ func TestHeadOfWhatIsCompressed(t *testing.T) {
 }
 
 // The same text always has the same length; a difference would reveal that the content differs.
-func TestCompressionTellsNothingByChance(t *testing.T) {
+func TestCompressedLengthIsDeterministic(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {
@@ -143,7 +143,7 @@ func TestCompressionTellsNothingByChance(t *testing.T) {
 	}
 }
 
-func TestWhatAFileCannotAnswerIsAnErrorOfItsSurface(t *testing.T) {
+func TestContentErrorsUseSurface(t *testing.T) {
 	t.Parallel()
 	h := web.Handler(web.WriteJSONError, func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Content-Type", "application/pdf")
@@ -188,7 +188,7 @@ func TestWhatAFileCannotAnswerIsAnErrorOfItsSurface(t *testing.T) {
 	}
 }
 
-func TestOriginsAreAdmittedByName(t *testing.T) {
+func TestCORSAllowsListedOrigins(t *testing.T) {
 	t.Parallel()
 	const mine = "https://app.example.org"
 	reached := false
@@ -239,7 +239,7 @@ func TestOriginsAreAdmittedByName(t *testing.T) {
 	}
 }
 
-func TestThrottleTellsWhatIsLeft(t *testing.T) {
+func TestThrottleHeaders(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1000, 0)
 	counter := limit.NewCounter(2, func() time.Time { return now })
@@ -256,7 +256,7 @@ func TestThrottleTellsWhatIsLeft(t *testing.T) {
 	}
 }
 
-func TestMethodOfTheClientsMakingIsNotLogged(t *testing.T) {
+func TestUnknownMethodIsNotLogged(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.Handle("GET /a", say("a"))
@@ -269,7 +269,7 @@ func TestMethodOfTheClientsMakingIsNotLogged(t *testing.T) {
 }
 
 // Flushed data reaches the client during the answer, compressed or not.
-func TestEventsAreSentAsTheyCome(t *testing.T) {
+func TestFlushSendsAtOnce(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {

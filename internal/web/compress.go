@@ -49,11 +49,11 @@ func Compress() (func(http.Handler) http.Handler, error) {
 type unsized struct {
 	http.ResponseWriter
 
-	told bool
+	headerSent bool
 }
 
 func (w *unsized) WriteHeader(status int) {
-	w.told = true
+	w.headerSent = true
 	h := w.Header()
 	kind, _, _ := strings.Cut(h.Get("Content-Type"), ";")
 	if slices.Contains(compressible, kind) {
@@ -65,7 +65,7 @@ func (w *unsized) WriteHeader(status int) {
 // Write discards the body, which a HEAD answer does not have, and from which net/http would compute
 // the length.
 func (w *unsized) Write(p []byte) (int, error) {
-	if !w.told {
+	if !w.headerSent {
 		w.WriteHeader(http.StatusOK)
 	}
 	return len(p), nil

@@ -15,7 +15,7 @@ import (
 
 // The audit log has every change to an endpoint, but no refused change, no secret and no path of a
 // URL.
-func TestWorkOnEndpointsIsRecorded(t *testing.T) {
+func TestEndpointChangesAreAudited(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d)

@@ -81,7 +81,7 @@ func (s *Service) Update(ctx context.Context, institutionID int64, uuid string, 
 		if _, err := tx.ExecContext(ctx, `UPDATE webhook_endpoints SET url = $2, events = $3 WHERE id = $1`, e.ID, e.URL, list); err != nil {
 			return err
 		}
-		s.tellTx(tx)
+		s.wakeTx(tx)
 		return s.recordTx(ctx, tx, audit.WebhookChanged, institutionID, uuid, e.URL, audit.Detail{
 			"url": map[string]string{"from": origin(before.URL), "to": origin(e.URL)}, "address_changed": before.URL != e.URL,
 			"events": append([]Name{}, e.Events...), "headers_changed": c.Headers != nil,
@@ -117,9 +117,9 @@ func (s *Service) Delete(ctx context.Context, institutionID int64, uuid string) 
 	return nil
 }
 
-// bury removes the deliveries and attempts of deleted endpoints in batches, because a log may be
+// removeDeleted removes the deliveries and attempts of deleted endpoints in batches, because a log may be
 // long.
-func (d *Deliverer) bury(ctx context.Context, _ time.Time) error {
+func (d *Deliverer) removeDeleted(ctx context.Context, _ time.Time) error {
 	dead, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_endpoints WHERE status = 'deleted' ORDER BY id`))
 	if err != nil {
 		return err
@@ -127,7 +127,7 @@ func (d *Deliverer) bury(ctx context.Context, _ time.Time) error {
 	for _, id := range dead {
 		for more := true; more; {
 			if err := d.hooks.db.Tx(ctx, func(tx *db.Tx) error {
-				more, err = burySomeTx(ctx, tx, id)
+				more, err = removeDeletedTx(ctx, tx, id)
 				return err
 			}); err != nil {
 				return err
@@ -137,7 +137,7 @@ func (d *Deliverer) bury(ctx context.Context, _ time.Time) error {
 	return nil
 }
 
-func burySomeTx(ctx context.Context, tx *db.Tx, id int64) (more bool, err error) {
+func removeDeletedTx(ctx context.Context, tx *db.Tx, id int64) (more bool, err error) {
 	const some = `(SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 ORDER BY status, id LIMIT $2)`
 	var one int64
 	err = tx.QueryRowContext(ctx, `SELECT id FROM webhook_deliveries WHERE endpoint_id = $1 LIMIT 1`, id).Scan(&one)

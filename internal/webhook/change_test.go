@@ -59,7 +59,7 @@ func TestChangedEndpoint(t *testing.T) {
 	})
 }
 
-func TestChangeRefusesNonsense(t *testing.T) {
+func TestChangeRefusesInvalidInput(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), ""))
 	mine := f.institution(t, "AAA")
@@ -145,7 +145,7 @@ func last[T any](_ T, err error) error { return err }
 func second(_ string, _ time.Time, err error) error { return err }
 
 // The log can be searched by event and by certificate, and counted.
-func TestSearchOfTheLog(t *testing.T) {
+func TestLogSearch(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d).live()
@@ -202,7 +202,7 @@ func TestSearchOfTheLog(t *testing.T) {
 }
 
 // The example of an event is equal to what a test of it sends.
-func TestExamplesAreWhatTestsSend(t *testing.T) {
+func TestExamplesMatchTests(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
 	mine := f.institution(t, "AAA")

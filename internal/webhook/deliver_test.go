@@ -94,7 +94,7 @@ func standardSignature(t *testing.T, secret string, r request) string {
 	return "v1," + base64.StdEncoding.EncodeToString(m.Sum(nil))
 }
 
-func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {
+func TestCustomHeadersMustNotReplaceReserved(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), ""))
 	inst := f.institution(t, "AAA")
@@ -116,7 +116,7 @@ func TestHeadersOfTheirOwnMayNotShadowOurs(t *testing.T) {
 }
 
 // A retry has the same body and id, and a signature of its own time.
-func TestRetryHasTheSameBytes(t *testing.T) {
+func TestRetrySendsSameBody(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d).live()

@@ -56,13 +56,13 @@ type Deliverer struct {
 	log       *slog.Logger
 
 	// soft ends when no new attempt may begin, hard when attempts under way are cancelled.
-	soft, hard           context.Context //nolint:containedctx // the contexts belong to the deliverer, not to a request
-	stopSoft, stopHard   context.CancelFunc
-	dispatcher, servants sync.WaitGroup
+	soft, hard          context.Context //nolint:containedctx // the contexts belong to the deliverer, not to a request
+	stopSoft, stopHard  context.CancelFunc
+	dispatcher, workers sync.WaitGroup
 	// freed receives a value when a lane becomes free.
 	freed chan struct{}
-	// busy counts endpoints being served, and suspects those of them whose last attempt failed.
-	busy, suspects atomic.Int64
+	// busy counts endpoints being served, and unhealthy those of them whose last attempt failed.
+	busy, unhealthy atomic.Int64
 	// crowded reports whether endpoints wait for a lane.
 	crowded atomic.Bool
 }
@@ -102,7 +102,7 @@ func (d *Deliverer) Stop(ctx context.Context) {
 	d.stopSoft()
 	defer context.AfterFunc(ctx, d.stopHard)()
 	d.dispatcher.Wait()
-	d.servants.Wait()
+	d.workers.Wait()
 	d.stopHard()
 	if t, ok := d.transport.(interface{ CloseIdleConnections() }); ok {
 		t.CloseIdleConnections()
@@ -144,12 +144,12 @@ func (d *Deliverer) dispatch() {
 // does not delay the others. If all other lanes are in use, one lane stays available to them, so
 // that an endpoint that works again is noticed.
 func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
-	free, suspects := d.lanes-int(d.busy.Load()), int(d.suspects.Load())
+	free, unhealthy := d.lanes-int(d.busy.Load()), int(d.unhealthy.Load())
 	if free <= 0 {
 		d.crowded.Store(true)
 		return 0, nil
 	}
-	doubtful, err := d.due(ctx, true, min(free, max(1, d.lanes/2)-suspects))
+	failing, err := d.due(ctx, true, min(free, max(1, d.lanes/2)-unhealthy))
 	if err != nil {
 		return 0, err
 	}
@@ -158,10 +158,10 @@ func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 		return 0, err
 	}
 	d.crowded.Store(len(take) > free)
-	if suspects == 0 && len(doubtful) > 0 && free > 1 {
-		take = append(take[:min(len(take), free-1)], doubtful...)
+	if unhealthy == 0 && len(failing) > 0 && free > 1 {
+		take = append(take[:min(len(take), free-1)], failing...)
 	} else {
-		take = append(take, doubtful...)
+		take = append(take, failing...)
 	}
 	take = take[:min(len(take), free)]
 	if len(take) == 0 {
@@ -173,10 +173,10 @@ func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 	}
 	for _, l := range leases {
 		d.busy.Add(1)
-		if l.suspect {
-			d.suspects.Add(1)
+		if l.unhealthy {
+			d.unhealthy.Add(1)
 		}
-		d.servants.Go(func() { d.serve(l) })
+		d.workers.Go(func() { d.serve(l) })
 	}
 	return len(leases), nil
 }
@@ -184,8 +184,8 @@ func (d *Deliverer) scan(ctx context.Context) (leased int, err error) {
 // serve serves one endpoint and signals when its lane is free.
 func (d *Deliverer) serve(l *lease) {
 	defer func() {
-		if l.suspect {
-			d.suspects.Add(-1)
+		if l.unhealthy {
+			d.unhealthy.Add(-1)
 		}
 		d.busy.Add(-1)
 		select {

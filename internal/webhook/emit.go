@@ -101,7 +101,7 @@ func (s *Service) EmitTx(ctx context.Context, tx *db.Tx, e Event) error {
 		}
 	}
 	if len(subscribers) > 0 {
-		s.tellTx(tx)
+		s.wakeTx(tx)
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"github.com/google/uuid"
 )
 
-// standings maps an event to the certificate status that its payload states.
-var standings = map[Name]string{
+// statusOf maps an event to the certificate status that its payload states.
+var statusOf = map[Name]string{
 	Created: "processing", Processing: "processing", Approved: "approved", Rejected: "rejected", Failed: "failed", Retried: "processing", Revoked: "revoked",
 }
 
@@ -18,7 +18,7 @@ func example(name Name, endpoint, event string, at time.Time) *payload {
 	p := &payload{
 		Event: name, WebhookID: endpoint, Timestamp: at.UTC().Format(time.RFC3339Nano), UUID: uuid.Nil.String(), CertificateTitle: "Example certificate",
 		ApplicantEmail: "recipient@example.org", Source: "vault", TriggerContext: "test", EventID: event,
-		ReferenceID: "EXAMPLE-0000000000000000", Status: standings[name], FullName: "Example Recipient", IssueDate: at.UTC().Format(time.DateOnly), Test: true,
+		ReferenceID: "EXAMPLE-0000000000000000", Status: statusOf[name], FullName: "Example Recipient", IssueDate: at.UTC().Format(time.DateOnly), Test: true,
 	}
 	switch name {
 	case Failed:

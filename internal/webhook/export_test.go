@@ -5,8 +5,8 @@ import "context"
 // Look searches for due deliveries without leasing them.
 func (d *Deliverer) Look(ctx context.Context) (int, error) {
 	n := 0
-	for _, suspect := range []bool{true, false} {
-		found, err := d.due(ctx, suspect, d.lanes)
+	for _, unhealthy := range []bool{true, false} {
+		found, err := d.due(ctx, unhealthy, d.lanes)
 		if err != nil {
 			return 0, err
 		}

@@ -214,7 +214,7 @@ func TestGoneSwitchesOff(t *testing.T) {
 }
 
 // Retry-After applies to the delivery and to the endpoint.
-func TestRetryAfterHoldsTheEndpoint(t *testing.T) {
+func TestRetryAfterAppliesToEndpoint(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
 	inst := f.institution(t, "AAA")
@@ -266,7 +266,7 @@ func read(conn net.Conn) bool {
 }
 
 // One deadline of 15 s covers the whole attempt, whichever part is slow.
-func TestEverythingEndsAfter15Seconds(t *testing.T) {
+func TestAttemptTimesOut(t *testing.T) {
 	t.Parallel()
 	drip := func(conn net.Conn, head, drop string) {
 		if !read(conn) {

@@ -52,12 +52,12 @@ const (
 var Outcomes = []Outcome{Delivered, Answered, TimedOut, Unreachable, Untrusted, Unresolved, Blocked, Broken}
 
 // health is the state of an endpoint's circuit breaker. The breaker is closed while openings is 0,
-// open until heldUntil, and then half open: one attempt decides.
+// open until backoffUntil, and then half open: one attempt decides.
 type health struct {
 	waits              []time.Duration
 	first, longest     time.Duration
 	failures, openings int
-	heldUntil          time.Time
+	backoffUntil       time.Time
 	// failingSince is the start of the current series of failures. It is zero if the last attempt
 	// succeeded.
 	failingSince, failedAt, deliveredAt time.Time
@@ -108,8 +108,8 @@ func (h *health) note(r *result, now time.Time) {
 		}
 		// Retry-After applies to the endpoint, not to one delivery.
 		if r.outcome == Answered && r.retryAfter > 0 {
-			if until := now.Add(min(r.retryAfter, h.longest)); until.After(h.heldUntil) {
-				h.heldUntil = until
+			if until := now.Add(min(r.retryAfter, h.longest)); until.After(h.backoffUntil) {
+				h.backoffUntil = until
 			}
 		}
 	case r.outcome == Answered:
@@ -132,50 +132,50 @@ func (h *health) open(now time.Time) {
 	}
 	h.opened = h.opened || h.openings == 0
 	h.openings++
-	h.heldUntil = now.Add(min(wait, h.longest))
+	h.backoffUntil = now.Add(min(wait, h.longest))
 }
 
 func (h *health) close() {
 	h.closed = h.closed || h.openings > 0
-	h.failures, h.openings, h.heldUntil = 0, 0, time.Time{}
+	h.failures, h.openings, h.backoffUntil = 0, 0, time.Time{}
 }
 
 // halfOpen reports whether the next attempt decides about the breaker.
 func (h *health) halfOpen() bool { return h.openings > 0 }
 
-// held reports whether nothing may be sent at a time.
-func (h *health) held(now time.Time) bool { return h.gone || now.Before(h.heldUntil) }
+// inBackoff reports whether nothing may be sent at a time.
+func (h *health) inBackoff(now time.Time) bool { return h.gone || now.Before(h.backoffUntil) }
 
-// fate is the new state of a delivery after an attempt.
-type fate struct {
+// verdict is the new state of a delivery after an attempt.
+type verdict struct {
 	status DeliveryStatus
 	tries  int
 	due    time.Time
 }
 
-// fateOf returns the new state of a delivery. Call it after note.
-func (h *health) fateOf(r *result, now time.Time) fate {
+// verdictOf returns the new state of a delivery. Call it after note.
+func (h *health) verdictOf(r *result, now time.Time) verdict {
 	d := r.delivery
 	switch {
 	case r.outcome == Delivered:
-		return fate{status: DeliveryDelivered, tries: d.tries}
+		return verdict{status: DeliveryDelivered, tries: d.tries}
 	case d.test:
 		// The user who runs a test waits for the answer and can repeat the test.
-		return fate{status: DeliveryExhausted, tries: d.tries + 1}
+		return verdict{status: DeliveryExhausted, tries: d.tries + 1}
 	case h.gone:
 		// The delivery stays pending until the endpoint is resumed.
-		return fate{status: DeliveryPending, tries: d.tries, due: now}
+		return verdict{status: DeliveryPending, tries: d.tries, due: now}
 	case r.probe && h.halfOpen():
 		// While the breaker is open, deliveries do not age: a probe costs no try. The next probe is
 		// another delivery's.
-		return fate{status: DeliveryPending, tries: d.tries, due: h.heldUntil}
+		return verdict{status: DeliveryPending, tries: d.tries, due: h.backoffUntil}
 	case d.tries >= len(h.waits):
-		return fate{status: DeliveryExhausted, tries: d.tries + 1}
+		return verdict{status: DeliveryExhausted, tries: d.tries + 1}
 	}
 	wait := jitter(h.waits[d.tries])
 	// RFC 9110, 10.2.3: Retry-After is the minimum wait.
 	wait = max(wait, min(r.retryAfter, maxRetryAfter))
-	return fate{status: DeliveryPending, tries: d.tries + 1, due: now.Add(wait)}
+	return verdict{status: DeliveryPending, tries: d.tries + 1, due: now.Add(wait)}
 }
 
 func jitter(wait time.Duration) time.Duration {

@@ -15,7 +15,7 @@ func answered(code int) result { return result{outcome: Answered, code: code} }
 
 // Only outcomes that show that a receiver is down or overloaded count. Ten in a row open the
 // breaker, and any other answer restarts the count.
-func TestBreakerCountsOnlyWhatSaysDown(t *testing.T) {
+func TestBreakerCountsOnlyOutages(t *testing.T) {
 	t.Parallel()
 	for name, tc := range map[string]struct {
 		results []result
@@ -42,11 +42,11 @@ func TestBreakerCountsOnlyWhatSaysDown(t *testing.T) {
 		for i := range tc.results {
 			h.note(&tc.results[i], epoch)
 		}
-		if h.halfOpen() != tc.open || h.held(epoch) != tc.open {
+		if h.halfOpen() != tc.open || h.inBackoff(epoch) != tc.open {
 			t.Errorf("%s: open %v, not %v", name, h.halfOpen(), tc.open)
 		}
-		if tc.open && h.heldUntil.Sub(epoch) != 5*time.Second {
-			t.Errorf("%s: first open for %v", name, h.heldUntil.Sub(epoch))
+		if tc.open && h.backoffUntil.Sub(epoch) != 5*time.Second {
+			t.Errorf("%s: first open for %v", name, h.backoffUntil.Sub(epoch))
 		}
 	}
 }
@@ -60,36 +60,36 @@ func repeat(r result, n int) (list []result) {
 
 func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 	t.Parallel()
-	open := func(waits []time.Duration, probes int, probe result) (h health, held []time.Duration) {
+	open := func(waits []time.Duration, probes int, probe result) (h health, inBackoff []time.Duration) {
 		h = schedule(waits)
 		for range breakAfter {
 			h.note(&result{outcome: Unreachable}, epoch)
 		}
-		held = append(held, h.heldUntil.Sub(epoch))
+		inBackoff = append(inBackoff, h.backoffUntil.Sub(epoch))
 		for range probes {
-			at := h.heldUntil
-			if h.held(at) || !h.held(at.Add(-1)) {
+			at := h.backoffUntil
+			if h.inBackoff(at) || !h.inBackoff(at.Add(-1)) {
 				t.Fatal("the breaker does not allow an attempt after its time, or allows one before")
 			}
 			probe.probe = true
 			h.note(&probe, at)
-			held = append(held, h.heldUntil.Sub(at))
+			inBackoff = append(inBackoff, h.backoffUntil.Sub(at))
 		}
-		return h, held
+		return h, inBackoff
 	}
-	_, held := open(Waits, 8, refused)
+	_, inBackoff := open(Waits, 8, refused)
 	for i, seconds := range []float64{5, 10, 20, 40, 80, 160, 300, 300, 300} {
-		if held[i].Seconds() != seconds {
-			t.Errorf("opening %d is for %v, not %v s", i+1, held[i], seconds)
+		if inBackoff[i].Seconds() != seconds {
+			t.Errorf("opening %d is for %v, not %v s", i+1, inBackoff[i], seconds)
 		}
 	}
-	if _, held := open([]time.Duration{time.Hour}, 2, refused); held[0] != time.Hour || held[2] != time.Hour {
-		t.Errorf("with a first wait of an hour open for %v", held)
+	if _, inBackoff := open([]time.Duration{time.Hour}, 2, refused); inBackoff[0] != time.Hour || inBackoff[2] != time.Hour {
+		t.Errorf("with a first wait of an hour open for %v", inBackoff)
 	}
 	// Only an answer closes the breaker. Otherwise a probe that found no address would let the whole
 	// backlog through.
 	for _, probe := range []result{{outcome: Unresolved}, {outcome: Blocked}, {outcome: Broken}} {
-		if h, _ := open(Waits, 1, probe); !h.held(h.heldUntil.Add(-1)) || h.openings != 2 {
+		if h, _ := open(Waits, 1, probe); !h.inBackoff(h.backoffUntil.Add(-1)) || h.openings != 2 {
 			t.Errorf("a probe that ended in %s let others through", probe.outcome)
 		}
 	}
@@ -100,14 +100,14 @@ func TestBreakerDoublesToFiveMinutesAndCloses(t *testing.T) {
 	}
 }
 
-func TestFateFollowsTheSchedule(t *testing.T) {
+func TestVerdictFollowsSchedule(t *testing.T) {
 	t.Parallel()
 	h := schedule(Waits)
 	d := &delivery{}
 	for i, wait := range Waits {
 		r := &result{delivery: d, outcome: Answered, code: 500}
 		h.note(r, epoch)
-		f := h.fateOf(r, epoch)
+		f := h.verdictOf(r, epoch)
 		if f.status != DeliveryPending || f.tries != i+1 {
 			t.Fatalf("after %d tries: %+v", i+1, f)
 		}
@@ -117,7 +117,7 @@ func TestFateFollowsTheSchedule(t *testing.T) {
 		d.tries = f.tries
 	}
 	r := &result{delivery: d, outcome: Answered, code: 500}
-	if f := h.fateOf(r, epoch); f.status != DeliveryExhausted || f.tries != len(Waits)+1 {
+	if f := h.verdictOf(r, epoch); f.status != DeliveryExhausted || f.tries != len(Waits)+1 {
 		t.Errorf("after the last try: %+v", f)
 	}
 }
@@ -144,14 +144,14 @@ func TestProbeCostsNoTry(t *testing.T) {
 	}
 	d := &delivery{tries: 9}
 	r := &result{delivery: d, outcome: Unreachable, probe: true}
-	h.note(r, h.heldUntil)
-	if f := h.fateOf(r, epoch); f.status != DeliveryPending || f.tries != 9 || !f.due.Equal(h.heldUntil) {
+	h.note(r, h.backoffUntil)
+	if f := h.verdictOf(r, epoch); f.status != DeliveryPending || f.tries != 9 || !f.due.Equal(h.backoffUntil) {
 		t.Errorf("after a failed probe: %+v", f)
 	}
 	// If a probe was answered, the answer decides about its delivery.
 	r = &result{delivery: d, outcome: Answered, code: 500, probe: true}
-	h.note(r, h.heldUntil)
-	if f := h.fateOf(r, epoch); f.status != DeliveryExhausted {
+	h.note(r, h.backoffUntil)
+	if f := h.verdictOf(r, epoch); f.status != DeliveryExhausted {
 		t.Errorf("after an answered probe: %+v", f)
 	}
 }
@@ -171,15 +171,15 @@ func TestRetryAfterIsHonouredAndBounded(t *testing.T) {
 	h := schedule(Waits)
 	r := &result{delivery: &delivery{}, outcome: Answered, code: 429, retryAfter: time.Hour}
 	h.note(r, epoch)
-	if f := h.fateOf(r, epoch); f.due.Sub(epoch) != time.Hour {
+	if f := h.verdictOf(r, epoch); f.due.Sub(epoch) != time.Hour {
 		t.Errorf("the delivery waits %v, not the hour it was asked to", f.due.Sub(epoch))
 	}
-	if got := h.heldUntil.Sub(epoch); got != maxOpening {
+	if got := h.backoffUntil.Sub(epoch); got != maxOpening {
 		t.Errorf("the endpoint is left alone for %v", got)
 	}
 	// A receiver cannot shorten the wait.
 	r = &result{delivery: &delivery{tries: 3}, outcome: Answered, code: 503, retryAfter: time.Second}
-	if f := h.fateOf(r, epoch); f.due.Sub(epoch) < 90*time.Minute {
+	if f := h.verdictOf(r, epoch); f.due.Sub(epoch) < 90*time.Minute {
 		t.Errorf("the delivery waits %v only", f.due.Sub(epoch))
 	}
 }
@@ -189,12 +189,12 @@ func TestGoneKeepsTheDelivery(t *testing.T) {
 	h := schedule(Waits)
 	r := &result{delivery: &delivery{tries: 9}, outcome: Answered, code: 410}
 	h.note(r, epoch)
-	if f := h.fateOf(r, epoch); !h.gone || !h.held(epoch.Add(time.Hour)) || f.status != DeliveryPending || f.tries != 9 {
+	if f := h.verdictOf(r, epoch); !h.gone || !h.inBackoff(epoch.Add(time.Hour)) || f.status != DeliveryPending || f.tries != 9 {
 		t.Errorf("after 410: %+v, gone %v", f, h.gone)
 	}
 }
 
-func TestTimeOfFailing(t *testing.T) {
+func TestFailingSince(t *testing.T) {
 	t.Parallel()
 	h := schedule(Waits)
 	h.note(&result{outcome: Unreachable}, epoch)

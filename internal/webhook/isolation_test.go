@@ -48,7 +48,7 @@ func silent(t *testing.T) http.HandlerFunc {
 // One endpoint with a long queue accepts connections and never answers. The others must not be
 // delayed: all their deliveries arrive before the first attempts at the unresponsive endpoint time
 // out, and its backlog is not read.
-func TestDeadEndpointHoldsUpNobody(t *testing.T) {
+func TestDeadEndpointDelaysNoOther(t *testing.T) {
 	t.Parallel()
 	const healthy = 50
 	queued, events := 20_000, 40
@@ -94,7 +94,7 @@ func TestDeadEndpointHoldsUpNobody(t *testing.T) {
 }
 
 // Many unresponsive endpoints leave half of the lanes to the others.
-func TestManyDeadEndpointsLeaveRoom(t *testing.T) {
+func TestManyDeadEndpointsLeaveFreeLanes(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), "")).live()
 	dead, alive := f.institution(t, "AAA"), f.institution(t, "BBB")
@@ -176,7 +176,7 @@ func TestDeliverersShareTheWork(t *testing.T) {
 
 // Stop completes and records the attempts under way and begins no new one. If its context ends
 // first, the next deliverer repeats them.
-func TestStopFinishesWhatIsUnderWay(t *testing.T) {
+func TestStopCompletesAttempts(t *testing.T) {
 	t.Parallel()
 	for name, patient := range map[string]bool{"in time": true, "cut": false} {
 		t.Run(name, func(t *testing.T) {

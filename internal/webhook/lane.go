@@ -44,11 +44,11 @@ func (d *Deliverer) run(l *lease) error {
 		}
 		results := n.attempt(list, replay)
 		full, next := len(list) == limit, !replay && l.replay
-		over := n.over() || replay || !full && !next
-		if err := n.record(results, over); err != nil {
+		leave := n.leave() || replay || !full && !next
+		if err := n.record(results, leave); err != nil {
 			return err
 		}
-		if over {
+		if leave {
 			return nil
 		}
 		replay = !full
@@ -66,11 +66,11 @@ func (n *lane) limit(replay bool) int {
 	}
 }
 
-// over reports whether the lane must leave the endpoint. A busy endpoint is left at intervals too,
+// leave reports whether the lane must leave the endpoint. A busy endpoint is left at intervals too,
 // so that changes to its record take effect.
-func (n *lane) over() bool {
+func (n *lane) leave() bool {
 	now := n.hooks.now()
-	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.held(now) || now.Sub(n.lease.taken) >= beginTime
+	return n.soft.Err() != nil || n.crowded.Load() || n.lease.health.inBackoff(now) || now.Sub(n.lease.taken) >= beginTime
 }
 
 // fetch reads due deliveries, in the order of their due time.
@@ -102,7 +102,7 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 	if replay {
 		workers /= replayShare
 	}
-	tidings := n.hooks.tidings.Load()
+	generation := n.hooks.generation.Load()
 	work := make(chan *delivery)
 	var wg sync.WaitGroup
 	for range min(workers, len(list)) {
@@ -110,14 +110,14 @@ func (n *lane) attempt(list []delivery, replay bool) (results []*result) {
 			for dl := range work {
 				probe, ok := n.begin()
 				// Live deliveries committed meanwhile go before the next replay.
-				if !ok || replay && n.hooks.tidings.Load() != tidings {
+				if !ok || replay && n.hooks.generation.Load() != generation {
 					continue
 				}
 				if r := n.send(n.hard, n.lease, dl, probe); !r.cut {
 					n.mu.Lock()
 					now := n.hooks.now()
 					n.lease.health.note(r, now)
-					r.fate = n.lease.health.fateOf(r, now)
+					r.verdict = n.lease.health.verdictOf(r, now)
 					results = append(results, r)
 					n.mu.Unlock()
 					n.metrics.attempt(r)
@@ -142,16 +142,16 @@ func (n *lane) begin() (probe, ok bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	now := n.hooks.now()
-	return n.lease.health.halfOpen(), now.Sub(n.lease.begun) < beginTime && !n.lease.health.held(now)
+	return n.lease.health.halfOpen(), now.Sub(n.lease.begun) < beginTime && !n.lease.health.inBackoff(now)
 }
 
 // record stores the results of attempts, and releases the endpoint or renews its lease, in one
 // transaction.
-func (n *lane) record(results []*result, over bool) error {
+func (n *lane) record(results []*result, leave bool) error {
 	began := n.hooks.now()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(n.hard), max(writeTime, n.lease.begun.Add(leaseTime).Sub(began)))
 	defer cancel()
-	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, over, began) })
+	err := n.hooks.db.Tx(ctx, func(tx *db.Tx) error { return n.recordTx(ctx, tx, results, leave, began) })
 	if errors.Is(err, errFenced) {
 		// Another deliverer serves the endpoint and repeats these attempts.
 		n.log.WarnContext(ctx, "attempts at an endpoint took longer than its lease and are not recorded", slog.String("endpoint", n.lease.uuid),
@@ -162,12 +162,12 @@ func (n *lane) record(results []*result, over bool) error {
 		return fmt.Errorf("recording attempts: %w", err)
 	}
 	n.lease.begun = began
-	n.tell(ctx, results)
+	n.logHealth(ctx, results)
 	return nil
 }
 
-// tell logs the changes of an endpoint's health and resets them.
-func (n *lane) tell(ctx context.Context, results []*result) {
+// logHealth logs the changes of an endpoint's health and resets them.
+func (n *lane) logHealth(ctx context.Context, results []*result) {
 	if len(results) == 0 {
 		return
 	}
@@ -177,7 +177,7 @@ func (n *lane) tell(ctx context.Context, results []*result) {
 		log.WarnContext(ctx, "an endpoint answered 410 and was switched off")
 	}
 	if h.opened {
-		log.WarnContext(ctx, "an endpoint's breaker opened", slog.Time("until", h.heldUntil))
+		log.WarnContext(ctx, "an endpoint's breaker opened", slog.Time("until", h.backoffUntil))
 	}
 	if h.closed {
 		log.InfoContext(ctx, "an endpoint's breaker closed")

@@ -30,7 +30,7 @@ var errFenced = errors.New("the lease of the endpoint was lost")
 // found is an endpoint with due deliveries.
 type found struct {
 	id            int64
-	suspect       bool
+	unhealthy     bool
 	fresh, replay bool
 }
 
@@ -52,7 +52,7 @@ type lease struct {
 // due returns endpoints with due deliveries that have no lease, the one served longest ago first:
 // either those whose last attempt failed, or the others. It reads one or two index entries per
 // endpoint and never scans a backlog.
-func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []found, err error) {
+func (d *Deliverer) due(ctx context.Context, unhealthy bool, limit int) (list []found, err error) {
 	if limit <= 0 {
 		return nil, nil
 	}
@@ -65,13 +65,13 @@ func (d *Deliverer) due(ctx context.Context, suspect bool, limit int) (list []fo
 		SELECT id, fresh, replay FROM (
 			SELECT e.id, e.served_at, `+first+`false`+rest+` AS fresh, `+first+`true`+rest+` AS replay
 			FROM webhook_endpoints e WHERE e.status = 'active' AND e.leased_until <= $1 AND e.held_until <= $1 AND (e.failures > 0) = $2
-		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3`, now, suspect, limit)
+		) AS waiting WHERE fresh <= $1 OR replay <= $1 ORDER BY served_at, id LIMIT $3`, now, unhealthy, limit)
 	if err != nil {
 		return nil, fmt.Errorf("searching for due deliveries: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
-		f := found{suspect: suspect}
+		f := found{unhealthy: unhealthy}
 		var fresh, replay sql.NullInt64
 		if err := rows.Scan(&f.id, &fresh, &replay); err != nil {
 			return nil, fmt.Errorf("searching for due deliveries: %w", err)
@@ -114,7 +114,7 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Ti
 	l := &lease{found: f, taken: now, begun: now, health: schedule(d.waits)}
 	var sealed, previous, custom []byte
 	var until, since, failed, delivered sql.NullInt64
-	var held int64
+	var inBackoff int64
 	var r rotation
 	err := tx.QueryRowContext(ctx, `
 		UPDATE webhook_endpoints SET lease = lease + 1, leased_until = $2, served_at = $3
@@ -123,12 +123,12 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Ti
 			failures, openings, held_until, failing_since, failed_at, delivered_at`,
 		f.id, db.Micros(now.Add(leaseTime)), db.Micros(now)).
 		Scan(&l.uuid, &l.institutionID, &l.url, &l.number, &sealed, &previous, &until, &r.promoted, &custom,
-			&l.health.failures, &l.health.openings, &held, &since, &failed, &delivered)
+			&l.health.failures, &l.health.openings, &inBackoff, &since, &failed, &delivered)
 	if err != nil {
 		return nil, err
 	}
-	if held != 0 {
-		l.health.heldUntil = db.Time(held)
+	if inBackoff != 0 {
+		l.health.backoffUntil = db.Time(inBackoff)
 	}
 	for _, t := range []struct {
 		from sql.NullInt64
@@ -138,14 +138,14 @@ func (d *Deliverer) leaseTx(ctx context.Context, tx *db.Tx, f found, now time.Ti
 			*t.to = db.Time(t.from.Int64)
 		}
 	}
-	if err := d.hooks.unlock(l, sealed, previous, custom, r, now); err != nil {
+	if err := d.hooks.decrypt(l, sealed, previous, custom, r, now); err != nil {
 		d.log.ErrorContext(ctx, "an endpoint cannot be served", slog.String("endpoint", l.uuid), slog.Any("error", err))
 	}
 	return l, nil
 }
 
-// unlock decrypts the secrets and headers of an endpoint.
-func (s *Service) unlock(l *lease, sealed, previous, custom []byte, r rotation, now time.Time) error {
+// decrypt decrypts the secrets and headers of an endpoint.
+func (s *Service) decrypt(l *lease, sealed, previous, custom []byte, r rotation, now time.Time) error {
 	secret, err := s.ring.Open(keyring.WebhookSecret, sealed, []byte(l.uuid))
 	if err != nil {
 		return err

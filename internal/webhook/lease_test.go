@@ -107,7 +107,7 @@ func count(t *testing.T, d *db.DB, query string) (n int) {
 
 // If a deliverer dies at any point, the next one sends the same delivery again after the lease
 // expires, and not before.
-func TestLeaseOfTheDeadRunsOut(t *testing.T) {
+func TestLeaseOfDeadDelivererExpires(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		ring := one(t, d)
@@ -161,7 +161,7 @@ func TestLateDelivererIsFenced(t *testing.T) {
 		ring := one(t, d)
 		slow, other := newNode(t, d, ring), newNode(t, d, ring)
 		serving, results := slow.sendAll(t, slow.take(t)[0])
-		results[0].fate.status = DeliveryExhausted
+		results[0].verdict.status = DeliveryExhausted
 		other.at = epoch.Add(time.Minute)
 		if len(other.take(t)) != 1 {
 			t.Fatal("the lease did not run out")

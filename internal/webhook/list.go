@@ -17,12 +17,12 @@ const endpointColumns = `id, uuid, institution_id, url, events, status, created_
 func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	var e Endpoint
 	var events string
-	var created, held int64
+	var created, inBackoff int64
 	var stopped, since, failed, delivered, previous sql.NullInt64
 	var reason sql.NullString
 	var failures, openings int
 	err := row.Scan(&e.ID, &e.UUID, &e.InstitutionID, &e.URL, &events, &e.Status, &created, &stopped, &reason,
-		&failures, &openings, &held, &since, &failed, &delivered, &previous, &e.Promoted)
+		&failures, &openings, &inBackoff, &since, &failed, &delivered, &previous, &e.Promoted)
 	if errors.Is(err, sql.ErrNoRows) {
 		return nil, fault.New(fault.NotFound, "No such endpoint.")
 	}
@@ -36,8 +36,8 @@ func scanEndpoint(row interface{ Scan(dest ...any) error }) (*Endpoint, error) {
 	e.StoppedAt, e.FailingSince, e.FailedAt = db.OptionalTime(stopped), db.OptionalTime(since), db.OptionalTime(failed)
 	e.DeliveredAt, e.OverlapUntil = db.OptionalTime(delivered), db.OptionalTime(previous)
 	e.BreakerOpen = openings > 0
-	if held != 0 {
-		until := db.Time(held)
+	if inBackoff != 0 {
+		until := db.Time(inBackoff)
 		e.HeldUntil = &until
 	}
 	return &e, nil

@@ -62,16 +62,16 @@ func (s *Service) Condition(ctx context.Context) (Condition, error) {
 		ORDER BY d.due_at, d.id LIMIT 1)`
 	now := s.now()
 	var c Condition
-	var late, held sql.NullInt64
+	var late, inBackoff sql.NullInt64
 	err := s.db.QueryRowContext(ctx, `
 		SELECT min(CASE WHEN status = 'active' AND openings = 0 AND held_until <= $1 THEN due END), min(CASE WHEN status = 'active' AND openings > 0 THEN due END),
 			count(CASE WHEN status = 'active' AND openings > 0 THEN 1 END), count(CASE WHEN status = 'switched_off' THEN 1 END)
 		FROM (SELECT e.status, e.openings, e.held_until, `+oldest+` AS due FROM webhook_endpoints e) AS all_endpoints`, db.Micros(now)).
-		Scan(&late, &held, &c.Open, &c.Off)
+		Scan(&late, &inBackoff, &c.Open, &c.Off)
 	if err != nil {
 		return c, fmt.Errorf("reading the state of endpoints: %w", err)
 	}
-	c.Late, c.Held = since(now, late), since(now, held)
+	c.Late, c.Held = since(now, late), since(now, inBackoff)
 	return c, nil
 }
 

@@ -56,12 +56,12 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("with nothing there: %v", got)
 		}
 		served, _ := f.at(t, inst, "https://served.example")
-		held, _ := f.at(t, inst, "https://held.example")
+		inBackoff, _ := f.at(t, inst, "https://held.example")
 		off, _ := f.at(t, inst, "https://off.example")
 		f.emit(t, inst, certificate, 1)
 		now := db.Micros(time.Now())
 		for endpoint, change := range map[int64]string{
-			held.ID: `openings = 2, held_until = 9000000000000000`, off.ID: `status = 'switched_off'`, served.ID: `openings = 0`,
+			inBackoff.ID: `openings = 2, held_until = 9000000000000000`, off.ID: `status = 'switched_off'`, served.ID: `openings = 0`,
 		} {
 			if err := d.Tx(t.Context(), func(tx *db.Tx) error {
 				if _, err := tx.ExecContext(t.Context(), `UPDATE webhook_endpoints SET `+change+` WHERE id = $1`, endpoint); err != nil {
@@ -75,7 +75,7 @@ func TestMetrics(t *testing.T) {
 		}
 		got := gather(t, reg)
 		for name, want := range map[string]float64{
-			"certvault_webhook_oldest_due_seconds closed": float64(served.ID * 100), "certvault_webhook_oldest_due_seconds open": float64(held.ID * 100),
+			"certvault_webhook_oldest_due_seconds closed": float64(served.ID * 100), "certvault_webhook_oldest_due_seconds open": float64(inBackoff.ID * 100),
 			"certvault_webhook_breakers_open": 1, "certvault_webhook_endpoints_off": 1, "certvault_webhook_attempts_total delivered": 0,
 		} {
 			if value, there := got[name]; !there || value < want || value > want+awaitTime.Seconds() {
@@ -99,7 +99,7 @@ func TestMetrics(t *testing.T) {
 }
 
 // The dashboard uses only metrics that exist.
-func TestDashboardAsksForWhatThereIs(t *testing.T) {
+func TestDashboardMetricsExist(t *testing.T) {
 	t.Parallel()
 	text, err := os.ReadFile(filepath.Join("..", "..", "deploy", "grafana", "webhooks.json"))
 	if err != nil {

@@ -24,19 +24,19 @@ const (
 // DeliveryStatuses lists all states of a delivery.
 var DeliveryStatuses = []DeliveryStatus{DeliveryPending, DeliveryDelivered, DeliveryExhausted}
 
-func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, over bool, now time.Time) error {
+func (n *lane) recordTx(ctx context.Context, tx *db.Tx, results []*result, leave bool, now time.Time) error {
 	h, until := &n.lease.health, int64(0)
-	if !over {
+	if !leave {
 		until = db.Micros(now.Add(leaseTime))
 	}
 	res, err := tx.ExecContext(ctx, `
 		UPDATE webhook_endpoints SET leased_until = $3, failures = $4, openings = $5, held_until = $6, failing_since = $7, failed_at = $8, delivered_at = $9
 		WHERE id = $1 AND lease = $2`,
-		n.lease.id, n.lease.number, until, h.failures, h.openings, zeroed(h.heldUntil), optional(h.failingSince), optional(h.failedAt), optional(h.deliveredAt))
+		n.lease.id, n.lease.number, until, h.failures, h.openings, zeroed(h.backoffUntil), optional(h.failingSince), optional(h.failedAt), optional(h.deliveredAt))
 	if err != nil {
 		return err
 	}
-	if held, err := res.RowsAffected(); err != nil || held != 1 {
+	if inBackoff, err := res.RowsAffected(); err != nil || inBackoff != 1 {
 		return errFenced
 	}
 	if len(results) == 0 {
@@ -75,17 +75,17 @@ func (n *lane) deliveriesTx(ctx context.Context, tx *db.Tx, results []*result, n
 	args := []any{db.Micros(now)}
 	for _, r := range results {
 		d := r.delivery
-		if r.fate.status == DeliveryDelivered {
+		if r.verdict.status == DeliveryDelivered {
 			args = append(args, d.id)
 			continue
 		}
 		var finished *int64
-		if r.fate.status == DeliveryExhausted {
+		if r.verdict.status == DeliveryExhausted {
 			finished = optional(now)
 		}
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE webhook_deliveries SET status = $2, attempts = attempts + 1, tries = $3, due_at = $4, finished_at = $5
-			WHERE id = $1`, d.id, string(r.fate.status), r.fate.tries, zeroed(r.fate.due), finished); err != nil {
+			WHERE id = $1`, d.id, string(r.verdict.status), r.verdict.tries, zeroed(r.verdict.due), finished); err != nil {
 			return err
 		}
 	}
@@ -128,7 +128,7 @@ func attemptsTx(ctx context.Context, tx *db.Tx, l *lease, results []*result) err
 			if len(body) > maxLogged {
 				body, truncated = body[:maxLogged], true
 			}
-			shown := cleaned(body)
+			shown := sanitized(body)
 			code, received, answer = &r.code, &text, &shown
 		}
 		args = append(args, r.delivery.id, r.delivery.attempts+1, r.probe, db.Micros(r.began), r.took.Microseconds(), string(r.outcome), failure,

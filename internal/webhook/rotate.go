@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/keyring"
 )
 
-// Rotate gives an endpoint a new signing secret. For 24 hours both secrets sign in
+// Rotate replaces the signing secret of an endpoint. For 24 hours both secrets sign in
 // webhook-signature. X-Webhook-Signature, which holds one signature, uses the old secret until
 // Promote is called or that time ends.
 func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) (secret string, until time.Time, err error) {
@@ -57,14 +57,14 @@ func (s *Service) Rotate(ctx context.Context, institutionID int64, uuid string) 
 // Promote makes the new secret of a rotation key X-Webhook-Signature too. The old secret continues
 // to sign in webhook-signature until its time ends.
 func (s *Service) Promote(ctx context.Context, institutionID int64, uuid string) error {
-	return s.turn(ctx, audit.WebhookPromoted, institutionID, uuid, `
+	return s.setStatus(ctx, audit.WebhookPromoted, institutionID, uuid, `
 		UPDATE webhook_endpoints SET promoted = true
 		WHERE institution_id = $1 AND uuid = $2 AND promoted = false AND previous_until > $3 RETURNING url`,
 		"No rotation is under way.", db.Micros(s.now()))
 }
 
-// forgetSecrets removes expired secrets.
-func (s *Service) forgetSecrets(ctx context.Context, now time.Time) error {
+// removeOldSecrets removes expired secrets.
+func (s *Service) removeOldSecrets(ctx context.Context, now time.Time) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx,
 			`UPDATE webhook_endpoints SET previous_secret = NULL, previous_until = NULL, promoted = false WHERE previous_until <= $1`, db.Micros(now))

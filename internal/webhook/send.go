@@ -51,8 +51,8 @@ type result struct {
 	answer     []byte
 	truncated  bool
 	// cut is true if this process cancelled the attempt, so that its result is unknown.
-	cut  bool
-	fate fate
+	cut     bool
+	verdict verdict
 }
 
 // send makes one attempt, which decides about the breaker if it is a probe. One deadline covers the
@@ -85,7 +85,7 @@ func (d *Deliverer) send(ctx context.Context, e *lease, dl *delivery, probe bool
 			r.answer, r.truncated, err = r.answer[:maxAnswer], true, nil
 		}
 	}
-	r.judge(ctx, deadline, err)
+	r.classify(ctx, deadline, err)
 	return r
 }
 
@@ -101,9 +101,9 @@ func (e *lease) headers(dl *delivery, at time.Time) http.Header {
 	return h
 }
 
-// judge sets the outcome. The log gets fixed texts, because network errors contain addresses that
+// classify sets the outcome. The log gets fixed texts, because network errors contain addresses that
 // the institution must not see.
-func (r *result) judge(ours, deadline context.Context, err error) {
+func (r *result) classify(ours, deadline context.Context, err error) {
 	switch {
 	case err == nil && r.code >= 200 && r.code < 300:
 		r.outcome = Delivered
@@ -118,11 +118,11 @@ func (r *result) judge(ours, deadline context.Context, err error) {
 	case errors.Is(err, syscall.ECONNREFUSED), errors.Is(err, syscall.EHOSTUNREACH), errors.Is(err, syscall.ENETUNREACH):
 		r.outcome, r.err = Unreachable, "Nothing accepts connections at the endpoint's address."
 	default:
-		r.judgeProtocol(err)
+		r.classifyProtocol(err)
 	}
 }
 
-func (r *result) judgeProtocol(err error) {
+func (r *result) classifyProtocol(err error) {
 	if e, ok := errors.AsType[*safehttp.HandshakeError](err); ok {
 		r.outcome, r.err = Untrusted, "The TLS handshake failed:  "+brief(e.Err)
 		return
@@ -141,15 +141,15 @@ func isTimeout(err error) bool {
 
 // brief returns the text of an error on one line of limited length.
 func brief(err error) string {
-	text := strings.Join(strings.Fields(cleaned([]byte(err.Error()))), " ")
+	text := strings.Join(strings.Fields(sanitized([]byte(err.Error()))), " ")
 	if len(text) > 300 {
 		text = strings.ToValidUTF8(text[:300], "") + "…"
 	}
 	return text
 }
 
-// cleaned returns untrusted bytes as text that both databases can store.
-func cleaned(b []byte) string {
+// sanitized returns untrusted bytes as text that both databases can store.
+func sanitized(b []byte) string {
 	return strings.ReplaceAll(strings.ToValidUTF8(string(b), "\uFFFD"), "\x00", "\uFFFD")
 }
 

@@ -18,10 +18,10 @@ const (
 	warnAfter      = time.Hour
 	warnAgainAfter = 3 * 24 * time.Hour
 	offAfter       = 5 * 24 * time.Hour
-	// keepStopped is the time for which events wait for a stopped endpoint.
-	keepStopped = 14 * 24 * time.Hour
-	// keepLog is the time for which a finished delivery stays in the log.
-	keepLog = 30 * 24 * time.Hour
+	// stoppedRetention is the time for which events wait for a stopped endpoint.
+	stoppedRetention = 14 * 24 * time.Hour
+	// logRetention is the time for which a finished delivery stays in the log.
+	logRetention = 30 * 24 * time.Hour
 	// sweepBatch is the maximum number of rows that one transaction changes.
 	sweepBatch = 1000
 )
@@ -32,7 +32,7 @@ const (
 // it at once.
 func (d *Deliverer) Sweep(ctx context.Context) error {
 	now := d.hooks.now()
-	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.bury, d.forgetLog, d.hooks.forgetSecrets} {
+	for _, step := range []func(context.Context, time.Time) error{d.warn, d.switchOff, d.expire, d.removeDeleted, d.removeOldLog, d.hooks.removeOldSecrets} {
 		if err := step(ctx, now); err != nil {
 			return fmt.Errorf("sweeping webhooks: %w", err)
 		}
@@ -106,7 +106,7 @@ func (d *Deliverer) switchOff(ctx context.Context, now time.Time) error {
 // expire exhausts deliveries that waited too long for a stopped endpoint. It reads only the oldest
 // ones; later ones have not expired.
 func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
-	before := db.Micros(now.Add(-keepStopped))
+	before := db.Micros(now.Add(-stoppedRetention))
 	stopped, err := db.Column[int64](d.hooks.db.QueryContext(ctx,
 		`SELECT id FROM webhook_endpoints WHERE status NOT IN ('active', 'deleted') AND stopped_at < $1 ORDER BY id`, before))
 	if err != nil {
@@ -134,10 +134,10 @@ func (d *Deliverer) expire(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// forgetLog removes deliveries that finished long ago, with their attempts, and the events of
+// removeOldLog removes deliveries that finished long ago, with their attempts, and the events of
 // tests. The events of certificates are their history and stay.
-func (d *Deliverer) forgetLog(ctx context.Context, now time.Time) error {
-	before := db.Micros(now.Add(-keepLog))
+func (d *Deliverer) removeOldLog(ctx context.Context, now time.Time) error {
+	before := db.Micros(now.Add(-logRetention))
 	for {
 		ids, err := db.Column[int64](d.hooks.db.QueryContext(ctx, `SELECT id FROM webhook_deliveries WHERE finished_at < $1 ORDER BY finished_at LIMIT $2`, before, sweepBatch))
 		if err != nil {

@@ -24,7 +24,7 @@ const (
 
 // Pause stops sending to an endpoint until Resume. Attempts under way are completed.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
-	return s.turn(ctx, audit.WebhookPaused, institutionID, uuid, `
+	return s.setStatus(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
 		WHERE institution_id = $1 AND uuid = $2 AND status = 'active' RETURNING url`, "This endpoint is stopped already.", db.Micros(s.now()))
 }
@@ -32,15 +32,15 @@ func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) e
 // Resume starts sending to a paused or switched-off endpoint again and resets its health. Waiting
 // deliveries are due.
 func (s *Service) Resume(ctx context.Context, institutionID int64, uuid string) error {
-	return s.turn(ctx, audit.WebhookResumed, institutionID, uuid, `
+	return s.setStatus(ctx, audit.WebhookResumed, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'active', stopped_at = NULL, stop_reason = NULL, failures = 0, openings = 0, held_until = 0,
 			failing_since = NULL, failed_at = NULL, warned = 0
 		WHERE institution_id = $1 AND uuid = $2 AND status NOT IN ('active', 'deleted') RETURNING url`, "This endpoint is active already.")
 }
 
-// turn changes the status of an endpoint. If update selects no row, it returns a fault with the
+// setStatus changes the status of an endpoint. If update selects no row, it returns a fault with the
 // text of refusal.
-func (s *Service) turn(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
+func (s *Service) setStatus(ctx context.Context, action audit.Action, institutionID int64, uuid, update, refusal string, args ...any) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		var rawURL string
 		err := tx.QueryRowContext(ctx, update, append([]any{institutionID, uuid}, args...)...).Scan(&rawURL)
@@ -53,7 +53,7 @@ func (s *Service) turn(ctx context.Context, action audit.Action, institutionID i
 		if err != nil {
 			return err
 		}
-		s.tellTx(tx)
+		s.wakeTx(tx)
 		return s.recordTx(ctx, tx, action, institutionID, uuid, rawURL, nil)
 	})
 	if err != nil {

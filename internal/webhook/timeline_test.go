@@ -75,8 +75,8 @@ type bubble struct {
 	notices []webhook.Notice
 }
 
-// told returns the notices that the owners have got so far.
-func (b *bubble) told() []webhook.Notice {
+// received returns the notices that the owners have got so far.
+func (b *bubble) received() []webhook.Notice {
 	b.noticed.Lock()
 	defer b.noticed.Unlock()
 	return slices.Clone(b.notices)
@@ -194,8 +194,8 @@ func TestOutageOfTwoDays(t *testing.T) {
 		if e := b.status(t); !e.BreakerOpen || e.FailingSince == nil {
 			t.Errorf("the endpoint is %+v", e)
 		}
-		if told := b.told(); len(told) != 1 || told[0].Kind != webhook.NoticeFailing {
-			t.Errorf("the owners got the notices %+v", told)
+		if notices := b.received(); len(notices) != 1 || notices[0].Kind != webhook.NoticeFailing {
+			t.Errorf("the owners got the notices %+v", notices)
 		}
 		list, err := b.Log(t.Context(), b.institution, b.endpoint.UUID, webhook.LogQuery{Limit: 100})
 		if err != nil {
@@ -210,8 +210,8 @@ func TestOutageOfTwoDays(t *testing.T) {
 		if n := b.pending(t, 0); n != 0 {
 			t.Errorf("%d deliveries wait still", n)
 		}
-		if told := b.told(); len(told) != 2 || told[1].Kind != webhook.NoticeRecovered {
-			t.Errorf("the owners got the notices %+v", told)
+		if notices := b.received(); len(notices) != 2 || notices[1].Kind != webhook.NoticeRecovered {
+			t.Errorf("the owners got the notices %+v", notices)
 		}
 		if e := b.status(t); e.BreakerOpen || e.FailingSince != nil || e.DeliveredAt == nil {
 			t.Errorf("the endpoint is %+v", e)
@@ -221,7 +221,7 @@ func TestOutageOfTwoDays(t *testing.T) {
 
 // A receiver fails for good: the owners get notices after an hour and after three days, the
 // endpoint is switched off after five, and its events wait for two weeks.
-func TestEndOfAnEndpoint(t *testing.T) {
+func TestFailingEndpointIsSwitchedOff(t *testing.T) {
 	t.Parallel()
 	long(t)
 	const day = 24 * time.Hour
@@ -233,11 +233,11 @@ func TestEndOfAnEndpoint(t *testing.T) {
 		return 503
 	}, func(t *testing.T, b *bubble) {
 		b.emit(t, b.institution, b.certificate, 20)
-		told := func(after time.Duration, want ...webhook.NoticeKind) {
+		notices := func(after time.Duration, want ...webhook.NoticeKind) {
 			t.Helper()
 			b.sleepUntil(after)
 			var got []webhook.NoticeKind
-			for _, n := range b.told() {
+			for _, n := range b.received() {
 				if n.InstitutionID != b.institution || n.Endpoint != b.endpoint.UUID || n.URL != "https://receiver.example/hook" || n.Since.Sub(b.start).Abs() > time.Minute {
 					t.Errorf("the owners got the notices %+v", n)
 				}
@@ -252,12 +252,12 @@ func TestEndOfAnEndpoint(t *testing.T) {
 				}
 			}
 		}
-		told(59 * time.Minute)
-		told(115*time.Minute, webhook.NoticeFailing)
-		told(71*time.Hour, webhook.NoticeFailing)
-		told(73*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
-		told(119*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
-		told(121*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing, webhook.NoticeSwitchedOff)
+		notices(59 * time.Minute)
+		notices(115*time.Minute, webhook.NoticeFailing)
+		notices(71*time.Hour, webhook.NoticeFailing)
+		notices(73*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
+		notices(119*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing)
+		notices(121*time.Hour, webhook.NoticeFailing, webhook.NoticeStillFailing, webhook.NoticeSwitchedOff)
 		if e := b.status(t); e.Status != webhook.SwitchedOff || e.StopReason != webhook.ReasonFailing {
 			t.Errorf("the endpoint is %+v", e)
 		}

@@ -40,10 +40,10 @@ type Service struct {
 	db   *db.DB
 	ring *keyring.Ring
 	now  func() time.Time
-	// wake receives a value when a commit of this process makes a delivery due; tidings counts these
+	// wake receives a value when a commit of this process makes a delivery due; generation counts these
 	// commits.
-	wake    chan struct{}
-	tidings atomic.Int64
+	wake       chan struct{}
+	generation atomic.Int64
 }
 
 // New returns a Service; now is its clock.
@@ -51,10 +51,10 @@ func New(d *db.DB, ring *keyring.Ring, now func() time.Time) *Service {
 	return &Service{db: d, ring: ring, now: now, wake: make(chan struct{}, 1)}
 }
 
-// tellTx wakes this process's deliverer after the commit of the transaction.
-func (s *Service) tellTx(tx *db.Tx) {
+// wakeTx wakes this process's deliverer after the commit of the transaction.
+func (s *Service) wakeTx(tx *db.Tx) {
 	tx.AfterCommit(func() {
-		s.tidings.Add(1)
+		s.generation.Add(1)
 		select {
 		case s.wake <- struct{}{}:
 		default:

@@ -83,7 +83,7 @@ func (f *fixture) count(t *testing.T, table string) (n int) {
 	return n
 }
 
-func TestEventGoesToItsSubscribersAlone(t *testing.T) {
+func TestEventGoesToSubscribersOnly(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d)
@@ -161,7 +161,7 @@ func (f *fixture) bodies(t *testing.T) map[int64]map[string]any {
 	return out
 }
 
-func TestSecretIsOfStandardWebhooksAndUnreadableAtRest(t *testing.T) {
+func TestSecretFormatAndEncryption(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d)
@@ -189,7 +189,7 @@ func TestSecretIsOfStandardWebhooksAndUnreadableAtRest(t *testing.T) {
 	})
 }
 
-func TestCreateRefusesOnlyWhatCanNeverBeSent(t *testing.T) {
+func TestCreateRefusesInvalidURLs(t *testing.T) {
 	t.Parallel()
 	f := open(t, dbtest.Open(t, t.TempDir(), ""))
 	inst := f.institution(t, "AAA")

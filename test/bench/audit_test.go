@@ -21,7 +21,7 @@ func BenchmarkAudit(b *testing.B) {
 		}
 		d := open(b, data, database)
 		n := records(b)
-		deeds(b, d, n)
+		insertEntries(b, d, n)
 		log := audit.New(d)
 		subject := func(i int) string { return fmt.Sprint("c-", i*7919%n) }
 		for _, q := range []struct {
@@ -69,8 +69,8 @@ func BenchmarkAudit(b *testing.B) {
 	})
 }
 
-// deeds records n entries, one per second from the Unix epoch on.
-func deeds(b *testing.B, d *db.DB, n int) {
+// insertEntries records n entries, one per second from the Unix epoch on.
+func insertEntries(b *testing.B, d *db.DB, n int) {
 	b.Helper()
 	const chunk = 100_000
 	for first := 0; first < n; first += chunk {

@@ -10,13 +10,13 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// told is the number of uploads whose events one measurement times.
-const told = 50
+// timedUploads is the number of uploads whose events one measurement times.
+const timedUploads = 50
 
-// BenchmarkTold measures the time from the answer to an upload, whose event was committed just
+// BenchmarkEventDelivery measures the time from the answer to an upload, whose event was committed just
 // before, to the receipt of this event, on an idle vault. Package internal/webhook measures the
 // deliverer alone.
-func BenchmarkTold(b *testing.B) {
+func BenchmarkEventDelivery(b *testing.B) {
 	each(b, func(b *testing.B, database string) {
 		arrived := make(chan time.Time, 1)
 		r, err := vault.Receive(b.Context(), func(w http.ResponseWriter, d *vault.Delivered) {
@@ -45,7 +45,7 @@ func BenchmarkTold(b *testing.B) {
 				b.Errorf("the vault ended with %d, %v", code, err)
 			}
 		})
-		c := tell(b, v, r.URL)
+		c := createSubscriber(b, v, r.URL)
 		var all []time.Duration
 		measure := func() {
 			uuid, err := upload(b.Context(), c, form(0))
@@ -62,7 +62,7 @@ func BenchmarkTold(b *testing.B) {
 		}
 		all = nil
 		for b.Loop() {
-			for range told {
+			for range timedUploads {
 				measure()
 			}
 		}
@@ -72,8 +72,8 @@ func BenchmarkTold(b *testing.B) {
 	})
 }
 
-// tell creates an institution with an endpoint and returns a client for it.
-func tell(b *testing.B, v *vault.Vault, url string) *vault.Client {
+// createSubscriber creates an institution with an endpoint and returns a client for it.
+func createSubscriber(b *testing.B, v *vault.Vault, url string) *vault.Client {
 	b.Helper()
 	ctx := b.Context()
 	institution, err := v.CreateInstitution(ctx, "Northwind University", "NWU")

@@ -120,7 +120,7 @@ func TestLengthsThatLie(t *testing.T) {
 		}
 		_ = res.Body.Close()
 	}
-	nothingKept(t, f)
+	nothingStored(t, f)
 	chunks := strings.Replace(head(f, vault.CertificatesPath, f.client.Token, contentType, 0), "Content-Length: 0", "Transfer-Encoding: chunked", 1)
 	var b strings.Builder
 	for rest := body; rest != ""; {
@@ -216,5 +216,5 @@ func TestBombs(t *testing.T) {
 	} else {
 		t.Logf("peak resident memory: %d MB", held>>10)
 	}
-	nothingKept(t, f)
+	nothingStored(t, f)
 }

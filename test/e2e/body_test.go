@@ -79,7 +79,7 @@ func TestLargeBody(t *testing.T) { //nolint:tparallel // the code after the subt
 			}
 		}
 	}
-	nothingKept(t, f)
+	nothingStored(t, f)
 }
 
 // TestBodyBeforeAnswer uses a simple client that writes the whole body before it reads. A closed
@@ -208,7 +208,7 @@ func TestBrokenForms(t *testing.T) { //nolint:tparallel // the code after the su
 			}
 		})
 	}
-	nothingKept(t, f)
+	nothingStored(t, f)
 	f.upload(t, form("Somebody"))
 }
 

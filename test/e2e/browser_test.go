@@ -64,7 +64,7 @@ func browse(t *testing.T, v *vault.Vault) *tab {
 	b := &tab{t: t, ctx: ctx, base: v.URL}
 	t.Cleanup(func() {
 		if t.Failed() {
-			b.photograph("failed")
+			b.screenshot("failed")
 		}
 		cancel()
 	})
@@ -97,8 +97,8 @@ func ask[T any](b *tab, script string) T {
 	return answer
 }
 
-// photograph stores a screenshot for a person to look at.
-func (b *tab) photograph(name string) {
+// screenshot stores a screenshot for a person to look at.
+func (b *tab) screenshot(name string) {
 	ctx, cancel := context.WithTimeout(b.ctx, seeTime)
 	defer cancel()
 	png, err := chromedp.Run(ctx, chromedp.FullScreenshot(100))

@@ -69,7 +69,7 @@ func TestClient(t *testing.T) {
 		if err := c.Download(ctx, made.UUID, &pdf); err != nil || !bytes.HasPrefix(pdf.Bytes(), original) {
 			t.Errorf("%d bytes, %v", pdf.Len(), err)
 		}
-		run(t, "qpdf", "--check", keep(t, "verified.pdf", pdf.Bytes()))
+		run(t, "qpdf", "--check", writeTemp(t, "verified.pdf", pdf.Bytes()))
 		page, err := c.VaultCertificatePage(ctx, client.VaultFilter{Search: "lovelace"}, 1, 10)
 		if err != nil || len(page.Data) != 1 || *page.Data[0].Details != "With distinction" {
 			t.Errorf("the list: %+v, %v", page, err)
@@ -106,7 +106,7 @@ func TestUploadCommand(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	token := f.token(t, "", "certificate-vault:create", "certificate-vault:view")
-	upload := []string{"upload", keep(t, "diploma.pdf", sample("Ada Lovelace")), "--title", "Diploma", "--name", "Ada Lovelace", "--email", "ada@example.org", "--wait"}
+	upload := []string{"upload", writeTemp(t, "diploma.pdf", sample("Ada Lovelace")), "--title", "Diploma", "--name", "Ada Lovelace", "--email", "ada@example.org", "--wait"}
 	res := f.command(t, token, upload...)
 	if res.Code != 0 || !strings.Contains(res.Stdout, " approved\n"+f.URL+"/verify/NWU-") || res.Stderr != "" {
 		t.Fatalf("%+v", res)

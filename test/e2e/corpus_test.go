@@ -40,7 +40,7 @@ func corpus(t *testing.T) (root string, files []string) {
 // validations returns pdfsig's statement on the validity of each signature.
 func validations(t *testing.T, file []byte) (list []string) {
 	t.Helper()
-	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", keep(t, "judged.pdf", file)).Output()
+	out, err := exec.CommandContext(t.Context(), "pdfsig", "-nocert", writeTemp(t, "judged.pdf", file)).Output()
 	for line := range strings.Lines(string(out)) {
 		if strings.Contains(line, "Signature Validation:") {
 			list = append(list, strings.TrimSpace(line))
@@ -59,7 +59,7 @@ func TestCorpusSigned(t *testing.T) {
 	tool(t, "pdfsig")
 	dir, files := corpus(t)
 	f := start(t, "")
-	root := keep(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
+	root := writeTemp(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
 	store := trust(t, root)
 	made := map[string]string{}
 	for i, path := range files {
@@ -73,7 +73,7 @@ func TestCorpusSigned(t *testing.T) {
 				t.Error("the signature's check is not recorded as passed")
 			}
 			file := f.verified(t, uuid)
-			out := run(t, "pdfsig", "-nssdir", store, keep(t, "signed.pdf", file))
+			out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
 			// The vault's signature is the last, and the only one that covers the whole file.
 			last := out[strings.LastIndex(out, "Signature #"):]
 			for _, want := range []string{"ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {

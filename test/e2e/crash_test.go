@@ -202,13 +202,13 @@ func TestDroppedConnection(t *testing.T) {
 	eventually(t, approvalTime, "the files of broken uploads are gone", func() bool {
 		return len(f.files(t, "incoming"))+len(f.files(t, "blobs")) == 0
 	})
-	nothingKept(t, f)
+	nothingStored(t, f)
 	if log := f.Log(); strings.Contains(log, `"status":500`) {
 		t.Error("the log takes a client that went away for a fault of the vault")
 	}
 }
 
-// pause is a body that blocks until the client gives up.
+// pause is a body that blocks until the client cancels.
 type pause struct{ ctx context.Context } //nolint:containedctx // the context is the request's
 
 func (p pause) Read([]byte) (int, error) {

@@ -3,7 +3,7 @@
 // Package e2e tests the built binary from outside: over HTTP, by its exit codes and output, by the
 // rows and files it leaves, and with independent tools.
 //
-// Operations of a usual program go through package client (deed_test.go): uploads, downloads,
+// Operations of a usual program go through package client (operation_test.go): uploads, downloads,
 // retries, revocations, batches, and the errors that have a type there. A test writes requests by
 // hand, with fixture.client, if it is about the request or answer itself. Such requests are those
 // that package client cannot send (bodies that lie, stall or burst, missing or repeated fields,
@@ -292,8 +292,8 @@ func run(t *testing.T, name string, args ...string) string {
 	return string(out)
 }
 
-// keep writes a file for an independent program.
-func keep(t *testing.T, name string, content []byte) string {
+// writeTemp writes a file for an independent program.
+func writeTemp(t *testing.T, name string, content []byte) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), name)
 	if err := os.WriteFile(path, content, 0o600); err != nil {

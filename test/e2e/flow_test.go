@@ -101,7 +101,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	if bytes.Equal(a.Body, original) || c.ApprovedAt == nil {
 		t.Error("the verified PDF is the original")
 	}
-	path := keep(t, "verified.pdf", a.Body)
+	path := writeTemp(t, "verified.pdf", a.Body)
 	run(t, "qpdf", "--check", path)
 	pages := filepath.Join(filepath.Dir(path), "page")
 	run(t, "pdftoppm", "-r", "150", "-png", path, pages)
@@ -124,7 +124,7 @@ func checkFiles(t *testing.T, f *fixture, public *vault.Client, c *client.VaultC
 	if _, err := png.Decode(bytes.NewReader(image.Body)); err != nil {
 		t.Errorf("image_path: %v", err)
 	}
-	scans(t, c.VerificationURL, keep(t, "image.png", image.Body))
+	scans(t, c.VerificationURL, writeTemp(t, "image.png", image.Body))
 	for _, broken := range tamper(t, *c.PDFPath) {
 		if a, err := public.Get(t.Context(), broken); err != nil || a.Status != 404 {
 			t.Errorf("a link that was changed works (%v): %s", err, broken)
@@ -259,7 +259,7 @@ func revoke(t *testing.T, f *fixture, public *vault.Client, c *client.VaultCerti
 	}
 	reason := "Issued in error to the wrong person"
 	for range 2 { // a second revocation is no error and causes no event
-		revoked := f.takeBack(t, c.UUID, reason, "Case 17: never shown")
+		revoked := f.revoke(t, c.UUID, reason, "Case 17: never shown")
 		if revoked.Status.Value != "revoked" || revoked.RevokedAt == nil || revoked.RevocationReason == nil || *revoked.RevocationReason != reason ||
 			revoked.PDFPath != nil || revoked.ImagePath != nil {
 			t.Errorf("revoked: %+v", revoked)

@@ -133,7 +133,7 @@ func TestHTTP2(t *testing.T) {
 	f := start(t, "")
 	curl := func(args ...string) (status, version, body string) {
 		t.Helper()
-		out := keep(t, "out", nil)
+		out := writeTemp(t, "out", nil)
 		said := run(t, "curl", append([]string{
 			"--silent", "--show-error", "--http2", "--cacert", filepath.Join(f.Data, "tls", "cert.pem"), "--header", "Authorization: Bearer " + f.client.Token,
 			"--output", out, "--write-out", "%{http_code} %{http_version}",
@@ -145,7 +145,7 @@ func TestHTTP2(t *testing.T) {
 		status, version, _ = strings.Cut(said, " ")
 		return status, version, string(content)
 	}
-	pdf := keep(t, "diploma.pdf", sample("Somebody"))
+	pdf := writeTemp(t, "diploma.pdf", sample("Somebody"))
 	status, version, body := curl("--form", "certificate_title=Diploma", "--form", "full_name=Somebody", "--form", "applicant_email=somebody@example.org",
 		"--form", "certificate_file=@"+pdf, f.URL+vault.CertificatesPath)
 	if status != "201" || version != "2" {

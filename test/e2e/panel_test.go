@@ -35,8 +35,8 @@ func (b *tab) scriptless() {
 
 var shownToken = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
 
-// works reports whether a token can list certificates.
-func (f *fixture) works(t *testing.T, token string) bool {
+// tokenWorks reports whether a token can list certificates.
+func (f *fixture) tokenWorks(t *testing.T, token string) bool {
 	t.Helper()
 	a, err := f.as(t, token).Get(t.Context(), vault.CertificatesPath)
 	if err != nil || a.Status != http.StatusOK && a.Status != http.StatusUnauthorized {
@@ -85,7 +85,7 @@ func TestTokensInBrowser(t *testing.T) {
 		b.press("Make the new token")
 		b.see("Your new token", "still works and ends in 24 hours")
 		second := shownToken.FindString(b.words())
-		if token == second || !f.works(t, token) || !f.works(t, second) {
+		if token == second || !f.tokenWorks(t, token) || !f.tokenWorks(t, second) {
 			t.Error("in the overlap both tokens must work")
 		}
 		b.press("I have kept it")
@@ -94,7 +94,7 @@ func TestTokensInBrowser(t *testing.T) {
 		b.see("Revoke “Student system”?", "cannot be undone")
 		b.press("Revoke “Student system”")
 		b.see("The token was revoked.")
-		if !f.works(t, token) || f.works(t, second) {
+		if !f.tokenWorks(t, token) || f.tokenWorks(t, second) {
 			t.Error("the token that was asked about must end, and no other")
 		}
 		b.press("Ended")
@@ -171,7 +171,7 @@ func TestWebhooksInBrowser(t *testing.T) {
 		b.press("Replay")
 		b.see("What had failed is sent again")
 		b.until("it is not replayed", `document.querySelectorAll("tbody .badge.good").length == 3 || void location.reload()`)
-		b.photograph("endpoint")
+		b.screenshot("endpoint")
 		b.press("Pause")
 		b.see("The endpoint is paused.")
 		b.press("Resume")

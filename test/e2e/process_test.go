@@ -237,7 +237,7 @@ func TestSecrets(t *testing.T) {
 		get(t, public, *approved.ImagePath, 200)
 		get(t, public, approved.VerificationURL, 200)
 		get(t, f.as(t, "cvt_garbage-token"), vault.CertificatesPath, 401)
-		f.takeBack(t, made.UUID, "A reason", "hidden-note")
+		f.revoke(t, made.UUID, "A reason", "hidden-note")
 		if code, err := v.Stop(); err != nil || code != 0 {
 			t.Errorf("ended with %d, %v", code, err)
 		}

@@ -27,8 +27,8 @@ import (
 // singleTime is the maximum time from the approval of a single upload to its mail.
 const singleTime = 10 * time.Second
 
-// told returns the recipients of the mails about certificates, sorted.
-func told(t *testing.T, v *vault.Vault) (to []string) {
+// notified returns the recipients of the mails about certificates, sorted.
+func notified(t *testing.T, v *vault.Vault) (to []string) {
 	t.Helper()
 	for _, l := range letters(t, v) {
 		if strings.Contains(l.Subject, "certificate") {
@@ -118,7 +118,7 @@ func TestRecipientInBrowser(t *testing.T) {
 				t.Errorf("%s: %d, %d bytes", file, status, len(content))
 			}
 		}
-		b.photograph("mail-link")
+		b.screenshot("mail-link")
 
 		// Signing up with the same address, which the page fills in, claims the existing and all
 		// later certificates.
@@ -140,7 +140,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		awaitLink(t, f.Vault, email, "/account/certificates/")
 		b.open("/account?search=law&status=approved")
 		b.see("Master of Law", "Certificates: 1")
-		b.photograph("wallet")
+		b.screenshot("wallet")
 		b.press("Master of Law")
 		b.at("/account/certificates/" + second.UUID)
 
@@ -150,7 +150,7 @@ func TestRecipientInBrowser(t *testing.T) {
 		b.press("Create the link")
 		b.see("Copy it now", "Application to Acme", "Unlisted")
 		share := ask[string](b, `document.querySelector(".made a").href`)
-		b.photograph("shared")
+		b.screenshot("shared")
 		other := browse(t, f.Vault)
 		other.open(share)
 		other.see("This certificate is valid", "Master of Law", "Zoë")
@@ -284,8 +284,8 @@ func TestNoticesSurviveKill(t *testing.T) {
 			f.restart(t)
 		}
 		slices.Sort(want)
-		eventually(t, 2*approvalTime, "each has a notice", func() bool { return len(told(t, f.Vault)) >= len(want) })
-		if got := told(t, f.Vault); !slices.Equal(got, want) {
+		eventually(t, 2*approvalTime, "each has a notice", func() bool { return len(notified(t, f.Vault)) >= len(want) })
+		if got := notified(t, f.Vault); !slices.Equal(got, want) {
 			t.Errorf("mail went to %v", got)
 		}
 		d := f.database(t)
@@ -310,8 +310,8 @@ func TestBatchIsMailedOncePerAddress(t *testing.T) {
 		}
 		id := f.submit(t, list)
 		eventually(t, batchTime, "the batch is done", func() bool { return f.batch(t, id).Status == "completed" })
-		eventually(t, singleTime, "each has a notice", func() bool { return len(told(t, f.Vault)) >= 3 })
-		if got := told(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
+		eventually(t, singleTime, "each has a notice", func() bool { return len(notified(t, f.Vault)) >= 3 })
+		if got := notified(t, f.Vault); !slices.Equal(got, []string{"Eva@example.org", "ada@example.org", "kim@example.org"}) {
 			t.Fatalf("mail went to %v", got)
 		}
 		_, _, page := visit(t, f, http.MethodGet, awaitLink(t, f.Vault, "ada@example.org", "/c/"), "")
@@ -333,7 +333,7 @@ func TestSingleUploadIsMailedAtOnce(t *testing.T) {
 	f := start(t, "")
 	c := f.upload(t, form("Early Bird"))
 	f.await(t, c.UUID, "approved")
-	eventually(t, singleTime, "it is mailed", func() bool { return len(told(t, f.Vault)) == 1 })
+	eventually(t, singleTime, "it is mailed", func() bool { return len(notified(t, f.Vault)) == 1 })
 }
 
 // TestUnsubscribeAndBounce covers the ways by which mail ends.
@@ -354,7 +354,7 @@ func TestUnsubscribeAndBounce(t *testing.T) {
 		eventually(t, singleTime, "the notice is settled", func() bool {
 			return count(t, d, `SELECT count(*) FROM notices WHERE status = 'unsubscribed'`) == 1
 		})
-		if got := told(t, f.Vault); len(got) != 1 {
+		if got := notified(t, f.Vault); len(got) != 1 {
 			t.Errorf("mail went to %v", got)
 		}
 		for target, want := range map[string]int{

@@ -47,7 +47,7 @@ func TestDuplicates(t *testing.T) {
 			f.upload(t, again.With("issue_date", "2026-05-01").With("applicant_email", fmt.Sprintf("racer.%d@example.org", round)))
 			// A certificate counts in every status.
 			f.await(t, winner, "approved")
-			f.takeBack(t, winner, "Taken back", "")
+			f.revoke(t, winner, "Taken back", "")
 			checkDuplicate(t, f, again.With("issue_date", "2026-05-01"), winner)
 		}
 		d := f.database(t)
@@ -135,7 +135,7 @@ func TestOutbox(t *testing.T) {
 		if n := count(t, d, `SELECT count(*) FROM river_job WHERE kind = 'recipient'`); n != 1 {
 			t.Errorf("%d jobs look for the recipient, not 1", n)
 		}
-		f.takeBack(t, made.UUID, "Taken back", "")
+		f.revoke(t, made.UUID, "Taken back", "")
 		if revoked := f.deliveries(t, "certificate_application.revoked"); len(revoked) != 1 || revoked[0].WebhookID != all {
 			t.Errorf("after the revocation: %+v", revoked)
 		}

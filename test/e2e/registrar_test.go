@@ -76,7 +76,7 @@ func registrarFiles(t *testing.T) (list, archive string) {
 	if err := f.Write(&sheet); err != nil {
 		t.Fatal(err)
 	}
-	return keep(t, "graduates.xlsx", sheet.Bytes()), keep(t, "diplomas.zip", b.Bytes())
+	return writeTemp(t, "graduates.xlsx", sheet.Bytes()), writeTemp(t, "diplomas.zip", b.Bytes())
 }
 
 // give sets the files of a control and submits its form.
@@ -104,7 +104,7 @@ func TestRegistrar(t *testing.T) {
 		b.do("choosing columns", chromedp.Evaluate[chromedp.Void](`(() => {
 			for (const [name, at] of [["title", 0], ["full_name", 1], ["email", 2], ["file", 3], ["issue_date", 4], ["details", 5]]) document.getElementById(name).value = at;
 		})()`))
-		b.photograph("columns")
+		b.screenshot("columns")
 		b.press("Save and go on to the rows")
 		b.see("Rows (6 to correct)", "With problems 6", "No files yet", "294 rows wait for their files")
 		draft := ask[string](b, `location.pathname.replace("/rows", "")`)
@@ -121,7 +121,7 @@ func TestRegistrar(t *testing.T) {
 			return !strings.Contains(b.words(), "still being unpacked")
 		})
 		b.see("With problems 9", "31.02.2026 does not exist", "This e-mail address has no @", "The title is missing", "lost when the list was saved", "No file with the name “lost.pdf”")
-		b.photograph("rows")
+		b.screenshot("rows")
 
 		for row, change := range map[int][2]string{
 			11: {"email", "graduate11@example.org"}, 12: {"title", "BSc Physics"}, 15: {"issue_date", "30.06.2026"}, 16: {"full_name", "Günter Lost"}, 17: {"full_name", "Graduate 17"}, 21: {"details", "short"},
@@ -135,10 +135,10 @@ func TestRegistrar(t *testing.T) {
 		b.see("With problems 3")
 		b.press("Skip all 3 rows with problems")
 		b.see("The rows were skipped.", "1 row doubles another of the list", "Certificates that will be made", "Submit 296 certificates")
-		b.photograph("submit")
+		b.screenshot("submit")
 		b.press("Submit 296 certificates")
 		b.see("of 297 rows are done")
-		b.photograph("progress")
+		b.screenshot("progress")
 
 		// It is killed again during the creation of certificates.
 		f.Kill()
@@ -149,7 +149,7 @@ func TestRegistrar(t *testing.T) {
 			return strings.Contains(b.words(), "All 300 rows are done: 296 made, 1 rejected, 3 skipped.")
 		})
 		b.see("Approved 296", "Rejected 1")
-		b.photograph("done")
+		b.screenshot("done")
 
 		session, err := f.SignIn(t.Context(), "owner@nwu.example", vault.OwnerPassword)
 		if err != nil {
@@ -185,15 +185,15 @@ func TestRegistrar(t *testing.T) {
 		b.fill("q", "Günter")
 		b.press("Show")
 		b.see("Günter Lost", "All 1")
-		b.photograph("list")
+		b.screenshot("list")
 		b.press("Günter Lost")
 		b.see("What happened", "The digital signature is valid")
-		b.photograph("detail")
+		b.screenshot("detail")
 		public := ask[string](b, `[...document.querySelectorAll("main a")].find((a) => a.href.includes("/verify/")).href`)
 		b.press("Revoke…")
 		b.fill("reason", "Awarded in error")
 		b.see("What the public will see")
-		b.photograph("revoke")
+		b.screenshot("revoke")
 		b.press("Revoke the certificate of")
 		b.see("The certificate was revoked.")
 		if answer := get(t, f.as(t, ""), "/verify/"+path.Base(public), http.StatusOK); !strings.Contains(string(answer.Body), "Awarded in error") {
@@ -213,12 +213,12 @@ func TestUploadInBrowser(t *testing.T) {
 				b.scriptless()
 			}
 			b.open("/panel/" + f.institution.Slug + "/upload")
-			b.give("#file", "Go on", keep(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
+			b.give("#file", "Go on", writeTemp(t, fmt.Sprintf("diploma-%d.pdf", i), sample(fmt.Sprintf("Ada %d", i))))
 			b.see("Where the QR code goes", "Top left")
 			if script {
 				b.do("dragging", chromedp.MouseClickXY(960, 600))
 			}
-			b.photograph(fmt.Sprintf("upload-%t", script))
+			b.screenshot(fmt.Sprintf("upload-%t", script))
 			b.do("choosing", chromedp.Click(chromedp.CSS("#place-top-left")))
 			b.fill("certificate_title", "BSc")
 			b.fill("full_name", fmt.Sprintf("Ada %d", i))

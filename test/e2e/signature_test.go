@@ -49,7 +49,7 @@ func trust(t *testing.T, pem string) string {
 // trusted checks the only signature of a file with pdfsig.
 func trusted(t *testing.T, store string, file []byte) {
 	t.Helper()
-	out := run(t, "pdfsig", "-nssdir", store, keep(t, "signed.pdf", file))
+	out := run(t, "pdfsig", "-nssdir", store, writeTemp(t, "signed.pdf", file))
 	for _, want := range []string{"Signature #1", "ETSI.CAdES.detached", "Total document signed", "Signature is Valid", "Certificate is Trusted"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("pdfsig does not say %q: %s", want, out)
@@ -70,7 +70,7 @@ func TestSignature(t *testing.T) {
 		c, file := f.approved(t, "Signed")
 		public := f.as(t, "")
 		pem := get(t, public, "/.well-known/certvault/root.pem", http.StatusOK)
-		root := keep(t, "root.pem", pem.Body)
+		root := writeTemp(t, "root.pem", pem.Body)
 		trusted(t, trust(t, root), file)
 
 		// The page, the file and openssl show the same fingerprint.
@@ -104,8 +104,8 @@ func TestSignature(t *testing.T) {
 		if len(roots) != 2 {
 			t.Fatalf("%d roots: %s", len(roots), both)
 		}
-		trusted(t, trust(t, keep(t, "new.pem", []byte(roots[0]))), second)
-		trusted(t, trust(t, keep(t, "old.pem", []byte(roots[1]))), file)
+		trusted(t, trust(t, writeTemp(t, "new.pem", []byte(roots[0]))), second)
+		trusted(t, trust(t, writeTemp(t, "old.pem", []byte(roots[1]))), file)
 		if list := f.certvault(t, "", "key", "list", "--institution", f.institution.Slug); strings.Count(list, "Northwind University") != 2 {
 			t.Errorf("the keys are listed as %s", list)
 		}
@@ -132,12 +132,12 @@ func cms(t *testing.T, root string, file []byte) {
 	}
 	content := append(append([]byte{}, file[:at[0]]...), file[at[1]:at[1]+at[2]]...)
 	args := []string{
-		"cms", "-verify", "-binary", "-cades", "-inform", "DER", "-in", keep(t, "cms.der", value), "-content", keep(t, "content", content),
+		"cms", "-verify", "-binary", "-cades", "-inform", "DER", "-in", writeTemp(t, "cms.der", value), "-content", writeTemp(t, "content", content),
 		"-CAfile", root, "-purpose", "any", "-out", os.DevNull,
 	}
 	run(t, tool(t, "openssl"), args...)
 	content[len(content)-1] ^= 1
-	args[8] = keep(t, "changed", content)
+	args[8] = writeTemp(t, "changed", content)
 	if out, err := exec.CommandContext(t.Context(), "openssl", args...).CombinedOutput(); err == nil {
 		t.Errorf("openssl verifies what was changed: %s", out)
 	}
@@ -160,7 +160,7 @@ func TestTimeStamps(t *testing.T) {
 	t.Parallel()
 	openssl := tool(t, "openssl")
 	dir := t.TempDir()
-	config := keep(t, "tsa.cnf", []byte(`[req]
+	config := writeTemp(t, "tsa.cnf", []byte(`[req]
 distinguished_name = dn
 [dn]
 [tsa]
@@ -227,7 +227,7 @@ ess_cert_id_alg = sha256
 	if added := len(file) - len(sample("No Time")); added > 16<<10 {
 		t.Errorf("stamp, signature and time stamp add %d bytes", added)
 	}
-	res, err := vault.Run(t.Context(), f.Options, "", "verify", keep(t, "stamped.pdf", file), "--tsa-root", dir+"/tsa.pem")
+	res, err := vault.Run(t.Context(), f.Options, "", "verify", writeTemp(t, "stamped.pdf", file), "--tsa-root", dir+"/tsa.pem")
 	if err != nil || res.Code != 0 || !strings.Contains(res.Stdout, "Test TSA") {
 		t.Errorf("verify ended with %d, %v: %s%s", res.Code, err, res.Stdout, res.Stderr)
 	}
@@ -283,7 +283,7 @@ func TestOwnKeys(t *testing.T) {
 	dir := t.TempDir()
 	run(t, openssl, "req", "-x509", "-newkey", "rsa:3072", "-nodes", "-keyout", dir+"/ca.key", "-out", dir+"/ca.pem", "-days", "30", "-subj", "/CN=Some CA")
 	run(t, openssl, "req", "-newkey", "rsa:2048", "-nodes", "-keyout", dir+"/key.pem", "-out", dir+"/req.pem", "-subj", "/CN=Registrar of Northwind")
-	ext := keep(t, "ext", []byte("keyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=emailProtection\n"))
+	ext := writeTemp(t, "ext", []byte("keyUsage=critical,digitalSignature,nonRepudiation\nextendedKeyUsage=emailProtection\n"))
 	run(t, openssl, "x509", "-req", "-in", dir+"/req.pem", "-CA", dir+"/ca.pem", "-CAkey", dir+"/ca.key", "-days", "20", "-extfile", ext, "-out", dir+"/cert.pem")
 	run(t, openssl, "pkcs12", "-export", "-inkey", dir+"/key.pem", "-in", dir+"/cert.pem", "-certfile", dir+"/ca.pem", "-passout", "pass:open sesame", "-out", dir+"/key.p12")
 	store := trust(t, dir+"/ca.pem")
@@ -296,8 +296,8 @@ func TestOwnKeys(t *testing.T) {
 	_, file := f.approved(t, "Own key")
 	trusted(t, store, file)
 
-	chain := keep(t, "chain.pem", append(read(t, dir+"/cert.pem"), read(t, dir+"/ca.pem")...))
-	program := keep(t, "sign", []byte("#!/bin/sh\nexec openssl pkeyutl -sign -inkey "+dir+"/key.pem -pkeyopt digest:sha256\n"))
+	chain := writeTemp(t, "chain.pem", append(read(t, dir+"/cert.pem"), read(t, dir+"/ca.pem")...))
+	program := writeTemp(t, "sign", []byte("#!/bin/sh\nexec openssl pkeyutl -sign -inkey "+dir+"/key.pem -pkeyopt digest:sha256\n"))
 	if err := os.Chmod(program, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -322,7 +322,7 @@ func read(t *testing.T, name string) []byte {
 func TestProtectedKeys(t *testing.T) {
 	t.Parallel()
 	f := start(t, "", "--process-attempts", "1")
-	secret := keep(t, "passphrase", []byte("correct horse battery staple\n"))
+	secret := writeTemp(t, "passphrase", []byte("correct horse battery staple\n"))
 	f.certvault(t, "", "key", "protect", "--key-passphrase-file", secret)
 	if code, err := f.Stop(); err != nil || code != 0 {
 		t.Fatalf("the vault ended with %d, %v", code, err)

@@ -51,7 +51,7 @@ func TestSignUpInBrowser(t *testing.T) {
 		signUp(t, b, f.Vault, email, "Ada <b>Obi</b>", newPassword)
 		b.open("/account/security")
 		b.see("Sign-in and security", "Ada <b>Obi</b>", email, "this one")
-		b.photograph("security")
+		b.screenshot("security")
 
 		l := awaitLetter(t, f.Vault, email, "Confirm your e-mail address")
 		if l.Header.Get("Auto-Submitted") != "auto-generated" || l.Size > 30<<10 || strings.Contains(l.HTML, "<img") || !strings.Contains(l.HTML, f.URL+"/sign-up/") {
@@ -138,7 +138,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	b.open("/account/security")
 	b.press("Set it up")
 	b.see("Scan this with your authenticator app.")
-	b.photograph("codes")
+	b.screenshot("codes")
 	secret := ask[string](b, `document.querySelector("main details code").textContent`)
 	code := func(at time.Time) string {
 		t.Helper()
@@ -151,7 +151,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	b.fill("code", code(time.Now()))
 	b.press("Turn it on")
 	b.see("Your recovery codes")
-	b.photograph("recovery")
+	b.screenshot("recovery")
 	recovery := ask[[]string](b, `[...document.querySelectorAll(".recovery code")].map((c) => c.textContent)`)
 	b.press("I have kept them")
 	b.see("Unused recovery codes: 10.")
@@ -159,7 +159,7 @@ func TestSecondFactorInBrowser(t *testing.T) {
 	other := browse(t, f.Vault)
 	signIn(other, email, newPassword)
 	other.at("/sign-in/code")
-	other.photograph("code")
+	other.screenshot("code")
 	other.fill("code", "000000")
 	other.press("Sign in")
 	other.see("The code is not right")
@@ -206,7 +206,7 @@ func TestResetInBrowser(t *testing.T) {
 	other.see("This link does not work any more")
 }
 
-// An operator gives access to a person who gets no mail.
+// An operator restores the access of a person who gets no mail.
 func TestUserCommands(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")

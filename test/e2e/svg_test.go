@@ -69,7 +69,7 @@ func rasterise(t *testing.T, svg []byte) string {
 	if err := png.Encode(&b, img); err != nil {
 		t.Fatal(err)
 	}
-	return keep(t, "symbol.png", b.Bytes())
+	return writeTemp(t, "symbol.png", b.Bytes())
 }
 
 func number(t *testing.T, s string) int {

@@ -113,7 +113,7 @@ func TestValidation(t *testing.T) {
 			t.Errorf("an empty form: %s", a.Body)
 		}
 		refuse(t, f, good.Without("certificate_file").With("certificate_file", "only text"), "certificate_file")
-		nothingKept(t, f)
+		nothingStored(t, f)
 
 		// A certificate without a date gets the current date in UTC.
 		before := time.Now().UTC().Format(time.DateOnly)
@@ -127,7 +127,7 @@ func TestValidation(t *testing.T) {
 	})
 }
 
-func nothingKept(t *testing.T, f *fixture) {
+func nothingStored(t *testing.T, f *fixture) {
 	t.Helper()
 	d := f.database(t)
 	if n := count(t, d, `SELECT count(*) FROM certificates`) + count(t, d, `SELECT count(*) FROM webhook_events`); n != 0 {
@@ -184,7 +184,7 @@ func TestFiles(t *testing.T) { //nolint:tparallel // the code after the subtests
 			t.Log(message)
 		})
 	}
-	nothingKept(t, f)
+	nothingStored(t, f)
 	// File names of all kinds are harmless.
 	for i, name := range []string{"../../etc/passwd.pdf", `C:\temp\diploma.PDF`, "Übung 證書 🎓.pdf", strings.Repeat("n", 400) + ".pdf", ".pdf", "a\"b;c.pdf"} {
 		made := f.upload(t, form(person(i)).WithFile(name, pdf))
@@ -202,7 +202,7 @@ func withoutPage(pdf []byte) []byte {
 // encrypted returns a PDF that requires a password.
 func encrypted(t *testing.T, pdf []byte, password string) []byte {
 	t.Helper()
-	from := keep(t, "plain.pdf", pdf)
+	from := writeTemp(t, "plain.pdf", pdf)
 	to := filepath.Join(filepath.Dir(from), "encrypted.pdf")
 	run(t, "qpdf", "--encrypt", password, password, "256", "--", from, to)
 	b, err := os.ReadFile(to)

@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 	"github.com/certvault/certvault/test/vault"
 )
 
@@ -65,11 +66,11 @@ func TestVerifyOfAnUpload(t *testing.T) {
 	t.Parallel()
 	f := start(t, "")
 	c, file := f.approved(t, "Taken away")
-	root := keep(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
-	path := keep(t, "diploma.pdf", file)
+	root := writeTemp(t, "root.pem", get(t, f.as(t, ""), "/.well-known/certvault/root.pem", http.StatusOK).Body)
+	path := writeTemp(t, "diploma.pdf", file)
 	changed := bytes.Clone(file)
 	changed[len(changed)/2] ^= 1
-	f.takeBack(t, c.UUID, "Issued in error", "")
+	f.revoke(t, c.UUID, "Issued in error", "")
 	for _, tc := range []struct {
 		args []string
 		code int
@@ -79,9 +80,9 @@ func TestVerifyOfAnUpload(t *testing.T) {
 		{[]string{path, "--root", root}, 0, "was revoked since"},
 		{[]string{path, "--data", f.Data}, 0, "VALID: The file is as Northwind University signed it"},
 		{[]string{path}, 2, "/.well-known/certvault/root.pem"},
-		{[]string{keep(t, "changed.pdf", changed), "--root", root}, 1, "NOT VALID: "},
-		{[]string{keep(t, "cut.pdf", file[:len(file)-1]), "--root", root}, 1, "NOT VALID: "},
-		{[]string{keep(t, "added.pdf", append(bytes.Clone(file), file...)), "--root", root}, 1, "NOT VALID: "},
+		{[]string{writeTemp(t, "changed.pdf", changed), "--root", root}, 1, "NOT VALID: "},
+		{[]string{writeTemp(t, "cut.pdf", file[:len(file)-1]), "--root", root}, 1, "NOT VALID: "},
+		{[]string{writeTemp(t, "added.pdf", append(bytes.Clone(file), file...)), "--root", root}, 1, "NOT VALID: "},
 	} {
 		if code, out := alone(t, append([]string{"verify"}, tc.args...)...); code != tc.code || !strings.Contains(out, tc.says) {
 			t.Errorf("verify %q: exit %d, want %d and %q: %s", tc.args, code, tc.code, tc.says, out)
@@ -140,26 +141,13 @@ func signedByOpenSSL(t *testing.T, dir string) []byte {
 	t.Helper()
 	const ranges = "[0 0000000000 0000000000 0000000000]"
 	room := strings.Repeat("0", 8000)
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n")
-	var offsets []int
-	for i, object := range []string{
+	file := pdftest.File("",
 		"<</Type/Catalog/Pages 2 0 R/AcroForm<</SigFlags 3/Fields[4 0 R]>>>>",
 		"<</Type/Pages/Kids[3 0 R]/Count 1>>",
 		"<</Type/Page/Parent 2 0 R/MediaBox[0 0 200 100]/Annots[4 0 R]>>",
 		"<</Type/Annot/Subtype/Widget/FT/Sig/T(Signature)/F 132/Rect[0 0 0 0]/P 3 0 R/V 5 0 R>>",
-		"<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/ETSI.CAdES.detached/M(D:20260102030405Z)/ByteRange" + ranges + "/Contents<" + room + ">>>",
-	} {
-		offsets = append(offsets, b.Len())
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, object)
-	}
-	start := b.Len()
-	b.WriteString("xref\n0 6\n0000000000 65535 f \n")
-	for _, at := range offsets {
-		fmt.Fprintf(&b, "%010d 00000 n \n", at)
-	}
-	fmt.Fprintf(&b, "trailer\n<</Size 6/Root 1 0 R>>\nstartxref\n%d\n%%%%EOF\n", start)
-	file := b.Bytes()
+		"<</Type/Sig/Filter/Adobe.PPKLite/SubFilter/ETSI.CAdES.detached/M(D:20260102030405Z)/ByteRange"+ranges+"/Contents<"+room+">>>",
+	)
 	from := bytes.Index(file, []byte("<"+room))
 	to := from + len(room) + 2
 	file = bytes.Replace(file, []byte(ranges), fmt.Appendf(nil, "[0 %010d %010d %010d]", from, to, len(file)-to), 1)

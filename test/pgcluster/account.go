@@ -12,7 +12,7 @@ import (
 // account of the installed package; other users use their own.
 type account struct {
 	uid, gid uint32
-	drop     bool // whether it differs from the current account
+	drop     bool // true if it differs from the current account
 }
 
 // serverAccount returns the account for the server.

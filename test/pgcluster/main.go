@@ -90,7 +90,7 @@ func run(args []string, stderr io.Writer) int {
 
 // options are the parsed arguments.
 type options struct {
-	fsync   bool     // whether commits are synced to the disk
+	fsync   bool     // true if commits are synced to the disk
 	command []string // the command and its arguments, never empty
 }
 

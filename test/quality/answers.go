@@ -15,9 +15,9 @@ import (
 )
 
 var (
-	codeSecret   = regexp.MustCompile(`<code dir="ltr">([A-Z2-7]{32})</code>`)
-	memberLink   = regexp.MustCompile(`/members/[0-9a-f-]{36}`)
-	takeBackLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
+	codeSecret = regexp.MustCompile(`<code dir="ltr">([A-Z2-7]{32})</code>`)
+	memberLink = regexp.MustCompile(`/members/[0-9a-f-]{36}`)
+	revokeLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
 // answers adds the pages that answer a form, and those with problems.
@@ -73,7 +73,7 @@ func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session stri
 	if err != nil {
 		return err
 	}
-	one, invitation := memberLink.FindString(string(members.Body)), takeBackLink.FindString(string(members.Body))
+	one, invitation := memberLink.FindString(string(members.Body)), revokeLink.FindString(string(members.Body))
 	if one == "" || invitation == "" {
 		return fmt.Errorf("the members have no links: %d", members.Status)
 	}

@@ -248,13 +248,13 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.recipients(ctx, second.URL, second.Data, made); err != nil {
 		return err
 	}
-	if err := f.wallet(ctx, second); err != nil {
+	if err := f.accountPages(ctx, second); err != nil {
 		return err
 	}
 	if err := f.people(ctx, second); err != nil {
 		return err
 	}
-	if err := f.office(ctx, second, inst.Slug, made); err != nil {
+	if err := f.panelPages(ctx, second, inst.Slug, made); err != nil {
 		return err
 	}
 	session, err := second.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)

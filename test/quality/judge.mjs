@@ -1,12 +1,12 @@
 // Judges the pages in the list that the command of this folder writes:
 //
-//   node judge.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots pages.json
+//   node judge.mjs pages|pages-quick|behaviour|scores|scores-quick|screenshots|pictures pages.json
 import { mkdir, readFile, rm } from "node:fs/promises";
 import { launch } from "./browser.mjs";
 import { judgeBehaviour } from "./behaviour.mjs";
 import { judgePages } from "./pages.mjs";
 import { judgeScores } from "./scores.mjs";
-import { takeScreenshots } from "./screenshots.mjs";
+import { takePictures, takeScreenshots } from "./screenshots.mjs";
 
 const [what, file] = process.argv.slice(2);
 const plan = JSON.parse(await readFile(file, "utf8"));
@@ -34,6 +34,12 @@ switch (what) {
     await mkdir(folder, { recursive: true });
     const browser = await launch();
     await takeScreenshots(browser, plan, folder);
+    await browser.close();
+    break;
+  }
+  case "pictures": {
+    const browser = await launch();
+    faults = await takePictures(browser, plan, new URL("../../docs/images/", import.meta.url));
     await browser.close();
     break;
   }

@@ -7,7 +7,8 @@
 //	go run ./test/quality scores        Lighthouse, medians of three, and weights
 //	go run ./test/quality scores-quick  Lighthouse's accessibility alone
 //	go run ./test/quality screenshots   every page and state, to test/screenshots
-//	go run ./test/quality serve         the vault alone, until it is interrupted
+//	go run ./test/quality pictures      the pictures of the README, to docs/images
+//	go run ./test/quality serve         only the vault, until it is interrupted
 //
 // Several arguments run on the same vault, one after the other.
 package main
@@ -38,7 +39,7 @@ func main() {
 
 func run(ctx context.Context, args []string) (err error) {
 	if len(args) == 0 {
-		return errors.New("say what to do: pages, pages-quick, behaviour, scores, scores-quick, screenshots or serve")
+		return errors.New("usage: quality pages, pages-quick, behaviour, scores, scores-quick, screenshots, pictures or serve")
 	}
 	root, err := vault.Root()
 	if err != nil {
@@ -65,14 +66,14 @@ func run(ctx context.Context, args []string) (err error) {
 	// After a failure the remaining checks still run.
 	for _, what := range args {
 		fmt.Println("quality:", what)
-		if e := judge(ctx, root, what, file); e != nil {
+		if e := runCheck(ctx, root, what, file); e != nil {
 			err = errors.Join(err, fmt.Errorf("%s: %w", what, e))
 		}
 	}
 	return err
 }
 
-func judge(ctx context.Context, root, what, file string) error {
+func runCheck(ctx context.Context, root, what, file string) error {
 	cmd := exec.CommandContext(ctx, "node", "judge.mjs", what, file) //nolint:gosec // the arguments come from the developer
 	cmd.Dir = filepath.Join(root, "test", "quality")
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr

@@ -69,8 +69,8 @@ func (f *fixture) owned(ctx context.Context) error {
 	return nil
 }
 
-// wallet adds the pages of an account: without certificates, then with some.
-func (f *fixture) wallet(ctx context.Context, v *vault.Vault) error {
+// accountPages adds the pages of an account: without certificates, then with some.
+func (f *fixture) accountPages(ctx context.Context, v *vault.Vault) error {
 	session, err := v.SignIn(ctx, owner, vault.OwnerPassword)
 	if err != nil {
 		return err

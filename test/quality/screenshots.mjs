@@ -1,3 +1,4 @@
+import { mkdir } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
 import { inLanguage, newPage, visit } from "./browser.mjs";
 
@@ -35,4 +36,36 @@ export async function takeScreenshots(browser, plan, folder) {
     await page.setViewportSize({ width: 900, height: 900 });
   }
   await context.close();
+}
+
+// The pictures of the README, each the top of a page.
+const pictures = [
+  { page: "certificates", file: "panel.png" },
+  { page: "valid", file: "verification.png" },
+];
+
+// maxPictures is the size in bytes of all pictures together.
+const maxPictures = 300_000;
+
+export async function takePictures(browser, plan, folder) {
+  await mkdir(folder, { recursive: true });
+  const { context, page } = await newPage(browser, { viewport: { width: 1200, height: 900 }, colorScheme: "light" });
+  let size = 0;
+  for (const { page: name, file } of pictures) {
+    const one = plan.pages.find((p) => p.name === name);
+    await visit(page, one, inLanguage(one.url, "en"));
+    await page.evaluate(loadImages);
+    const picture = await page.screenshot({ path: fileURLToPath(new URL(file, folder)) });
+    size += picture.length;
+  }
+  await context.close();
+  return size > maxPictures ? [`the pictures have ${size} bytes, more than ${maxPictures}`] : [];
+}
+
+// loadImages loads images that are below the window: a function of the browser.
+function loadImages() {
+  return Promise.all([...document.images].map((image) => {
+    image.loading = "eager";
+    return image.decode();
+  }));
 }

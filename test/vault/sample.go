@@ -11,6 +11,8 @@ import (
 	"image/png"
 	"math/rand/v2"
 	"strings"
+
+	"github.com/certvault/certvault/internal/pdf/pdftest"
 )
 
 // Sample is a certificate as an institution might create it.
@@ -24,7 +26,7 @@ type Sample struct {
 	// Attachment is the size in bytes of a stream outside of pages.
 	Attachment int
 
-	// comment is the length in bytes of a comment at the beginning.
+	// comment is the length in bytes of a comment in the trailer.
 	comment int
 }
 
@@ -95,11 +97,15 @@ func (s Sample) PDF() []byte {
 		objects = append(objects, emblem(s.Emblem, s.Name))
 	}
 	objects[2] = fmt.Sprintf("<< /Type /Page /Parent 2 0 R /MediaBox [0 0 %g %g] /Contents 4 0 R /Resources << %s >> >>", p.width, p.height, resources)
-	objects[3] = stream("", p.Bytes())
+	objects[3] = pdftest.Stream("", p.String())
 	if s.Attachment > 0 {
-		objects = append(objects, stream("", bytes.Repeat([]byte{'.'}, s.Attachment)))
+		objects = append(objects, pdftest.Stream("", strings.Repeat(".", s.Attachment)))
 	}
-	return file(objects, s.comment)
+	comment := ""
+	if s.comment > 1 {
+		comment = "%" + strings.Repeat(" ", s.comment-2) + "\n"
+	}
+	return pdftest.File(comment, objects...)
 }
 
 // emblem returns an image XObject (8.9.5) of a disc whose grain depends on seed.
@@ -124,33 +130,7 @@ func emblem(side int, seed string) string {
 		_, _ = w.Write(row) // into memory
 	}
 	_ = w.Close()
-	return stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side), b.Bytes())
-}
-
-func stream(entries string, data []byte) string {
-	return fmt.Sprintf("<< %s/Length %d >>\nstream\n%s\nendstream", entries, len(data), data)
-}
-
-// file writes objects, numbered from 1, with the catalog first, into a file with a cross-reference
-// table (7.5).
-func file(objects []string, comment int) []byte {
-	var b bytes.Buffer
-	b.WriteString("%PDF-1.7\n%\xE2\xE3\xCF\xD3\n")
-	if comment > 1 {
-		b.WriteString("%" + strings.Repeat(" ", comment-2) + "\n")
-	}
-	offsets := make([]int, len(objects))
-	for i, o := range objects {
-		offsets[i] = b.Len()
-		fmt.Fprintf(&b, "%d 0 obj\n%s\nendobj\n", i+1, o)
-	}
-	start := b.Len()
-	fmt.Fprintf(&b, "xref\n0 %d\n0000000000 65535 f \n", len(objects)+1)
-	for _, o := range offsets {
-		fmt.Fprintf(&b, "%010d 00000 n \n", o)
-	}
-	fmt.Fprintf(&b, "trailer\n<< /Size %d /Root 1 0 R >>\nstartxref\n%d\n%%%%EOF\n", len(objects)+1, start)
-	return b.Bytes()
+	return pdftest.Stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side), b.String())
 }
 
 // PDFOfSize returns the certificate as a file of exactly size bytes, most of them in a stream

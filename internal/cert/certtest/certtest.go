@@ -43,6 +43,9 @@ func Verify(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 	return &pades.Report{Verdict: pades.Valid}, nil
 }
 
+// Cost is the least cost of hashing a password.
+var Cost = account.Cost{Time: 1, Memory: 8, Threads: 1}
+
 // Keys makes an authority with a root.
 func Keys(tb testing.TB, now func() time.Time) *authority.Authority {
 	tb.Helper()

@@ -1,5 +1,5 @@
-// Package pdftest writes small PDF files for tests. It does not use package pdf,
-// which is tested with its files.
+// Package pdftest writes small PDF files for tests. It does not import package pdf,
+// whose own tests use it.
 package pdftest
 
 import (

@@ -228,7 +228,7 @@ func (v *vault) usual() []part {
 	}
 }
 
-// upload makes a certificate and gives its record.
+// upload makes a certificate and returns its record.
 func (v *vault) upload(file string) map[string]any {
 	v.tb.Helper()
 	a := v.post(form(v.tb, append(v.usual(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))

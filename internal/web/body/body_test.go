@@ -65,7 +65,7 @@ func TestSize(t *testing.T) {
 		t.Fatal(err)
 	}
 	// At the limit Read must return io.EOF, or its caller reads for ever.
-	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { //nolint:errorlint // as io.ReadAll compares it
+	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { // as io.ReadAll compares it
 		t.Errorf("at the end: %d, %v", n, err)
 	}
 }

@@ -67,7 +67,7 @@ func (f *Form) Next() bool {
 	part, err := f.parts.NextPart()
 	f.body.inHead = false
 	switch {
-	case err == io.EOF: //nolint:errorlint // wrapped, it is the end of a body without the last boundary
+	case err == io.EOF: // wrapped, it is the end of a body without the last boundary
 		f.part, f.done = nil, true
 		// The bytes after the last boundary count for the size.
 		_, f.err = io.Copy(io.Discard, f.body)

@@ -36,8 +36,8 @@ func (p Problems) Of(field string) []string {
 // maxProblems is the maximum number of problems on a page.
 const maxProblems = 100
 
-// mendable are the kinds of errors that a person can correct in a form.
-var mendable = map[fault.Kind]bool{
+// correctable are the kinds of errors that a person can correct in a form.
+var correctable = map[fault.Kind]bool{
 	fault.Invalid: true, fault.BadRequest: true, fault.Conflict: true, fault.TooLarge: true, fault.Unsupported: true, fault.TooMany: true,
 }
 
@@ -45,7 +45,7 @@ var mendable = map[fault.Kind]bool{
 // error. If a message is a key of the catalog, it is translated.
 func (s *Set) Again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
-	if !ok || !mendable[e.Kind] {
+	if !ok || !correctable[e.Kind] {
 		return err
 	}
 	status, text := web.Explain(w, r, err)

@@ -17,7 +17,7 @@ import (
 )
 
 // Every message and part that a template names exists.
-func TestTemplatesNameWhatThereIs(t *testing.T) {
+func TestTemplatesAreComplete(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	frame := template.Must(template.New("parts.html").Parse(`{{define "part"}}{{.T "layout.copy"}}{{end}}{{define "whole"}}{{template "prat"}}{{end}}`))
@@ -138,7 +138,7 @@ func TestNotice(t *testing.T) {
 	}
 }
 
-func TestWhoIsSignedIn(t *testing.T) {
+func TestSignedInPerson(t *testing.T) {
 	t.Parallel()
 	person := &Person{Name: "Ada <b>Obi", Email: "ada@example.org", Language: "fr", Member: true}
 	set := surface(t, Options{Person: func(*http.Request) *Person { return person }})

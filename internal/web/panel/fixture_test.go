@@ -28,7 +28,7 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// people is a gate and a list of members: who is signed in is in a header.
+// people is a gate and a list of members. A header names the person who is signed in.
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
@@ -117,7 +117,7 @@ type office struct {
 	maker int64
 	// mine is the institution of the test, other is another one.
 	mine, other account.Institution
-	// door and sent are who was let in and what was mailed.
+	// door records who was signed in, sent has the messages.
 	door *door
 	sent []mail.Message
 	// guests counts the people of samples.
@@ -172,7 +172,7 @@ func (o *office) upload(inst account.Institution, name, file string) *cert.Certi
 	})
 }
 
-// settle gives the institutions keys and runs the queue until no certificate is in
+// settle makes the keys of the institutions and runs the queue until no certificate is in
 // processing.
 func (o *office) settle() {
 	o.tb.Helper()
@@ -193,8 +193,7 @@ func (o *office) settleInto(what string, holds func() bool) {
 	o.Until(what, holds)
 }
 
-// person makes somebody who can sign in, known by the part of their address
-// before the @.
+// person makes an account, named by the part of its address before the @.
 func (o *office) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
@@ -223,7 +222,7 @@ func (o *office) join(name string, inst account.Institution, role account.Role) 
 	o.people.members[p.ID] = append(o.people.members[p.ID], account.Membership{Institution: inst, UserID: p.ID, Role: role})
 }
 
-// request is one of somebody, from a page of ours.
+// request returns a request of a person from a page of the vault.
 func (o *office) request(who, method, target string, form url.Values) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
 	r.TLS = &tls.ConnectionState{}
@@ -306,7 +305,8 @@ func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, w
 	}
 }
 
-// leads checks that a deed leads to a page, and gives that page with its notice.
+// leads checks that an operation redirects to a page, and returns that page with its
+// notice.
 func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
@@ -319,7 +319,7 @@ func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, t
 	return o.send(r)
 }
 
-// follow gives the address of a link or button of a page by its text.
+// follow returns the address of a link or button by its text.
 func (o *office) follow(w *httptest.ResponseRecorder, text string) string {
 	o.tb.Helper()
 	before, _, found := strings.Cut(w.Body.String(), ">"+text+"</a>")

@@ -114,7 +114,7 @@ func (p *Panel) join(r *http.Request, g *guestPage) (entry *identity.Entry, err 
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), hashTime)
 	defer cancel()
-	hash, err := account.HashPassword(ctx, password)
+	hash, err := p.Accounts.HashPassword(ctx, password)
 	if err != nil {
 		return nil, fmt.Errorf("joining by an invitation: %w", err)
 	}

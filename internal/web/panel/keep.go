@@ -14,7 +14,7 @@ type keepSettings struct {
 
 	// Failed, Revoked and Mail are numbers of days as they were typed, empty for ever.
 	Failed, Revoked, Mail string
-	Keep                  account.Keep
+	Keep                  account.Retention
 	// Min and Max bound them.
 	Min, Max int
 	// Over is what would end at once, on the page that asks.
@@ -35,7 +35,7 @@ func days(n int) string {
 	return strconv.Itoa(n)
 }
 
-func newKeepSettings(v *Visit, k account.Keep) *keepSettings {
+func newKeepSettings(v *Visit, k account.Retention) *keepSettings {
 	return &keepSettings{
 		settingsPage: settingsPage{v, "settings/retention"}, Keep: k, Failed: days(k.Failed), Revoked: days(k.Revoked), Mail: days(k.Mail),
 		Min: account.MinKeep, Max: account.MaxKeep,
@@ -44,7 +44,7 @@ func newKeepSettings(v *Visit, k account.Keep) *keepSettings {
 
 // keepSettings shows for how long what is kept.
 func (p *Panel) keepSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
-	k, err := p.Accounts.Keep(r.Context(), v.Institution().ID)
+	k, err := p.Accounts.Retention(r.Context(), v.Institution().ID)
 	if err != nil {
 		return err
 	}
@@ -55,13 +55,13 @@ func (p *Panel) keepSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 // much ends at once, and by the name of the institution.
 func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	ctx, id, f := r.Context(), v.Institution().ID, r.PostForm
-	s := newKeepSettings(v, account.Keep{})
+	s := newKeepSettings(v, account.Retention{})
 	s.Failed, s.Revoked, s.Mail = f.Get("keep_failed"), f.Get("keep_revoked"), f.Get("keep_mail")
 	var err error
 	if s.Keep, err = readKeep(s); err != nil {
 		return p.again(w, r, "settings_retention.html", s, err)
 	}
-	was, err := p.Accounts.Keep(ctx, id)
+	was, err := p.Accounts.Retention(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -71,7 +71,7 @@ func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error 
 			return p.askKeep(w, r, s, asked)
 		}
 	}
-	if err := p.Accounts.SetKeep(ctx, id, s.Keep); err != nil {
+	if err := p.Accounts.SetRetention(ctx, id, s.Keep); err != nil {
 		return p.again(w, r, "settings_retention.html", s, err)
 	}
 	return p.lead(w, r, v, "settings/retention", "settings_kept")
@@ -81,10 +81,10 @@ func (p *Panel) setKeep(w http.ResponseWriter, r *http.Request, v *Visit) error 
 func (p *Panel) askKeep(w http.ResponseWriter, r *http.Request, s *keepSettings, asked bool) (err error) {
 	ctx, id := r.Context(), s.Visit.Institution().ID
 	s.Over = &over{}
-	if s.Over.Failed, s.Over.Revoked, err = p.Certs.Over(ctx, id, s.Keep); err != nil {
+	if s.Over.Failed, s.Over.Revoked, err = p.Certs.Expired(ctx, id, s.Keep); err != nil {
 		return err
 	}
-	if s.Over.Mails, s.Over.Events, err = p.Mail.Over(ctx, id, s.Keep.Mail); err != nil {
+	if s.Over.Mails, s.Over.Events, err = p.Mail.Expired(ctx, id, s.Keep.Mail); err != nil {
 		return err
 	}
 	if asked {
@@ -94,7 +94,7 @@ func (p *Panel) askKeep(w http.ResponseWriter, r *http.Request, s *keepSettings,
 }
 
 // readKeep reads numbers of days.
-func readKeep(s *keepSettings) (k account.Keep, err error) {
+func readKeep(s *keepSettings) (k account.Retention, err error) {
 	var bad fault.Fields
 	for _, one := range []struct {
 		name, text string

@@ -25,8 +25,8 @@ func TestRetention(t *testing.T) {
 			t.Fatal(err)
 		}
 		page := o.pathOf("settings/retention")
-		kept := func() account.Keep {
-			k, err := o.panel.Accounts.Keep(t.Context(), o.mine.ID)
+		kept := func() account.Retention {
+			k, err := o.panel.Accounts.Retention(t.Context(), o.mine.ID)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -41,18 +41,18 @@ func TestRetention(t *testing.T) {
 			"1 failed certificate, older than 30 days", "No file of a revoked certificate now; later those of each after 60 days")
 		form.Set("confirm", "northern")
 		says(t, "wrong name", o.post("admin", page, form), http.StatusUnprocessableEntity, "Type the name of the institution")
-		if kept() != (account.Keep{}) {
+		if kept() != (account.Retention{}) {
 			t.Errorf("kept unconfirmed: %+v", kept())
 		}
 		form.Set("confirm", "Northern & Western University")
 		says(t, "kept", o.leads(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were kept.")
-		if kept() != (account.Keep{Failed: 30, Revoked: 60}) || !o.recorded(audit.InstitutionChanged) {
+		if kept() != (account.Retention{Failed: 30, Revoked: 60}) || !o.recorded(audit.InstitutionChanged) {
 			t.Errorf("kept %+v", kept())
 		}
 		// A change that shortens no retention period asks for no confirmation.
 		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
 		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
-		if kept() != (account.Keep{Revoked: 60}) {
+		if kept() != (account.Retention{Revoked: 60}) {
 			t.Errorf("kept %+v", kept())
 		}
 		o.Advance(30 * 24 * time.Hour)

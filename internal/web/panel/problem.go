@@ -74,9 +74,10 @@ func say(p cert.Problem, text string) string {
 			return "The day " + text + " does not exist."
 		}
 		return "“" + text + "” is no date. Write it as 2026-06-30."
+	default:
+		return strings.NewReplacer("{noun}", nouns[p.Field], "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
+			Replace(cmp.Or(sentences[p.Code], "The {noun} is not right."))
 	}
-	return strings.NewReplacer("{noun}", nouns[p.Field], "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
-		Replace(cmp.Or(sentences[p.Code], "The {noun} is not right."))
 }
 
 // sayInList words a problem of a text from a list, where dates have more forms.
@@ -92,8 +93,9 @@ func sayInList(p intake.Problem, text string) string {
 		return "“" + p.Detail + "” can be a day of one month or of another. Say under Columns how dates are written, or write this one as YYYY-MM-DD."
 	case intake.CodeManyFiles:
 		return fmt.Sprintf("%d files have the name “%s”. Write it with its folder: “%s” or “%s”.", p.Limit, p.Detail, p.Paths[0], p.Paths[1])
+	default:
+		return say(p.Problem, text)
 	}
-	return say(p.Problem, text)
 }
 
 // sayRow words a problem of a row.
@@ -131,8 +133,9 @@ func sayColumn(p intake.Problem, form url.Values) (control, text string) {
 		return "dates", say(p.Problem, "")
 	case intake.CodeAmbiguousDate:
 		return control, strings.Replace(sayInList(p, ""), "under Columns", "below", 1)
+	default:
+		return control, sayInList(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
 	}
-	return control, sayInList(p, strings.TrimSpace(cmp.Or(form.Get("same_"+control), form.Get(control))))
 }
 
 // worded returns an error whose problems are in words, at the controls of the form

@@ -51,7 +51,7 @@ func TestColourOfAnInstitution(t *testing.T) {
 }
 
 // The contrast is checked against the background colours of the style.
-func TestPapersOfTheStyle(t *testing.T) {
+func TestStyleBackgrounds(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	style := v.get(attributes(t, v.get("/verify"), "link", "href")[0]).Body.String()

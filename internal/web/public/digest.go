@@ -94,7 +94,7 @@ func (p *Pages) match(r *http.Request, sum [sha256.Size]byte) (*fileAnswer, erro
 	}
 	answer := &fileAnswer{Match: m.Match, Count: m.Count}
 	if m.Certificate != nil {
-		if answer.Data, err = p.tell(ctx, m.Certificate); err != nil {
+		if answer.Data, err = p.describe(ctx, m.Certificate); err != nil {
 			return nil, err
 		}
 	}

@@ -145,7 +145,7 @@ func digestOf(content string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// attributes gives the values of an attribute on the elements of a name.
+// attributes returns the values of an attribute of all elements with a name.
 func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string) (list []string) {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -165,7 +165,7 @@ func attributes(t *testing.T, w *httptest.ResponseRecorder, element, key string)
 	return list
 }
 
-// unknownID is well formed and belongs to nobody.
+// unknownID is well formed and unknown.
 const unknownID = "NWU-0000000000000000"
 
 // words is the text of a page as it is read.

@@ -129,7 +129,7 @@ func TestVerificationOfEachStatus(t *testing.T) {
 
 // A failed certificate gets the same answer as an unknown one in every form; only the entered text
 // differs.
-func TestFailedIsToldAsUnknown(t *testing.T) {
+func TestFailedLooksUnknown(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	failed := v.upload("BSc Physics", "Ada Obi", "refuse.pdf")
@@ -361,7 +361,7 @@ func TestAssetsOfAPageAreThere(t *testing.T) {
 
 // An internal error is shown as such without its cause, and the cause is in the log. It must not
 // look like an unknown certificate.
-func TestFaultIsNotToldAsUnknown(t *testing.T) {
+func TestInternalErrorIsNotUnknown(t *testing.T) {
 	t.Parallel()
 	d, err := db.Open(t.Context(), t.TempDir(), "")
 	if err != nil {

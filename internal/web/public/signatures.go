@@ -37,8 +37,8 @@ func (p *Pages) signatures(w http.ResponseWriter, r *http.Request) error {
 	return p.view.Draw(w, r, http.StatusOK, "signatures.html", roots)
 }
 
-// root serves the roots as PEM, the current one first, each below its name and its fingerprint,
-// which PEM parsers ignore (RFC 7468, 5.2).
+// root serves the roots as PEM, the current one first. Each is below its name and its fingerprint,
+// because parsers ignore text outside of PEM blocks (RFC 7468, 5.2).
 func (p *Pages) root(w http.ResponseWriter, _ *http.Request) error {
 	list, err := p.Keys.Roots()
 	if err != nil {

@@ -124,7 +124,7 @@ func TestTypoHelp(t *testing.T) {
 	checkPage(t, "nothing wrong", v.get("/verify/"+unknownID), http.StatusNotFound, "Compare each character")
 }
 
-func TestInstitutionsFace(t *testing.T) {
+func TestPublicProfile(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t))
 	c := v.upload("BSc Physics", "Ada Obi", "diploma.pdf")

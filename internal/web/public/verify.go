@@ -96,14 +96,14 @@ func (v *verification) Ran(name string) bool {
 }
 
 // Downloadable reports whether the public may download the file.
-func (v *verification) Downloadable() bool { return v.givenOut() && v.Face.AllowDownload }
+func (v *verification) Downloadable() bool { return v.filesPublic() && v.Face.AllowDownload }
 
 // Pictured reports whether the public may see the picture.
-func (v *verification) Pictured() bool { return v.givenOut() && v.Face.AllowImage }
+func (v *verification) Pictured() bool { return v.filesPublic() && v.Face.AllowImage }
 
-// givenOut reports whether the file may be public: the certificate is valid, the file is not known
+// filesPublic reports whether the file may be public: the certificate is valid, the file is not known
 // to be damaged, and it does not show a hidden name.
-func (v *verification) givenOut() bool {
+func (v *verification) filesPublic() bool {
 	return v.Status == valid && v.Verdict != damaged && !v.Face.HideName
 }
 
@@ -169,11 +169,11 @@ func (p *Pages) find(ctx context.Context, typed string) (*verification, error) {
 	if err != nil {
 		return nil, err
 	}
-	return p.tell(ctx, c)
+	return p.describe(ctx, c)
 }
 
-// tell returns the public information about a certificate.
-func (p *Pages) tell(ctx context.Context, c *cert.Certificate) (*verification, error) {
+// describe returns the public information about a certificate.
+func (p *Pages) describe(ctx context.Context, c *cert.Certificate) (*verification, error) {
 	v := &verification{ReferenceID: c.ReferenceID, Checks: []check{}, certificate: c}
 	switch c.Status {
 	case cert.Processing:

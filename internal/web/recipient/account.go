@@ -17,8 +17,8 @@ import (
 // exportTime is the time limit for sending an export.
 const exportTime = 30 * time.Minute
 
-// walletPage is a page of the list of a person's certificates, with its filter.
-type walletPage struct {
+// accountPage is a page of the list of a person's certificates, with its filter.
+type accountPage struct {
 	*recipient.Wallet
 
 	Filter recipient.Filter
@@ -33,7 +33,7 @@ type walletPage struct {
 }
 
 // Issuer returns an institution of the list.
-func (w *walletPage) Issuer(id int64) *account.Summary {
+func (w *accountPage) Issuer(id int64) *account.Summary {
 	for i := range w.Issuers {
 		if w.Issuers[i].ID == id {
 			return &w.Issuers[i]
@@ -42,8 +42,8 @@ func (w *walletPage) Issuer(id int64) *account.Summary {
 	return &account.Summary{}
 }
 
-// wallet lists the certificates of the signed-in person.
-func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
+// accountCertificates lists the certificates of the signed-in person.
+func (p *Pages) accountCertificates(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	q := r.URL.Query()
 	f := recipient.Filter{Text: strings.TrimSpace(q.Get("search")), Issuer: q.Get("institution"), Page: 1}
@@ -60,10 +60,10 @@ func (p *Pages) wallet(w http.ResponseWriter, r *http.Request) error {
 		list, err = p.Recipients.Wallet(r.Context(), s.Person.ID, f)
 	}
 	if err != nil {
-		data := &walletPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
-		return p.own.Again(w, r, "wallet.html", data, said(err))
+		data := &accountPage{Wallet: &recipient.Wallet{}, Filter: recipient.Filter{Page: 1}, Filtered: true, Email: s.Person.Email, Proved: s.Person.Proved}
+		return p.own.Again(w, r, "wallet.html", data, translate(err))
 	}
-	data := walletPage{
+	data := accountPage{
 		Wallet: list, Filter: f, Filtered: f.Text != "" || f.Issuer != "" || f.Status != "", Email: s.Person.Email, Proved: s.Person.Proved,
 	}
 	if f.Page > 1 {
@@ -90,7 +90,7 @@ func (p *Pages) export(w http.ResponseWriter, r *http.Request) error {
 	s, _ := p.Gate.Person(r)
 	e, err := p.Recipients.Export(r.Context(), s.Person.ID)
 	if err != nil {
-		return p.own.Again(w, r, "export.html", nil, said(err))
+		return p.own.Again(w, r, "export.html", nil, translate(err))
 	}
 	id := s.Person.ID
 	sessions, err := p.People.Sessions(r.Context(), id)
@@ -150,10 +150,10 @@ func (p *Pages) delete(w http.ResponseWriter, r *http.Request) error {
 	}
 	d.Confirm = r.PostFormValue("confirm")
 	if !strings.EqualFold(strings.TrimSpace(d.Confirm), s.Person.Email) {
-		return p.own.Again(w, r, "delete.html", d, said(fault.OfField("confirm", "Type the address of the account.")))
+		return p.own.Again(w, r, "delete.html", d, translate(fault.OfField("confirm", "Type the address of the account.")))
 	}
 	if err := p.People.Delete(r.Context(), s.Person.ID); err != nil {
-		return p.own.Again(w, r, "delete.html", d, said(err))
+		return p.own.Again(w, r, "delete.html", d, translate(err))
 	}
 	return p.secret.Redirect(w, r, p.secret.Reader(r).Link("/account/deleted"), "")
 }

@@ -20,7 +20,7 @@ var errNoFile = fault.New(fault.NotFound, "No such file.")
 
 // file serves a file of a certificate to its recipient.
 func (p *Pages) file(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.hold(r)
+	h, err := p.holdingOf(r)
 	if err != nil {
 		return err
 	}

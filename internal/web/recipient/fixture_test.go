@@ -46,10 +46,10 @@ type hall struct {
 	last mail.Message
 }
 
-// Person gives who is signed in.
+// Person returns the person who is signed in.
 func (h *hall) Person(*http.Request) (*identity.Session, bool) { return h.person, h.person != nil }
 
-// Require lets through who is signed in.
+// Require serves only people who are signed in.
 func (h *hall) Require(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		if h.person == nil {
@@ -60,7 +60,7 @@ func (h *hall) Require(f web.Func) web.Func {
 	}
 }
 
-// RequireRecent lets through who showed a moment ago who they are.
+// RequireRecent serves only people with a recent sign-in.
 func (h *hall) RequireRecent(f web.Func) web.Func {
 	return h.Require(func(w http.ResponseWriter, r *http.Request) error {
 		if !h.recent {

@@ -92,7 +92,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	route := func(view *page.Set, pattern string, f web.Func) {
 		p.patterns = append(p.patterns, pattern)
-		mux.Handle(pattern, web.Handler(view.Render, p.bound(maxForm, f)))
+		mux.Handle(pattern, web.Handler(view.Render, p.limited(maxForm, f)))
 	}
 	route(p.secret, "GET /c/{token}", p.link)
 	for base, set := range map[string]struct {
@@ -114,7 +114,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	route(p.secret, "GET /unsubscribe/{token}", p.unsubscribePage)
 	route(p.secret, "POST /unsubscribe/{token}", p.unsubscribe)
 
-	route(p.own, "GET /account", p.Gate.Require(p.wallet))
+	route(p.own, "GET /account", p.Gate.Require(p.accountCertificates))
 	route(p.own, "GET /account/export", p.Gate.Require(p.exportPage))
 	route(p.own, "POST /account/export", p.Gate.RequireRecent(p.export))
 	route(p.own, "GET /account/delete", p.Gate.RequireRecent(p.deletePage))
@@ -132,8 +132,8 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// bound reads a form of limited size before the handler runs, and prevents caching of the answer.
-func (p *Pages) bound(most int64, f web.Func) web.Func {
+// limited reads a form of limited size before the handler runs, and prevents caching of the answer.
+func (p *Pages) limited(most int64, f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		if err := body.ParseForm(w, r, most); err != nil {
@@ -158,8 +158,8 @@ var problems = map[string]string{
 	"search": "recipient.problem_search",
 }
 
-// said replaces the texts of an error by messages of the catalog.
-func said(err error) error {
+// translate replaces the texts of an error by messages of the catalog.
+func translate(err error) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok {
 		return err

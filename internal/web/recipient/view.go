@@ -110,8 +110,8 @@ func linkedIn(c *cert.Certificate, institution, verifyURL string) string {
 	return "https://www.linkedin.com/profile/add?" + q.Encode()
 }
 
-// held is a certificate with its holder: the holder of a mailed link, or the person of an account.
-type held struct {
+// holding is a certificate with its holder: the holder of a mailed link, or the person of an account.
+type holding struct {
 	view        *page.Set
 	holder      recipient.Holder
 	certificate *cert.Certificate
@@ -120,8 +120,8 @@ type held struct {
 	link *recipient.MailLink
 }
 
-// hold returns the certificate of a request with its holder.
-func (p *Pages) hold(r *http.Request) (*held, error) {
+// holdingOf returns the certificate of a request with its holder.
+func (p *Pages) holdingOf(r *http.Request) (*holding, error) {
 	id := r.PathValue("uuid")
 	if token := r.PathValue("token"); token != "" {
 		l, err := p.Recipients.MailLink(r.Context(), token)
@@ -132,7 +132,7 @@ func (p *Pages) hold(r *http.Request) (*held, error) {
 		if err != nil {
 			return nil, err
 		}
-		return &held{view: p.secret, holder: l.Holder(), certificate: c, base: "/c/" + token + "/" + c.UUID, link: l}, nil
+		return &holding{view: p.secret, holder: l.Holder(), certificate: c, base: "/c/" + token + "/" + c.UUID, link: l}, nil
 	}
 	s, ok := p.Gate.Person(r)
 	if !ok {
@@ -142,7 +142,7 @@ func (p *Pages) hold(r *http.Request) (*held, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &held{
+	return &holding{
 		view: p.own, holder: recipient.Person(s.Person.ID, s.Person.Name, s.Person.Email), certificate: c, base: "/account/certificates/" + c.UUID,
 	}, nil
 }
@@ -185,7 +185,7 @@ func (p *Pages) invite(r *http.Request, email string, shown ...*cert.Certificate
 }
 
 // page returns the page of a certificate for its holder.
-func (p *Pages) page(r *http.Request, h *held) (*own, error) {
+func (p *Pages) page(r *http.Request, h *holding) (*own, error) {
 	s, err := p.show(r.Context(), h.certificate, h.base)
 	if err != nil {
 		return nil, err
@@ -210,7 +210,7 @@ func (p *Pages) page(r *http.Request, h *held) (*own, error) {
 
 // certificate shows a certificate to its holder.
 func (p *Pages) certificate(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.hold(r)
+	h, err := p.holdingOf(r)
 	if err != nil {
 		return p.nothing(w, r, err)
 	}
@@ -266,7 +266,7 @@ func (p *Pages) link(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.hold(r)
+	h, err := p.holdingOf(r)
 	if err != nil {
 		return p.nothing(w, r, err)
 	}
@@ -278,14 +278,14 @@ func (p *Pages) createShare(w http.ResponseWriter, r *http.Request) error {
 	}
 	if deed != nil {
 		o.Label, o.Expires, o.Public = n.Label, n.Expires, n.Public
-		return h.view.Again(w, r, "certificate.html", o, said(deed))
+		return h.view.Again(w, r, "certificate.html", o, translate(deed))
 	}
 	o.NewLink = p.Links.To("/s/" + secret)
 	return h.view.Draw(w, r, http.StatusOK, "certificate.html", o)
 }
 
 func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.hold(r)
+	h, err := p.holdingOf(r)
 	if err != nil {
 		return p.nothing(w, r, err)
 	}
@@ -296,7 +296,7 @@ func (p *Pages) revokeShare(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) endMailed(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.hold(r)
+	h, err := p.holdingOf(r)
 	if err != nil {
 		return p.nothing(w, r, err)
 	}
@@ -307,7 +307,7 @@ func (p *Pages) endMailed(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
-	h, err := p.hold(r)
+	h, err := p.holdingOf(r)
 	if err != nil {
 		return p.nothing(w, r, err)
 	}
@@ -318,7 +318,7 @@ func (p *Pages) correct(w http.ResponseWriter, r *http.Request) error {
 			return p.nothing(w, r, err)
 		}
 		o.Text = text
-		return h.view.Again(w, r, "certificate.html", o, said(deed))
+		return h.view.Again(w, r, "certificate.html", o, translate(deed))
 	}
 	return h.view.Redirect(w, r, h.view.Reader(r).Link(h.base), "correction_sent")
 }

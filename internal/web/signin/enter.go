@@ -74,13 +74,13 @@ type linkForm struct {
 func (p *Pages) linkPage(w http.ResponseWriter, r *http.Request) error {
 	proof, err := p.People.Look(r.Context(), identity.ToSignIn, r.PathValue("token"))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	return p.draw(w, r, "link.html", linkForm{Email: proof.Email})
 }
 
-// stale shows that a link is not valid, and how to get another one.
-func (p *Pages) stale(w http.ResponseWriter, r *http.Request, err error) error {
+// invalidLink shows that a link is not valid, and how to get another one.
+func (p *Pages) invalidLink(w http.ResponseWriter, r *http.Request, err error) error {
 	if !errors.Is(err, identity.ErrLink) {
 		return err
 	}
@@ -90,11 +90,11 @@ func (p *Pages) stale(w http.ResponseWriter, r *http.Request, err error) error {
 func (p *Pages) useLink(w http.ResponseWriter, r *http.Request) error {
 	proof, err := p.People.Look(r.Context(), identity.ToSignIn, r.PathValue("token"))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	e, err := p.People.SignInByLink(r.Context(), r.PathValue("token"), origin(r))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	return p.entered(w, r, e, proof.Data)
 }
@@ -172,10 +172,10 @@ func (p *Pages) passkey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p.Enter(w, e)
-	return located(w, home(&e.Session, a.Next))
+	return writeLocation(w, home(&e.Session, a.Next))
 }
 
-// located writes the address to which the module must go.
-func located(w http.ResponseWriter, where string) error {
+// writeLocation writes the address to which the module must go.
+func writeLocation(w http.ResponseWriter, where string) error {
 	return web.WriteJSON(w, http.StatusOK, map[string]string{"location": where})
 }

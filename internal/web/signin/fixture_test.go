@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -61,12 +60,10 @@ func newHall(tb testing.TB) *hall {
 	return h
 }
 
-var hashed = sync.OnceValues(func() (string, error) { return account.HashPassword(context.Background(), password) })
-
 // join makes an account.
 func (h *hall) join(email string) identity.Person {
 	h.tb.Helper()
-	hash, err := hashed()
+	hash, err := h.Accounts.HashPassword(h.tb.Context(), password)
 	if err != nil {
 		h.tb.Fatal(err)
 	}
@@ -82,7 +79,7 @@ func (h *hall) join(email string) identity.Person {
 	return p
 }
 
-// mailed gives the path of the link in the next mail that has one.
+// mailed returns the path of the link in the next mail with a link.
 func (h *hall) mailed() string {
 	h.tb.Helper()
 	for {
@@ -202,7 +199,7 @@ func (b *browser) enter() {
 	b.leads("signing in", b.post("/sign-in", "email", address, "password", password), "/account")
 }
 
-// with gives a browser with the same cookies.
+// copied returns a browser with the same cookies.
 func (b *browser) copied() *browser {
 	other := *b
 	other.cookies = maps.Clone(b.cookies)

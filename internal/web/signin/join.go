@@ -22,7 +22,7 @@ func (p *Pages) askSignUp(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) joinPage(w http.ResponseWriter, r *http.Request) error {
 	proof, err := p.People.Look(r.Context(), identity.ToSignUp, r.PathValue("token"))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	return p.draw(w, r, "join.html", linkForm{Email: proof.Email})
 }
@@ -31,14 +31,14 @@ func (p *Pages) join(w http.ResponseWriter, r *http.Request) error {
 	token := r.PathValue("token")
 	proof, err := p.People.Look(r.Context(), identity.ToSignUp, token)
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	form := linkForm{Email: proof.Email, Name: r.PostFormValue("name")}
 	e, err := p.People.SignUp(r.Context(), token, identity.NewPerson{
 		Name: form.Name, Password: r.PostFormValue("password"), Language: p.view.Reader(r).Language.Tag,
 	}, origin(r))
 	if errors.Is(err, identity.ErrLink) {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	if err != nil {
 		return p.again(w, r, "join.html", form, err)
@@ -57,7 +57,7 @@ func (p *Pages) askReset(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
 	proof, err := p.People.Look(r.Context(), identity.ToReset, r.PathValue("token"))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	return p.draw(w, r, "newpassword.html", linkForm{Email: proof.Email})
 }
@@ -65,11 +65,11 @@ func (p *Pages) newPasswordPage(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) newPassword(w http.ResponseWriter, r *http.Request) error {
 	proof, err := p.People.Look(r.Context(), identity.ToReset, r.PathValue("token"))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	_, err = p.People.Reset(r.Context(), r.PathValue("token"), r.PostFormValue("password"))
 	if errors.Is(err, identity.ErrLink) {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	if err != nil {
 		return p.again(w, r, "newpassword.html", linkForm{Email: proof.Email}, err)

@@ -18,8 +18,8 @@ var fields = map[string]string{
 	"email": "problem.email", "password": "problem.password", "new_password": "problem.password", "name": "problem.name", "passkey_name": "problem.name",
 }
 
-// said replaces the English texts of the domain by messages of the catalog.
-func said(err error) error {
+// translate replaces the English texts of the domain by messages of the catalog.
+func translate(err error) error {
 	for known, message := range problems {
 		if errors.Is(err, known) {
 			return fault.Wrap(fault.KindOf(known), message, err)

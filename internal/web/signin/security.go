@@ -48,8 +48,8 @@ func (p *Pages) security(w http.ResponseWriter, r *http.Request) error {
 	return p.draw(w, r, "security.html", d)
 }
 
-// changed answers a form of the security page: with a notice, or with the page and its problems.
-func (p *Pages) changed(w http.ResponseWriter, r *http.Request, notice string, err error) error {
+// answerChange answers a form of the security page: with a notice, or with the page and its problems.
+func (p *Pages) answerChange(w http.ResponseWriter, r *http.Request, notice string, err error) error {
 	if err == nil {
 		return p.view.Redirect(w, r, "/account/security", notice)
 	}
@@ -71,26 +71,26 @@ func (p *Pages) me(r *http.Request) *identity.Session {
 }
 
 func (p *Pages) setName(w http.ResponseWriter, r *http.Request) error {
-	return p.changed(w, r, "name_set", p.People.SetName(r.Context(), p.me(r).Person.ID, r.PostFormValue("name")))
+	return p.answerChange(w, r, "name_set", p.People.SetName(r.Context(), p.me(r).Person.ID, r.PostFormValue("name")))
 }
 
 func (p *Pages) setLanguage(w http.ResponseWriter, r *http.Request) error {
-	return p.changed(w, r, "language_set", p.People.SetLanguage(r.Context(), p.me(r).Person.ID, r.PostFormValue("language")))
+	return p.answerChange(w, r, "language_set", p.People.SetLanguage(r.Context(), p.me(r).Person.ID, r.PostFormValue("language")))
 }
 
 func (p *Pages) setPassword(w http.ResponseWriter, r *http.Request) error {
 	err := p.People.ChangePassword(r.Context(), p.me(r), r.PostFormValue("new_password"))
-	return p.changed(w, r, "password_set", rename(err, "password", "new_password"))
+	return p.answerChange(w, r, "password_set", rename(err, "password", "new_password"))
 }
 
 func (p *Pages) askAddress(w http.ResponseWriter, r *http.Request) error {
-	return p.changed(w, r, "address_asked", p.People.AskAddress(r.Context(), p.me(r), r.PostFormValue("email"), origin(r)))
+	return p.answerChange(w, r, "address_asked", p.People.AskAddress(r.Context(), p.me(r), r.PostFormValue("email"), origin(r)))
 }
 
 func (p *Pages) addressPage(w http.ResponseWriter, r *http.Request) error {
 	proof, err := p.People.Look(r.Context(), identity.ToChangeAddress, r.PathValue("token"))
 	if err != nil {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
 	return p.draw(w, r, "address.html", linkForm{Email: proof.Email})
 }
@@ -98,9 +98,9 @@ func (p *Pages) addressPage(w http.ResponseWriter, r *http.Request) error {
 func (p *Pages) changeAddress(w http.ResponseWriter, r *http.Request) error {
 	err := p.People.ChangeAddress(r.Context(), p.me(r), r.PathValue("token"))
 	if errors.Is(err, identity.ErrLink) {
-		return p.stale(w, r, err)
+		return p.invalidLink(w, r, err)
 	}
-	return p.changed(w, r, "address_changed", err)
+	return p.answerChange(w, r, "address_changed", err)
 }
 
 func (p *Pages) newPasskeyOptions(w http.ResponseWriter, r *http.Request) error {
@@ -120,7 +120,7 @@ func (p *Pages) addPasskey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	p.view.Note(w, "passkey_added")
-	return located(w, "/account/security")
+	return writeLocation(w, "/account/security")
 }
 
 // number returns the id of a row that a form names, or 0 if it is invalid.
@@ -133,16 +133,16 @@ func number(r *http.Request) int64 {
 }
 
 func (p *Pages) removePasskey(w http.ResponseWriter, r *http.Request) error {
-	return p.changed(w, r, "passkey_removed", p.People.RemovePasskey(r.Context(), p.me(r).Person, number(r)))
+	return p.answerChange(w, r, "passkey_removed", p.People.RemovePasskey(r.Context(), p.me(r).Person, number(r)))
 }
 
 func (p *Pages) endSession(w http.ResponseWriter, r *http.Request) error {
-	return p.changed(w, r, "session_ended", p.People.EndSession(r.Context(), p.me(r).Person.ID, number(r)))
+	return p.answerChange(w, r, "session_ended", p.People.EndSession(r.Context(), p.me(r).Person.ID, number(r)))
 }
 
 func (p *Pages) endOthers(w http.ResponseWriter, r *http.Request) error {
 	s := p.me(r)
-	return p.changed(w, r, "others_ended", p.People.EndOthers(r.Context(), s.Person.ID, s.ID))
+	return p.answerChange(w, r, "others_ended", p.People.EndOthers(r.Context(), s.Person.ID, s.ID))
 }
 
 // codes is the page for setting up a second factor.
@@ -204,7 +204,7 @@ func (p *Pages) newRecovery(w http.ResponseWriter, r *http.Request) error {
 }
 
 func (p *Pages) endCodes(w http.ResponseWriter, r *http.Request) error {
-	return p.changed(w, r, "codes_off", p.People.EndCodes(r.Context(), p.me(r).Person))
+	return p.answerChange(w, r, "codes_off", p.People.EndCodes(r.Context(), p.me(r).Person))
 }
 
 // confirmForm is the page that asks for a confirmation of the sign-in.
@@ -270,5 +270,5 @@ func (p *Pages) confirmPasskey(w http.ResponseWriter, r *http.Request) error {
 		return err
 	}
 	f := confirmForm{Next: Local(a.Next)}
-	return located(w, f.after())
+	return writeLocation(w, f.after())
 }

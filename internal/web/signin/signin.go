@@ -1,7 +1,7 @@
 // Package signin owns the pages for signing in, signing up, resetting a password, and managing
 // credentials. They are the same for recipients, issuers and operators. It owns the cookies that
-// identify a browser, and the checks that other surfaces run before they show a page: who is signed
-// in, and whether the sign-in is recent.
+// identify a browser. Other surfaces use its checks before they show a page: that a person is
+// signed in, and that the sign-in is recent.
 //
 // A GET request changes nothing, because programs follow the links in a mail before a person does.
 // Such a link leads to a page with one button.
@@ -62,7 +62,7 @@ func (p *Pages) Handler() (http.Handler, error) {
 	mux := http.NewServeMux()
 	route := func(pattern string, f web.Func) {
 		p.patterns = append(p.patterns, pattern)
-		mux.Handle(pattern, web.Handler(p.view.Render, p.bound(f)))
+		mux.Handle(pattern, web.Handler(p.view.Render, p.limited(f)))
 	}
 	route("GET /sign-in", p.signInPage)
 	route("POST /sign-in", p.signIn)
@@ -117,9 +117,9 @@ func (p *Pages) Handler() (http.Handler, error) {
 // Patterns returns the routes of Handler.
 func (p *Pages) Patterns() []string { return p.patterns }
 
-// bound reads a form of limited size before the handler runs, prevents caching of the answer, and
+// limited reads a form of limited size before the handler runs, prevents caching of the answer, and
 // adds the origin of the request for the audit log.
-func (p *Pages) bound(f web.Func) web.Func {
+func (p *Pages) limited(f web.Func) web.Func {
 	return func(w http.ResponseWriter, r *http.Request) error {
 		w.Header().Set("Cache-Control", "no-store")
 		if r.PathValue("token") != "" {
@@ -139,5 +139,5 @@ func (p *Pages) draw(w http.ResponseWriter, r *http.Request, name string, data a
 
 // again shows a form again with its problems.
 func (p *Pages) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
-	return p.view.Again(w, r, name, data, said(err))
+	return p.view.Again(w, r, name, data, translate(err))
 }

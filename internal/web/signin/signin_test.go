@@ -414,7 +414,7 @@ func TestMessagesAreThere(t *testing.T) {
 			t.Errorf("%s: %s, %v", l.Tag, w.Body, err)
 		}
 	}
-	if said(identity.ErrWrong).Error() == identity.ErrWrong.Error() {
+	if translate(identity.ErrWrong).Error() == identity.ErrWrong.Error() {
 		t.Error("problems are shown in English")
 	}
 }

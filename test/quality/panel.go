@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// office adds pages of the panel that show certificates, as the owner of the institution sees them.
-func (f *fixture) office(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
+// panelPages adds pages of the panel that show certificates, as the owner of the institution sees them.
+func (f *fixture) panelPages(ctx context.Context, v *vault.Vault, slug string, made map[string]*vault.Certificate) error {
 	session, err := v.SignIn(ctx, "owner@nwu.example", vault.OwnerPassword)
 	if err != nil {
 		return err

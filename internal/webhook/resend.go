@@ -50,7 +50,7 @@ func (s *Service) Test(ctx context.Context, institutionID int64, endpoint string
 		if err := s.recordTx(ctx, tx, audit.WebhookTested, institutionID, endpoint, rawURL, audit.Detail{"event": name}); err != nil {
 			return err
 		}
-		s.tellTx(tx)
+		s.wakeTx(tx)
 		return tx.QueryRowContext(ctx, `
 			INSERT INTO webhook_deliveries (event_id, endpoint_id, body, status, due_at, created_at) VALUES ($1, $2, $3, 'pending', 0, $4) RETURNING id`,
 			event, id, string(body), db.Micros(now)).Scan(&delivery)
@@ -94,7 +94,7 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 		if err := s.recordTx(ctx, tx, audit.WebhookRedelivered, institutionID, endpoint, rawURL, audit.Detail{"delivery": delivery}); err != nil {
 			return err
 		}
-		s.tellTx(tx)
+		s.wakeTx(tx)
 		_, err = tx.ExecContext(ctx, `
 			UPDATE webhook_deliveries SET status = 'pending', replay = false, tries = CASE WHEN status = 'pending' THEN tries ELSE 0 END,
 				due_at = 0, finished_at = NULL
@@ -153,7 +153,7 @@ func (s *Service) replaySome(ctx context.Context, endpoint, after int64, since, 
 		for _, id := range ids {
 			n, last = n+1, max(last, id)
 		}
-		s.tellTx(tx)
+		s.wakeTx(tx)
 		return nil
 	})
 	return n, last, err

@@ -95,8 +95,8 @@ func (f *fixture) retry(t *testing.T, uuid string) *client.VaultCertificate {
 	return c
 }
 
-// takeBack revokes a certificate.
-func (f *fixture) takeBack(t *testing.T, uuid, reason, note string) *client.VaultCertificate {
+// revoke revokes a certificate.
+func (f *fixture) revoke(t *testing.T, uuid, reason, note string) *client.VaultCertificate {
 	t.Helper()
 	c, err := f.api(t).Revoke(t.Context(), uuid, reason, note)
 	if err != nil {

@@ -9,29 +9,29 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Told is an event of a certificate with its deliveries.
-type Told struct {
+// PastEvent is an event of a certificate with its deliveries.
+type PastEvent struct {
 	Event
 
 	Deliveries []Delivery
 }
 
-// maxTold is the maximum number of events read for one certificate.
-const maxTold = 200
+// maxHistory is the maximum number of events read for one certificate.
+const maxHistory = 200
 
-// Told returns the events of an institution's certificate, oldest first, each with those of its
+// History returns the events of an institution's certificate, oldest first, each with those of its
 // deliveries that are still in the log.
-func (s *Service) Told(ctx context.Context, institutionID, certificateID int64) (list []Told, err error) {
+func (s *Service) History(ctx context.Context, institutionID, certificateID int64) (list []PastEvent, err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT id, uuid, name, payload, occurred_at FROM webhook_events WHERE certificate_id = $1 AND institution_id = $2 ORDER BY id LIMIT $3`,
-		certificateID, institutionID, maxTold)
+		certificateID, institutionID, maxHistory)
 	if err != nil {
 		return nil, fmt.Errorf("reading the events of a certificate: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	at := map[string]int{}
 	for rows.Next() {
-		var t Told
+		var t PastEvent
 		var id, occurred int64
 		var uuid string
 		var text []byte
@@ -64,7 +64,7 @@ func (s *Service) Told(ctx context.Context, institutionID, certificateID int64) 
 func (s *Service) delivered(ctx context.Context, institutionID, certificateID int64, f func(Delivery)) (err error) {
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT `+deliveryColumns+` FROM `+deliveryTables+`
-		WHERE e.certificate_id = $1 AND e.institution_id = $2 ORDER BY d.id LIMIT $3`, certificateID, institutionID, maxTold)
+		WHERE e.certificate_id = $1 AND e.institution_id = $2 ORDER BY d.id LIMIT $3`, certificateID, institutionID, maxHistory)
 	if err != nil {
 		return fmt.Errorf("reading the deliveries of a certificate: %w", err)
 	}

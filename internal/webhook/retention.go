@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// endBatch is the maximum number of events that one transaction reads.
-const endBatch = 500
+// redactBatch is the maximum number of events that one transaction reads.
+const redactBatch = 500
 
 // ForgetTx removes the events of a certificate that is about to be removed, with their deliveries.
 func (*Service) ForgetTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
@@ -78,13 +78,13 @@ func (*Service) EndTextsTx(ctx context.Context, tx *db.Tx, institutionID int64, 
 	if err := account.SetLastPurgedTx(ctx, tx, institutionID, account.PurgedEvent, place); err != nil {
 		return 0, false, err
 	}
-	return n, len(list) == endBatch && place == list[endBatch-1].id, nil
+	return n, len(list) == redactBatch && place == list[redactBatch-1].id, nil
 }
 
 func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]oldEvent, error) {
 	rows, err := tx.QueryContext(ctx, `
 		SELECT id, occurred_at, certificate_id IS NULL, payload FROM webhook_events
-		WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, after, institutionID, endBatch)
+		WHERE id > $1 AND institution_id = $2 ORDER BY id LIMIT $3`, after, institutionID, redactBatch)
 	if err != nil {
 		return nil, err
 	}

@@ -84,7 +84,7 @@ func TestReplayRunsBehindLiveDeliveries(t *testing.T) {
 }
 
 // A replay includes all exhausted deliveries created since the time, however many, but no tests.
-func TestReplayTakesAllSince(t *testing.T) {
+func TestReplaySelectsExhaustedSince(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d).live()
@@ -187,7 +187,7 @@ func TestRedeliver(t *testing.T) {
 }
 
 // An institution can neither see nor change the endpoints of another.
-func TestOperationsAreTheInstitutionsAlone(t *testing.T) {
+func TestEndpointsAreIsolatedByInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d).live()
@@ -229,7 +229,7 @@ func TestOperationsAreTheInstitutionsAlone(t *testing.T) {
 }
 
 // The pages of the log have no gaps, with all statuses together.
-func TestLogTurnsItsPages(t *testing.T) {
+func TestLogPages(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		f := open(t, d).live()

@@ -13,16 +13,16 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// keepFlags are the retention periods of an institution.
-type keepFlags struct {
-	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever."           placeholder:"DAYS"`
-	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise."                  placeholder:"DAYS"`
-	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise."           placeholder:"DAYS"`
+// retentionFlags are the retention periods of an institution.
+type retentionFlags struct {
+	KeepFailed  *int `help:"Days to keep failed certificates, 30 to 3653; 0 means forever." placeholder:"DAYS"`
+	KeepRevoked *int `help:"Days to keep files of revoked certificates, likewise." placeholder:"DAYS"`
+	KeepMail    *int `help:"Days to keep addresses of mail and webhook events, likewise." placeholder:"DAYS"`
 	Yes         bool `help:"Remove what the new number of days excludes; without this flag, the command only reports it."`
 }
 
 // apply puts the flags given into an institution's settings.
-func (k *keepFlags) apply(keep *account.Keep) {
+func (k *retentionFlags) apply(keep *account.Retention) {
 	set(&keep.Failed, k.KeepFailed)
 	set(&keep.Revoked, k.KeepRevoked)
 	set(&keep.Mail, k.KeepMail)
@@ -30,8 +30,8 @@ func (k *keepFlags) apply(keep *account.Keep) {
 
 // confirm returns an error if the flags would remove records and --yes is not
 // given. The error says how many.
-func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
-	was, err := base.Accounts.Keep(ctx, id)
+func (k *retentionFlags) confirm(ctx context.Context, base *app.Base, id int64) error {
+	was, err := base.Accounts.Retention(ctx, id)
 	if err != nil {
 		return err
 	}
@@ -44,11 +44,11 @@ func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error
 		return err
 	}
 	at := time.Now()
-	failed, revoked, err := cert.Over(ctx, base.DB, at, id, now)
+	failed, revoked, err := cert.Expired(ctx, base.DB, at, id, now)
 	if err != nil {
 		return err
 	}
-	mails, events, err := recipient.Over(ctx, base.DB, at, id, now.Mail)
+	mails, events, err := recipient.Expired(ctx, base.DB, at, id, now.Mail)
 	if err != nil {
 		return err
 	}
@@ -60,8 +60,8 @@ func (k *keepFlags) confirm(ctx context.Context, base *app.Base, id int64) error
 		failed, revoked, mails, events))
 }
 
-// sayKeep prints the retention periods as text.
-func sayKeep(w io.Writer, k account.Keep) {
+// printRetention prints the retention periods as text.
+func printRetention(w io.Writer, k account.Retention) {
 	days := func(n int) string {
 		if n == 0 {
 			return "forever"
