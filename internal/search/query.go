@@ -211,7 +211,7 @@ func (s *Service) matches(q *statement, v *view, by index) string {
 
 // bounded returns a query for any matches, one more than are counted at most.
 func (s *Service) bounded(q *statement, v *view, by index, columns string) string {
-	with, from := "", ""
+	var with, from string
 	if by == searchIndex && s.db.Dialect == db.PostgreSQL {
 		with, from = v.foundFirst(q)
 	} else {
