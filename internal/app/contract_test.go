@@ -282,7 +282,7 @@ func (d *driver) driveBatches() {
 	}
 	for _, path := range []string{"/business/batches", "/business/batches/" + accepted.BatchID} {
 		for query, want := range map[string]int{
-			"?per_page=1": 200, "?page=1000&per_page=100": 200, "?page=1001&per_page=100": 422, "?per_page=101": 422, "?cursor=": 200, "?cursor=x": 422, "?cursor=&page=1": 422,
+			"?per_page=1": 200, "?page=100&per_page=100": 200, "?page=101&per_page=100": 422, "?per_page=101": 422, "?cursor=": 200, "?cursor=x": 422, "?cursor=&page=1": 422,
 		} {
 			if got := d.send(http.MethodGet, path+query, d.token(token.All...), nil, ""); got != want {
 				d.Errorf("%s%s: %d, not %d", path, query, got, want)

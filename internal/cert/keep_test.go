@@ -27,7 +27,7 @@ func (v *vault) keeps(k account.Retention) {
 	}
 }
 
-// sweepKept sweeps what is over, and the files that nobody refers to then.
+// sweepKept sweeps expired records, and then files without references.
 func (v *vault) sweepKept() {
 	v.tb.Helper()
 	if err := errors.Join(v.SweepExpired(v.tb.Context()), v.SweepBlobs(v.tb.Context())); err != nil {
@@ -35,7 +35,7 @@ func (v *vault) sweepKept() {
 	}
 }
 
-// has tells whether there is a blob.
+// has reports whether there is a blob.
 func (v *vault) has(key string) bool {
 	v.tb.Helper()
 	o, err := v.folder.Open(v.tb.Context(), key)
@@ -56,7 +56,7 @@ func (v *vault) number(query string, args ...any) (n int) {
 	return n
 }
 
-// ends gives the entries of the audit log about what the vault ended by itself.
+// ends returns the entries of the audit log about what the vault deleted by itself.
 func (v *vault) ends(action audit.Action) (names []string) {
 	v.tb.Helper()
 	list, _, err := audit.New(v.d).List(v.tb.Context(), v.inst.ID, audit.Filter{Action: string(action)}, "", 100)
@@ -141,7 +141,7 @@ func TestFailedCertificatesEnd(t *testing.T) {
 	})
 }
 
-// The number of a certificate is told to other servers, and is never another's.
+// Other servers know the id of a certificate, so it is never used again.
 func TestNumbersOfEndedCertificatesAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -57,7 +57,7 @@ func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wan
 	if err != nil {
 		return nil, err
 	}
-	// What the certificate's own id would be is not known yet; all are as long.
+	// The id of the certificate is not known yet. All ids have the same length.
 	id := institution.Prefix + "-" + strings.Repeat("0", codeLen)
 	o, err := s.blobs.Open(ctx, f.Key)
 	if err != nil {

@@ -112,7 +112,7 @@ func TestSimilar(t *testing.T) {
 				t.Errorf("%q: %q, want %q", typed, got, want)
 			}
 		}
-		// Where two are near, neither is told.
+		// If two are similar, none is returned.
 		other := v.upload(titled("two"))
 		rename(other, "NWU-7K3M9QX2P4RTVW62")
 		v.force(other, Approved)

@@ -126,7 +126,7 @@ func (w withMore) Scan(dest ...any) error { return w.row.Scan(append(dest, w.mor
 func (v *view) branches(q *statement, limit, offset int) string {
 	var list []string
 	for _, source := range v.ofSources() {
-		if v.Sort == ByIssueDate || v.Sort == ByCreated && len(v.Statuses) == 0 {
+		if (v.Sort == ByCreated || v.Sort == ByIssueDate) && len(v.Statuses) == 0 {
 			list = append(list, v.branch(q, source, "", 0, limit+offset))
 			continue
 		}
@@ -171,11 +171,7 @@ func (v *view) branch(q *statement, source cert.Source, status cert.Status, rank
 func (v *view) orderTerms(q *statement) []string {
 	switch {
 	case v.Sort == ByIssueDate:
-		terms := v.issuedTerms(q, "c.issue_date")
-		if len(v.Statuses) > 0 {
-			terms = append(terms, in(q, "c.status", v.Statuses))
-		}
-		return terms
+		return v.issuedTerms(q, "c.issue_date")
 	case v.Sort == ByGenerated:
 		return v.generatedTerms(q, "c.generated_at")
 	case v.Sort == ByCreated && v.GeneratedBefore != 0:
@@ -215,7 +211,7 @@ func (s *Service) matches(q *statement, v *view, by index) string {
 
 // bounded returns a query for any matches, one more than are counted at most.
 func (s *Service) bounded(q *statement, v *view, by index, columns string) string {
-	with, from := "", ""
+	var with, from string
 	if by == searchIndex && s.db.Dialect == db.PostgreSQL {
 		with, from = v.foundFirst(q)
 	} else {

@@ -203,7 +203,8 @@ func scan(row interface{ Scan(dest ...any) error }) (*Task, error) {
 	var text, actor string
 	var created int64
 	var finished sql.NullInt64
-	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.position, &d.Succeeded, &d.Skipped, &d.Failed, &created, &finished); err != nil {
+	if err := row.Scan(&d.id, &d.UUID, &d.institutionID, &d.Kind, &text, &d.reason, &d.note, &actor, &d.position,
+		&d.Succeeded, &d.Skipped, &d.Failed, &created, &finished); err != nil {
 		return nil, err
 	}
 	d.CreatedAt, d.FinishedAt = db.Time(created), db.OptionalTime(finished)

@@ -386,7 +386,7 @@ var (
 		db.PostgreSQL: `DROP FUNCTION certificates_count CASCADE; DROP TABLE certificate_counts`,
 	}
 	listSchema = `DROP INDEX certificates_created_at_idx; DROP INDEX certificates_status_idx; DROP INDEX certificates_name_folded_idx;
-		DROP INDEX certificates_email_folded_idx; DROP INDEX certificates_issue_date_idx;
+		DROP INDEX certificates_email_folded_idx; DROP INDEX certificates_status_issue_date_idx; DROP INDEX certificates_issue_date_idx;
 		DROP INDEX certificates_generated_at_idx; DROP INDEX certificates_updated_at_idx; DROP INDEX certificates_batch_id_idx;
 		DROP INDEX certificates_customer_id_idx; DROP INDEX IF EXISTS certificates_block_idx`
 )
