@@ -111,7 +111,7 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 // Guest is a signed-in person who accepts an invitation. Proved reports whether they have verified
 // their address.
 type Guest struct {
-	UserID int64
+	UserID   int64
 	Verified bool
 }
 

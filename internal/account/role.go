@@ -57,13 +57,13 @@ type Standing struct {
 	Role Role
 	// Name is the displayed name of the role, and Description its purpose in a sentence.
 	Name, Description string
-	May        []Permission
+	May               []Permission
 }
 
 // Permissions are all permissions, with their descriptions.
 var Permissions = []struct {
-	Permission Permission
-	Description       string
+	Permission  Permission
+	Description string
 }{
 	{MayView, "See certificates, batches and their files"},
 	{MayUpload, "Upload certificates, one or many"},

@@ -21,8 +21,8 @@ func TestRoles(t *testing.T) {
 		}
 		for _, p := range s.May {
 			if !slices.ContainsFunc(account.Permissions, func(known struct {
-				Permission account.Permission
-				Description       string
+				Permission  account.Permission
+				Description string
 			}) bool {
 				return known.Permission == p
 			}) {

@@ -43,7 +43,7 @@ const stopTime = 20 * time.Second
 
 // Storage is what a vault keeps, opened.
 type Storage struct {
-	DB   *db.DB
+	DB      *db.DB
 	Keyring *keyring.Ring
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority

@@ -7,10 +7,10 @@ import (
 	"time"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/mail"
@@ -32,7 +32,9 @@ func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.Certs.SweepJobs)
 	a.every(ctx, "sweep of counts", search.FoldEvery, a.Search.SweepCounts)
-	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error { return a.Certs.SweepBlobs(ctx, a.BulkImports.RefersTo, a.Batches.RefersTo) })
+	a.every(ctx, "sweep of files", sweepBlobsEvery, func(ctx context.Context) error {
+		return a.Certs.SweepBlobs(ctx, a.BulkImports.RefersTo, a.Batches.RefersTo)
+	})
 	a.every(ctx, "end of what is kept for a time", cert.RetentionEvery, a.Certs.SweepExpired)
 	a.every(ctx, "end of old addresses", cert.RetentionEvery, a.Recipients.SweepExpired)
 	a.every(ctx, "sweep of tasks", cert.SweepEvery, a.Tasks.Sweep)

@@ -29,10 +29,10 @@ const (
 
 // Config contains the dependencies and settings of a Service.
 type Config struct {
-	DB    *db.DB
-	Keyring  *keyring.Ring
-	Certs *cert.Service
-	Queue *job.Queue
+	DB      *db.DB
+	Keyring *keyring.Ring
+	Certs   *cert.Service
+	Queue   *job.Queue
 	// Quota is the limit of staged files per institution, in bytes.
 	Quota int64
 	Now   func() time.Time

@@ -14,10 +14,10 @@ import (
 
 	"golang.org/x/text/encoding/charmap"
 
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 

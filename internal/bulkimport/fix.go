@@ -155,8 +155,8 @@ type DryRun struct {
 	// Made is the number of certificates, Batches the number of batches.
 	Made, Batches int
 	// Existing are rows whose certificate exists already. Twins are duplicates of another row.
-	Existing []Duplicate
-	Duplicates    []*Row
+	Existing   []Duplicate
+	Duplicates []*Row
 	// Misspelt are rows whose e-mail address probably has a misspelt domain.
 	Misspelt []*Row
 }

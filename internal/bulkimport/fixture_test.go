@@ -10,10 +10,10 @@ import (
 	"testing"
 
 	"github.com/certvault/certvault/internal/account"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/cert/certtest"
 	"github.com/certvault/certvault/internal/db"
-	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/seal"
 	"github.com/certvault/certvault/internal/vault"
 	"github.com/certvault/certvault/internal/vaulttest"

@@ -158,8 +158,8 @@ type Config struct {
 	// Ended is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged Then
-	Now   func() time.Time
-	Log   *slog.Logger
+	Now    func() time.Time
+	Log    *slog.Logger
 }
 
 // Service works on certificates.

@@ -89,7 +89,7 @@ type Hook func(ctx context.Context, tx *db.Tx, person Person) error
 
 // Config configures a Service.
 type Config struct {
-	DB   *db.DB
+	DB      *db.DB
 	Keyring *keyring.Ring
 	// Queue, Mailer and Languages may be nil if no mail is sent, as in the commands that run beside
 	// a server.

@@ -64,8 +64,8 @@ type Config struct {
 	// Ended is called in the transaction in which a message is sent, fails or is cancelled. It may
 	// be nil.
 	Finished func(ctx context.Context, tx *db.Tx, e End) error
-	Now   func() time.Time
-	Log   *slog.Logger
+	Now      func() time.Time
+	Log      *slog.Logger
 }
 
 // End is the final state of a message.

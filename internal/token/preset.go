@@ -8,8 +8,8 @@ type Group struct {
 
 // PermissionText is a permission and a description of what it allows.
 type PermissionText struct {
-	Permission Permission
-	Description       string
+	Permission  Permission
+	Description string
 }
 
 // Groups lists all permissions in the order of the form.
@@ -37,7 +37,7 @@ var Groups = []Group{
 // Preset is a common set of permissions.
 type Preset struct {
 	Name, Label, Description string
-	Permissions       []Permission
+	Permissions              []Permission
 }
 
 // Presets lists the common sets.

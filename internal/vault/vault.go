@@ -17,10 +17,10 @@ import (
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
 	"github.com/certvault/certvault/internal/blob"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/identity"
-	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/keyring"
 	"github.com/certvault/certvault/internal/limit"
@@ -48,10 +48,10 @@ type Links interface {
 // Deps is what the services need. All fields are required unless their comment
 // says otherwise.
 type Deps struct {
-	DB    *db.DB
-	Keyring  *keyring.Ring
-	Keys  *authority.Authority
-	Blobs blob.Store
+	DB      *db.DB
+	Keyring *keyring.Ring
+	Keys    *authority.Authority
+	Blobs   blob.Store
 	// BaseURL is the origin of passkeys and the beginning of links in mail.
 	BaseURL string
 	Links   Links
@@ -89,19 +89,19 @@ type Services struct {
 	Invitations *account.Invitations
 	Tokens      *token.Service
 	// Once has the idempotency keys.
-	Once       *limit.Keys
-	Hooks      *webhook.Service
-	Queue      *job.Queue
-	Languages  *locale.Catalog
-	Mailer     *mail.Mailer
-	Certs      *cert.Service
-	Search     *search.Service
-	Tasks      *task.Service
-	Batches    *batch.Service
-	BulkImports     *bulkimport.Service
-	Recipients *recipient.Service
-	People     *identity.Service
-	Deliverer  *webhook.Deliverer
+	Once        *limit.Keys
+	Hooks       *webhook.Service
+	Queue       *job.Queue
+	Languages   *locale.Catalog
+	Mailer      *mail.Mailer
+	Certs       *cert.Service
+	Search      *search.Service
+	Tasks       *task.Service
+	Batches     *batch.Service
+	BulkImports *bulkimport.Service
+	Recipients  *recipient.Service
+	People      *identity.Service
+	Deliverer   *webhook.Deliverer
 }
 
 // Wire makes the services and starts none. Each service is made after those that
@@ -162,7 +162,7 @@ func queue(d Deps) (*job.Queue, error) {
 			cert.SealQueue: d.SealWorkers, cert.BulkQueue: d.BulkWorkers, batch.Queue: 1, bulkimport.Queue: 1, task.Queue: 1, mail.QueueName: mailWorkers,
 			cert.RecipientQueue: recipient.Workers,
 		},
-		Background:     []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
+		Background:  []string{cert.BulkQueue, batch.Queue, bulkimport.Queue, task.Queue, cert.RecipientQueue, mail.QueueName},
 		MaxAttempts: d.Attempts, Timeout: cert.SealTimeout, Logger: queueLogger(d.Log),
 	})
 }

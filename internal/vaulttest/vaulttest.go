@@ -45,13 +45,13 @@ type Vault struct {
 	*vault.Services
 	*clocktest.Clock
 
-	TB     testing.TB
-	DB     *db.DB
-	Keyring   *keyring.Ring
-	Keys   *authority.Authority
-	Blobs  *blob.Folder
-	Links  *web.Links
-	Sealer *Sealer
+	TB      testing.TB
+	DB      *db.DB
+	Keyring *keyring.Ring
+	Keys    *authority.Authority
+	Blobs   *blob.Folder
+	Links   *web.Links
+	Sealer  *Sealer
 	// Mails receives the messages that the queue sends.
 	Mails chan mail.Message
 

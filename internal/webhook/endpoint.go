@@ -53,8 +53,8 @@ type Endpoint struct {
 	FailingSince, FailedAt, DeliveredAt *time.Time
 	// BreakerOpen reports whether nothing is sent until HeldUntil, when one attempt decides. If
 	// HeldUntil is set without it, the receiver asked for a pause with Retry-After.
-	BreakerOpen bool
-	BackoffUntil   *time.Time
+	BreakerOpen  bool
+	BackoffUntil *time.Time
 	// OverlapUntil is the time until which the secret before the last rotation also signs. Promoted
 	// reports whether the new secret already keys X-Webhook-Signature.
 	OverlapUntil *time.Time

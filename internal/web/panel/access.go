@@ -17,7 +17,7 @@ type Access struct {
 	Invitations *account.Invitations
 	Audit       *audit.Log
 	People      *identity.Service
-	SignIn        SignInner
+	SignIn      SignInner
 	// SetupRemote allows the set-up page to be opened from other machines.
 	SetupRemote bool
 	// MakeKeys makes the signing keys of institutions that have none.

@@ -13,10 +13,10 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/db"
 	"github.com/certvault/certvault/internal/db/dbtest"
-	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 

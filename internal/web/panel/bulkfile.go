@@ -7,8 +7,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // filesPage is the number of files of a bulk upload on one page.

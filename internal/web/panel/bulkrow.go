@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 )
 

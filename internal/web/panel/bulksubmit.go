@@ -10,8 +10,8 @@ import (
 
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/batch"
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/fault"
 )
 
 // batchesPage is the number of batches per page.

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/fault"
 	"github.com/certvault/certvault/internal/sheet"
 	"github.com/certvault/certvault/internal/web/body"
 )

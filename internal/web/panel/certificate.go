@@ -76,12 +76,12 @@ var checkNames = map[string]string{
 
 // certificatePage is one certificate with all its details.
 type certificatePage struct {
-	Visit  *Visit
-	C      *cert.Certificate
-	Profile   *account.PublicProfile
-	Checks []cert.Check
-	Story  []cert.Moment
-	Mails  []*recipient.Notice
+	Visit   *Visit
+	C       *cert.Certificate
+	Profile *account.PublicProfile
+	Checks  []cert.Check
+	Story   []cert.Moment
+	Mails   []*recipient.Notice
 	// Corrections are the correction requests of its recipient.
 	Corrections []*recipient.Correction
 	// Batch is the name of its batch, Verify the address of its public page.

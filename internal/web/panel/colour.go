@@ -20,7 +20,7 @@ type colourView struct {
 
 // lookView is one picture of a colour.
 type lookView struct {
-	Name, Description           string
+	Name, Description    string
 	Paper, Ink, Fill, On colour.Colour
 }
 

@@ -60,7 +60,7 @@ type dashboard struct {
 // step is a next step for a new institution.
 type step struct {
 	Path, Text, Description string
-	Done             bool
+	Done                    bool
 }
 
 // Periods returns the time ranges that can be chosen.

@@ -37,8 +37,8 @@ import (
 	"github.com/certvault/certvault/internal/account"
 	"github.com/certvault/certvault/internal/authority"
 	"github.com/certvault/certvault/internal/batch"
-	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/bulkimport"
+	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/limit"
 	"github.com/certvault/certvault/internal/recipient"
 	"github.com/certvault/certvault/internal/search"
@@ -99,11 +99,11 @@ type Panel struct {
 	Tokens  *token.Service
 	Hooks   *webhook.Service
 	// Certs, Search, Tasks, Batches and Intake are the services of the vault.
-	Certs   *cert.Service
-	Search  *search.Service
-	Tasks   *task.Service
-	Batches *batch.Service
-	BulkImports  *bulkimport.Service
+	Certs       *cert.Service
+	Search      *search.Service
+	Tasks       *task.Service
+	Batches     *batch.Service
+	BulkImports *bulkimport.Service
 	// Links returns public addresses.
 	Links *web.Links
 	Find  Finder

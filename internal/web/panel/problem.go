@@ -11,9 +11,9 @@ import (
 	"unicode/utf8"
 
 	"github.com/certvault/certvault/internal/batch"
+	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/fault"
-	"github.com/certvault/certvault/internal/bulkimport"
 	"github.com/certvault/certvault/internal/sheet"
 )
 
@@ -33,14 +33,14 @@ var (
 // sentences words the codes for people. {noun} is the field, {limit} and {detail} are
 // of the problem; say has those that depend on the text.
 var sentences = map[cert.Code]string{
-	cert.CodeNotText:         "The {noun} has a character that cannot be kept. Type it anew.",
-	cert.CodeRequired:        "The {noun} is missing.",
-	cert.CodeRefusedFile:     "{detail}",
-	cert.CodeDuplicate:       "There is a certificate with this e-mail, title and issue date already.",
-	cert.CodeUnchanged:       "This is the address that the certificate has.",
-	cert.CodeTooMany:         "At most {limit} certificates can be selected one by one.",
-	cert.CodeNotCertificate:  "What is selected is no certificate.",
-	batch.CodeUnknownFile:    "The file is not there any more. Add it again.",
+	cert.CodeNotText:             "The {noun} has a character that cannot be kept. Type it anew.",
+	cert.CodeRequired:            "The {noun} is missing.",
+	cert.CodeRefusedFile:         "{detail}",
+	cert.CodeDuplicate:           "There is a certificate with this e-mail, title and issue date already.",
+	cert.CodeUnchanged:           "This is the address that the certificate has.",
+	cert.CodeTooMany:             "At most {limit} certificates can be selected one by one.",
+	cert.CodeNotCertificate:      "What is selected is no certificate.",
+	batch.CodeUnknownFile:        "The file is not there any more. Add it again.",
 	bulkimport.CodeLostCharacter: "The {noun} has a character that was lost when the list was saved.",
 	bulkimport.CodeNoFile:        "No file with the name “{detail}” was uploaded.",
 	bulkimport.CodeSameRow:       "It is the same certificate as row {limit}.",

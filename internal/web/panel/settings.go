@@ -52,7 +52,7 @@ type institutionSettings struct {
 	settingsPage
 
 	Profile *account.PublicProfile
-	Name string
+	Name    string
 	// Language is that of mail to people who chose none.
 	Language  string
 	Languages []*locale.Language
@@ -149,8 +149,8 @@ func logoOf(r *http.Request) (file []byte, remove bool, err error) {
 type publicSettings struct {
 	settingsPage
 
-	Profile   *account.PublicProfile
-	Public account.Public
+	Profile *account.PublicProfile
+	Public  account.Public
 }
 
 // publicSettings shows what the public sees.
@@ -204,7 +204,7 @@ func (s *stampSettings) Edges() [][3]string {
 
 // placements are the modes that can be chosen, as people read them.
 var placements = []struct {
-	Mode        seal.Mode
+	Mode               seal.Mode
 	Label, Description string
 }{
 	{seal.Auto, modes[seal.Auto], "The vault looks for room that nothing is printed on, and takes the same place again on the next file of the same size."},

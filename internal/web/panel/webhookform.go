@@ -32,7 +32,7 @@ type webhookForm struct {
 
 // eventChoice is an event type with its description and a sample delivery.
 type eventChoice struct {
-	Name          webhook.Name
+	Name                 webhook.Name
 	Description, Example string
 }
 

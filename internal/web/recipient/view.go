@@ -30,7 +30,7 @@ type shown struct {
 	*cert.Certificate
 
 	// Base is the path prefix of its files.
-	Base string
+	Base    string
 	Profile *account.PublicProfile
 	// Verdict combines the record and the checks, as on public pages.
 	Verdict string
