@@ -21,8 +21,8 @@ const (
 	keepMost = 1000
 )
 
-// ErrFilesEnded is returned for the files of a certificate whose retention has ended.
-// Its kind is that of a missing record, since the contract has no other status for it.
+// ErrFilesEnded is returned for the files of a certificate whose retention has ended. Its kind is
+// NotFound, since the contract has no other status for it.
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
 
@@ -38,9 +38,8 @@ func (c *Certificate) filesEnded() error {
 func since(now time.Time, days int) int64 { return db.Micros(now.AddDate(0, 0, -days)) }
 
 const (
-	// overFailed selects failed certificates that have expired. It leaves the newest
-	// record of all out, because SQLite would give its id to the next record, and
-	// other servers know the id.
+	// overFailed selects failed certificates that have expired. It excludes the newest record,
+	// because SQLite would reuse its id for the next record, and other servers know the id.
 	overFailed = ` FROM certificates WHERE institution_id = $1 AND source = 'vault' AND status = 'failed' AND updated_at < $2
 		AND id < (SELECT max(id) FROM certificates)`
 	// overRevoked selects revoked certificates with files that have expired.
@@ -70,9 +69,9 @@ func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Re
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// SweepKept deletes failed certificates and files of revoked ones that have expired.
-// Each has a transaction of its own, with an entry in the audit log. The sweep of
-// files deletes the blobs, unless others refer to them.
+// SweepKept deletes failed certificates and files of revoked ones that have expired. Each deletion
+// has its own transaction, with an entry in the audit log. The sweep of files deletes the blobs,
+// unless other records refer to them.
 func (s *Service) SweepExpired(ctx context.Context) error {
 	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
@@ -104,7 +103,7 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 	for _, id := range ids {
 		err := s.db.Tx(ctx, func(tx *db.Tx) error { return end(ctx, tx, id, before, days) })
 		if errors.Is(err, ErrInvalidState) {
-			continue // retried, or ended by another node, in the meantime
+			continue // retried, or deleted by another node, in the meantime
 		}
 		if err != nil {
 			return err
@@ -119,8 +118,7 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 
 // endFailedTx deletes a failed certificate with its events and checks.
 func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
-	// A retry at the same time waits and finds no record, or this statement waits for
-	// it.
+	// A concurrent retry waits and finds no record, or this statement waits for the retry.
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -148,8 +146,8 @@ func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, 
 	return s.recordEndTx(ctx, tx, audit.CertificateEnded, c, detail)
 }
 
-// endFilesTx removes the files of a revoked certificate. The digests stay, so that the
-// file is still recognised as revoked. The checks go, because their files are gone.
+// endFilesTx removes the files of a revoked certificate. The digests remain, so that the file is
+// still recognised as revoked. The checks are deleted, because their files are gone.
 func (s *Service) endFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
@@ -174,7 +172,7 @@ func forgetChecksTx(ctx context.Context, tx *db.Tx, id int64) error {
 	return nil
 }
 
-// recordEndTx records in the audit log what the vault deleted by itself.
+// recordEndTx records an automatic deletion in the audit log.
 func (s *Service) recordEndTx(ctx context.Context, tx *db.Tx, action audit.Action, c *Certificate, detail audit.Detail) error {
 	return audit.RecordTx(audit.WithActor(ctx, audit.Certvault), tx, audit.Entry{
 		InstitutionID: c.InstitutionID, At: s.now(), Action: action, Detail: detail,

@@ -17,7 +17,7 @@ import (
 const (
 	// maxPlacementPage bounds the page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts bounds the remembered places that sealing tries.
+	// maxLayouts bounds the number of earlier positions that sealing tries.
 	maxLayouts = 16
 )
 
@@ -31,7 +31,7 @@ type Policy struct {
 	Placement seal.Mode
 	// Page counts from 1. A document with fewer pages is stamped on page one.
 	Page int
-	// Box is the place of the stamp for Exact, nil otherwise.
+	// Box is the position of the stamp for Exact, nil otherwise.
 	Box          *seal.Box
 	RefuseActive bool
 }
@@ -50,8 +50,8 @@ func PolicyOf(v *account.Settings) *Policy {
 	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
 }
 
-// Apply checks the policy and puts it into an institution's settings.
-// Certificates processed after the change follow it.
+// Apply checks the policy and writes it to an institution's settings. It applies to certificates
+// processed after the change.
 func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
-// placement returns the place of the next stamp of an institution.
+// placement returns the position of the next stamp of an institution.
 func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
 	policy, err := ReadPolicy(ctx, s.db, institutionID)
 	if err != nil {
@@ -129,7 +129,7 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 	return p, rows.Err()
 }
 
-// rememberTx stores a place that was used, unless it is stored already.
+// rememberTx stores a position that was used, unless it is stored already.
 func rememberTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil
