@@ -115,8 +115,8 @@ type Guest struct {
 	Verified bool
 }
 
-// Accept makes a person a member. The address of the person must be the invited one, and verified.
-// A person who is a member already keeps their role.
+// Accept adds a person as a member. The address of the person must be the invited one, and
+// verified. If the person is a member already, their role does not change.
 func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)

@@ -63,7 +63,7 @@ func InstitutionsOf(ctx context.Context, q db.Queryer, userID int64) ([]int64, e
 	return list, nil
 }
 
-// Summary is an institution as the people see it who have its certificates.
+// Summary is an institution as shown to the holders of its certificates.
 type Summary struct {
 	ID         int64
 	Slug, Name string
@@ -127,9 +127,8 @@ func KeyMadeTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) err
 	})
 }
 
-// Purge is a kind of record whose personal data ends after an institution's
-// retention period. Its value is the column with the id of the last record
-// that was purged.
+// Purge is a kind of record whose personal data is deleted after an institution's retention period.
+// Its value is the column with the id of the last record that was purged.
 type Purge string
 
 const (

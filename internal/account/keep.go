@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MinKeep and MaxKeep bound a retention period in days: long enough to discover a mistake, and at
-// most ten years.
+// MinKeep and MaxKeep bound a retention period in days. The minimum leaves time to discover a
+// mistake; the maximum is ten years.
 const (
 	MinRetention = 30
 	MaxRetention = 3653
@@ -18,11 +18,12 @@ const (
 
 // Retention has the retention periods of an institution in days; 0 is unlimited.
 type Retention struct {
-	// Failed is for failed certificates, from their last attempt.
+	// Failed applies to failed certificates, from their last attempt.
 	Failed int `json:"keep_failed"`
-	// Revoked is for the files of revoked certificates, from the revocation. The record stays.
+	// Revoked applies to the files of revoked certificates, from the revocation. The record
+	// remains.
 	Revoked int `json:"keep_revoked"`
-	// Mail is for the addresses of mail, and for names and addresses in webhook events.
+	// Mail applies to the addresses of mail, and to names and addresses in webhook events.
 	Mail int `json:"keep_mail"`
 }
 

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// An operator runs the installation: an operator creates institutions and sees their list and the
+// An operator runs the installation. An operator creates institutions and sees their list and the
 // state of the vault, but no certificates.
 
 // Operators returns all operators.

@@ -104,7 +104,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 1 {
 			t.Errorf("recorded %v", n)
 		}
-		// The same once more is no change, but for the logo, which is drawn anew.
+		// The same change again changes nothing, except for the logo, which is drawn again.
 		if _, err := s.Change(ctx, one.ID, change); err != nil {
 			t.Fatal(err)
 		}

@@ -71,7 +71,7 @@ func (s *Service) MailSender(ctx context.Context, id int64) (l MailSender, err e
 	return v.MailSender, nil
 }
 
-// SetLetterhead changes the sender of mail that is written from then on.
+// SetLetterhead changes the sender of future mail.
 func (s *Service) SetMailSender(ctx context.Context, id int64, l MailSender) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailSender = l })
 }
@@ -116,7 +116,7 @@ func MailTexts(ctx context.Context, q db.Queryer, id int64) (all map[string]Mail
 	return all, rows.Err()
 }
 
-// CheckWords returns texts in the form in which they are stored, or fault.Invalid.
+// CheckWords returns texts in their stored form, or fault.Invalid.
 func CheckMailText(w MailText) (MailText, error) {
 	w = MailText{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
 	var bad fault.Fields
@@ -173,8 +173,8 @@ func plain(text string) bool {
 	})
 }
 
-// SetWords changes what an institution writes in one language, in mail that is
-// written from then on. Empty texts are removed.
+// SetWords changes an institution's texts in one language, for future mail. Empty texts are
+// removed.
 func (s *Service) SetMailText(ctx context.Context, id int64, tag string, w MailText) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailTexts[tag] = w })
 }

@@ -64,7 +64,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	})), nil
 }
 
-// rotateKey makes an institution's next signing key.
+// rotateKey creates the next signing key of an institution.
 func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
 	if err := a.Keys.Rotate(inst.UUID, inst.Name); err != nil {
 		return err

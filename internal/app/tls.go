@@ -20,13 +20,13 @@ import (
 
 const (
 	ownLife = 397 * 24 * time.Hour
-	// ownRenew is how long before its end a certificate of our own is made anew.
+	// ownRenew is the remaining lifetime below which a self-signed certificate is renewed.
 	ownRenew = 30 * 24 * time.Hour
 )
 
-// ownCertificate gives a TLS certificate of our own making for localhost and
-// the host of the base URL, kept so that whoever trusted it once need not do
-// so at each start.
+// ownCertificate returns a self-signed TLS certificate for localhost and the host of the base URL.
+// It stores the certificate, so that a client that trusts it need not do so again after each
+// restart.
 func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)

@@ -20,7 +20,7 @@ const (
 	trying     limitedAction = "try"
 )
 
-// allowed has the daily limits, for each holder, or for each certificate whose mail is sent again.
+// allowed has the daily limits, per holder, or per certificate for mail that is sent again.
 var allowed = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
 // allowTx counts an action. The error is fault.TooMany if the day's limit is exceeded.

@@ -19,8 +19,8 @@ import (
 // claim have ended by then.
 const claimAgain = time.Minute
 
-// LookUpTx returns the customer number that the person with a verified address has
-// in an institution, 0 if there is no such person. It serves cert.Config.Recipient.
+// LookUpTx returns the customer number that the person with a verified address has in an
+// institution, or 0 if there is no such person. It implements cert.Config.Recipient.
 func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 	u, err := account.VerifiedUser(ctx, tx, emailFolded)
 	if fault.Is(err, fault.NotFound) {

@@ -20,8 +20,8 @@ const (
 	endRounds = 20
 )
 
-// EndedTx removes the notices, shares and corrections of a certificate that is about
-// to be removed. It serves cert.Config.Ended.
+// EndedTx removes the notices, shares and corrections of a certificate that is about to be removed.
+// It implements cert.Config.Ended.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,

@@ -92,7 +92,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 				t.Errorf("an event tells %s", e)
 			}
 		}
-		// The history, the record and the link that was mailed stay as they were.
+		// The history, the record and the link that was mailed do not change.
 		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
 			t.Errorf("%+v, %v", history, err)

@@ -2,9 +2,9 @@ package recipient
 
 import "time"
 
-// Ledger records what a change of another service means for recipients, in the
-// transaction of that change: customer numbers and notices. It uses no other
-// service, so that cert and mail, which Service uses, can be given its operations.
+// Ledger records the effects of other services' changes on recipients, in the transaction of the
+// change: customer numbers and notices. It uses no other service. Therefore its operations can be
+// passed to cert and mail, which Service uses.
 type Assignments struct {
 	now func() time.Time
 }

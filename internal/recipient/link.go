@@ -31,8 +31,8 @@ type MailLink struct {
 // errNoLink does not distinguish an unknown link from one that was revoked.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
-// MailLink returns what a mailed link shows. It omits certificates whose address was corrected or
-// whose holder ended the mailed links. If none is left, the error is fault.NotFound.
+// MailLink returns the content of a mailed link. It omits certificates whose address was corrected
+// or whose holder ended the mailed links. If none is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
@@ -104,7 +104,7 @@ func Person(userID int64, name, email string) Holder {
 	return Holder{userID: userID, Name: name, Email: email}
 }
 
-// key identifies the holder where actions are counted.
+// key identifies the holder in the counts of actions.
 func (h Holder) key() string {
 	if h.userID != 0 {
 		return fmt.Sprintf("user %d", h.userID)

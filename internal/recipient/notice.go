@@ -40,7 +40,7 @@ const (
 	// Dropped notices belong to certificates that were revoked or got another address before the
 	// mail was sent.
 	Dropped Status = "dropped"
-	// Unsubscribed notices were not sent, because the address wants no mail.
+	// Unsubscribed notices were not sent, because the address is unsubscribed.
 	Unsubscribed Status = "unsubscribed"
 )
 
@@ -48,7 +48,7 @@ const (
 type Reason string
 
 const (
-	// Approval is the first notice of every certificate.
+	// Approval is the reason of the first notice of every certificate.
 	Approval Reason = "approval"
 	// Resent notices were requested by the institution.
 	Resent Reason = "resent"
@@ -69,8 +69,8 @@ type Notice struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx records a certificate's change of status, in the transaction of the
-// change. It serves cert.Config.Moved.
+// MovedTx records a certificate's change of status, in the transaction of the change. It implements
+// cert.Config.Moved.
 func (l *Assignments) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
@@ -91,8 +91,8 @@ func (l *Assignments) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certifi
 	return err
 }
 
-// insertTx adds a notice to a certificate's recipient: one on approval, and another
-// one on each other occasion.
+// insertTx adds a notice to a certificate's recipient: one on approval, and another one on each
+// later occasion.
 func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
@@ -151,7 +151,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 				return err
 			}
 			if !ok {
-				continue // it is gone
+				continue // the notice was deleted
 			}
 			if _, err := tx.ExecContext(ctx, `
 				UPDATE notices SET status = 'waiting', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE mail_uuid = $2 AND id <> $3`,
@@ -167,8 +167,8 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 	return nil
 }
 
-// MailEndedTx records whether a message was sent or failed. It ignores messages
-// without a notice. It serves mail.Config.Ended.
+// MailEndedTx records whether a message was sent or failed. It ignores messages without a notice.
+// It implements mail.Config.Ended.
 func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	status := Sent
 	if e.Status == mail.Failed {
@@ -181,8 +181,8 @@ func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End)
 	return nil
 }
 
-// notify handles an approved certificate: it assigns the certificate to its person, and writes the
-// mail unless that has to wait.
+// notify handles an approved certificate. It assigns the certificate to the person with its
+// address, and writes the mail unless the batch is not complete.
 func (s *Service) notify(ctx context.Context, uuid string) error {
 	c, err := s.certs.ByCapability(ctx, uuid)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 		if c.Status != cert.Approved {
 			return nil // its notices were withdrawn with it
 		}
-		// The number comes before the notice: see numberTx.
+		// The number is assigned before the notice is locked: see numberTx.
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}

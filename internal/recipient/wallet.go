@@ -33,7 +33,8 @@ type Filter struct {
 // Wallet is a page of a person's certificates.
 type Wallet struct {
 	Certificates []*cert.Certificate
-	// Total is the number of certificates that match the filter, and All the number of all.
+	// Total is the number of certificates that match the filter, and All the number of all
+	// certificates of the person.
 	Total, All int
 	// Issuers are all institutions that the person has certificates of, by name.
 	Issuers []account.Summary

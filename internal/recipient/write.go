@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// listed is the number of certificates that a mail names; it counts the others.
+	// listed is the number of certificates that a mail lists. It states the number of the others.
 	listed = 15
 	// titleInList and titleInText are the maximum lengths of a title in a mail.
 	titleInList = 60
 	titleInText = 200
-	// titleInWords is its maximum length in the institution's own texts.
+	// titleInWords is the maximum length of a title in the institution's own texts.
 	titleInWords = 100
 )
 
@@ -73,7 +73,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]item, error) {
 	query := `SELECT id FROM notices WHERE status = 'waiting' AND ` + where + ` ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// The second of two concurrent transactions finds the notices written.
+		// The second of two concurrent transactions finds that the notices are no longer waiting.
 		query += ` FOR UPDATE`
 	}
 	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))
@@ -160,7 +160,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	return s.settleTx(ctx, tx, items, Queued, id, link)
 }
 
-// draftOf returns the beginning of a mail of an institution.
+// draftOf returns a draft with the data of an institution.
 func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, err error) {
 	i, err := account.ReadSettings(ctx, q, institutionID)
 	if err != nil {
@@ -187,7 +187,7 @@ type draft struct {
 	institution string
 	brand       *colour.Brand
 	head        account.MailSender
-	// words are the institution's texts by language. Languages without a text use that of fallback,
+	// words has the institution's texts by language. Languages without a text use that of fallback,
 	// the language of the institution's mail.
 	words       map[string]account.MailText
 	fallback    string
@@ -247,8 +247,8 @@ func (d *draft) own(w *words) *mail.SenderText {
 	return &mail.SenderText{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
 }
 
-// sizes are the numbers of certificates that a mail lists and the lengths of their names and
-// titles. The first size that mailboxes show without cutting it is used.
+// sizes has the numbers of certificates that a mail lists and the lengths of their names and
+// titles. The mail uses the first size that mailboxes show in full.
 var sizes = []struct{ list, title int }{{listed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
 
 // message returns the mail.
@@ -261,7 +261,7 @@ func (d *draft) message() (m mail.Message, err error) {
 	return m, err
 }
 
-// sized returns the mail with at most so many certificates and at most so long names and titles.
+// sized returns the mail with limited numbers and lengths of certificates, names and titles.
 func (d *draft) sized(most, title int) (mail.Message, error) {
 	w := &words{language: d.language, most: title}
 	first := d.items[0]
