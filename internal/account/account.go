@@ -135,7 +135,7 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 		case db.UniqueOn(err, "institutions", "prefix"):
 			return nil, fault.OfField("prefix", "The prefix "+n.Prefix+" belongs to another institution.")
 		default:
-			return nil, fmt.Errorf("making the institution: %w", err)
+			return nil, fmt.Errorf("creating the institution: %w", err)
 		}
 	}
 	return nil, fault.OfField("name", "Too many institutions have this name.")

@@ -70,7 +70,7 @@ func (s *Invitations) Revoke(ctx context.Context, by, institutionID int64, id st
 		return s.endTx(ctx, tx, i, "revoked_at", audit.InvitationRevoked)
 	})
 	if err != nil {
-		return fmt.Errorf("taking an invitation back: %w", err)
+		return fmt.Errorf("revoking an invitation: %w", err)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ var misspeltCom = map[string]bool{
 // labels are similar to too many correct ones.
 const minLabel = 5
 
-// MeantDomain returns the domain that was probably meant by a misspelt address, or "". It
+// SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It
 // recognizes one typing mistake in the most frequent domains: a letter too many, too few, a wrong
 // one, or two in the wrong order.
 func SuggestedDomain(e Email) string {

@@ -229,7 +229,7 @@ func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Inv
 	return list, rows.Err()
 }
 
-// Over reports whether an invitation has expired.
+// Expired reports whether an invitation has expired.
 func (i *Invitation) Expired(now time.Time) bool { return !now.Before(i.ExpiresAt) }
 
 // BySecret returns the invitation of a mailed link. It returns fault.NotFound if the invitation has

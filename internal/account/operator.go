@@ -51,7 +51,7 @@ func (s *Service) SetOperator(ctx context.Context, address string, operator bool
 		return s.setOperatorTx(ctx, tx, userID, operator)
 	})
 	if err != nil {
-		return fmt.Errorf("changing who is an operator: %w", err)
+		return fmt.Errorf("changing an operator: %w", err)
 	}
 	return nil
 }

@@ -67,7 +67,7 @@ func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32
 func (c Cost) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
-		return "", fmt.Errorf("making a salt: %w", err)
+		return "", fmt.Errorf("creating a salt: %w", err)
 	}
 	key, err := c.key(ctx, password, salt, argonKey)
 	if err != nil {

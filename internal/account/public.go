@@ -54,7 +54,7 @@ type PublicProfile struct {
 	Logo string
 }
 
-// Face returns the public information about an institution, or fault.NotFound.
+// PublicProfile returns the public information about an institution, or fault.NotFound.
 func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, error) {
 	var f PublicProfile
 	var logo []byte
@@ -66,7 +66,7 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 		return nil, errNoInstitution
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading an institution's public face: %w", err)
+		return nil, fmt.Errorf("reading an institution's public profile: %w", err)
 	}
 	f.Logo = hex.EncodeToString(logo)
 	return &f, nil

@@ -46,7 +46,7 @@ type Policy struct {
 type Changes struct {
 	Settings
 
-	// Words are the mail texts by language. Empty texts are removed.
+	// MailTexts has the mail texts by language. Empty texts are removed.
 	MailTexts map[string]MailText
 	// Logo replaces the logo, if it is not nil. An empty logo removes it.
 	Logo *Logo
@@ -157,8 +157,8 @@ func (c *Changes) check(before *Settings, words map[string]MailText) error {
 	if c.MailSender != before.MailSender {
 		failed = append(failed, note(c.MailSender.check()))
 	}
-	if c.Retention != before.Retention {
-		failed = append(failed, note(c.Retention.Check()))
+	if r := c.Retention; r != before.Retention {
+		failed = append(failed, note(r.Check()))
 	}
 	for tag, w := range c.MailTexts {
 		if w == words[tag] {

@@ -31,7 +31,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		change := func(c *account.Changes) error {
+		change := func(c *account.Changes) error { //nolint:unparam // Change requires the error
 			c.Name, c.Colour, c.MailLanguage, c.Logo = "Another", " #1A237E ", "de", logo
 			c.Public = account.Public{AllowImage: true, Contact: " r@example.org "}
 			c.MailSender = account.MailSender{Sender: "Registrar"}

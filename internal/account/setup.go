@@ -25,7 +25,7 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("making the set-up link: %w", err)
+		return "", fmt.Errorf("creating the set-up link: %w", err)
 	}
 	return secret, nil
 }

@@ -53,7 +53,7 @@ type Storage struct {
 // base URL, empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	ring, err := keyring.Open(filepath.Join(c.Data, "keys"))
 	if err != nil {
@@ -194,7 +194,7 @@ func (a *App) wire() error {
 		return err
 	}
 	a.registry.MustRegister(a.Hooks.Conditions(func(err error) {
-		a.log.Warn("the condition of webhooks could not be counted", slog.Any("error", err))
+		a.log.Warn("webhooks could not be counted", slog.Any("error", err))
 	}))
 	return nil
 }
@@ -203,7 +203,7 @@ func (a *App) wire() error {
 // process ends.
 func (a *App) lockData() error {
 	if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("making the data folder: %w", err)
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
 	ok, err := lock.TryLock()
@@ -271,7 +271,7 @@ func (a *App) start(ctx context.Context) error {
 // link.
 func (a *App) greet(ctx context.Context) error {
 	if _, err := fmt.Fprintf(a.stdout, "Certvault serves %s\n", a.cfg.BaseURL); err != nil {
-		return fmt.Errorf("greeting: %w", err)
+		return fmt.Errorf("printing the set-up link: %w", err)
 	}
 	owned, err := a.Accounts.HasOwner(ctx)
 	if err != nil || owned {
@@ -282,7 +282,7 @@ func (a *App) greet(ctx context.Context) error {
 		return err
 	}
 	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
-		return fmt.Errorf("greeting: %w", err)
+		return fmt.Errorf("printing the set-up link: %w", err)
 	}
 	return nil
 }

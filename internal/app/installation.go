@@ -12,7 +12,6 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
-	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 )
 
@@ -20,7 +19,7 @@ import (
 const lateHooks = 5 * time.Minute
 
 // access returns the services for the panel's pages about people.
-func (a *App) access(site *page.Site, door panel.SignInner) panel.Access {
+func (a *App) access(door panel.SignInner) panel.Access {
 	way, outbox := "the mail server of --smtp", ""
 	if a.cfg.SMTP == "" {
 		outbox = a.outbox()

@@ -65,7 +65,7 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 			case <-timer.C:
 			}
 			if err := f(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				a.log.ErrorContext(ctx, "a regular task failed and will be tried again", slog.String("task", name), slog.Any("error", err))
+				a.log.ErrorContext(ctx, "a periodic task failed and will run again", slog.String("task", name), slog.Any("error", err))
 			}
 			timer.Reset(interval)
 		}

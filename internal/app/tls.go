@@ -34,13 +34,13 @@ func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 		return pair, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return tls.Certificate{}, fmt.Errorf("reading the certificate of our own making; remove %s to have a new one made: %w", dir, err)
+		return tls.Certificate{}, fmt.Errorf("reading the self-signed certificate (to create a new one, remove %s): %w", dir, err)
 	}
 	if err := makeCertificate(dir, certFile, keyFile, host, now); err != nil {
 		return tls.Certificate{}, fmt.Errorf("making a TLS certificate: %w", err)
 	}
 	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
-		return tls.Certificate{}, fmt.Errorf("reading the certificate just made: %w", err)
+		return tls.Certificate{}, fmt.Errorf("reading the new TLS certificate: %w", err)
 	}
 	return pair, nil
 }

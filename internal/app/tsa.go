@@ -42,27 +42,27 @@ func timeStamps(address string) *pades.TimeStampAuthority {
 func askTime(ctx context.Context, client *http.Client, address string, request []byte) (_ []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(request))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/timestamp-query")
 	req.Header.Set("Accept", "application/timestamp-reply")
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("asking for a time stamp: the authority answered %s", res.Status)
+		return nil, fmt.Errorf("requesting a time stamp: the authority answered %s", res.Status)
 	}
 	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "application/timestamp-reply" {
-		return nil, fmt.Errorf("asking for a time stamp: the authority answered with %q", res.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("requesting a time stamp: the authority answered with %q", res.Header.Get("Content-Type"))
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxStamp+1))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	if len(body) > maxStamp {
-		return nil, fmt.Errorf("asking for a time stamp: the answer has more than %d bytes", maxStamp)
+		return nil, fmt.Errorf("requesting a time stamp: the answer has more than %d bytes", maxStamp)
 	}
 	return body, nil
 }

@@ -154,7 +154,7 @@ type Config struct {
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
 	// Moved is called for each change of status, in its transaction. It may be nil.
 	Moved Then
-	// Ended is called before a certificate is deleted, in the same transaction. It may
+	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged Then
 	Now    func() time.Time

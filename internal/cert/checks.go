@@ -58,7 +58,7 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 			return errors.New("the hash cannot take a state")
 		}
 		if err := state.UnmarshalBinary(c.File.State); err != nil {
-			return fmt.Errorf("going on from the original's hash: %w", err)
+			return fmt.Errorf("restoring the original's hash state: %w", err)
 		}
 	}
 	if _, err := io.Copy(hash, io.NewSectionReader(o, 0, o.Size())); err != nil {

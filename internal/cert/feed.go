@@ -69,7 +69,7 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) 
 		return 0, err
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET job_id = $1 WHERE uuid = $2`, jobID, uuid); err != nil {
-		return 0, fmt.Errorf("noting a certificate's job: %w", err)
+		return 0, fmt.Errorf("recording a certificate's job: %w", err)
 	}
 	return jobID, nil
 }

@@ -109,14 +109,14 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (key string, err err
 	}
 	key = blobKey(institution.UUID, uuid.Must(uuid.NewV7()).String(), "image")
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(png)); err != nil {
-		return "", fmt.Errorf("keeping the picture: %w", err)
+		return "", fmt.Errorf("storing the picture: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2 AND files_ended_at IS NULL`, key, c.UUID)
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("keeping the picture: %w", err)
+		return "", fmt.Errorf("storing the picture: %w", err)
 	}
 	return key, nil
 }

@@ -47,7 +47,7 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 	if err := s.db.QueryRowContext(ctx, fmt.Sprintf(`
 		SELECT count(*) FROM (SELECT 1 FROM certificates WHERE sha256 = $1 AND status IN ('approved', 'revoked') LIMIT %d) AS counted`, countOriginals),
 		sum[:]).Scan(&m.Count); err != nil {
-		return nil, fmt.Errorf("looking a file up: %w", err)
+		return nil, fmt.Errorf("looking up a file: %w", err)
 	}
 	switch m.Count {
 	case 0:

@@ -23,7 +23,7 @@ const (
 func newReference(prefix string) (string, error) {
 	var random [codeLen]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		return "", fmt.Errorf("making a reference id: %w", err)
+		return "", fmt.Errorf("creating a reference id: %w", err)
 	}
 	for i, b := range random {
 		random[i] = crockford[b%32]

@@ -51,7 +51,7 @@ func (s *Service) Rehash(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			s.log.ErrorContext(ctx, "ALARM: a stored file is not as it was stored, or could not be checked", slog.String("certificate", uuid), slog.Any("error", err))
+			s.log.ErrorContext(ctx, "ALARM: a stored file has changed or could not be checked", slog.String("certificate", uuid), slog.Any("error", err))
 		}
 		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 			for _, k := range checks {

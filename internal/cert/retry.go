@@ -29,7 +29,7 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 }
 
 // RetryTx starts the processing of a failed certificate of any institution again. It returns
-// ErrMoved if the certificate is not failed.
+// ErrInvalidState if the certificate is not failed.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
 	c, err := s.moveTx(ctx, tx, triggerRetry, uuid,
 		column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})

@@ -46,7 +46,7 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	return c, err
 }
 
-// RevokeTx revokes a certificate of any institution. It returns ErrMoved if the certificate is
+// RevokeTx revokes a certificate of any institution. It returns ErrInvalidState if the certificate is
 // revoked already. It removes the failure of a failed certificate, since the failure suggests a
 // retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {

@@ -52,7 +52,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	if box.Valid {
 		c.PlacementBox = new(seal.Box)
 		if err := json.Unmarshal([]byte(box.String), c.PlacementBox); err != nil {
-			return nil, fmt.Errorf("reading the place of the stamp: %w", err)
+			return nil, fmt.Errorf("reading the position of the stamp: %w", err)
 		}
 	}
 	if err := json.Unmarshal([]byte(notices), &c.Notices); err != nil {

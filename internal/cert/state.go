@@ -77,7 +77,7 @@ func transitionOf(t trigger) transition {
 	return transitions[i]
 }
 
-// ErrMoved is returned if the trigger has no transition from the current status, or if the
+// ErrInvalidState is returned if the trigger has no transition from the current status, or if the
 // certificate does not exist.
 var ErrInvalidState = errors.New("the certificate is not in a state that allows this")
 
@@ -120,7 +120,7 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 		return nil, ErrInvalidState
 	}
 	if err != nil {
-		return nil, fmt.Errorf("moving a certificate by %s: %w", by, err)
+		return nil, fmt.Errorf("changing the status of a certificate by %s: %w", by, err)
 	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err

@@ -44,7 +44,7 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 			if err := s.revive(ctx, tx, uuid); err != nil {
 				return err
 			}
-			s.log.WarnContext(ctx, "a certificate had lost its job and gets a new one", slog.String("certificate", uuid))
+			s.log.WarnContext(ctx, "a certificate lost its job and gets a new one", slog.String("certificate", uuid))
 		}
 		return nil
 	})
@@ -87,7 +87,7 @@ func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Con
 				return err
 			}
 		}
-		s.log.InfoContext(ctx, "removing a file that nothing refers to", slog.String("key", i.Key), slog.Int64("size", i.Size))
+		s.log.InfoContext(ctx, "deleting a file without references", slog.String("key", i.Key), slog.Int64("size", i.Size))
 		return s.blobs.Delete(ctx, i.Key)
 	})
 	if err != nil {

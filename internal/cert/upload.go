@@ -117,7 +117,7 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	}
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
-		return nil, email, fmt.Errorf("reading an address that was checked: %w", err)
+		return nil, email, fmt.Errorf("parsing a checked address: %w", err)
 	}
 	c.ReferenceID, err = newReference(u.Institution.Prefix)
 	return c, email, err

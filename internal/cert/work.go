@@ -94,10 +94,10 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	if j.Attempt < j.MaxAttempts {
-		log.WarnContext(ctx, "making a verified PDF failed and will be tried again")
+		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
 		return errors.Join(err, s.feedBehind(context.WithoutCancel(ctx), c))
 	}
-	log.ErrorContext(ctx, "making a verified PDF failed for good")
+	log.ErrorContext(ctx, "making a verified PDF failed permanently")
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
@@ -180,7 +180,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verified, v *seal.Verified, signed Result) error {
 	box, err := json.Marshal(v.Box)
 	if err != nil {
-		return fmt.Errorf("writing the place of the stamp: %w", err)
+		return fmt.Errorf("encoding the position of the stamp: %w", err)
 	}
 	notices, err := json.Marshal(merge(c.Notices, v.Notices))
 	if err != nil {
@@ -257,7 +257,7 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if crashes < maxCrashes {
 		return nil
 	}
-	s.log.ErrorContext(ctx, "a certificate died with the process too often and failed", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
+	s.log.ErrorContext(ctx, "a certificate failed because the process crashed too often while sealing it", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
 	return s.failTx(ctx, tx, args.UUID, Failure{
 		Code:    "crashed",
 		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// deed is an action with a daily limit.
+// limitedAction is an action with a daily limit.
 type limitedAction string
 
 const (
@@ -30,7 +30,7 @@ func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d limit
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO allowances (holder, deed, day, n) VALUES ($1, $2, $3, 1)
 		ON CONFLICT (holder, deed, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(d), now.Format(time.DateOnly)).Scan(&n); err != nil {
-		return fmt.Errorf("counting what is done: %w", err)
+		return fmt.Errorf("counting actions: %w", err)
 	}
 	if n > allowed[d] {
 		tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -50,7 +50,7 @@ func (s *Service) forgetAllowances(ctx context.Context) error {
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM allowances WHERE day < $1`, yesterday); err != nil {
-			return fmt.Errorf("forgetting what was counted: %w", err)
+			return fmt.Errorf("deleting old counts: %w", err)
 		}
 		return nil
 	})

@@ -55,7 +55,7 @@ func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certi
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO corrections (uuid, certificate_id, institution_id, user_id, text, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			uuid.Must(uuid.NewV7()).String(), c.ID, c.InstitutionID, sql.NullInt64{Int64: h.userID, Valid: h.userID != 0}, text, db.Micros(s.now())); err != nil {
-			return fmt.Errorf("keeping a request for correction: %w", err)
+			return fmt.Errorf("storing a request for correction: %w", err)
 		}
 		return s.mailCorrectionTx(ctx, tx, h, c, face, text)
 	})

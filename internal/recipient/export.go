@@ -144,7 +144,7 @@ func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]expor
 	list, err := noted(ctx, s.db, func(institution int64, at time.Time) refusal { return refusal{institution, at} },
 		`SELECT institution_id, created_at FROM unsubscribes WHERE email_folded = $1 ORDER BY created_at, institution_id`, emailFolded)
 	if err != nil {
-		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
+		return nil, fmt.Errorf("reading unsubscribed institutions: %w", err)
 	}
 	ids := make([]int64, len(list))
 	for i, r := range list {

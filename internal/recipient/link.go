@@ -161,7 +161,7 @@ func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("noting who wants no mail: %w", err)
+		return nil, fmt.Errorf("recording an unsubscription: %w", err)
 	}
 	u.Done = done
 	return u, nil
@@ -170,7 +170,7 @@ func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool)
 func unsubscribed(ctx context.Context, q db.Queryer, institutionID int64, emailFolded string) (is bool, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM unsubscribes WHERE institution_id = $1 AND email_folded = $2)`,
 		institutionID, emailFolded).Scan(&is); err != nil {
-		return false, fmt.Errorf("looking who wants no mail: %w", err)
+		return false, fmt.Errorf("reading an unsubscription: %w", err)
 	}
 	return is, nil
 }

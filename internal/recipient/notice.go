@@ -108,7 +108,7 @@ func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certifica
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("noting that a recipient is to be told: %w", err)
+		return 0, fmt.Errorf("creating a notice: %w", err)
 	}
 	return id, nil
 }
@@ -126,7 +126,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 	}
 	rows, err := tx.QueryContext(ctx, query, certificateID)
 	if err != nil {
-		return fmt.Errorf("taking notices back: %w", err)
+		return fmt.Errorf("withdrawing notices: %w", err)
 	}
 	type notice struct {
 		id, certificate int64
@@ -138,7 +138,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 		return n, err
 	})
 	if err != nil {
-		return fmt.Errorf("taking notices back: %w", err)
+		return fmt.Errorf("withdrawing notices: %w", err)
 	}
 	now := db.Micros(l.now())
 	for _, n := range list {
@@ -156,18 +156,18 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 			if _, err := tx.ExecContext(ctx, `
 				UPDATE notices SET status = 'waiting', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE mail_uuid = $2 AND id <> $3`,
 				now, n.mail, n.id); err != nil {
-				return fmt.Errorf("taking notices back: %w", err)
+				return fmt.Errorf("withdrawing notices: %w", err)
 			}
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = 'dropped', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE id = $2`,
 			now, n.id); err != nil {
-			return fmt.Errorf("taking notices back: %w", err)
+			return fmt.Errorf("withdrawing notices: %w", err)
 		}
 	}
 	return nil
 }
 
-// MailEndedTx records whether a message was sent or failed. It ignores messages without a notice.
+// MailFinishedTx records whether a message was sent or failed. It ignores messages without a notice.
 // It implements mail.Config.Ended.
 func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	status := Sent
@@ -176,7 +176,7 @@ func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End)
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
 		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(l.now()), e.UUID); err != nil {
-		return fmt.Errorf("noting what became of a notice: %w", err)
+		return fmt.Errorf("recording the result of a notice: %w", err)
 	}
 	return nil
 }
@@ -224,7 +224,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 			OR EXISTS (SELECT 1 FROM notices WHERE batch_id = $1 AND email_folded = $2 AND status = 'waiting' AND created_at <= $3)`,
 		batch, emailFolded, db.Micros(s.now().Add(-longestWait))).Scan(&ready)
 	if err != nil {
-		return false, fmt.Errorf("looking how far a batch is: %w", err)
+		return false, fmt.Errorf("reading the progress of a batch: %w", err)
 	}
 	return ready, nil
 }

@@ -80,7 +80,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if err := tx.QueryRowContext(ctx, `
 			SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
 			c.ID, db.Micros(now)).Scan(&n); err != nil {
-			return fmt.Errorf("making a link: %w", err)
+			return fmt.Errorf("creating a link: %w", err)
 		}
 		switch {
 		case status != cert.Approved:
@@ -91,7 +91,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			share.UUID, c.ID, account.HashSecret(secret), share.Label, share.Public, db.Micros(now), expires); err != nil {
-			return fmt.Errorf("making a link: %w", err)
+			return fmt.Errorf("creating a link: %w", err)
 		}
 		return nil
 	})

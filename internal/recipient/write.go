@@ -40,7 +40,7 @@ type item struct {
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	items, err := waitingTx(ctx, tx, where, args...)
 	if err != nil {
-		return fmt.Errorf("reading what is to be mailed: %w", err)
+		return fmt.Errorf("reading waiting notices: %w", err)
 	}
 	// Notices of a batch with one address belong to one person, unless a certificate was assigned
 	// to an earlier holder of the address.
@@ -109,7 +109,7 @@ func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status 
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
 			string(status), sql.NullString{String: mailUUID, Valid: mailUUID != ""}, sql.NullInt64{Int64: link, Valid: link != 0},
 			db.Micros(s.now()), i.notice); err != nil {
-			return fmt.Errorf("noting where a notice stands: %w", err)
+			return fmt.Errorf("updating a notice's status: %w", err)
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			INSERT INTO mail_links (institution_id, hash, unsubscribe_hash, email, email_folded, language, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
 			first.institution, account.HashSecret(secret), account.HashSecret(unsubscribe), first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
-			return fmt.Errorf("making a link: %w", err)
+			return fmt.Errorf("creating a link: %w", err)
 		}
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
 	}

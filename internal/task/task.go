@@ -423,7 +423,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return err
 		}
 		for _, id := range ids {
-			s.log.WarnContext(ctx, "a task had lost its job and gets a new one", slog.Int64("task", id))
+			s.log.WarnContext(ctx, "a task lost its job and gets a new one", slog.Int64("task", id))
 			if err := s.enqueueTx(ctx, tx, id); err != nil {
 				return err
 			}

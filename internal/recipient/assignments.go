@@ -2,12 +2,12 @@ package recipient
 
 import "time"
 
-// Ledger records the effects of other services' changes on recipients, in the transaction of the
+// Assignments records the effects of other services' changes on recipients, in the transaction of the
 // change: customer numbers and notices. It uses no other service. Therefore its operations can be
 // passed to cert and mail, which Service uses.
 type Assignments struct {
 	now func() time.Time
 }
 
-// NewLedger returns a ledger; now is the clock.
+// NewAssignments returns a ledger; now is the clock.
 func NewAssignments(now func() time.Time) *Assignments { return &Assignments{now: now} }

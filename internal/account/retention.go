@@ -50,24 +50,24 @@ func (k Retention) Check() error {
 	return bad.Err()
 }
 
-// Kept is an institution with a limited retention period.
+// RetentionLimit is an institution with a limited retention period.
 type RetentionLimit struct {
 	ID int64
 	Retention
 }
 
-// Keeping returns the institutions with a limited retention period.
+// RetentionLimits returns the institutions with a limited retention period.
 func RetentionLimits(ctx context.Context, q db.Queryer) (list []RetentionLimit, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)
 	if err != nil {
-		return nil, fmt.Errorf("reading for how long is kept: %w", err)
+		return nil, fmt.Errorf("reading retention periods: %w", err)
 	}
 	if list, err = db.Collect(rows, func(rows *sql.Rows) (k RetentionLimit, err error) {
 		err = rows.Scan(&k.ID, &k.Failed, &k.Revoked, &k.Mail)
 		return k, err
 	}); err != nil {
-		return nil, fmt.Errorf("reading for how long is kept: %w", err)
+		return nil, fmt.Errorf("reading retention periods: %w", err)
 	}
 	return list, nil
 }

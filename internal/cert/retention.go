@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// KeepEvery is the interval of SweepKept.
+	// KeepEvery is the interval of SweepExpired.
 	RetentionEvery = time.Hour
 	// keepMost bounds the records of one sweep, so that it does not delay other work.
 	keepMost = 1000
 )
 
-// ErrFilesEnded is returned for the files of a certificate whose retention has ended. Its kind is
+// ErrFilesPurged is returned for the files of a certificate whose retention has ended. Its kind is
 // NotFound, since the contract has no other status for it.
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
 
-// filesEnded returns ErrFilesEnded if the retention of the files has ended.
+// filesEnded returns ErrFilesPurged if the retention of the files has ended.
 func (c *Certificate) filesEnded() error {
 	if c.FilesEndedAt != nil {
 		return ErrFilesPurged
@@ -46,7 +46,7 @@ const (
 	overRevoked = ` FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2`
 )
 
-// Over counts the certificates, and the certificates with files, that expire at a time
+// Expired counts the certificates, and the certificates with files, that expire at a time
 // with a retention.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, one := range []struct {
@@ -58,18 +58,18 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 			continue
 		}
 		if err := q.QueryRowContext(ctx, `SELECT count(*)`+one.where, institutionID, since(at, one.days)).Scan(one.n); err != nil {
-			return 0, 0, fmt.Errorf("counting what is over: %w", err)
+			return 0, 0, fmt.Errorf("counting expired records: %w", err)
 		}
 	}
 	return failed, revoked, nil
 }
 
-// Over counts what has expired now with a retention.
+// Expired counts what has expired now with a retention.
 func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// SweepKept deletes failed certificates and files of revoked ones that have expired. Each deletion
+// SweepExpired deletes failed certificates and files of revoked ones that have expired. Each deletion
 // has its own transaction, with an entry in the audit log. The sweep of files deletes the blobs,
 // unless other records refer to them.
 func (s *Service) SweepExpired(ctx context.Context) error {
@@ -87,7 +87,7 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 				continue
 			}
 			if err := s.sweepExpired(ctx, k.ID, one.days, one.where, one.end); err != nil {
-				return fmt.Errorf("ending what is over: %w", err)
+				return fmt.Errorf("deleting expired records: %w", err)
 			}
 		}
 	}
