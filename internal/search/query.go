@@ -210,13 +210,12 @@ func (s *Service) matches(q *statement, v *view, by index) string {
 
 // bounded returns a query for arbitrary matches, at most one more than are counted.
 func (s *Service) bounded(q *statement, v *view, by index, columns string) string {
-	var with, from string
+	limit := ` LIMIT ` + q.arg(s.bounds.count+1)
 	if by == searchIndex && s.db.Dialect == db.PostgreSQL {
-		with, from = v.foundFirst(q)
-	} else {
-		from = s.candidates(q, v, by)
+		with, from := v.foundFirst(q)
+		return with + `SELECT ` + columns + ` FROM ` + from + limit
 	}
-	return with + `SELECT ` + columns + ` FROM ` + from + ` LIMIT ` + q.arg(s.bounds.count+1)
+	return `SELECT ` + columns + ` FROM ` + s.candidates(q, v, by) + limit
 }
 
 // firstPerDay returns a query for the page of a range of dates of issue in the order of creation.
