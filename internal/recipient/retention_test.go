@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// told returns the payloads of the events of all certificates.
-func (b *bench) told() (list []string) {
+// eventTexts returns the payloads of the events of all certificates.
+func (b *bench) eventTexts() (list []string) {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
 	if err != nil {
@@ -86,7 +86,7 @@ func TestAddressesOfMailEnd(t *testing.T) {
 				t.Errorf("%s went to %v", c.Title, got)
 			}
 		}
-		for _, e := range b.told() {
+		for _, e := range b.eventTexts() {
 			keeps := !strings.Contains(e, `"certificate_title":"old"`)
 			if strings.Contains(e, "ada@example.org") != keeps || strings.Contains(e, "Ada Obi") != keeps {
 				t.Errorf("an event tells %s", e)
