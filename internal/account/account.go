@@ -1,6 +1,5 @@
 // Package account owns institutions, their settings, members and invitations, and the users: the
-// address and the password that identify a person. It does not know certificates; packages above it
-// bring the two together.
+// address and the password that identify a person. It does not know certificates.
 package account
 
 import (
@@ -48,7 +47,7 @@ type Service struct {
 	cost Cost
 }
 
-// Option changes a service that New makes.
+// Option configures a service for New.
 type Option func(*Service)
 
 // WithCost sets the cost of hashing passwords, which is DefaultCost otherwise.
@@ -82,14 +81,14 @@ func (s *Service) CreateInstitution(ctx context.Context, n NewInstitution) (*Ins
 }
 
 // OpenInstitution creates an institution for an owner who is not present to choose a password. If
-// the address has no account, the owner gets one and signs in by a mailed link. OpenInstitution
-// calls then in its transaction.
+// the address has no account, it creates one without a password, and the owner signs in by a mailed
+// link. OpenInstitution calls then in its transaction.
 func (s *Service) OpenInstitution(ctx context.Context, n NewInstitution, then func(ctx context.Context, tx *db.Tx, i *Institution) error) (*Institution, error) {
 	return s.createInstitution(ctx, n, steps{then: func(ctx context.Context, tx *db.Tx, i *Institution, _ int64) error { return then(ctx, tx, i) }})
 }
 
-// steps are the parts of creating an institution that differ: whether the owner has a password, and
-// what runs at the beginning and at the end of the transaction.
+// steps has the optional parts of creating an institution: the password of the owner, and functions
+// to call at the beginning and at the end of the transaction.
 type steps struct {
 	password bool
 	first    func(ctx context.Context, tx *db.Tx) error
@@ -136,7 +135,7 @@ func (s *Service) createInstitution(ctx context.Context, n NewInstitution, do st
 		case db.UniqueOn(err, "institutions", "prefix"):
 			return nil, fault.OfField("prefix", "The prefix "+n.Prefix+" belongs to another institution.")
 		default:
-			return nil, fmt.Errorf("making the institution: %w", err)
+			return nil, fmt.Errorf("creating the institution: %w", err)
 		}
 	}
 	return nil, fault.OfField("name", "Too many institutions have this name.")
@@ -163,8 +162,9 @@ func (n *NewInstitution) validate(password bool) (Email, error) {
 	return email, bad.Err()
 }
 
-// SetName changes the name of an institution, which pages and mail show from then on. Certificates
-// keep their texts, and signatures show the name in the key's certificate until the next key.
+// SetName changes the name of an institution, which later pages and mail show. The texts of
+// certificates do not change. Signatures show the name in the key's certificate until the next key
+// is created.
 func (s *Service) SetName(ctx context.Context, id int64, name string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Name = name })
 }

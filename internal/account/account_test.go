@@ -162,8 +162,7 @@ func TestParseEmail(t *testing.T) {
 // cheap makes hashing passwords fast.
 var cheap = account.WithCost(account.Cost{Time: 1, Memory: 8, Threads: 1})
 
-// The test checks the stored text by the parameters in it, like any reader of PHC
-// strings.
+// The test checks the stored text with its own parameters, as any reader of PHC strings does.
 func TestHashPassword(t *testing.T) {
 	t.Parallel()
 	s := account.New(nil, time.Now)

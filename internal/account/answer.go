@@ -70,7 +70,7 @@ func (s *Invitations) Revoke(ctx context.Context, by, institutionID int64, id st
 		return s.endTx(ctx, tx, i, "revoked_at", audit.InvitationRevoked)
 	})
 	if err != nil {
-		return fmt.Errorf("taking an invitation back: %w", err)
+		return fmt.Errorf("revoking an invitation: %w", err)
 	}
 	return nil
 }
@@ -115,8 +115,8 @@ type Guest struct {
 	Verified bool
 }
 
-// Accept makes a person a member. The address of the person must be the invited one, and verified.
-// A person who is a member already keeps their role.
+// Accept adds a person as a member. The address of the person must be the invited one, and
+// verified. If the person is a member already, their role does not change.
 func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)

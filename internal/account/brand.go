@@ -39,8 +39,8 @@ func CheckColour(text string) (*colour.Colour, error) {
 	return &c, nil
 }
 
-// SetColour changes an institution's colour, which public pages and mail to
-// recipients show from then on. An empty text removes it.
+// SetColour changes an institution's colour, which later public pages and mail to recipients show.
+// An empty text removes it.
 func (s *Service) SetColour(ctx context.Context, id int64, text string) error {
 	return s.set(ctx, id, func(c *Changes) { c.Colour = text })
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// providers are the domains of the most frequent providers: the first label, and the rest of the
+// providers has the domains of the most frequent providers: the first label, and the rest of the
 // domain.
 var providers = map[string][]string{
 	"gmail":      {"com"},
@@ -25,11 +25,11 @@ var providers = map[string][]string{
 	"gmx":        {"at", "ch", "com", "de", "net"},
 }
 
-// proper are correct domains that look like a misspelt one.
+// proper has correct domains that look like misspelt ones.
 var proper = map[string]bool{"mail.com": true, "email.com": true, "ymail.com": true, "gmx.co.uk": true, "online.de": true}
 
-// misspeltCom are misspellings of com after the name of a provider. Some are domains of countries,
-// under which no provider offers addresses.
+// misspeltCom has misspellings of com after the name of a provider. Some are domains of countries,
+// but no provider offers addresses there.
 var misspeltCom = map[string]bool{
 	"con": true, "cmo": true, "comm": true, "coom": true, "ccom": true, "cpm": true, "vom": true, "xom": true,
 	"cim": true, "ocm": true, "om": true, "co": true, "cm": true, "c0m": true, "como": true,
@@ -39,7 +39,7 @@ var misspeltCom = map[string]bool{
 // labels are similar to too many correct ones.
 const minLabel = 5
 
-// MeantDomain returns the domain that was probably meant by a misspelt address, or "". It
+// SuggestedDomain returns the domain that was probably meant by a misspelt address, or "". It
 // recognizes one typing mistake in the most frequent domains: a letter too many, too few, a wrong
 // one, or two in the wrong order.
 func SuggestedDomain(e Email) string {

@@ -12,10 +12,10 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// maxEmail is the longest address in code points.
+// maxEmail is the maximum length of an address in code points.
 const maxEmail = 255
 
-// Email is an address as it was entered, and in the form in which addresses are compared.
+// Email is an address in two forms: as entered, and as compared.
 type Email struct {
 	Text string
 	// Folded has the local part in lower case and the domain in ASCII (RFC 5891), so that case and
@@ -53,8 +53,8 @@ func ParseEmail(text string) (Email, error) {
 }
 
 // unseen reports whether a character is invisible: white space, controls, marks that change the
-// direction of text, and code points that are no characters. They would make two different
-// addresses look the same.
+// direction of text, and code points that are no characters. Such characters would make two
+// different addresses look the same.
 func unseen(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
 // joiner reports whether a character is one of the two invisible ones that some scripts need within

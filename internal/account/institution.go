@@ -63,7 +63,7 @@ func InstitutionsOf(ctx context.Context, q db.Queryer, userID int64) ([]int64, e
 	return list, nil
 }
 
-// Summary is an institution as the people see it who have its certificates.
+// Summary is an institution as shown to the holders of its certificates.
 type Summary struct {
 	ID         int64
 	Slug, Name string
@@ -127,9 +127,8 @@ func KeyMadeTx(ctx context.Context, tx *db.Tx, i *Institution, at time.Time) err
 	})
 }
 
-// Purge is a kind of record whose personal data ends after an institution's
-// retention period. Its value is the column with the id of the last record
-// that was purged.
+// Purge is a kind of record whose personal data is deleted after an institution's retention period.
+// Its value is the column with the id of the last record that was purged.
 type Purge string
 
 const (
@@ -142,7 +141,7 @@ const (
 // LastPurged returns the id of the last record of a kind that was purged, or 0.
 func LastPurged(ctx context.Context, q db.Queryer, institutionID int64, kind Purge) (id int64, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT `+string(kind)+` FROM institutions WHERE id = $1`, institutionID).Scan(&id); err != nil {
-		return 0, fmt.Errorf("reading how far records are purged: %w", err)
+		return 0, fmt.Errorf("reading the last purged id: %w", err)
 	}
 	return id, nil
 }
@@ -150,7 +149,7 @@ func LastPurged(ctx context.Context, q db.Queryer, institutionID int64, kind Pur
 // SetLastPurgedTx records that the records of a kind are purged up to an id.
 func SetLastPurgedTx(ctx context.Context, tx *db.Tx, institutionID int64, kind Purge, id int64) error {
 	if _, err := tx.ExecContext(ctx, `UPDATE institutions SET `+string(kind)+` = $1 WHERE id = $2 AND `+string(kind)+` < $1`, id, institutionID); err != nil {
-		return fmt.Errorf("recording how far records are purged: %w", err)
+		return fmt.Errorf("recording the last purged id: %w", err)
 	}
 	return nil
 }

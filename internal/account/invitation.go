@@ -43,7 +43,7 @@ type Invitation struct {
 	folded string
 }
 
-// InvitationsConfig is what Invitations needs.
+// InvitationsConfig has the dependencies of Invitations.
 type InvitationsConfig struct {
 	Accounts *Service
 	// Send queues a message in a transaction, as Mailer.EnqueueTx does.
@@ -53,8 +53,8 @@ type InvitationsConfig struct {
 	Link func(path string) string
 }
 
-// Invitations provides the operations on invitations. Only the mail has the secret of an
-// invitation; the database has its hash.
+// Invitations provides the operations on invitations. The secret of an invitation is only in the
+// mail; the database has its hash.
 type Invitations struct {
 	InvitationsConfig
 
@@ -229,7 +229,7 @@ func (s *Invitations) List(ctx context.Context, institutionID int64) (list []Inv
 	return list, rows.Err()
 }
 
-// Over reports whether an invitation has expired.
+// Expired reports whether an invitation has expired.
 func (i *Invitation) Expired(now time.Time) bool { return !now.Before(i.ExpiresAt) }
 
 // BySecret returns the invitation of a mailed link. It returns fault.NotFound if the invitation has

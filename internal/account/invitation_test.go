@@ -18,7 +18,7 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// post collects the mail of invitations and has their clock.
+// post collects the mail of invitations and provides their clock.
 type post struct {
 	*account.Invitations
 
@@ -101,7 +101,7 @@ func TestInvitation(t *testing.T) {
 		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a guess accepts: %v", err)
 		}
-		// Of several concurrent calls one succeeds.
+		// Of several concurrent calls only one succeeds.
 		var wg sync.WaitGroup
 		errs := make([]error, 4)
 		for n := range errs {

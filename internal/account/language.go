@@ -2,7 +2,8 @@ package account
 
 import "context"
 
-// MailLanguage returns the language in which an institution writes to people who have chosen none.
+// MailLanguage returns the language of an institution's mail to people who have not chosen a
+// language.
 func (s *Service) MailLanguage(ctx context.Context, id int64) (tag string, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
@@ -11,7 +12,7 @@ func (s *Service) MailLanguage(ctx context.Context, id int64) (tag string, err e
 	return v.MailLanguage, nil
 }
 
-// SetMailLanguage changes the language of mail that is written from then on.
+// SetMailLanguage changes the language of future mail.
 func (s *Service) SetMailLanguage(ctx context.Context, id int64, tag string) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailLanguage = tag })
 }

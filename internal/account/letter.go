@@ -42,7 +42,7 @@ func (i *Invitation) message(l *locale.Language, link string) (mail.Message, err
 	return letter.Message(mail.Address{Email: i.Email}, subject)
 }
 
-// OpenedTx mails the owner of an institution that an operator has created for them.
+// OpenedTx mails the owner of an institution that an operator has created for the owner.
 func (s *Invitations) OpenedTx(ctx context.Context, tx *db.Tx, i *Institution, owner Person, operator, language string) error {
 	l, ok := s.Languages.Get(language)
 	if !ok {

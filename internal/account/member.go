@@ -13,8 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Installation is the user id that stands for the command line on the vault's machine, which may do
-// everything.
+// Installation is the user id of the command line on the vault's machine. It has all permissions.
 const Installation int64 = 0
 
 // Member is a person in an institution.
@@ -131,8 +130,8 @@ func (s *Service) Membership(ctx context.Context, userID int64, slug string) (*M
 	return scanMembership(s.db.QueryRowContext(ctx, membershipQuery+` AND i.slug = $2`, userID, slug))
 }
 
-// holdTx locks the members of an institution until the end of the transaction, so that a check of
-// its owners stays true.
+// holdTx locks the members of an institution until the end of the transaction, so that the result
+// of a check of its owners remains true.
 func holdTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	var id int64
 	err := tx.QueryRowContext(ctx, `UPDATE institutions SET contact = contact WHERE id = $1 RETURNING id`, institutionID).Scan(&id)
@@ -142,7 +141,8 @@ func holdTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return err
 }
 
-// mayTx returns what a user may do at present. Their role may have changed since the request began.
+// mayTx returns the present permissions of a user. Their role may have changed since the request
+// began.
 func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permission) bool, error) {
 	if by == Installation {
 		return func(Permission) bool { return true }, nil
@@ -157,7 +157,7 @@ func mayTx(ctx context.Context, tx *db.Tx, by, institutionID int64) (func(Permis
 	return (&Membership{Role: m.Role, ManageWebhooks: m.ManageWebhooks}).Can, nil
 }
 
-// allowTx refuses a user who may not manage members with the roles.
+// allowTx refuses a user without the permission to manage members with the roles.
 func allowTx(ctx context.Context, tx *db.Tx, by, institutionID int64, roles ...Role) error {
 	may, err := mayTx(ctx, tx, by, institutionID)
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *Service) SetMember(ctx context.Context, by, institutionID int64, userUU
 	if !role.Valid() {
 		return errNoRole
 	}
-	// A permission of the role is not granted twice.
+	// The permission is not granted again if the role has it.
 	manageWebhooks = manageWebhooks && !role.Can(MayManageWebhooks)
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := holdTx(ctx, tx, institutionID); err != nil {

@@ -68,7 +68,7 @@ func actions(t *testing.T, d *db.DB, institutionID int64) (list []audit.Action) 
 	return list
 }
 
-// Each role tries to turn each role into each role, and to remove it.
+// Each role tries to change each role into each role, and to remove it.
 func TestWhoMayChangeWhom(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -142,7 +142,7 @@ func TestLastOwnerStays(t *testing.T) {
 	})
 }
 
-// Several owners leave concurrently, each in another way: one must remain.
+// Several owners leave concurrently, by different operations. One must remain.
 func TestOwnersWhoGoAtOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -199,7 +199,7 @@ func TestOwnersWhoGoAtOnce(t *testing.T) {
 	})
 }
 
-// Members of another institution neither see nor change what an institution has.
+// Members of another institution can neither read nor change an institution's data.
 func TestMembersOfAnotherInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -299,7 +299,7 @@ func TestOperators(t *testing.T) {
 	})
 }
 
-// Of many concurrent uses of the link one succeeds, and the link ends.
+// Of many concurrent uses of the link one succeeds. The link then stops working.
 func TestSetupOnce(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -11,7 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// An operator runs the installation: an operator creates institutions and sees their list and the
+// An operator runs the installation. An operator creates institutions and sees their list and the
 // state of the vault, but no certificates.
 
 // Operators returns all operators.
@@ -51,7 +51,7 @@ func (s *Service) SetOperator(ctx context.Context, address string, operator bool
 		return s.setOperatorTx(ctx, tx, userID, operator)
 	})
 	if err != nil {
-		return fmt.Errorf("changing who is an operator: %w", err)
+		return fmt.Errorf("changing an operator: %w", err)
 	}
 	return nil
 }

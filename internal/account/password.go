@@ -14,15 +14,15 @@ import (
 	"golang.org/x/crypto/argon2"
 )
 
-// Cost is how much work it takes to hash a password by argon2id (RFC 9106, 3.1).
+// Cost is the cost of hashing a password by argon2id (RFC 9106, 3.1).
 type Cost struct {
 	// Time is the number of passes, Memory is in KiB.
 	Time, Memory uint32
 	Threads      uint8
 }
 
-// DefaultCost is the second recommended option of RFC 9106, 4, for less memory. Only
-// tests use another one.
+// DefaultCost is the second recommended option of RFC 9106, 4, for less memory. Only tests use
+// another cost.
 var DefaultCost = Cost{Time: 3, Memory: 64 << 10, Threads: 4}
 
 const (
@@ -48,11 +48,11 @@ func CheckPassword(password string) error {
 	return nil
 }
 
-// hashing bounds how many passwords are hashed at once, and the memory that this
-// takes. A hash uses four threads, so that more at once would be no faster.
+// hashing bounds the number of passwords that are hashed at once, and thereby the memory for it. A
+// hash uses four threads, so more hashes at once would not be faster.
 var hashing = make(chan struct{}, max(1, runtime.NumCPU()/int(DefaultCost.Threads)))
 
-// key waits for its turn and computes argon2id.
+// key waits for a slot and computes argon2id.
 func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32) ([]byte, error) {
 	select {
 	case hashing <- struct{}{}:
@@ -67,7 +67,7 @@ func (c Cost) key(ctx context.Context, password string, salt []byte, size uint32
 func (c Cost) Hash(ctx context.Context, password string) (string, error) {
 	salt := make([]byte, argonSalt)
 	if _, err := rand.Read(salt); err != nil {
-		return "", fmt.Errorf("making a salt: %w", err)
+		return "", fmt.Errorf("creating a salt: %w", err)
 	}
 	key, err := c.key(ctx, password, salt, argonKey)
 	if err != nil {
@@ -81,11 +81,11 @@ func (c Cost) phc(salt, key []byte) string {
 	return fmt.Sprintf("$argon2id$v=%d$m=%d,t=%d,p=%d$%s$%s", argon2.Version, c.Memory, c.Time, c.Threads, b64(salt), b64(key))
 }
 
-// NoPassword returns a text that looks like a hash but matches no password. To check
-// against it takes as long as against a hash.
+// NoPassword returns a text that looks like a hash but matches no password. A check against it
+// takes as long as a check against a hash.
 func (c Cost) NoPassword() string {
 	random := make([]byte, argonSalt+argonKey)
-	_, _ = rand.Read(random) // it never fails
+	_, _ = rand.Read(random) // rand.Read never fails
 	return c.phc(random[:argonSalt], random[argonSalt:])
 }
 

@@ -9,7 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"image"
-	_ "image/jpeg" // a logo may come as JPEG
+	_ "image/jpeg" // a logo may be a JPEG file
 	"image/png"
 	"strings"
 
@@ -31,19 +31,19 @@ const (
 	logoHeight = 128
 )
 
-// Public is what an institution shows the public of its certificates. The zero value is the
-// default: the name, without picture and file.
+// Public has the settings for the public pages of an institution's certificates. The zero value is
+// the default: the name, without picture and file.
 type Public struct {
 	HideName bool `json:"hide_name"`
 	// AllowImage and AllowDownload let anyone with the reference id see the certificate's picture
 	// and download the verified PDF. Both show the name.
 	AllowImage    bool `json:"public_image"`
 	AllowDownload bool `json:"public_download"`
-	// Contact is an e-mail address, a link, or a line of text for questions of the public, or "".
+	// Contact is an e-mail address, a link, or a line of text for questions from the public, or "".
 	Contact string `json:"contact"`
 }
 
-// PublicProfile is what the public sees of an institution.
+// PublicProfile is the public information about an institution.
 type PublicProfile struct {
 	Public
 
@@ -54,7 +54,7 @@ type PublicProfile struct {
 	Logo string
 }
 
-// Face returns what the public sees of an institution, or fault.NotFound.
+// PublicProfile returns the public information about an institution, or fault.NotFound.
 func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, error) {
 	var f PublicProfile
 	var logo []byte
@@ -66,13 +66,13 @@ func (s *Service) PublicProfile(ctx context.Context, id int64) (*PublicProfile, 
 		return nil, errNoInstitution
 	}
 	if err != nil {
-		return nil, fmt.Errorf("reading an institution's public face: %w", err)
+		return nil, fmt.Errorf("reading an institution's public profile: %w", err)
 	}
 	f.Logo = hex.EncodeToString(logo)
 	return &f, nil
 }
 
-// SetPublic changes what the public sees, from the next request on.
+// SetPublic changes the settings for the public pages.
 func (s *Service) SetPublic(ctx context.Context, id int64, p Public) error {
 	return s.set(ctx, id, func(c *Changes) { c.Public = p })
 }
@@ -112,7 +112,7 @@ var (
 	errNoLogo        = fault.New(fault.NotFound, "No such logo.")
 )
 
-// Logo is a picture as pages show it.
+// Logo is a picture in the size and format that pages show.
 type Logo struct {
 	png []byte
 	sum [sha256.Size]byte

@@ -20,35 +20,36 @@ const (
 	Developer Role = "developer"
 )
 
-// Permission is one thing that a member may do. API tokens have permissions of their own.
+// Permission is one action, or group of actions, that a member may perform. API tokens have
+// separate permissions.
 type Permission string
 
 const (
-	// MayView allows to see the dashboard, certificates, batches and their files.
+	// MayView permits viewing the dashboard, certificates, batches and their files.
 	MayView Permission = "view"
-	// MayUpload allows to upload certificates, singly and in bulk.
+	// MayUpload permits uploading certificates, singly and in bulk.
 	MayUpload Permission = "upload"
-	// MayRetry allows to process failed certificates again, to correct a recipient's address, to
-	// send mail again and to close requests for correction.
+	// MayRetry permits retrying failed certificates, correcting a recipient's address, sending mail
+	// again and closing requests for correction.
 	MayRetry Permission = "retry"
-	// MayRevoke allows to revoke certificates.
+	// MayRevoke permits revoking certificates.
 	MayRevoke Permission = "revoke"
-	// MaySeeMembers allows to see the members and the invitations.
+	// MaySeeMembers permits viewing the members and the invitations.
 	MaySeeMembers Permission = "see-members"
-	// MayManageMembers allows to invite, change and remove members who are not owners.
+	// MayManageMembers permits inviting, changing and removing members who are not owners.
 	MayManageMembers Permission = "manage-members"
-	// MayManageOwners allows to add, change and remove owners.
+	// MayManageOwners permits adding, changing and removing owners.
 	MayManageOwners Permission = "manage-owners"
-	// MayManageTokens allows to create and revoke API tokens.
+	// MayManageTokens permits creating and revoking API tokens.
 	MayManageTokens Permission = "manage-tokens"
-	// MayManageWebhooks allows to manage webhook endpoints. It can be granted to a member in
+	// MayManageWebhooks permits managing webhook endpoints. It can be granted to a member in
 	// addition to the role.
 	MayManageWebhooks Permission = "manage-webhooks"
-	// MayReadAudit allows to read and export the audit log.
+	// MayReadAudit permits reading and exporting the audit log.
 	MayReadAudit Permission = "read-audit"
-	// MayManageSettings allows to change branding, mail, and what the public sees.
+	// MayManageSettings permits changing branding, mail, and the public profile.
 	MayManageSettings Permission = "manage-settings"
-	// MayManageKeys allows to manage the institution's signing keys.
+	// MayManageKeys permits managing the institution's signing keys.
 	MayManageKeys Permission = "manage-keys"
 )
 
@@ -60,7 +61,7 @@ type Standing struct {
 	May               []Permission
 }
 
-// Permissions are all permissions, with their descriptions.
+// Permissions has all permissions, with their descriptions.
 var Permissions = []struct {
 	Permission  Permission
 	Description string
@@ -79,7 +80,7 @@ var Permissions = []struct {
 	{MayManageKeys, "Manage signing keys"},
 }
 
-// Roles is the table of roles and their permissions. There is no other.
+// Roles is the only table of roles and their permissions.
 var Roles = []Standing{
 	{Owner, "Owner", "Does everything. There is always at least one.", []Permission{
 		MayView, MayUpload, MayRetry, MayRevoke, MaySeeMembers, MayManageMembers, MayManageOwners,

@@ -17,12 +17,12 @@ import (
 	"github.com/certvault/certvault/internal/locale"
 )
 
-// Settings are what the members of an institution can change about it.
+// Settings has the settings of an institution that its members can change.
 type Settings struct {
 	Name string
 	// Colour is the institution's colour as "#rrggbb", or "" for the vault's.
 	Colour string
-	// MailLanguage is the tag of the language of mail to people who chose none.
+	// MailLanguage is the tag of the language of mail to people who have not chosen a language.
 	MailLanguage string
 
 	Public
@@ -31,8 +31,8 @@ type Settings struct {
 	Policy
 }
 
-// Policy is where an institution's stamps go and which files it accepts.
-// Package cert checks and applies it.
+// Policy has the position of an institution's stamps and the files that it accepts. Package cert
+// checks and applies it.
 type Policy struct {
 	Placement string `json:"placement"`
 	// Page counts from 1.
@@ -42,11 +42,11 @@ type Policy struct {
 	RefuseActive bool        `json:"refuse_active"`
 }
 
-// Changes are settings while a function changes them.
+// Changes has the settings while a function changes them.
 type Changes struct {
 	Settings
 
-	// Words are the mail texts by language. Empty texts are removed.
+	// MailTexts has the mail texts by language. Empty texts are removed.
 	MailTexts map[string]MailText
 	// Logo replaces the logo, if it is not nil. An empty logo removes it.
 	Logo *Logo
@@ -124,8 +124,7 @@ func ChangeTx(ctx context.Context, tx *db.Tx, at time.Time, id int64, f func(c *
 	return c, nil
 }
 
-// check brings the settings that have changed into the form in which they are
-// stored, and returns what is wrong with them.
+// check converts the changed settings to their stored form, and returns their problems.
 func (c *Changes) check(before *Settings, words map[string]MailText) error {
 	var bad fault.Fields
 	note := func(err error) error {
@@ -158,8 +157,8 @@ func (c *Changes) check(before *Settings, words map[string]MailText) error {
 	if c.MailSender != before.MailSender {
 		failed = append(failed, note(c.MailSender.check()))
 	}
-	if c.Retention != before.Retention {
-		failed = append(failed, note(c.Retention.Check()))
+	if r := c.Retention; r != before.Retention {
+		failed = append(failed, note(r.Check()))
 	}
 	for tag, w := range c.MailTexts {
 		if w == words[tag] {

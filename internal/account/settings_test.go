@@ -31,7 +31,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		change := func(c *account.Changes) error {
+		change := func(c *account.Changes) error { //nolint:unparam // Change requires the error
 			c.Name, c.Colour, c.MailLanguage, c.Logo = "Another", " #1A237E ", "de", logo
 			c.Public = account.Public{AllowImage: true, Contact: " r@example.org "}
 			c.MailSender = account.MailSender{Sender: "Registrar"}
@@ -104,7 +104,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 		if n := recorded(); n[audit.InstitutionChanged] != 5 || n[audit.WordsChanged] != 2 || n[audit.LogoChanged] != 1 {
 			t.Errorf("recorded %v", n)
 		}
-		// The same once more is no change, but for the logo, which is drawn anew.
+		// The same change again changes nothing, except for the logo, which is drawn again.
 		if _, err := s.Change(ctx, one.ID, change); err != nil {
 			t.Fatal(err)
 		}

@@ -25,15 +25,15 @@ func (s *Service) NewSetupLink(ctx context.Context) (secret string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("making the set-up link: %w", err)
+		return "", fmt.Errorf("creating the set-up link: %w", err)
 	}
 	return secret, nil
 }
 
 // Setup creates the first institution with the secret of a set-up link, and makes its owner an
-// operator of the installation. Only one of several concurrent calls succeeds; the link ends with
-// it. Setup returns the owner's id, or 0 if the owner had an account already: the link does not
-// prove that its holder is that person.
+// operator of the installation. Only one of several concurrent calls succeeds, and the link then
+// stops working. Setup returns the owner's id, or 0 if the owner had an account already: the link
+// does not prove that its holder is that person.
 func (s *Service) Setup(ctx context.Context, secret string, n NewInstitution) (inst *Institution, ownerID int64, err error) {
 	// The link is checked before the password is hashed, which is expensive.
 	works, err := s.SetupLinkWorks(ctx, secret)

@@ -18,14 +18,12 @@ type User struct {
 	ID   int64
 	UUID string
 	Name string
-	// Email is the address as the person writes it, and EmailFolded as it is
-	// compared.
+	// Email is the address as the person writes it, and EmailFolded its form for comparison.
 	Email, EmailFolded string
 	// Language is the tag of the language that the person chose, or "".
 	Language  string
 	CreatedAt time.Time
-	// VerifiedAt is when the person showed that the address is theirs. It is nil
-	// if they have not.
+	// VerifiedAt is the time at which the person verified the address, or nil.
 	VerifiedAt *time.Time
 }
 
@@ -86,8 +84,8 @@ func InsertUserTx(ctx context.Context, tx *db.Tx, n NewUser, at time.Time) (id i
 	return id, false, nil
 }
 
-// VerifyUserTx records that a user's address is theirs. It reports whether that
-// was not known before.
+// VerifyUserTx records that a user has verified their address. It returns false if the address was
+// verified already.
 func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (changed bool, err error) {
 	return updateUserTx(ctx, tx, `UPDATE users SET confirmed_at = $2 WHERE id = $1 AND confirmed_at IS NULL`, id, db.Micros(at))
 }
@@ -95,9 +93,9 @@ func VerifyUserTx(ctx context.Context, tx *db.Tx, id int64, at time.Time) (chang
 // SetEmailTx changes a user's address to one that is not verified. It reports
 // false if another user has the address.
 func SetEmailTx(ctx context.Context, tx *db.Tx, id int64, email Email) (changed bool, err error) {
-	// The condition finds an address in use without a failed statement, after
-	// which PostgreSQL refuses every other statement of the transaction. The
-	// unique index finds what two transactions do at the same time.
+	// The condition finds an address in use without a failed statement, after which PostgreSQL
+	// refuses every other statement of the transaction. The unique index finds conflicts between
+	// concurrent transactions.
 	changed, err = updateUserTx(ctx, tx, `
 		UPDATE users SET email = $2, email_folded = $3, confirmed_at = NULL
 		WHERE id = $1 AND NOT EXISTS (SELECT 1 FROM users WHERE email_folded = $3 AND id <> $1)`, id, email.Text, email.Folded)
@@ -113,7 +111,7 @@ func SetUserNameTx(ctx context.Context, tx *db.Tx, id int64, name string) error 
 	return err
 }
 
-// SetUserLanguageTx changes the language that a user reads.
+// SetUserLanguageTx changes a user's language.
 func SetUserLanguageTx(ctx context.Context, tx *db.Tx, id int64, tag string) error {
 	_, err := updateUserTx(ctx, tx, `UPDATE users SET language = $2 WHERE id = $1`, id, tag)
 	return err
@@ -126,14 +124,13 @@ func SetPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash sql.NullString
 	return err
 }
 
-// LockPasswordTx reports whether a user's password still has a hash. It keeps
-// other transactions from changing the password until this one ends.
+// LockPasswordTx reports whether a user's password still has a hash. It prevents other transactions
+// from changing the password until this one ends.
 func LockPasswordTx(ctx context.Context, tx *db.Tx, id int64, hash string) (same bool, err error) {
 	return updateUserTx(ctx, tx, `UPDATE users SET password_hash = password_hash WHERE id = $1 AND password_hash = $2`, id, hash)
 }
 
-// DeleteUserTx deletes an account, and by ON DELETE CASCADE everything its user
-// signs in with.
+// DeleteUserTx deletes an account, and by ON DELETE CASCADE everything its user signs in with.
 func DeleteUserTx(ctx context.Context, tx *db.Tx, id int64) error {
 	_, err := updateUserTx(ctx, tx, `DELETE FROM users WHERE id = $1`, id)
 	return err

@@ -1,5 +1,5 @@
-// Package app puts the vault together: it is the one place that knows every
-// package. It starts them in order and stops them in the opposite one.
+// Package app connects all parts of the vault. It is the only package that imports every other. It
+// starts the parts in order and stops them in reverse order.
 package app
 
 import (
@@ -37,11 +37,11 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// stopTime limits the work under way after a signal to end. The whole process ends
-// within 30 s.
+// stopTime limits the time for running work after a signal to end. The whole process ends within 30
+// s.
 const stopTime = 20 * time.Second
 
-// Storage is what a vault keeps, opened.
+// Storage has the open database, files and keys of a vault.
 type Storage struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
@@ -53,7 +53,7 @@ type Storage struct {
 // base URL, empty if it is unknown.
 func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, error) {
 	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, fmt.Errorf("making the data folder: %w", err)
+		return nil, fmt.Errorf("creating the data folder: %w", err)
 	}
 	ring, err := keyring.Open(filepath.Join(c.Data, "keys"))
 	if err != nil {
@@ -76,7 +76,7 @@ func openStorage(ctx context.Context, c config.Storage, base string) (*Storage, 
 	return &Storage{DB: d, Keyring: ring, Keys: keys}, nil
 }
 
-// Base is what commands need that do not serve.
+// Base has what commands need that do not serve.
 type Base struct {
 	*Storage
 
@@ -119,7 +119,7 @@ type App struct {
 	// patterns are all routes. A test compares them with the OpenAPI document.
 	patterns []string
 
-	// onStop is called when requests are to end: for answers that go on by themselves.
+	// onStop is called at the start of shutdown, for responses that would otherwise not end.
 	onStop    []func()
 	public    *http.Server
 	listener  net.Listener
@@ -132,11 +132,11 @@ type App struct {
 	startedAt time.Time
 }
 
-// ErrRunning is another process that has the data folder.
+// ErrRunning is the error if another process uses the data folder.
 var ErrRunning = errors.New("another certvault serve is using this data folder")
 
-// New opens everything and starts nothing. It prints messages for the operator to
-// stdout, never to the log.
+// New opens everything and starts nothing. It prints messages for the operator to stdout, never to
+// the log.
 func New(ctx context.Context, cfg *config.Serve, log *slog.Logger, stdout io.Writer) (_ *App, err error) {
 	a := &App{cfg: cfg, log: log, stdout: stdout, fatal: make(chan error, 3), registry: prometheus.NewRegistry(), startedAt: time.Now()}
 	defer func() {
@@ -182,7 +182,7 @@ func (a *App) wire() error {
 	d := vault.Deps{
 		DB: a.DB, Keyring: a.Keyring, Keys: a.Keys, Blobs: a.blobs, BaseURL: a.cfg.BaseURL, Links: a.links, NodeID: nodeID(),
 		Sealer: seal.New(a.renderer), Verify: pades.Verify,
-		// One worker fewer for batches: an upload always finds a processor.
+		// Batches have one worker fewer, so that an upload always finds a free worker.
 		SealWorkers: job.DefaultWorkers(), BulkWorkers: job.DefaultWorkers() - 1,
 		Attempts: a.cfg.ProcessAttempts, StagedQuota: batch.StagedQuota, Mail: sender, Delivery: delivery, PasswordCost: account.DefaultCost,
 		Now: time.Now, Log: a.log,
@@ -194,16 +194,16 @@ func (a *App) wire() error {
 		return err
 	}
 	a.registry.MustRegister(a.Hooks.Conditions(func(err error) {
-		a.log.Warn("the condition of webhooks could not be counted", slog.Any("error", err))
+		a.log.Warn("webhooks could not be counted", slog.Any("error", err))
 	}))
 	return nil
 }
 
-// lockData holds the data folder for this process alone. The lock goes with
-// the process, however it ends.
+// lockData locks the data folder for this process. The operating system releases the lock when the
+// process ends.
 func (a *App) lockData() error {
 	if err := os.MkdirAll(a.cfg.Data, 0o700); err != nil {
-		return fmt.Errorf("making the data folder: %w", err)
+		return fmt.Errorf("creating the data folder: %w", err)
 	}
 	lock := flock.New(filepath.Join(a.cfg.Data, "lock"))
 	ok, err := lock.TryLock()
@@ -242,7 +242,7 @@ func (a *App) Run(ctx context.Context) (err error) {
 }
 
 func (a *App) start(ctx context.Context) error {
-	// Work of a process that died continues first.
+	// Jobs of a process that died continue first.
 	if err := a.Queue.Heartbeat(ctx, time.Now()); err != nil {
 		return err
 	}
@@ -250,7 +250,7 @@ func (a *App) start(ctx context.Context) error {
 		return err
 	}
 	if err := a.MakeKeys(ctx); err != nil {
-		// Requests that need no key are served, and a regular task tries again.
+		// Requests that need no key are still served, and a periodic task tries again.
 		a.log.ErrorContext(ctx, "signing keys cannot be made", slog.Any("error", err))
 	}
 	if err := a.Queue.Start(ctx); err != nil {
@@ -271,7 +271,7 @@ func (a *App) start(ctx context.Context) error {
 // link.
 func (a *App) greet(ctx context.Context) error {
 	if _, err := fmt.Fprintf(a.stdout, "Certvault serves %s\n", a.cfg.BaseURL); err != nil {
-		return fmt.Errorf("greeting: %w", err)
+		return fmt.Errorf("printing the set-up link: %w", err)
 	}
 	owned, err := a.Accounts.HasOwner(ctx)
 	if err != nil || owned {
@@ -282,12 +282,12 @@ func (a *App) greet(ctx context.Context) error {
 		return err
 	}
 	if _, err := fmt.Fprintf(a.stdout, "Set it up within an hour: %s\n", a.links.To("/setup?token="+secret)); err != nil {
-		return fmt.Errorf("greeting: %w", err)
+		return fmt.Errorf("printing the set-up link: %w", err)
 	}
 	return nil
 }
 
-// close closes everything in the opposite order.
+// close closes everything in reverse order.
 func (a *App) close(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, stopTime)
 	defer cancel()
@@ -302,7 +302,7 @@ func (a *App) close(ctx context.Context) error {
 		a.stopTasks()
 		a.tasks.Wait()
 	}
-	// Attempts and jobs end in parallel: one slow receiver must not use up the time of
+	// Attempts and jobs end in parallel, so that one slow receiver does not use up the time of
 	// both.
 	var sending sync.WaitGroup
 	if a.Services != nil {

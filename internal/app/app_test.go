@@ -27,8 +27,8 @@ func settings(t *testing.T, dir string) *config.Serve {
 	return c
 }
 
-// warm gives a data folder with a renderer that is compiled, which the race
-// detector makes a matter of a minute.
+// warm returns a data folder with a compiled renderer. Compiling takes about a minute with the race
+// detector.
 func warm(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -38,7 +38,7 @@ func warm(t *testing.T) string {
 	return dir
 }
 
-// newApp makes a vault; without the renderer, which make brings in, it skips.
+// newApp creates a vault. It skips the test if the renderer, which make downloads, is missing.
 func newApp(t *testing.T, dir string, stdout *bytes.Buffer, change ...func(*config.Serve)) *App {
 	t.Helper()
 	cfg := settings(t, dir)
@@ -72,8 +72,8 @@ func TestOneServerPerDataFolder(t *testing.T) {
 	}
 }
 
-// The set-up link is for who starts the vault: it is printed as long as there
-// is no owner, and it is never logged.
+// The set-up link is only for the operator who starts the vault. It is printed until there is an
+// owner, and it is never logged.
 func TestSetUpLinkIsPrintedAndNotLogged(t *testing.T) {
 	t.Parallel()
 	var out, log bytes.Buffer

@@ -24,8 +24,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// driver is a vault of the whole stack, and clients whose every exchange is held
-// against the OpenAPI document that the vault serves.
+// driver is a vault with all its parts, and clients whose exchanges are compared with the OpenAPI
+// document that the vault serves.
 type driver struct {
 	*testing.T
 
@@ -33,19 +33,18 @@ type driver struct {
 	inst    *account.Institution
 	checker *contract.Checker
 	client  *client.Client
-	// bare sends requests that the client would not; plain does, unchecked.
+	// bare sends requests that the client does not support. plain does the same without checks.
 	bare, plain *http.Client
-	// deliveries are the webhooks that came, signed with secret.
+	// deliveries are the received webhooks, signed with secret.
 	deliveries chan delivery
 	secret     string
-	// lost is a certificate whose file is gone, so that it fails.
+	// lost is a certificate whose file is missing, so that it fails.
 	lost *cert.Certificate
 
 	titles int
 }
 
-// newDriver starts a vault on a database, the embedded one where the URL is
-// empty.
+// newDriver starts a vault on a database, or on the embedded one if the URL is empty.
 func newDriver(t *testing.T, database string) *driver {
 	t.Helper()
 	d := &driver{T: t, app: newApp(t, warm(t), &bytes.Buffer{}, func(c *config.Serve) {
@@ -65,8 +64,8 @@ func newDriver(t *testing.T, database string) *driver {
 		t.Fatal(err)
 	}
 	d.loseFile()
-	// Compiling takes longer than sealing may, under the race detector and beside
-	// other tests.
+	// With the race detector and beside other tests, compiling takes longer than the limit for
+	// sealing.
 	if err := d.app.renderer.Warm(ctx); err != nil {
 		t.Fatal(err)
 	}
@@ -100,13 +99,13 @@ func newDriver(t *testing.T, database string) *driver {
 	return d
 }
 
-// delivery is a webhook as it came.
+// delivery is a received webhook.
 type delivery struct {
 	header http.Header
 	body   []byte
 }
 
-// receive takes webhooks as an institution's server would.
+// receive accepts webhooks like an institution's server.
 func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil {
@@ -116,7 +115,7 @@ func (d *driver) receive(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// loseFile makes a certificate before the vault works, and takes its file away.
+// loseFile creates a certificate before the vault starts its work, and removes its file.
 func (d *driver) loseFile() {
 	d.Helper()
 	ctx := d.Context()
@@ -138,7 +137,7 @@ func sample(name string) []byte {
 	return vault.Sample{Institution: "Northwest University", Title: "Diploma", Name: name, Line: "has completed the course.", Date: "1 June 2026"}.PDF()
 }
 
-// httpClients returns a client, and one whose exchanges are checked against the
+// httpClients returns a client without checks, and one that compares its exchanges with the
 // document.
 func (d *driver) httpClients(roots *x509.CertPool) (plain, checked *http.Client) {
 	d.Helper()
@@ -180,19 +179,19 @@ func (d *driver) must(err error) {
 	}
 }
 
-// send sends a request that the client would not send, and returns the status.
+// send sends a request that the client does not support, and returns the status.
 func (d *driver) send(method, target, secret string, header http.Header, body string) int {
 	d.Helper()
 	return d.exchange(d.bare, method, target, secret, header, body).status
 }
 
-// unchecked is send for what the document does not describe yet.
+// unchecked is send for operations that the document does not describe yet.
 func (d *driver) unchecked(method, target, secret string, header http.Header, body string) reply {
 	d.Helper()
 	return d.exchange(d.plain, method, target, secret, header, body)
 }
 
-// reply is an answer without its body.
+// reply is a response without its body.
 type reply struct {
 	status int
 	header http.Header
@@ -219,7 +218,7 @@ func (d *driver) exchange(by *http.Client, method, target, secret string, header
 	return reply{res.StatusCode, res.Header}
 }
 
-// approved makes a certificate of a title of its own, and waits for it.
+// approved creates a certificate with a unique title, and waits for its approval.
 func (d *driver) approved() *client.VaultCertificate {
 	d.Helper()
 	d.titles++

@@ -12,9 +12,9 @@ import (
 	"github.com/certvault/certvault/test/contract"
 )
 
-// driveErrors asks for what every operation must refuse: without a token,
-// without the permission, of a record that is not there, with a parameter that is
-// not there, with a body of another type, by another method.
+// driveErrors sends requests that every operation must refuse: without a token, without the
+// permission, for an unknown record, with an unknown parameter, with a body of another type, and
+// with another method.
 func (d *driver) driveErrors() {
 	d.Helper()
 	all := d.token(token.All...)
@@ -58,7 +58,7 @@ func (d *driver) driveErrors() {
 	want("", contract.Operation{ID: "an unknown route"}, d.send(http.MethodGet, "/business/no-such-thing", all, nil, ""), http.StatusNotFound)
 }
 
-// permissionsOf are those of which an operation needs one.
+// permissionsOf returns the permissions of which an operation requires one.
 func permissionsOf(o contract.Operation) []token.Permission {
 	var list []token.Permission
 	for _, alternative := range *o.Security {
@@ -69,7 +69,7 @@ func permissionsOf(o contract.Operation) []token.Permission {
 	return list
 }
 
-// driveRanges asks for parts of the files, and for what is known already.
+// driveRanges requests ranges of the files, and files that the client has already.
 func (d *driver) driveRanges() {
 	d.Helper()
 	made := d.approved()
@@ -108,7 +108,7 @@ func (d *driver) driveRanges() {
 	}
 }
 
-// driveRepetitions sends the same request twice under one key.
+// driveRepetitions sends the same request twice with one key.
 func (d *driver) driveRepetitions() {
 	d.Helper()
 	made := d.approved()

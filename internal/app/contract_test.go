@@ -21,25 +21,24 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// unserved are the operations of the document that no part of the vault serves
-// yet, and behaviours of others. An entry for what is served fails the test.
+// unserved has the operations of the document that the vault does not serve yet, and behaviours of
+// others. The test fails for an entry that is served.
 var unserved = []string{
-	// Events of applications that customers submit.
+	// These are events of applications that customers submit.
 	"certificateProcessing", "certificateRejected",
 }
 
-// forPeople are the routes that answer with pages and files for people alone, or
-// lead to one.
+// forPeople has the routes that serve only pages and files for people, or redirect to one.
 var forPeople = []string{
 	"GET /{$}", "GET /verify", "GET /setup", "GET /docs", "GET /docs/{page}", "GET /signatures", "GET /.well-known/certvault/root.pem",
 	"GET /verify/{reference_id}/card.png", "GET /verify/{reference_id}/certificate.pdf", "GET /verify/{reference_id}/image.png", "GET /logos/{slug}/{digest}",
 }
 
-// served tells whether an operation is, by what unserved says.
+// served reports whether an operation is served, according to unserved.
 func served(id string) bool { return !slices.Contains(unserved, id) }
 
-// TestDocumentIsWhatIsServed drives every operation of the OpenAPI document
-// against the whole stack, on both databases.
+// TestDocumentIsWhatIsServed calls every operation of the OpenAPI document on the whole vault, on
+// both databases.
 func TestDocumentIsWhatIsServed(t *testing.T) {
 	t.Parallel()
 	for name, database := range map[string]func(testing.TB) string{"sqlite": func(testing.TB) string { return "" }, "postgres": dbtest.PostgresURL} {
@@ -50,7 +49,7 @@ func TestDocumentIsWhatIsServed(t *testing.T) {
 	}
 }
 
-// drive asks for everything there is.
+// drive calls all operations.
 func (d *driver) drive() {
 	d.Helper()
 	d.answersAreClosed()
@@ -71,8 +70,8 @@ func (d *driver) drive() {
 	d.driveErrors()
 }
 
-// answersAreClosed holds the document itself: an answer in which a field may be
-// that nobody wrote down would let the checks pass.
+// answersAreClosed checks the document itself: if a response allowed fields that are not listed,
+// the other checks would prove nothing.
 func (d *driver) answersAreClosed() {
 	d.Helper()
 	seen := map[*openapi3.Schema]bool{}
@@ -102,7 +101,7 @@ func (d *driver) answersAreClosed() {
 			continue
 		}
 		if o.ID == "getOpenAPI" {
-			continue // the form of the document is OpenAPI's
+			continue // the form of the document is that of OpenAPI
 		}
 		for status, r := range o.Responses.Map() {
 			for kind, content := range r.Value.Content {
@@ -112,7 +111,7 @@ func (d *driver) answersAreClosed() {
 	}
 }
 
-// routes holds the routes of the vault against the document.
+// routes compares the routes of the vault with the document.
 func (d *driver) routes() {
 	d.Helper()
 	documented := map[string]string{}
@@ -227,7 +226,7 @@ func (d *driver) driveLists() {
 	})
 }
 
-// count goes through a list, which must have so many.
+// count reads a list to its end and expects n records.
 func (d *driver) count(what string, want int, list func(yield func(error) bool)) {
 	d.Helper()
 	n := 0
@@ -349,8 +348,8 @@ func (d *driver) drivePublic() {
 	}
 }
 
-// driveEvents holds every delivery against the document: its body as it was
-// written, and as it came with its headers.
+// driveEvents compares every delivery with the document: its stored body, and the received body and
+// headers.
 func (d *driver) driveEvents() {
 	d.Helper()
 	rows, err := d.app.DB.QueryContext(d.Context(), `SELECT body FROM webhook_deliveries ORDER BY id`)
@@ -399,5 +398,5 @@ func (d *driver) driveEvents() {
 	}
 }
 
-// deliveryTime bounds the wait for an event that is due.
+// deliveryTime limits the wait for an event.
 const deliveryTime = 30 * time.Second

@@ -13,7 +13,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// sender returns how mail is sent: by the server of --smtp, or to the outbox folder.
+// sender returns the sender of mail: the server of --smtp, or the outbox folder.
 func (a *App) sender() (mail.Config, error) {
 	text, host, err := a.cfg.MailSender()
 	if err != nil {
@@ -40,10 +40,10 @@ func (a *App) sender() (mail.Config, error) {
 	return c, nil
 }
 
-// outbox returns the folder that holds mail if there is no server.
+// outbox returns the folder that mail is written to if there is no server.
 func (a *App) outbox() string { return filepath.Join(a.cfg.Data, "outbox") }
 
-// signer returns what signs mail, nil without --dkim-key.
+// signer returns the signer of mail, or nil without --dkim-key.
 func (a *App) signer(from mail.Address) (*mail.Signer, error) {
 	if a.cfg.DKIMKey == "" {
 		return nil, nil //nolint:nilnil // mail without a signature is a configuration too
@@ -56,7 +56,7 @@ func (a *App) signer(from mail.Address) (*mail.Signer, error) {
 	return s, nil
 }
 
-// delivery returns how events are delivered.
+// delivery returns the configuration of the delivery of events.
 func (a *App) delivery() (webhook.DelivererConfig, error) {
 	allow, err := a.cfg.WebhookNetworks()
 	if err != nil {
@@ -67,8 +67,8 @@ func (a *App) delivery() (webhook.DelivererConfig, error) {
 	}, nil
 }
 
-// startDelivery starts to send. On SQLite no other process uses the data folder, so
-// that leases of a process that died need not expire first.
+// startDelivery starts the delivery of events. On SQLite no other process uses the data folder, so
+// startDelivery need not wait until the leases of a dead process expire.
 func (a *App) startDelivery(ctx context.Context) error {
 	if a.DB.Dialect == db.SQLite {
 		if err := a.Hooks.FreeLeases(ctx); err != nil {

@@ -21,7 +21,7 @@ import (
 	"github.com/certvault/certvault/internal/search"
 )
 
-// Finding is what an examination says of one thing.
+// Finding is the result of one examination.
 type Finding struct {
 	Name   string `json:"name"`
 	Good   bool   `json:"good"`
@@ -29,15 +29,14 @@ type Finding struct {
 }
 
 const (
-	// lowDisk is the share of free disk below which uploads will be refused
-	// before long.
+	// lowDisk is the share of free disk space below which Examine warns.
 	lowDisk = 0.10
-	// stuckAfter is for how long a certificate may be in processing.
+	// stuckAfter is the time in processing after which a certificate is considered stuck.
 	stuckAfter  = time.Hour
 	examineTime = 30 * time.Second
 )
 
-// Examine looks at an installation and changes nothing in it.
+// Examine checks an installation and does not change it.
 func Examine(ctx context.Context, s config.Storage) []Finding {
 	ctx, cancel := context.WithTimeout(ctx, examineTime)
 	defer cancel()
@@ -127,7 +126,7 @@ func database(ctx context.Context, s config.Storage) []Finding {
 	return append(list, f)
 }
 
-// counts looks whether the totals of lists are those of the certificates.
+// counts checks that the totals of lists match the certificates.
 func counts(ctx context.Context, d *db.DB) Finding {
 	wrong, err := search.Miscounted(ctx, d)
 	f := Finding{Name: "counts", Good: err == nil && wrong == 0, Detail: "as many as there are certificates"}
@@ -140,7 +139,7 @@ func counts(ctx context.Context, d *db.DB) Finding {
 	return f
 }
 
-// keyEndsSoon is within how long the end of a key's certificate is told.
+// keyEndsSoon is the time before the end of a key's certificate at which warnings begin.
 const keyEndsSoon = 60 * 24 * time.Hour
 
 // examineKeys opens the signing key of each institution that has one.

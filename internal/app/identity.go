@@ -29,7 +29,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	stopping, stop := context.WithCancel(context.Background())
 	a.onStop = append(a.onStop, stop)
 	office := &panel.Panel{
-		Access: a.access(site, entrance),
+		Access: a.access(entrance),
 		Site:   site, Gate: gate{entrance}, Members: a.Accounts, Tokens: a.Tokens, Hooks: a.Hooks, Find: a.Certs,
 		Certs: a.Certs, Search: a.Search, Tasks: a.Tasks, Batches: a.Batches, BulkImports: a.BulkImports, Links: a.links, Keys: a.Keys, RotateKey: a.rotateKey, Mail: a.Recipients,
 		Limit: limit.NewCounter(a.cfg.RateLimit, time.Now), BaseURL: a.cfg.BaseURL, Now: time.Now, Log: a.log,
@@ -64,7 +64,7 @@ func (a *App) peoplePages(site *page.Site, publicLimit *limit.Counter, public ht
 	})), nil
 }
 
-// rotateKey makes an institution's next signing key.
+// rotateKey creates the next signing key of an institution.
 func (a *App) rotateKey(ctx context.Context, inst *account.Institution) error {
 	if err := a.Keys.Rotate(inst.UUID, inst.Name); err != nil {
 		return err

@@ -12,15 +12,14 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 	"github.com/certvault/certvault/internal/job"
 	"github.com/certvault/certvault/internal/search"
-	"github.com/certvault/certvault/internal/web/page"
 	"github.com/certvault/certvault/internal/web/panel"
 )
 
-// lateHooks is for how long a delivery may be due at an endpoint that answers.
+// lateHooks is the time after which a due delivery to a healthy endpoint is considered late.
 const lateHooks = 5 * time.Minute
 
-// access is what the panel's pages about people work with.
-func (a *App) access(site *page.Site, door panel.SignInner) panel.Access {
+// access returns the services for the panel's pages about people.
+func (a *App) access(door panel.SignInner) panel.Access {
 	way, outbox := "the mail server of --smtp", ""
 	if a.cfg.SMTP == "" {
 		outbox = a.outbox()
@@ -34,7 +33,7 @@ func (a *App) access(site *page.Site, door panel.SignInner) panel.Access {
 	}
 }
 
-// status looks at the installation, at nothing that takes long.
+// status returns the state of the installation. It runs only quick checks.
 func (a *App) status(ctx context.Context, mailWay string) (*panel.Status, error) {
 	s := &panel.Status{
 		Version: Version(), Go: runtime.Version(), Database: string(a.DB.Dialect), BaseURL: a.cfg.BaseURL, StartedAt: a.startedAt, MailWay: mailWay,
@@ -75,7 +74,7 @@ func count(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun
 }
 
-// findings is what an operator should know at a glance; doctor looks closer.
+// findings returns the problems that an operator should know first. The doctor command checks more.
 func (a *App) findings(ctx context.Context, s *panel.Status) (list []panel.Finding, err error) {
 	note := func(name string, good bool, format string, args ...any) {
 		list = append(list, panel.Finding{Name: name, Good: good, Detail: fmt.Sprintf(format, args...)})

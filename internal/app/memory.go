@@ -5,12 +5,12 @@ import (
 	"runtime/debug"
 )
 
-// softMemory is the number of bytes above which the collector works harder. Live
-// memory is bounded by the buffers of uploads and the few files being sealed. Garbage
-// need not grow to the same size.
+// softMemory is the number of bytes above which the garbage collector works harder. Live memory is
+// bounded by the buffers of uploads and the few files being sealed. Garbage need not grow to the
+// same size.
 const softMemory = 100 << 20
 
-// boundMemory sets the collector's goal, unless the operator did.
+// boundMemory sets the memory limit of the collector, unless the operator has set one.
 func boundMemory() {
 	if _, set := os.LookupEnv("GOMEMLIMIT"); !set {
 		debug.SetMemoryLimit(softMemory)

@@ -20,8 +20,8 @@ import (
 	"github.com/certvault/certvault/test/vault"
 )
 
-// receiver is a vault whose connections to the database break, and everything that
-// uploads to it.
+// receiver is a vault whose connections to the database can break, with all clients that upload to
+// it.
 type receiver struct {
 	*testing.T
 
@@ -117,7 +117,7 @@ func (r *receiver) originals() map[string]string {
 	return found
 }
 
-// keys returns the keys of the originals of a name that rows refer to.
+// keys returns the keys of the originals with a name that rows refer to.
 func (r *receiver) keys(name string) []string {
 	r.Helper()
 	keys, err := db.Column[string](r.direct.QueryContext(r.Context(), `
@@ -128,7 +128,7 @@ func (r *receiver) keys(name string) []string {
 	return keys
 }
 
-// sweep makes all files old enough for the sweep, and runs it.
+// sweep makes all files old enough for the sweep, and runs the sweep.
 func (r *receiver) sweep() {
 	r.Helper()
 	old := time.Now().Add(-24 * time.Hour)
@@ -197,7 +197,7 @@ func TestRegressionLostAnswerToACommitKeepsTheFile(t *testing.T) {
 			if again.Status != way.status {
 				t.Errorf("%s: again: %d %s", what, again.Status, again.Body)
 			}
-			// The request with a key has the answer that was lost.
+			// A repeated request with the same key returns the lost answer.
 			if replayed := again.Header.Get("Idempotency-Replayed") == "true"; replayed != (made && way.client == r.program) {
 				t.Errorf("%s: replayed is %v", what, replayed)
 			}

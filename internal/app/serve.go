@@ -32,7 +32,7 @@ import (
 
 const (
 	headerTime = 10 * time.Second
-	// bodyTime and answerTime are for requests that set no bound of their own.
+	// bodyTime and answerTime limit requests that set no limit themselves.
 	bodyTime   = 30 * time.Second
 	answerTime = 60 * time.Second
 	idleTime   = 2 * time.Minute
@@ -40,8 +40,8 @@ const (
 	readyTime  = 2 * time.Second
 )
 
-// listen binds the ports: a port in use is an error before anything runs, and links
-// need the number of a port that the system chose.
+// listen opens the ports before anything else starts, so that a port in use is an early error.
+// Links also need the number of a port that the system chose.
 func (a *App) listen(ctx context.Context) (err error) {
 	var l net.ListenConfig
 	if a.listener, err = l.Listen(ctx, "tcp", a.cfg.Listen); err != nil {
@@ -59,7 +59,7 @@ func (a *App) listen(ctx context.Context) (err error) {
 	return a.cfg.FinishBaseURL(port)
 }
 
-// prepareServers puts the servers together.
+// prepareServers creates the servers with their handlers.
 func (a *App) prepareServers() error {
 	handler, err := a.handler()
 	if err != nil {
@@ -72,7 +72,7 @@ func (a *App) prepareServers() error {
 	a.public = &http.Server{
 		Handler: handler, TLSConfig: tlsConfig, ReadHeaderTimeout: headerTime, ReadTimeout: bodyTime, WriteTimeout: answerTime,
 		IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ErrorLog: slog.NewLogLogger(a.log.Handler(), slog.LevelDebug),
-		// OPTIONS * is answered like any other request, with an id and in the log.
+		// OPTIONS * is answered like any other request, with an id and a log entry.
 		DisableGeneralOptionsHandler: true,
 	}
 	if a.metricsAt == nil {
@@ -154,8 +154,7 @@ func surfaces(business, health, docs, assets, pages http.Handler) http.Handler {
 	})
 }
 
-// gauge is a metric that is counted when it is asked for; -1 says that it could
-// not be.
+// gauge is a metric that is counted at each request for it. It is -1 if counting failed.
 func (a *App) gauge(name, help string, count func(context.Context) (int, error)) prometheus.Collector {
 	return prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, func() float64 {
 		ctx, cancel := context.WithTimeout(context.Background(), readyTime)
@@ -188,7 +187,7 @@ func plain(w http.ResponseWriter, status int, text string) {
 	_, _ = w.Write([]byte(text))
 }
 
-// tlsConfig returns the certificate to serve with, nil behind a proxy.
+// tlsConfig returns the TLS configuration, or nil behind a proxy.
 func (a *App) tlsConfig() (*tls.Config, error) {
 	c := &tls.Config{MinVersion: tls.VersionTLS12}
 	switch {
@@ -220,7 +219,7 @@ func (a *App) tlsConfig() (*tls.Config, error) {
 	return c, nil
 }
 
-// serve starts the servers; one that ends by itself ends the vault.
+// serve starts the servers. If one of them stops, the vault stops.
 func (a *App) serve() {
 	run := func(f func() error) {
 		go func() {
@@ -240,7 +239,7 @@ func (a *App) serve() {
 	}
 }
 
-// stopServing lets requests under way end, and closes the ports.
+// stopServing waits for running requests, and closes the ports.
 func (a *App) stopServing(ctx context.Context) error {
 	for _, stop := range a.onStop {
 		stop()

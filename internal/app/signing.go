@@ -15,8 +15,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// keysEvery is the interval of the search for institutions without a signing key. A
-// key that could not be made does not wait for the next start.
+// keysEvery is the interval of the search for institutions without a signing key. A key that could
+// not be created is thus created without a restart.
 const keysEvery = time.Minute
 
 // maxPassphrase bounds the file of the passphrase in bytes.
@@ -40,9 +40,9 @@ func openKeys(s config.Storage, base string) (*authority.Authority, error) {
 	return authority.New(filepath.Join(s.Data, "keys"), o), nil
 }
 
-// MakeKeys makes the signing key of each institution that never had one, and the
-// root at first. That a key was made is recorded, so that one that is lost stays
-// a fault until it is restored or replaced on purpose.
+// MakeKeys creates the signing key of each institution that never had one, and the root if there is
+// none. It records that the key exists. A lost key therefore remains a fault until it is restored
+// or replaced explicitly.
 func (s *Storage) MakeKeys(ctx context.Context) error {
 	made, err := account.WithKey(ctx, s.DB)
 	if err != nil {

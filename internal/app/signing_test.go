@@ -11,8 +11,7 @@ import (
 	"github.com/certvault/certvault/internal/config"
 )
 
-// Keys are made once for each institution, and what was made and is gone stays
-// gone until it is restored.
+// Keys are created once for each institution. A lost key is not created again.
 func TestKeysAreMadeOnce(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "data")

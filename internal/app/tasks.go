@@ -20,14 +20,13 @@ import (
 )
 
 const (
-	// sweepBlobsEvery is how often files without an owner are looked for.
+	// sweepBlobsEvery is the interval of the sweep of files without an owner.
 	sweepBlobsEvery = time.Hour
-	// firstTask is when what happens by the clock happens first, at the latest.
+	// firstTask is the maximum delay of the first run of a periodic task.
 	firstTask = time.Minute
 )
 
-// startTasks starts what happens by the clock. Each is harmless to run on
-// several nodes at once.
+// startTasks starts the periodic tasks. Several nodes can run each of them at the same time.
 func (a *App) startTasks(ctx context.Context) {
 	ctx, a.stopTasks = context.WithCancel(context.WithoutCancel(ctx))
 	a.every(ctx, "sweep of jobs", cert.SweepEvery, a.Certs.SweepJobs)
@@ -53,11 +52,10 @@ func (a *App) startTasks(ctx context.Context) {
 	}
 }
 
-// every does f at each tick until ctx ends. An error is logged and the next
-// tick tries again.
+// every calls f at each tick until ctx ends. It logs errors and continues with the next tick.
 func (a *App) every(ctx context.Context, name string, interval time.Duration, f func(context.Context) error) {
 	a.tasks.Go(func() {
-		// The first time comes soon: a vault that is restarted daily must sweep too.
+		// The first run is soon, because a vault that is restarted daily must sweep too.
 		timer := time.NewTimer(min(interval, firstTask))
 		defer timer.Stop()
 		for {
@@ -67,15 +65,15 @@ func (a *App) every(ctx context.Context, name string, interval time.Duration, f 
 			case <-timer.C:
 			}
 			if err := f(ctx); err != nil && !errors.Is(err, context.Canceled) {
-				a.log.ErrorContext(ctx, "a regular task failed and will be tried again", slog.String("task", name), slog.Any("error", err))
+				a.log.ErrorContext(ctx, "a periodic task failed and will run again", slog.String("task", name), slog.Any("error", err))
 			}
 			timer.Reset(interval)
 		}
 	})
 }
 
-// warmRenderer compiles the PDF renderer beside the first requests, so that the
-// first certificate does not wait for it.
+// warmRenderer compiles the PDF renderer in the background, so that the first certificate does not
+// wait for it.
 func (a *App) warmRenderer(ctx context.Context) {
 	a.tasks.Go(func() {
 		if err := a.renderer.Warm(context.WithoutCancel(ctx)); err != nil {

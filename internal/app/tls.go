@@ -20,13 +20,13 @@ import (
 
 const (
 	ownLife = 397 * 24 * time.Hour
-	// ownRenew is how long before its end a certificate of our own is made anew.
+	// ownRenew is the remaining lifetime below which a self-signed certificate is renewed.
 	ownRenew = 30 * 24 * time.Hour
 )
 
-// ownCertificate gives a TLS certificate of our own making for localhost and
-// the host of the base URL, kept so that whoever trusted it once need not do
-// so at each start.
+// ownCertificate returns a self-signed TLS certificate for localhost and the host of the base URL.
+// It stores the certificate, so that a client that trusts it need not do so again after each
+// restart.
 func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	pair, err := tls.LoadX509KeyPair(certFile, keyFile)
@@ -34,13 +34,13 @@ func ownCertificate(dir, host string, now time.Time) (tls.Certificate, error) {
 		return pair, nil
 	}
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return tls.Certificate{}, fmt.Errorf("reading the certificate of our own making; remove %s to have a new one made: %w", dir, err)
+		return tls.Certificate{}, fmt.Errorf("reading the self-signed certificate (to create a new one, remove %s): %w", dir, err)
 	}
 	if err := makeCertificate(dir, certFile, keyFile, host, now); err != nil {
 		return tls.Certificate{}, fmt.Errorf("making a TLS certificate: %w", err)
 	}
 	if pair, err = tls.LoadX509KeyPair(certFile, keyFile); err != nil {
-		return tls.Certificate{}, fmt.Errorf("reading the certificate just made: %w", err)
+		return tls.Certificate{}, fmt.Errorf("reading the new TLS certificate: %w", err)
 	}
 	return pair, nil
 }

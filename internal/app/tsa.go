@@ -14,16 +14,15 @@ import (
 )
 
 const (
-	// stampTime ends a request to the time-stamp authority, from the connection to
-	// the last byte.
+	// stampTime limits a request to the time-stamp authority, from the connection to the last byte.
 	stampTime = 15 * time.Second
-	// maxStamp bounds its answer in bytes.
+	// maxStamp is the maximum size of its response in bytes.
 	maxStamp = 128 << 10
-	// maxStampConns bounds the connections to it.
+	// maxStampConns is the maximum number of connections to it.
 	maxStampConns = 16
 )
 
-// timeStamps reaches the time-stamp authority at address by HTTP (RFC 3161, 3.4).
+// timeStamps requests time stamps from the authority at an address by HTTP (RFC 3161, 3.4).
 func timeStamps(address string) *pades.TimeStampAuthority {
 	client := &http.Client{
 		Timeout: stampTime,
@@ -31,8 +30,8 @@ func timeStamps(address string) *pades.TimeStampAuthority {
 			Proxy: http.ProxyFromEnvironment, ForceAttemptHTTP2: true, TLSHandshakeTimeout: stampTime,
 			MaxConnsPerHost: maxStampConns, MaxIdleConnsPerHost: maxStampConns, IdleConnTimeout: idleTime,
 		},
-		// An authority is configured by its address; one that has moved is to be
-		// configured anew.
+		// The client follows no redirects. The address of an authority that has moved must be
+		// configured.
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	return pades.NewTimeStampAuthority(func(ctx context.Context, request []byte) ([]byte, error) {
@@ -43,27 +42,27 @@ func timeStamps(address string) *pades.TimeStampAuthority {
 func askTime(ctx context.Context, client *http.Client, address string, request []byte) (_ []byte, err error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, address, bytes.NewReader(request))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	req.Header.Set("Content-Type", "application/timestamp-query")
 	req.Header.Set("Accept", "application/timestamp-reply")
 	res, err := client.Do(req)
 	if err != nil {
-		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	defer func() { err = errors.Join(err, res.Body.Close()) }()
 	if res.StatusCode != http.StatusOK {
-		return nil, fmt.Errorf("asking for a time stamp: the authority answered %s", res.Status)
+		return nil, fmt.Errorf("requesting a time stamp: the authority answered %s", res.Status)
 	}
 	if kind, _, err := mime.ParseMediaType(res.Header.Get("Content-Type")); err != nil || kind != "application/timestamp-reply" {
-		return nil, fmt.Errorf("asking for a time stamp: the authority answered with %q", res.Header.Get("Content-Type"))
+		return nil, fmt.Errorf("requesting a time stamp: the authority answered with %q", res.Header.Get("Content-Type"))
 	}
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxStamp+1))
 	if err != nil {
-		return nil, fmt.Errorf("asking for a time stamp: %w", err)
+		return nil, fmt.Errorf("requesting a time stamp: %w", err)
 	}
 	if len(body) > maxStamp {
-		return nil, fmt.Errorf("asking for a time stamp: the answer has more than %d bytes", maxStamp)
+		return nil, fmt.Errorf("requesting a time stamp: the answer has more than %d bytes", maxStamp)
 	}
 	return body, nil
 }

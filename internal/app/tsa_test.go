@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// What a time-stamp authority answers is bounded, and what is no answer to the
-// question is a fault that says what came instead.
+// The response of a time-stamp authority is limited in size. A response of another type is a fault
+// that names the type or status.
 func TestAskTime(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {

@@ -19,7 +19,7 @@ func Version() string {
 
 // pseudo matches the pseudo-version of a commit without a tag, such as
 // v0.1.1-0.20261122074500-0123456789ab (Go Modules Reference, Pseudo-versions).
-var pseudo = regexp.MustCompile(`[-.][0-9]{14}-([0-9a-f]{12})$`)
+var pseudo = regexp.MustCompile(`[-.]\d{14}-([0-9a-f]{12})$`)
 
 func versionOf(info *debug.BuildInfo) string {
 	version, dirty := strings.CutSuffix(info.Main.Version, "+dirty")

@@ -68,7 +68,8 @@ func (k *programKey) Sign(_ io.Reader, digest []byte, options crypto.SignerOpts)
 	}
 	signature, ok := k.signature(digest, out.data)
 	if !ok {
-		return nil, &Fault{Code: CodeProgram, Err: fmt.Errorf("run %s: its output is not a signature by this key", k.command[0])} //nolint:err113 // callers distinguish it by its code
+		err := fmt.Errorf("run %s: its output is not a signature by this key", k.command[0]) //nolint:err113 // callers distinguish it by its code
+		return nil, &Fault{Code: CodeProgram, Err: err}
 	}
 	return signature, nil
 }

@@ -7,12 +7,12 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A certificate belongs to at most one customer of its institution: a person
-// with an account, whom package recipient numbers. An assignment leaves
-// updated_at unchanged, because the record is as it was made.
+// A certificate belongs to at most one customer of its institution: a person with an account and a
+// customer number, which package recipient assigns. An assignment does not change updated_at,
+// because it does not change the record.
 
-// AssignTx assigns a certificate to a customer, if it has the address and
-// belongs to no one.
+// AssignTx assigns a certificate to a customer, if the certificate has the address and is
+// unassigned.
 func (*Service) AssignTx(ctx context.Context, tx *db.Tx, c *Certificate, emailFolded string, customer int64) error {
 	n, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = $1 WHERE id = $2 AND email_folded = $3 AND customer_id IS NULL`, customer, c.ID, emailFolded)
 	if n > 0 {
@@ -21,8 +21,8 @@ func (*Service) AssignTx(ctx context.Context, tx *db.Tx, c *Certificate, emailFo
 	return err
 }
 
-// UnassignedTx returns the ids of the institutions that have certificates with
-// an address which belong to no one, in ascending order.
+// UnassignedTx returns the ids of the institutions that have unassigned certificates with an
+// address, in ascending order.
 func (*Service) UnassignedTx(ctx context.Context, tx *db.Tx, emailFolded string) ([]int64, error) {
 	list, err := db.Column[int64](tx.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE email_folded = $1 AND customer_id IS NULL ORDER BY institution_id`, emailFolded))
@@ -32,8 +32,8 @@ func (*Service) UnassignedTx(ctx context.Context, tx *db.Tx, emailFolded string)
 	return list, nil
 }
 
-// AssignAllTx assigns to a customer all certificates of an institution that
-// have an address and belong to no one.
+// AssignAllTx assigns to a customer all unassigned certificates of an institution that have an
+// address.
 func (*Service) AssignAllTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string, customer int64) error {
 	_, err := assignTx(ctx, tx, `UPDATE certificates SET customer_id = $1 WHERE email_folded = $2 AND institution_id = $3 AND customer_id IS NULL`,
 		customer, emailFolded, institutionID)

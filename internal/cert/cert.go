@@ -1,7 +1,7 @@
-// Package cert owns the certificate: its record and states, receiving and uploading
-// files, sealing, retry, revocation and retention. Its rules apply to all callers: the
-// API, the panel and batches. It does not know HTTP, nor how its values are shown.
-// Package search finds certificates, and package task works on many.
+// Package cert owns the certificate: its record and states, receiving and uploading files, sealing,
+// retry, revocation and retention. Its rules apply to all callers: the API, the panel and batches.
+// It does not know HTTP or the pages. Package search finds certificates, and package task changes
+// many at once.
 package cert
 
 import (
@@ -28,17 +28,17 @@ type Source string
 // approved.
 const Vault Source = "vault"
 
-// TriggerContext is the cause of a record or of an event of it.
+// TriggerContext is the cause of a record or of one of its events.
 type TriggerContext string
 
 const (
-	// SingleUpload is a request with one file to the API.
+	// SingleUpload is an API request with one file.
 	SingleUpload TriggerContext = "single_upload"
-	// BulkUpload is an entry of a batch of the API.
+	// BulkUpload is an entry of a batch from the API.
 	BulkUpload TriggerContext = "bulk_upload"
 	// PanelUpload is an upload of one certificate in the panel.
 	PanelUpload TriggerContext = "panel_upload"
-	// PanelBulkUpload is an entry of a batch of the panel.
+	// PanelBulkUpload is an entry of a batch from the panel.
 	PanelBulkUpload TriggerContext = "panel_bulk_upload"
 	// Retrying is the context of the events after a retry.
 	Retrying TriggerContext = "retry"
@@ -73,7 +73,7 @@ type Certificate struct {
 	Details        string
 	Source         Source
 	TriggerContext TriggerContext
-	// EventContext is the trigger context of its events from now on.
+	// EventContext is the trigger context of its future events.
 	EventContext TriggerContext
 	Status       Status
 	Failure      *Failure
@@ -95,8 +95,8 @@ type Certificate struct {
 	RevokedAt        *time.Time
 	RevocationReason string
 	RevocationNote   string
-	// FilesEndedAt is the time at which the retention of the files of a revoked
-	// certificate ended. It is nil as long as it has them.
+	// FilesEndedAt is the time at which the files of a revoked certificate were deleted by
+	// retention. It is nil while the files exist.
 	FilesEndedAt *time.Time
 
 	jobID    int64
@@ -109,12 +109,12 @@ type File struct {
 	Name string
 	Type seal.MediaType
 	Size int64
-	// SHA256 is the digest of the file. State is that of crypto/sha256 after the last
-	// byte, from which the digest of the verified PDF continues.
+	// SHA256 is the digest of the file. State is the state of crypto/sha256 after the last byte.
+	// The digest of the verified PDF is computed from this state.
 	SHA256 [32]byte
 	State  []byte
 	Key    string
-	// Notices are the findings of the check at upload that do not refuse the file.
+	// Notices are findings of the check at upload that are no reason to refuse the file.
 	Notices []seal.Notice
 }
 
@@ -137,7 +137,7 @@ type Config struct {
 	Sealer Sealer
 	// Keys has the institutions' signing keys.
 	Keys *authority.Authority
-	// TimeStamps dates signatures. If it is nil, signatures have only the time of the
+	// TimeStamps adds time stamps to signatures. If it is nil, signatures have only the time of the
 	// vault.
 	TimeStamps *pades.TimeStampAuthority
 	Verify     Verifier
@@ -146,8 +146,7 @@ type Config struct {
 	// Attempts is the number of attempts at sealing after which a transient fault
 	// becomes a failure.
 	Attempts int
-	// BulkWorkers is the number of certificates of batches that a process seals at
-	// once.
+	// BulkWorkers is the number of batch certificates that a process seals at once.
 	BulkWorkers int
 	// Recipient returns the number of the recipient with an address in an institution,
 	// or 0 if the address is not verified. It is called in the transaction that
@@ -155,7 +154,7 @@ type Config struct {
 	Recipient func(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (customerID int64, err error)
 	// Moved is called for each change of status, in its transaction. It may be nil.
 	Moved Then
-	// Ended is called before a certificate is deleted, in the same transaction. It may
+	// Purged is called before a certificate is deleted, in the same transaction. It may
 	// be nil.
 	Purged Then
 	Now    func() time.Time

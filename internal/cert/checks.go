@@ -27,8 +27,7 @@ const (
 const (
 	// CheckRecord checks that the record of the certificate is valid.
 	CheckRecord = "record"
-	// CheckFile checks that the stored file has the digest that it had when it was
-	// made.
+	// CheckFile checks that the stored file has the digest that was stored at approval.
 	CheckFile = "file"
 	// CheckSignature checks the digital signature of the file.
 	CheckSignature = "signature"
@@ -42,8 +41,8 @@ type Check struct {
 	CheckedAt *time.Time
 }
 
-// reread hashes the stored blob after the state of the original's hash. So the cost of
-// sealing depends on the tail and not on the size of the original.
+// reread hashes the stored blob, starting from the hash state of the original. The cost of sealing
+// therefore depends on the tail and not on the size of the original.
 func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err error) {
 	o, err := s.blobs.Open(ctx, v.TailKey)
 	if err != nil {
@@ -59,7 +58,7 @@ func (s *Service) reread(ctx context.Context, c *Certificate, v *Verified) (err 
 			return errors.New("the hash cannot take a state")
 		}
 		if err := state.UnmarshalBinary(c.File.State); err != nil {
-			return fmt.Errorf("going on from the original's hash: %w", err)
+			return fmt.Errorf("restoring the original's hash state: %w", err)
 		}
 	}
 	if _, err := io.Copy(hash, io.NewSectionReader(o, 0, o.Size())); err != nil {
@@ -82,8 +81,8 @@ func recordCheckTx(ctx context.Context, tx *db.Tx, id int64, k Check, now int64)
 	return nil
 }
 
-// Checks returns the checks of a certificate in the order in which they are shown. The
-// record is checked now; the other results are stored.
+// Checks returns the checks of a certificate in the order in which they are shown. It checks the
+// record immediately; the other results are stored.
 func (s *Service) Checks(ctx context.Context, c *Certificate) (_ []Check, err error) {
 	now := s.now().UTC()
 	record := Check{Name: CheckRecord, Result: Passed, CheckedAt: &now}

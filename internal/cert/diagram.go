@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Diagram describes the state machine as a page of documentation, made from
-// the table that runs it.
+// Diagram returns the state machine as a page of documentation. It reads the table that moveTx
+// uses.
 func Diagram() string {
 	var b strings.Builder
 	b.WriteString("# States of a vault certificate\n\nGenerated from the table in `internal/cert/state.go` by `go generate`; do not edit.\n\n")

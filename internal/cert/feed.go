@@ -9,20 +9,18 @@ import (
 )
 
 const (
-	// feedAhead is the number of jobs for each worker that the batches of an
-	// institution have at a time. The certificates behind them have no job yet. So the
-	// first certificate of another institution's batch waits for these few jobs only,
-	// and then the institutions take turns.
+	// feedAhead is the number of jobs per worker that the batches of an institution have at a time.
+	// The other certificates have no job yet. The first certificate of another institution's batch
+	// therefore waits for these few jobs only. After that the institutions take turns.
 	feedAhead = 1
-	// feedFew is the number of waiting certificates up to which an institution has a
-	// double share. It is soon finished, at little cost to the others.
+	// feedFew is the number of waiting certificates up to which an institution has a double share.
+	// Such a batch ends soon, at little cost to the others.
 	feedFew = 50
 )
 
-// FeedTx enqueues jobs for certificates of an institution's batches, the oldest first,
-// up to the limit. Each finished certificate makes room for the next in its own
-// transaction. Since the queue is first in, first out, it serves the institutions in
-// turns.
+// FeedTx enqueues jobs for certificates of an institution's batches, the oldest first, up to the
+// limit. When a certificate is finished, the same transaction enqueues the next one. Since the
+// queue is first in, first out, it serves the institutions in turns.
 func (s *Service) FeedTx(ctx context.Context, tx *db.Tx, institutionID int64) error {
 	return s.feedTx(ctx, tx, institutionID, 0)
 }
@@ -71,13 +69,13 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, uuid, queue string) 
 		return 0, err
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET job_id = $1 WHERE uuid = $2`, jobID, uuid); err != nil {
-		return 0, fmt.Errorf("noting a certificate's job: %w", err)
+		return 0, fmt.Errorf("recording a certificate's job: %w", err)
 	}
 	return jobID, nil
 }
 
-// feedBehind passes the place of a certificate that waits for another attempt to the
-// next one of its batch.
+// feedBehind enqueues the next certificate of a batch in place of one that waits for another
+// attempt.
 func (s *Service) feedBehind(ctx context.Context, c *Certificate) error {
 	if c.BatchID == "" {
 		return nil
@@ -85,8 +83,8 @@ func (s *Service) feedBehind(ctx context.Context, c *Certificate) error {
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return s.feedTx(ctx, tx, c.InstitutionID, c.ID) })
 }
 
-// Feed feeds all institutions. It repairs a turn that was lost, since otherwise each
-// finished certificate feeds the next.
+// Feed feeds all institutions. It repairs lost turns: usually each finished certificate feeds the
+// next.
 func (s *Service) Feed(ctx context.Context) error {
 	institutions, err := db.Column[int64](s.db.QueryContext(ctx, `
 		SELECT DISTINCT institution_id FROM certificates WHERE status = 'processing' AND batch_id IS NOT NULL AND job_id IS NULL`))

@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// batch makes n certificates of a batch, and feeds them.
+// batch creates n certificates of a batch, and feeds them.
 func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
 	v.tb.Helper()
 	u := v.input(inst)
@@ -35,8 +35,7 @@ func (v *vault) batch(inst *account.Institution, n int) (list []*Certificate) {
 	return list
 }
 
-// fed gives the certificates whose jobs came into the queue of batches, in the
-// order in which they did.
+// fed returns the certificates in the order in which their jobs were added to the batch queue.
 func (v *vault) fed() []string {
 	v.tb.Helper()
 	list, err := db.Column[string](v.d.QueryContext(v.tb.Context(),
@@ -54,8 +53,8 @@ func uuids(list []*Certificate) (all []string) {
 	return all
 }
 
-// However many certificates wait, only as many have jobs as are worked; each that
-// is done makes room for the next.
+// Only as many certificates have jobs as the workers need. Each finished certificate enqueues
+// another.
 func TestFeedKeepsFewUnderWay(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -63,8 +62,7 @@ func TestFeedKeepsFewUnderWay(t *testing.T) {
 		all := v.batch(v.inst, feedFew+4)
 		want := uuids(all)
 		for i := range all {
-			// Two are under way, and four when so few are left that they have a double
-			// share.
+			// Two have jobs. Four have jobs once the institution has a double share.
 			if have := []int{2, 3, 4, 7, 8}; i < len(have) {
 				if got := v.fed(); !slices.Equal(got, want[:have[i]]) {
 					t.Fatalf("after %d: %d have or had jobs, want %d, the oldest first", i, len(got), have[i])
@@ -83,8 +81,8 @@ func TestFeedKeepsFewUnderWay(t *testing.T) {
 	})
 }
 
-// The queue goes round the institutions, and one with few certificates has a
-// double share.
+// The queue serves the institutions in turns. An institution with few certificates has a double
+// share.
 func TestFeedTakesTurns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -118,7 +116,7 @@ func TestFeedTakesTurns(t *testing.T) {
 	})
 }
 
-// A certificate that waits for another try gives its place away.
+// A certificate that waits for another attempt does not occupy a place in the queue.
 func TestFeedGoesOnAfterAPassingFault(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -141,7 +139,7 @@ func TestFeedGoesOnAfterAPassingFault(t *testing.T) {
 		if got := v.fed(); len(got) != 3 {
 			t.Errorf("%d have jobs", len(got))
 		}
-		// Back again, it takes a place until it is done.
+		// When its attempt begins, it occupies a place until it is done.
 		v.approved(all[0])
 		if got := v.fed(); len(got) != 3 {
 			t.Errorf("%d have jobs, want none more", len(got))
@@ -153,8 +151,8 @@ func TestFeedGoesOnAfterAPassingFault(t *testing.T) {
 	})
 }
 
-// What leaves processing in another way makes room as well, and what comes back
-// by a retry waits for its turn.
+// A certificate that leaves processing by a revocation frees its place. A retried certificate waits
+// for its turn.
 func TestFeedAfterRevocationAndRetry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -192,7 +190,7 @@ func TestFeedAfterRevocationAndRetry(t *testing.T) {
 	})
 }
 
-// Whatever the queue lost comes back, in its turn.
+// The sweep enqueues certificates whose jobs were lost, in their turn.
 func TestSweepFeeds(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -214,7 +212,7 @@ func TestSweepFeeds(t *testing.T) {
 		if got := v.fed(); !slices.Equal(got, uuids(all[:1])) {
 			t.Errorf("%d have jobs, want the oldest", len(got))
 		}
-		// A certificate of which nobody knows that it waits.
+		// This certificate waits, and no job or turn refers to it.
 		v.exec(`UPDATE certificates SET job_id = NULL`)
 		sweep()
 		if got := v.fed(); !slices.Equal(got, uuids(all[:1])) {
@@ -223,7 +221,7 @@ func TestSweepFeeds(t *testing.T) {
 	})
 }
 
-// Each node that lives takes part.
+// All live nodes share the work.
 func TestFeedCountsNodes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -254,8 +252,8 @@ func TestFeedCountsNodes(t *testing.T) {
 	})
 }
 
-// Workers that end at the same time feed different certificates: each gets one
-// job, and none is left.
+// Workers that finish at the same time feed different certificates: each gets one job, and none is
+// left.
 func TestFeedOfManyWorkers(t *testing.T) {
 	t.Parallel()
 	const n = 150

@@ -31,7 +31,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// fakeSealer is a Sealer whose work the test says.
+// fakeSealer is a Sealer whose result the test sets.
 type fakeSealer struct {
 	seal func(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Verified, error)
 	png  func(ctx context.Context, pdf io.ReaderAt, size int64) ([]byte, error)
@@ -45,8 +45,7 @@ func (f *fakeSealer) PNG(ctx context.Context, pdf io.ReaderAt, size int64) ([]by
 	return f.png(ctx, pdf, size)
 }
 
-// sealed gives what a sealer makes of an original: the original and a tail, or
-// a whole file.
+// sealed returns the result of a sealer for an original: the original and a tail, or a whole file.
 func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 	hash := sha256.New()
 	v := &seal.Verified{Whole: whole, Size: int64(len(tail)), Placement: seal.BottomRight, Page: 1, Box: seal.Box{0.5, 0.5, 0.75, 1}}
@@ -64,7 +63,7 @@ func sealed(o seal.Original, tail []byte, whole bool) (*seal.Verified, error) {
 
 const tailText = certtest.Tail
 
-// vault is a service with all that it stands on.
+// vault is a service with its dependencies.
 type vault struct {
 	*Service
 
@@ -98,7 +97,7 @@ func newVault(tb testing.TB, d *db.DB, options ...option) *vault {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	// The queue has its own clock, so that ours begins with it.
+	// The queue has its own clock, so the test clock starts at that time.
 	v := &vault{tb: tb, d: d, clock: clocktest.At(time.Now()), folder: folder, root: root}
 	v.ringDir = tb.TempDir()
 	v.ring = authority.New(v.ringDir, authority.Options{Now: v.clock.Now})
@@ -153,7 +152,7 @@ func (v *vault) exec(query string, args ...any) {
 	})
 }
 
-// samplePDF is a PDF of one page, padded to size where size is given.
+// samplePDF returns a PDF of one page, padded to size unless size is 0.
 func samplePDF(text string, size int) []byte { return pdftest.Sized(text, size) }
 
 func (v *vault) receive(inst *account.Institution, content []byte) (f *File) {
@@ -168,7 +167,7 @@ func (v *vault) receive(inst *account.Institution, content []byte) (f *File) {
 	return f
 }
 
-// input is an upload that is in order.
+// input returns a valid upload.
 func (v *vault) input(inst *account.Institution) Upload {
 	v.tb.Helper()
 	return Upload{
@@ -178,7 +177,7 @@ func (v *vault) input(inst *account.Institution) Upload {
 	}
 }
 
-// upload stores a certificate, changed from the usual one by change.
+// upload stores a certificate. change may modify the usual input.
 func (v *vault) upload(change func(u *Upload)) *Certificate {
 	v.tb.Helper()
 	u := v.input(v.inst)
@@ -203,13 +202,13 @@ func (v *vault) get(uuid string) *Certificate {
 	return c
 }
 
-// force puts a certificate into a status, past the state machine.
+// force sets the status of a certificate without the state machine.
 func (v *vault) force(c *Certificate, s Status) {
 	v.tb.Helper()
 	v.exec(`UPDATE certificates SET status = $1 WHERE uuid = $2`, string(s), c.UUID)
 }
 
-// work works the job of a certificate as the queue would, in its n-th attempt.
+// work runs the job of a certificate as the queue does, as attempt n.
 func (v *vault) work(ctx context.Context, c *Certificate, attempt int) error {
 	return v.worker.Work(ctx, &river.Job[sealArgs]{
 		JobRow: &rivertype.JobRow{Attempt: attempt, MaxAttempts: v.attempts}, Args: sealArgs{UUID: c.UUID},
@@ -291,7 +290,7 @@ func (v *vault) rows(query string, scan func(rows *sql.Rows) error) {
 	}
 }
 
-// keys are the keys of all stored files, sorted.
+// keys returns the keys of all stored files, sorted.
 func (v *vault) keys() []string {
 	v.tb.Helper()
 	list := []string{}

@@ -13,11 +13,11 @@ import (
 // Moment is one event in the history of a certificate.
 type Moment struct {
 	At time.Time
-	// Event is the webhook event, which is empty for an operation without one. Action
-	// is the action of the audit log, which is empty for what the vault did by itself.
+	// Event is the webhook event, which is empty for an operation without one. Action is the action
+	// of the audit log, which is empty for automatic changes.
 	Event  webhook.Name
 	Action audit.Action
-	// By is the person or token. The zero value is the vault.
+	// By is the person or token. The zero value means the vault itself.
 	By audit.Actor
 	// Failure is the reason why processing failed. Reason is the public reason of a
 	// revocation.
@@ -28,14 +28,13 @@ type Moment struct {
 	Deliveries []webhook.Delivery
 }
 
-// withEvent are the actions of the audit log that have an event of their own.
+// withEvent has the actions of the audit log that also have an event.
 var withEvent = map[webhook.Name]audit.Action{
 	webhook.Created: audit.CertificateUploaded, webhook.Retried: audit.CertificateRetried, webhook.Revoked: audit.CertificateRevoked,
 }
 
-// History returns the history of a certificate, oldest first: its events with their
-// deliveries, and its entries in the audit log. For a record without events, it
-// returns what the record itself has.
+// History returns the history of a certificate, oldest first: its events with their deliveries, and
+// its entries in the audit log. If the record has no events, the history is built from the record.
 func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error) {
 	events, err := s.hooks.History(ctx, c.InstitutionID, c.ID)
 	if err != nil {
@@ -68,10 +67,10 @@ func (s *Service) History(ctx context.Context, c *Certificate) ([]Moment, error)
 	return list, nil
 }
 
-// near reports whether two times belong to one transaction.
+// near reports whether two times belong to the same transaction.
 func near(a, b time.Time) bool { return a.Sub(b).Abs() < 5*time.Second }
 
-// remembered adds what the record has and no event reported.
+// remembered adds the moments that the record shows but no event reported.
 func (c *Certificate) remembered(list []Moment) []Moment {
 	add := func(name webhook.Name, at *time.Time, m Moment) {
 		if at == nil || slices.ContainsFunc(list, func(m Moment) bool { return m.Event == name }) {

@@ -53,7 +53,7 @@ func TestHistory(t *testing.T) {
 			list[2].Deliveries[0].Status != webhook.DeliveryPending {
 			t.Errorf("%+v", list)
 		}
-		// The history of a record without events has what the record itself has.
+		// The history of a record without events is built from the record.
 		v.exec(`DELETE FROM webhook_deliveries`)
 		v.exec(`DELETE FROM webhook_events`)
 		if list := check("without events", webhook.Created, "", webhook.Revoked); list[1].Action != audit.CertificateRetried {

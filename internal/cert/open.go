@@ -40,7 +40,7 @@ func (s *Service) OpenVerified(ctx context.Context, c *Certificate) (*Content, e
 	return &Content{SectionReader: io.NewSectionReader(both, 0, head.Size()+tail.Size()), closers: []io.Closer{head, tail}}, nil
 }
 
-// joined reads two files as one: the verified PDF is its original and a tail.
+// joined reads two files as one, because the verified PDF consists of its original and a tail.
 type joined struct {
 	head, tail io.ReaderAt
 	split      int64
@@ -61,8 +61,8 @@ func (j *joined) ReadAt(p []byte, off int64) (n int, err error) {
 	return n + m, err
 }
 
-// OpenImage opens a picture of the first page of the verified PDF as PNG. It is drawn
-// for the first request and stored.
+// OpenImage opens a picture of the first page of the verified PDF as PNG. The first request draws
+// and stores it.
 func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, error) {
 	if c.Verified == nil {
 		return nil, errNoPDF
@@ -72,7 +72,7 @@ func (s *Service) OpenImage(ctx context.Context, c *Certificate) (*Content, erro
 	}
 	key := c.imageKey
 	if key == "" {
-		// Requests at the same time share one drawing.
+		// Concurrent requests share one drawing.
 		made, err, _ := s.images.Do(c.UUID, func() (any, error) { return s.draw(context.WithoutCancel(ctx), c) })
 		if err != nil {
 			return nil, err
@@ -109,14 +109,14 @@ func (s *Service) draw(ctx context.Context, c *Certificate) (key string, err err
 	}
 	key = blobKey(institution.UUID, uuid.Must(uuid.NewV7()).String(), "image")
 	if _, err := s.blobs.Put(ctx, key, bytes.NewReader(png)); err != nil {
-		return "", fmt.Errorf("keeping the picture: %w", err)
+		return "", fmt.Errorf("storing the picture: %w", err)
 	}
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE certificates SET image_key = $1 WHERE uuid = $2 AND files_ended_at IS NULL`, key, c.UUID)
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("keeping the picture: %w", err)
+		return "", fmt.Errorf("storing the picture: %w", err)
 	}
 	return key, nil
 }

@@ -17,7 +17,7 @@ import (
 const (
 	// maxPlacementPage bounds the page that can be chosen for the stamp.
 	maxPlacementPage = 10_000
-	// maxLayouts bounds the remembered places that sealing tries.
+	// maxLayouts bounds the number of earlier positions that sealing tries.
 	maxLayouts = 16
 )
 
@@ -31,7 +31,7 @@ type Policy struct {
 	Placement seal.Mode
 	// Page counts from 1. A document with fewer pages is stamped on page one.
 	Page int
-	// Box is the place of the stamp for Exact, nil otherwise.
+	// Box is the position of the stamp for Exact, nil otherwise.
 	Box          *seal.Box
 	RefuseActive bool
 }
@@ -50,8 +50,8 @@ func PolicyOf(v *account.Settings) *Policy {
 	return &Policy{Placement: seal.Mode(v.Placement), Page: v.Page, Box: (*seal.Box)(v.Box), RefuseActive: v.RefuseActive}
 }
 
-// Apply checks the policy and puts it into an institution's settings.
-// Certificates processed after the change follow it.
+// Apply checks the policy and writes it to an institution's settings. It applies to certificates
+// processed after the change.
 func (p *Policy) Apply(c *account.Changes) error {
 	if err := p.check(); err != nil {
 		return err
@@ -96,7 +96,7 @@ func (p *Policy) check() error {
 	return bad.Err()
 }
 
-// placement returns the place of the next stamp of an institution.
+// placement returns the position of the next stamp of an institution.
 func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Placement, err error) {
 	policy, err := ReadPolicy(ctx, s.db, institutionID)
 	if err != nil {
@@ -112,38 +112,38 @@ func (s *Service) placement(ctx context.Context, institutionID int64) (p seal.Pl
 	rows, err := s.db.QueryContext(ctx, `
 		SELECT width, height, box FROM stamp_layouts WHERE institution_id = $1 ORDER BY updated_at DESC LIMIT $2`, institutionID, maxLayouts)
 	if err != nil {
-		return p, fmt.Errorf("reading remembered places: %w", err)
+		return p, fmt.Errorf("reading remembered positions: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	for rows.Next() {
 		var l seal.Layout
 		var box string
 		if err := rows.Scan(&l.Width, &l.Height, &box); err != nil {
-			return p, fmt.Errorf("reading remembered places: %w", err)
+			return p, fmt.Errorf("reading remembered positions: %w", err)
 		}
 		if err := json.Unmarshal([]byte(box), &l.Box); err != nil {
-			return p, fmt.Errorf("reading remembered places: %w", err)
+			return p, fmt.Errorf("reading remembered positions: %w", err)
 		}
 		p.Remembered = append(p.Remembered, l)
 	}
 	return p, rows.Err()
 }
 
-// rememberTx stores a place that was used, unless it is stored already.
+// rememberTx stores a position that was used, unless it is stored already.
 func rememberTx(ctx context.Context, tx *db.Tx, institutionID int64, l seal.Layout, now int64) error {
 	if l.Width == 0 {
 		return nil
 	}
 	box, err := json.Marshal(l.Box)
 	if err != nil {
-		return fmt.Errorf("writing a place: %w", err)
+		return fmt.Errorf("encoding a position: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `
 		INSERT INTO stamp_layouts (institution_id, width, height, box, updated_at) VALUES ($1, $2, $3, $4, $5)
 		ON CONFLICT (institution_id, width, height) DO UPDATE SET box = excluded.box, updated_at = excluded.updated_at
 		WHERE stamp_layouts.box <> excluded.box`,
 		institutionID, l.Width, l.Height, string(box), now); err != nil {
-		return fmt.Errorf("remembering a place: %w", err)
+		return fmt.Errorf("storing a remembered position: %w", err)
 	}
 	return nil
 }

@@ -14,21 +14,21 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// Wanted is the place of the stamp of one certificate, which overrides the policy of
-// the institution.
+// Wanted is the requested position of one certificate's stamp. It overrides the policy of the
+// institution.
 type Wanted struct {
 	Mode seal.Mode `json:"mode"`
 	Page int       `json:"page"`
-	// Box is the place of the stamp for Exact, nil otherwise.
+	// Box is the position of the stamp for Exact, nil otherwise.
 	Box *seal.Box `json:"box,omitempty"`
 }
 
-// Check returns a fault of kind Invalid for a place that is not valid.
+// Check returns a fault of kind Invalid for a position that is not valid.
 func (w *Wanted) Check() error {
 	return (&Policy{Placement: w.Mode, Page: w.Page, Box: w.Box}).check()
 }
 
-// Previewer shows where stamps go and draws originals. seal.Sealer implements it.
+// Previewer computes the positions of stamps and draws originals. seal.Sealer implements it.
 type Previewer interface {
 	Preview(ctx context.Context, o seal.Original, stamp seal.Stamp) (*seal.Preview, error)
 	Picture(ctx context.Context, o seal.Original, page int) ([]byte, error)
@@ -36,8 +36,8 @@ type Previewer interface {
 
 var errNoPreview = fault.New(fault.Unavailable, "This vault cannot draw previews.")
 
-// Preview returns the place of the stamp of a certificate made from a received file,
-// as wanted or as the institution's policy says.
+// Preview returns the position of the stamp of a certificate made from a received file. It uses the
+// requested position, or else the institution's policy.
 func (s *Service) Preview(ctx context.Context, institutionID int64, f *File, wanted *Wanted) (_ *seal.Preview, err error) {
 	previewer, ok := s.sealer.(Previewer)
 	if !ok {
@@ -104,33 +104,33 @@ func (w *Wanted) placement() seal.Placement {
 	return p
 }
 
-// wantTx stores the wanted place of a certificate's stamp.
+// wantTx stores the requested position of a certificate's stamp.
 func wantTx(ctx context.Context, tx *db.Tx, id int64, w *Wanted) error {
 	if w == nil {
 		return nil
 	}
 	text, err := json.Marshal(w)
 	if err != nil {
-		return fmt.Errorf("writing a place: %w", err)
+		return fmt.Errorf("encoding a position: %w", err)
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE certificates SET wanted_placement = $1 WHERE id = $2`, string(text), id); err != nil {
-		return fmt.Errorf("keeping a place: %w", err)
+		return fmt.Errorf("storing a position: %w", err)
 	}
 	return nil
 }
 
-// placementOf returns the place of the stamp of a certificate.
+// placementOf returns the position of the stamp of a certificate.
 func (s *Service) placementOf(ctx context.Context, c *Certificate) (p seal.Placement, err error) {
 	var text sql.NullString
 	if err := s.db.QueryRowContext(ctx, `SELECT wanted_placement FROM certificates WHERE id = $1`, c.ID).Scan(&text); err != nil {
-		return p, fmt.Errorf("reading a place: %w", err)
+		return p, fmt.Errorf("reading a position: %w", err)
 	}
 	if !text.Valid {
 		return s.placement(ctx, c.InstitutionID)
 	}
 	var w Wanted
 	if err := json.Unmarshal([]byte(text.String), &w); err != nil {
-		return p, fmt.Errorf("reading a place: %w", err)
+		return p, fmt.Errorf("reading a position: %w", err)
 	}
 	return w.placement(), nil
 }

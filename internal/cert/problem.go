@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Code says which rule an input breaks. The surfaces word it: the interface as its
-// contract does, pages for people.
+// Code identifies the rule that an input breaks. Callers turn it into a message: the API as its
+// contract specifies, pages in the reader's language.
 type Code string
 
 const (
@@ -23,10 +23,10 @@ const (
 	CodeNotEmail Code = "not_email"
 	// CodeNotDate is a text that is not an existing date in the form YYYY-MM-DD.
 	CodeNotDate Code = "not_date"
-	// CodeNotFile is a text where a file belongs.
+	// CodeNotFile is a text in a field that must be a file.
 	CodeNotFile Code = "not_file"
-	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the
-	// seal.Refusal, which has the same words on all surfaces.
+	// CodeRefusedFile is a file that can never be sealed. Detail is the reason of the seal.Refusal,
+	// with the same text on all surfaces.
 	CodeRefusedFile Code = "refused_file"
 	// CodeDuplicate is a certificate with the address, title and date of another.
 	// Detail is the UUID of the other, "" if it is not known.
@@ -35,18 +35,18 @@ const (
 	CodeUnchanged Code = "unchanged"
 	// CodeTooMany is a selection of more than Limit certificates.
 	CodeTooMany Code = "too_many"
-	// CodeNotCertificate is a selection that contains an id of no certificate.
+	// CodeNotCertificate is a selection with an id that belongs to no certificate.
 	CodeNotCertificate Code = "not_certificate"
 )
 
-// Problem is a rule that an input breaks, in codes.
+// Problem describes one rule that an input breaks.
 type Problem struct {
 	// Field is "" for a problem of the input as a whole.
 	Field Field `json:"field,omitempty"`
 	Code  Code  `json:"code"`
-	// Limit is the bound that the input exceeds, for the codes that have one.
+	// Limit is the bound that the input exceeds. Only some codes have one.
 	Limit int `json:"limit,omitempty"`
-	// Detail is described at the codes that have one.
+	// Detail is described at the codes that use it.
 	Detail string `json:"detail,omitempty"`
 }
 
@@ -65,8 +65,8 @@ func (p Problem) Error() string {
 	return text
 }
 
-// Problems are the rules that an input breaks, in the order of its fields. They are
-// the cause of a fault of kind Invalid.
+// Problems lists the rules that an input breaks, in the order of its fields. It is the cause of a
+// fault of kind Invalid.
 type Problems []Problem
 
 // Error returns all problems, for logs.
@@ -78,7 +78,7 @@ func (p Problems) Error() string {
 	return strings.Join(texts, "; ")
 }
 
-// Err returns a fault of kind Invalid, or nil without a problem.
+// Err returns a fault of kind Invalid, or nil if there is no problem.
 func (p Problems) Err() error {
 	if len(p) == 0 {
 		return nil
@@ -86,7 +86,7 @@ func (p Problems) Err() error {
 	return fault.Wrap(fault.Invalid, "The input is not valid.", p)
 }
 
-// ProblemsOf returns the problems that an error carries, nil for none.
+// ProblemsOf returns the problems in the chain of an error, or nil.
 func ProblemsOf(err error) Problems {
 	p, _ := errors.AsType[Problems](err)
 	return p

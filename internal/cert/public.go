@@ -10,20 +10,20 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Match is how a file matches the certificates that the public may know of.
+// Match is the way in which a file matches certificates that the public may see.
 type Match string
 
 const (
 	// MatchVerified is the match of the verified PDF of a certificate.
 	MatchVerified Match = "verified"
-	// MatchOriginal is the match of a submitted file that certificates were made of.
+	// MatchOriginal is the match of a submitted file from which certificates were made.
 	MatchOriginal Match = "original"
 )
 
 // countOriginals bounds the count of the certificates of one original.
 const countOriginals = 10_000
 
-// FileMatch is what the public may know of a file.
+// FileMatch is the public information about a file.
 type FileMatch struct {
 	Match Match
 	// Count is the number of certificates that the file matches, up to 10,000.
@@ -32,9 +32,8 @@ type FileMatch struct {
 	Certificate *Certificate
 }
 
-// ByDigest returns what the public may know of a file with a SHA-256. It considers only
-// approved and revoked certificates, and returns a fault of kind NotFound for the file
-// of any other.
+// ByDigest returns the public information about a file with a SHA-256. It considers only approved
+// and revoked certificates, and returns a fault of kind NotFound for any other file.
 func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMatch, error) {
 	c, err := one(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE verified_sha256 = $1 AND status IN ('approved', 'revoked') ORDER BY id LIMIT 1`, sum[:]))
@@ -48,7 +47,7 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 	if err := s.db.QueryRowContext(ctx, fmt.Sprintf(`
 		SELECT count(*) FROM (SELECT 1 FROM certificates WHERE sha256 = $1 AND status IN ('approved', 'revoked') LIMIT %d) AS counted`, countOriginals),
 		sum[:]).Scan(&m.Count); err != nil {
-		return nil, fmt.Errorf("looking a file up: %w", err)
+		return nil, fmt.Errorf("looking up a file: %w", err)
 	}
 	switch m.Count {
 	case 0:
@@ -63,13 +62,13 @@ func (s *Service) ByDigest(ctx context.Context, sum [sha256.Size]byte) (*FileMat
 	return m, nil
 }
 
-// confusable are sets of characters of reference ids that people and machines confuse.
-// Those that FoldReference makes equal are not here.
+// confusable has sets of characters of reference ids that people and machines confuse. It does not
+// contain those that FoldReference makes equal.
 var confusable = []string{"0DQ", "1T7", "2Z", "5S", "6G", "8B", "UVY", "MN", "CG", "EF", "PR", "KX", "VW", "4A", "9G"}
 
-// Similar returns the reference id of the one certificate, approved or revoked, that
-// differs from the typed one by a single character that is easily misread, or by two
-// swapped neighbours. It returns "" if there is none or more than one.
+// Similar returns the reference id of the approved or revoked certificate that differs from the
+// typed one by a single character that is easily misread, or by two swapped neighbours. It returns
+// "" if there is none or more than one.
 func (s *Service) Similar(ctx context.Context, typed string) (id string, err error) {
 	candidates := neighbours(FoldReference(typed))
 	if len(candidates) == 0 {
@@ -90,7 +89,7 @@ func (s *Service) Similar(ctx context.Context, typed string) (id string, err err
 	return found[0], nil
 }
 
-// neighbours returns the reference ids that may have been meant by a folded one.
+// neighbours returns the reference ids that are similar to a folded one.
 func neighbours(folded string) []string {
 	start := len(folded) - codeLen
 	if start < 1 || start > maxPrefixLen {

@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// What the public may know of a file is what it may know of its certificate.
+// The public information about a file is the same as about its certificate.
 func TestByDigest(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -44,8 +44,8 @@ func TestByDigest(t *testing.T) {
 				t.Errorf("%s, original: %+v, %v", status, m, err)
 			}
 		}
-		// The same original again, waiting, adds nothing; once it is approved
-		// nobody can tell whose the file is.
+		// A second certificate of the same original adds nothing while it is processed. Once it is
+		// approved, the file no longer identifies one certificate.
 		again := v.upload(titled("two"))
 		if m, err := v.ByDigest(ctx, original); err != nil || m.Count != 1 || m.Certificate == nil {
 			t.Errorf("beside one in processing: %+v, %v", m, err)
@@ -99,11 +99,11 @@ func TestSimilar(t *testing.T) {
 		for typed, want := range map[string]string{
 			"NWU-7K3M9QX2P4RTVWBZ":  id, // B for 8
 			"nwu 7k3m9qx2p4rtuw8z":  id, // U for V
-			"NWU-K73M9QX2P4RTVW8Z":  id, // changed places
+			"NWU-K73M9QX2P4RTVW8Z":  id, // swapped
 			"NWU-7K3M9QX2P4RTVWZ8":  id,
-			"NWU-7K3M9QX2P4RTVW8H":  "", // not alike
-			"NWU-1K3M9QX2P4RTVWBZ":  "", // two of them
-			"NVU-7K3M9QX2P4RTVW8Z":  "", // the prefix is not guessed at
+			"NWU-7K3M9QX2P4RTVW8H":  "", // not similar
+			"NWU-1K3M9QX2P4RTVWBZ":  "", // two mistakes
+			"NVU-7K3M9QX2P4RTVW8Z":  "", // the prefix is not corrected
 			"NWU-7K3M9QX2P4RTVW8":   "",
 			"":                      "",
 			strings.Repeat("7", 60): "",

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// lyingStore gives back tails with one bit changed.
+// lyingStore returns tails with one bit changed.
 type lyingStore struct{ blob.Store }
 
 func (s lyingStore) Open(ctx context.Context, key string) (blob.Object, error) {
@@ -78,7 +78,7 @@ func TestWhatReadsBackDifferentlyIsNotApproved(t *testing.T) {
 	}
 }
 
-// A sealer that tells another digest than that of what it made is found out.
+// A wrong digest from the sealer is detected.
 func TestWrongDigestIsNotApproved(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

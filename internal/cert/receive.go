@@ -23,8 +23,7 @@ const (
 	maxFileName = 255
 )
 
-// Incoming is a file that is being received. It counts and hashes what is read
-// of it.
+// Incoming is a file that is being received. It counts and hashes the bytes read from it.
 type Incoming struct {
 	name string
 	r    io.Reader
@@ -32,7 +31,7 @@ type Incoming struct {
 	size int64
 }
 
-// NewIncoming returns the file that is read from r.
+// NewIncoming returns an Incoming that reads from r.
 func NewIncoming(name string, r io.Reader) *Incoming {
 	return &Incoming{name: name, r: r, hash: sha256.New()}
 }
@@ -50,7 +49,7 @@ func (in *Incoming) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// Drain reads the rest of a file, however large it is.
+// Drain reads the rest of a file, even beyond MaxFile.
 func (in *Incoming) Drain() error {
 	n, err := io.Copy(in.hash, in.r)
 	in.size += n
@@ -60,19 +59,19 @@ func (in *Incoming) Drain() error {
 // Size returns the number of bytes that were read.
 func (in *Incoming) Size() int64 { return in.size }
 
-// SHA256 returns the digest of what was read.
+// SHA256 returns the digest of the bytes read so far.
 func (in *Incoming) SHA256() (sum [sha256.Size]byte) {
 	in.hash.Sum(sum[:0])
 	return sum
 }
 
-// Receive stores a file of an institution and calls use, which makes the record
-// that refers to it. The file is never in memory as a whole: Receive hashes it
-// while it arrives, and checks it where it is stored.
+// Receive stores a file of an institution and calls use, which creates the record that refers to
+// it. The whole file is never in memory: Receive hashes it while it arrives, and checks the stored
+// file.
 //
-// A file that can never be sealed is a *seal.Refusal and is not stored; use is not
-// called. If use returns an error, the file is deleted, but not after
-// fault.Internal; see blob.Receive. A store that is full is fault.Unavailable.
+// A file that can never be sealed is a *seal.Refusal and is not stored; use is not called. If use
+// returns an error, the file is deleted, but not after fault.Internal; see blob.Receive. If the
+// store is full, the error is fault.Unavailable.
 func (s *Service) Receive(ctx context.Context, institutionUUID string, in *Incoming, use func(*File) error) error {
 	f := &File{Name: fileName(in.name), Key: blobKey(institutionUUID, uuid.Must(uuid.NewV7()).String(), "original")}
 	err := blob.Receive(ctx, s.blobs, f.Key, in, func(size int64) (err error) {
@@ -116,8 +115,8 @@ func (s *Service) inspect(ctx context.Context, institutionUUID string, f *File) 
 	return nil
 }
 
-// acceptActive returns seal.ErrActive if the institution refuses files with active
-// content. Few files have any, so the policy is read only for those.
+// acceptActive returns seal.ErrActive if the institution refuses files with active content. Few
+// files have such content, so the policy is read only for them.
 func (s *Service) acceptActive(ctx context.Context, institutionUUID string) error {
 	refuses, err := account.RefusesActive(ctx, s.db, institutionUUID)
 	if err == nil && refuses {
@@ -126,10 +125,10 @@ func (s *Service) acceptActive(ctx context.Context, institutionUUID string) erro
 	return err
 }
 
-// errLarge refuses a file of more than MaxFile bytes.
+// errLarge is the error for a file of more than MaxFile bytes.
 var errLarge error = &seal.Refusal{Code: "too_large", Reason: fmt.Sprintf("The file is larger than %d MB (%d bytes).", MaxFile>>20, MaxFile)}
 
-// RefusedFile returns the problem of a file that Receive refused, nil for another error.
+// RefusedFile returns the problem of a file that Receive refused, or nil for any other error.
 func RefusedFile(err error) *Problem {
 	r, ok := errors.AsType[*seal.Refusal](err)
 	if !ok {

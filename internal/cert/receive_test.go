@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// receiveFrom receives a file and makes no record of it.
+// receiveFrom receives a file and creates no record of it.
 func (v *vault) receiveFrom(ctx context.Context, name string, r io.Reader) (f *File, err error) {
 	err = v.Receive(ctx, v.inst.UUID, NewIncoming(name, r), func(got *File) error {
 		f = got
@@ -45,7 +45,7 @@ func TestReceiveKeepsDigestAndState(t *testing.T) {
 	if err := errors.Join(err, o.Close()); err != nil || !bytes.Equal(stored, content) {
 		t.Errorf("stored differently: %v", err)
 	}
-	// The state goes on to the digest of a file that begins with this one.
+	// The hash state can be continued to the digest of a file that begins with this one.
 	hash := sha256.New()
 	state, ok := hash.(encoding.BinaryUnmarshaler)
 	if !ok {
@@ -81,7 +81,7 @@ func TestReceiveLimit(t *testing.T) {
 	if refused, ok := errors.AsType[*seal.Refusal](err); !ok || refused.Code != "too_large" || !strings.Contains(refused.Reason, "20971520") {
 		t.Errorf("one byte more: %v", err)
 	}
-	// Receive does not read what comes after the limit: the sender may never end.
+	// Receive does not read beyond the limit, because the sender may never stop.
 	endless := &counted{r: repeating{}}
 	if _, err := v.receiveFrom(t.Context(), "diploma.pdf", endless); err == nil || endless.n > MaxFile+1 {
 		t.Errorf("%d bytes were read of an endless file: %v", endless.n, err)
@@ -138,7 +138,7 @@ func TestReceiveLeavesNothingOfARefusedFile(t *testing.T) {
 	}
 }
 
-// A client that goes away takes its context with it; its file goes all the same.
+// If a client disconnects, its context ends. The file is deleted nevertheless.
 func TestReceiveDiscardsWhenTheClientIsGone(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Blobs = strictStore{c.Blobs} })
@@ -153,8 +153,7 @@ func TestReceiveDiscardsWhenTheClientIsGone(t *testing.T) {
 	}
 }
 
-// strictStore does nothing for a context that is over, as a store behind a
-// network.
+// strictStore does nothing if the context has ended, like a store behind a network.
 type strictStore struct{ blob.Store }
 
 func (s strictStore) Delete(ctx context.Context, key string) error {
@@ -168,7 +167,7 @@ type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
 
-// fullStore has no room.
+// fullStore has no space left.
 type fullStore struct{ blob.Store }
 
 func (fullStore) Put(context.Context, string, io.Reader) (int64, error) { return 0, blob.ErrFull }

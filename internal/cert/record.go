@@ -7,9 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// recordTx records an operation on a certificate in the audit log of its institution.
-// It is not called for what the vault does by itself, nor for each certificate of a
-// batch, which has one entry.
+// recordTx records an operation on a certificate in the audit log of its institution. It is not
+// called for automatic changes, nor for each certificate of a batch, which has one entry.
 func recordTx(ctx context.Context, tx *db.Tx, action audit.Action, c *Certificate, detail audit.Detail) error {
 	return audit.RecordTx(ctx, tx, audit.Entry{
 		InstitutionID: c.InstitutionID, At: c.UpdatedAt, Action: action, Detail: detail,

@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// What somebody does to a certificate is in the log; what the vault does by
-// itself, and what changed nothing, is not.
+// Operations of people and tokens are in the log. Automatic changes, and operations that changed
+// nothing, are not.
 func TestDeedsAreRecorded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -62,9 +62,8 @@ func TestDeedsAreRecorded(t *testing.T) {
 	})
 }
 
-// BenchmarkRecord measures what the audit log costs an upload: in turns, the
-// transaction of one with its entry and without, each stored for good. It
-// reports medians.
+// BenchmarkRecord measures the cost of the audit log for an upload. It alternates transactions with
+// and without an entry, each committed durably, and reports medians.
 func BenchmarkRecord(b *testing.B) {
 	each := map[string]func(b *testing.B) *db.DB{
 		"sqlite":   func(b *testing.B) *db.DB { return dbtest.Open(b, b.TempDir(), "") },

@@ -10,7 +10,7 @@ import (
 const (
 	// crockford is the alphabet of Crockford's base 32: no I, L, O and U.
 	crockford = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
-	// codeLen is the number of characters of five bits that make 80 random bits.
+	// codeLen is the number of characters for 80 random bits, at five bits each.
 	codeLen = 16
 	// minPrefixLen and maxPrefixLen are the limits of an institution's prefix.
 	minPrefixLen, maxPrefixLen = 2, 10
@@ -23,7 +23,7 @@ const (
 func newReference(prefix string) (string, error) {
 	var random [codeLen]byte
 	if _, err := rand.Read(random[:]); err != nil {
-		return "", fmt.Errorf("making a reference id: %w", err)
+		return "", fmt.Errorf("creating a reference id: %w", err)
 	}
 	for i, b := range random {
 		random[i] = crockford[b%32]
@@ -65,13 +65,12 @@ func foldCharacter(c rune) (folded byte, ok bool) {
 	case c >= '0' && c <= '9', c >= 'A' && c <= 'Z':
 		return byte(c), true
 	case unicode.IsSpace(c), isHyphen(c), unicode.Is(unicode.Cf, c):
-		// Cf has invisible characters that come with copied text: marks of direction,
-		// soft hyphens and zero-width spaces.
+		// Cf contains invisible characters that copied text may have: marks of direction, soft
+		// hyphens and zero-width spaces.
 		return 0, true
 	}
 	return 0, false
 }
 
-// isHyphen reports whether a character is one of those that keyboards and word
-// processors use for a hyphen.
+// isHyphen reports whether a keyboard or word processor may use a character as a hyphen.
 func isHyphen(c rune) bool { return unicode.Is(unicode.Pd, c) || c == 0x2212 }

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// A worker that never hears of its commit took the file away that the row had
-// come to name: an approved certificate without its verified PDF.
+// If a worker did not receive the answer to its commit, it deleted the file that the committed row
+// referred to. The result was an approved certificate without its verified PDF.
 func TestRegressionLostAnswerToACommitLosesNoFile(t *testing.T) {
 	t.Parallel()
 	proxy, proxied := dbtest.NewProxy(t, dbtest.PostgresURL(t))
@@ -34,7 +34,7 @@ func TestRegressionLostAnswerToACommitLosesNoFile(t *testing.T) {
 	if err := content.Close(); err != nil {
 		t.Error(err)
 	}
-	// The attempt that the queue makes next finds it done.
+	// The next attempt of the queue finds the certificate approved.
 	if err := v.work(t.Context(), c, 2); err != nil || len(v.keys()) != 2 {
 		t.Errorf("%v, files %v", err, v.keys())
 	}

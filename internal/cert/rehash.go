@@ -19,17 +19,16 @@ const (
 	RehashEvery = time.Minute
 	// rehashAge is the time after which a file is checked again.
 	rehashAge = 30 * 24 * time.Hour
-	// rehashTurns is the number of turns in rehashAge. Each turn checks its share of
-	// the files that are due, so that the work is spread over the month.
+	// rehashTurns is the number of turns in rehashAge. Each turn checks its share of the files that
+	// are due, which distributes the work over the month.
 	rehashTurns = int(rehashAge / RehashEvery)
 	// rehashMost bounds one turn.
 	rehashMost = 200
 )
 
-// Rehash reads stored verified PDFs, compares their digests and verifies their
-// signatures, so that lost or changed files are found before they are needed. It
-// stores a difference as a failed check, which the public page shows, and logs an
-// error.
+// Rehash reads stored verified PDFs, compares their digests and verifies their signatures. It finds
+// lost or changed files before they are needed. It stores a difference as a failed check, which the
+// public page shows, and logs an error.
 func (s *Service) Rehash(ctx context.Context) error {
 	due, err := s.rehashDue(ctx)
 	if err != nil {
@@ -52,7 +51,7 @@ func (s *Service) Rehash(ctx context.Context) error {
 			return ctx.Err()
 		}
 		if err != nil {
-			s.log.ErrorContext(ctx, "ALARM: a stored file is not as it was stored, or could not be checked", slog.String("certificate", uuid), slog.Any("error", err))
+			s.log.ErrorContext(ctx, "ALARM: a stored file has changed or could not be checked", slog.String("certificate", uuid), slog.Any("error", err))
 		}
 		if err := s.db.Tx(ctx, func(tx *db.Tx) error {
 			for _, k := range checks {
@@ -121,14 +120,14 @@ func (s *Service) recheck(ctx context.Context, c *Certificate) (_ []Check, err e
 	}
 	result, e := s.verifySignature(content, content.Size(), institution.UUID)
 	if result == NotRun && e != nil {
-		// The last result and its date stay.
+		// The last result and its date do not change.
 		return checks, errors.Join(err, e)
 	}
 	return append(checks, Check{Name: CheckSignature, Result: result}), errors.Join(err, e)
 }
 
-// signed reports whether a certificate's file is signed. Files of the first version
-// are not, and have no such check.
+// signed reports whether a certificate's file is signed. Files of the first version are not signed,
+// and have no such check.
 func (s *Service) signed(ctx context.Context, id int64) (yes bool, err error) {
 	if err := s.db.QueryRowContext(ctx,
 		`SELECT EXISTS (SELECT 1 FROM certificate_checks WHERE certificate_id = $1 AND name = $2)`, id, CheckSignature).Scan(&yes); err != nil {

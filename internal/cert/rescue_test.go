@@ -43,7 +43,7 @@ func TestStoppingProcessCountsNoAttempt(t *testing.T) {
 		if got := v.get(c.UUID); got.Status != Processing || len(v.events()) != 1 {
 			t.Errorf("%s, events %+v", got.Status, v.events())
 		}
-		// The next process goes on with it.
+		// The next process continues the work.
 		done := make(chan struct{})
 		next := newQueue(t, v, func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 			defer close(done)
@@ -62,7 +62,7 @@ func TestStoppingProcessCountsNoAttempt(t *testing.T) {
 	})
 }
 
-// newQueue is another process on the same vault, with a sealer of its own.
+// newQueue starts another process on the same vault, with its own sealer.
 func newQueue(t *testing.T, v *vault, work func(context.Context, seal.Original, seal.Stamp) (*seal.Verified, error)) *job.Queue {
 	t.Helper()
 	q, err := job.New(v.d, job.Config{NodeID: "next", Queues: map[string]int{SealQueue: 1}, MaxAttempts: 8, Timeout: time.Minute, Logger: v.log})
@@ -128,7 +128,7 @@ func TestRescuedCountsCrashes(t *testing.T) {
 		if events := v.events(); len(events) != 2 || events[1].Name != "certificate_application.failed" {
 			t.Errorf("events %+v", events)
 		}
-		// Later rescues of it change nothing, a retry begins to count anew.
+		// Later rescues of the certificate change nothing. A retry resets the count.
 		v.rescue(c.UUID, "seal")
 		if got := v.get(c.UUID); got.crashes != 3 || len(v.events()) != 2 {
 			t.Errorf("a failed certificate was counted: %d, %+v", got.crashes, v.events())

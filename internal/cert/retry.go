@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Retry starts the processing of a failed certificate again. One that is not
-// failed is a BadRequest, and nothing changes. then may be nil.
+// Retry starts the processing of a failed certificate again. It returns BadRequest and changes
+// nothing if the certificate is not failed. then may be nil.
 func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, then Then) (*Certificate, error) {
 	if _, err := s.ByUUID(ctx, institutionID, uuid); err != nil {
 		return nil, err
@@ -28,8 +28,8 @@ func (s *Service) Retry(ctx context.Context, institutionID int64, uuid string, t
 	return c, err
 }
 
-// RetryTx starts the processing of a failed certificate again, whatever
-// institution's it is. It returns ErrMoved for one that is not failed.
+// RetryTx starts the processing of a failed certificate of any institution again. It returns
+// ErrInvalidState if the certificate is not failed.
 func (s *Service) RetryTx(ctx context.Context, tx *db.Tx, uuid string) (*Certificate, error) {
 	c, err := s.moveTx(ctx, tx, triggerRetry, uuid,
 		column{"event_context", string(Retrying)}, column{"failure_code", nil}, column{"failure_message", nil}, column{"crashes", 0})

@@ -8,8 +8,8 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Revocation is the reason of a revocation, which the public sees, and a note, which it
-// does not.
+// Revocation has the reason of a revocation, which the public sees, and a note, which the public
+// does not see.
 type Revocation struct {
 	Reason, Note string
 	// Then may be nil.
@@ -22,8 +22,8 @@ func (r *Revocation) Check(bad *Problems) {
 	r.Note = FieldNote.read(bad, r.Note)
 }
 
-// Revoke revokes a certificate for good. It returns Invalid with Problems for a bad
-// reason or note. A second revocation changes nothing and is no error.
+// Revoke revokes a certificate permanently. It returns Invalid with Problems for a bad reason or
+// note. A second revocation changes nothing and is no error.
 func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, r Revocation) (*Certificate, error) {
 	var bad Problems
 	r.Check(&bad)
@@ -46,9 +46,9 @@ func (s *Service) Revoke(ctx context.Context, institutionID int64, uuid string, 
 	return c, err
 }
 
-// RevokeTx revokes a certificate of any institution. It returns
-// ErrMoved for one that is revoked already. The failure of a failed certificate is
-// removed, since it asks for a retry, which is no longer possible.
+// RevokeTx revokes a certificate of any institution. It returns ErrInvalidState if the certificate is
+// revoked already. It removes the failure of a failed certificate, since the failure suggests a
+// retry, which is no longer possible.
 func (s *Service) RevokeTx(ctx context.Context, tx *db.Tx, uuid string, r Revocation) (*Certificate, error) {
 	c, err := s.moveTx(ctx, tx, triggerRevoke, uuid, column{"revoked_at", db.Micros(s.now())},
 		column{"revocation_reason", r.Reason}, column{"revocation_note", optional(r.Note)}, column{"failure_code", nil}, column{"failure_message", nil})

@@ -11,10 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// SearchText returns the text that a search looks in: name, title, e-mail and
-// reference id, folded in Go because SQLite folds ASCII only. Each is on a line of
-// its own, so that no search matches across them, with the name on the first line.
-// Each begins with a space, like every word.
+// SearchText returns the searchable text: name, title, e-mail and reference id, folded in Go
+// because SQLite folds ASCII only. Each is on its own line, so that no search matches across them.
+// The name is on the first line. Each line begins with a space, so that every word follows a space.
 func SearchText(c *Certificate, email account.Email) string {
 	parts := []string{c.FullName, c.Title, c.Email, email.Folded, c.ReferenceID}
 	for i, p := range parts {
@@ -23,8 +22,8 @@ func SearchText(c *Certificate, email account.Email) string {
 	return strings.Join(slices.Compact(parts), "\n") + "\n"
 }
 
-// FoldText returns text in the form in which it is compared: composed, without case,
-// with white space collapsed.
+// FoldText returns text in the form in which it is compared: composed, in one case, with white
+// space collapsed.
 func FoldText(s string) string {
 	return strings.Join(strings.Fields(cases.Fold().String(norm.NFC.String(strings.ToValidUTF8(s, "")))), " ")
 }

@@ -16,11 +16,11 @@ import (
 // Verifier verifies the signatures of a file. pades.Verify implements it.
 type Verifier func(r io.ReaderAt, size int64, o pades.Options) (*pades.Report, error)
 
-// errNotValid is the error for a verified PDF of the vault that does not verify.
+// errNotValid is the error for a verified PDF of the vault whose signature does not verify.
 var errNotValid = errors.New("the signature of the verified PDF is not valid")
 
-// signature has the signer of one attempt: the current key of the institution, valid
-// until ctx ends.
+// signature returns the signer for one attempt: the current key of the institution, valid until ctx
+// ends.
 func (s *Service) signature(ctx context.Context, institution string) (*seal.Signature, error) {
 	key, chain, err := s.keys.Signer(ctx, institution)
 	if err != nil {
@@ -75,8 +75,8 @@ func (s *Service) Signature(ctx context.Context, c *Certificate) (_ *pades.Repor
 	return s.report(content, content.Size(), institution.UUID)
 }
 
-// stampRoots are the roots of this machine, which vouch for time-stamp authorities.
-// Without roots, time stamps are not verified.
+// stampRoots returns the roots of this machine, which certify time-stamp authorities. Without
+// roots, time stamps are not verified.
 func stampRoots() *x509.CertPool {
 	pool, err := x509.SystemCertPool()
 	if err != nil {

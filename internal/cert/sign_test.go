@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/seal"
 )
 
-// verdict is a Verifier that has made up its mind.
+// verdict is a Verifier with a fixed result.
 func verdict(given pades.Verdict) Verifier {
 	return func(io.ReaderAt, int64, pades.Options) (*pades.Report, error) {
 		return &pades.Report{Verdict: given}, nil
@@ -38,8 +38,7 @@ func (v *vault) check(c *Certificate, name string) Check {
 	return Check{}
 }
 
-// Each attempt signs with the key that the institution has then, at the time
-// that it is then.
+// Each attempt signs with the current key of the institution and the current time.
 func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -66,7 +65,7 @@ func TestSignsWithTheInstitutionsKey(t *testing.T) {
 	}
 }
 
-// rotated names a certificate after how many keys there were.
+// rotated returns the name of a certificate with the number of keys so far.
 func rotated(v *vault, institution string) string {
 	list, err := v.ring.Certificates(institution)
 	if err != nil {
@@ -75,8 +74,8 @@ func rotated(v *vault, institution string) string {
 	return "After " + string(rune('0'+len(list))) + " keys"
 }
 
-// A fault of the key or of the time-stamp authority passes: it is tried again,
-// then shown with a code of its own, and a retry after it was mended approves.
+// A fault of the key or of the time-stamp authority is transient: the attempt is repeated, then the
+// certificate fails with its own code. A retry after the fault is fixed approves the certificate.
 func TestSigningFaultsPass(t *testing.T) {
 	t.Parallel()
 	type mend func()
@@ -129,7 +128,7 @@ func TestSigningFaultsPass(t *testing.T) {
 			if got.Status != Failed || got.Failure.Code != test.code || got.Failure.Message == "" {
 				t.Fatalf("%s, %+v", got.Status, got.Failure)
 			}
-			// Nothing that was not given out is left behind.
+			// The failed attempts leave no files behind.
 			if keys := v.keys(); len(keys) != 1 {
 				t.Errorf("stored files %v", keys)
 			}
@@ -142,7 +141,7 @@ func TestSigningFaultsPass(t *testing.T) {
 	}
 }
 
-// What cannot be told of a signature is told as that, and holds up nothing.
+// If a signature cannot be verified now, the check is NotRun and delays nothing.
 func TestSignatureThatCannotBeJudged(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""), func(c *Config) { c.Verify = verdict(pades.Unknown) })
@@ -151,8 +150,8 @@ func TestSignatureThatCannotBeJudged(t *testing.T) {
 	}
 }
 
-// A signature that does not verify any more is an alarm beside a file that
-// still has its digest, and a check that cannot be made leaves the last result.
+// A signature that no longer verifies is reported even if the file still has its digest. If the
+// check cannot run, the last result does not change.
 func TestRehashVerifiesSignatures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -52,7 +52,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	if box.Valid {
 		c.PlacementBox = new(seal.Box)
 		if err := json.Unmarshal([]byte(box.String), c.PlacementBox); err != nil {
-			return nil, fmt.Errorf("reading the place of the stamp: %w", err)
+			return nil, fmt.Errorf("reading the position of the stamp: %w", err)
 		}
 	}
 	if err := json.Unmarshal([]byte(notices), &c.Notices); err != nil {
@@ -65,7 +65,7 @@ func Scan(row interface{ Scan(dest ...any) error }) (*Certificate, error) {
 	return &c, nil
 }
 
-// optional returns the value of a text column, which is null for the empty text.
+// optional returns the value of a text column. The empty text is stored as null.
 func optional(s string) any {
 	if s == "" {
 		return nil
@@ -75,8 +75,8 @@ func optional(s string) any {
 
 var errNotFound = fault.New(fault.NotFound, "No such certificate.")
 
-// ByUUID returns a certificate of an institution. It returns a fault of kind NotFound
-// for another institution's certificate.
+// ByUUID returns a certificate of an institution. It returns a fault of kind NotFound for another
+// institution's certificate.
 func (s *Service) ByUUID(ctx context.Context, institutionID int64, uuid string) (*Certificate, error) {
 	return one(s.db.QueryRowContext(ctx,
 		`SELECT `+Columns+` FROM certificates WHERE uuid = $1 AND institution_id = $2`, uuid, institutionID))
@@ -87,8 +87,8 @@ func byUUID(ctx context.Context, q db.Queryer, uuid string) (*Certificate, error
 	return one(q.QueryRowContext(ctx, `SELECT `+Columns+` FROM certificates WHERE uuid = $1`, uuid))
 }
 
-// ByCapability returns the certificate that a signed link names. The link is the
-// permission, so the institution is not checked.
+// ByCapability returns the certificate of a signed link. The link is the permission, so the
+// institution is not checked.
 func (s *Service) ByCapability(ctx context.Context, uuid string) (*Certificate, error) {
 	return byUUID(ctx, s.db, uuid)
 }

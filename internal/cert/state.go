@@ -57,13 +57,13 @@ type transition struct {
 	To      Status
 	// Event is the webhook event.
 	Event webhook.Name
-	// Seals reports whether the job is enqueued that makes the verified PDF, Recipient
-	// whether the job is enqueued that finds the recipient.
+	// Seals reports whether the transition enqueues the job that makes the verified PDF. Recipient
+	// reports whether it enqueues the job that finds the recipient.
 	Seals, Recipient bool
 }
 
-// transitions is the state machine of a vault certificate. A status changes by one of
-// its rows only.
+// transitions is the state machine of a vault certificate. A status changes only by one of its
+// rows.
 var transitions = []transition{
 	{Trigger: triggerUpload, From: []Status{none}, To: Processing, Event: webhook.Created, Seals: true},
 	{Trigger: triggerSealed, From: []Status{Processing}, To: Approved, Event: webhook.Approved, Recipient: true},
@@ -77,8 +77,8 @@ func transitionOf(t trigger) transition {
 	return transitions[i]
 }
 
-// ErrMoved is returned for a certificate in a status from which the trigger has no
-// transition, or for one that does not exist.
+// ErrInvalidState is returned if the trigger has no transition from the current status, or if the
+// certificate does not exist.
 var ErrInvalidState = errors.New("the certificate is not in a state that allows this")
 
 // column is a column that a move sets.
@@ -87,9 +87,8 @@ type column struct {
 	value any
 }
 
-// moveTx is the only place where a status changes: a compare-and-set on the row, the
-// event, and the job, in the caller's transaction. What appends to a log of all
-// certificates belongs here too.
+// moveTx is the only place where a status changes: a compare-and-set on the row, the event, and the
+// job, in the caller's transaction. A future log of all certificates belongs here too.
 func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string, set ...column) (*Certificate, error) {
 	row := transitionOf(by)
 	set = append([]column{{"status", string(row.To)}, {"updated_at", db.Micros(s.now())}}, set...)
@@ -121,14 +120,14 @@ func (s *Service) moveTx(ctx context.Context, tx *db.Tx, by trigger, uuid string
 		return nil, ErrInvalidState
 	}
 	if err != nil {
-		return nil, fmt.Errorf("moving a certificate by %s: %w", by, err)
+		return nil, fmt.Errorf("changing the status of a certificate by %s: %w", by, err)
 	}
 	if err := s.movedTx(ctx, tx, row, c); err != nil {
 		return nil, err
 	}
 	switch {
 	case c.BatchID != "" && (row.Seals || slices.Contains(row.From, Processing)):
-		// It waits for its turn, or makes room for another.
+		// It waits for its turn, or frees its place for another.
 		err = s.FeedTx(ctx, tx, c.InstitutionID)
 	case row.Seals:
 		c.jobID, err = s.enqueueTx(ctx, tx, c.UUID, SealQueue)

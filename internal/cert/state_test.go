@@ -12,7 +12,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// snapshot is everything that a move may change.
+// snapshot has everything that a move may change.
 type snapshot struct {
 	Row    *Certificate
 	Events []event
@@ -30,7 +30,7 @@ func (v *vault) snapshot(uuid string) snapshot {
 	return s
 }
 
-// pull pulls a trigger by the operation that has it.
+// pull applies a trigger by calling its operation.
 func (v *vault) pull(trigger trigger, uuid string) error {
 	ctx := v.tb.Context()
 	switch trigger {
@@ -50,7 +50,7 @@ func (v *vault) pull(trigger trigger, uuid string) error {
 	})
 }
 
-// move is what the interface says of one trigger in one status.
+// move is the expected result of one trigger in one status.
 type move struct {
 	to           Status
 	event        string
@@ -58,8 +58,8 @@ type move struct {
 	job          string
 }
 
-// moves is written from the interface, not from the table that is under test.
-// What is not in it must change nothing.
+// moves is derived from the specification, not from the table under test. Any other trigger must
+// change nothing.
 var moves = map[Status]map[trigger]move{
 	Processing: {
 		triggerSealed: {to: Approved, event: "certificate_application.approved", eventContext: "single_upload", job: "recipient"},
@@ -178,8 +178,7 @@ func TestUploadMakesRowEventAndJob(t *testing.T) {
 	})
 }
 
-// A change that is rolled back leaves no event and no job: nobody hears of what
-// did not happen.
+// A change that is rolled back leaves no event and no job.
 func TestRollbackLeavesNoEventAndNoJob(t *testing.T) {
 	t.Parallel()
 	boom := errors.New("boom")
@@ -235,8 +234,8 @@ func TestTriggersOnUnknownCertificates(t *testing.T) {
 	})
 }
 
-// Events after a retry carry its context, the record keeps its own, and nothing
-// of the failure is left.
+// Events after a retry have its context, the record has its original context, and the failure is
+// removed.
 func TestRetryChangesTheContextOfEventsAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -128,7 +128,7 @@ func TestSweepBlobsRemovesWhatNothingRefersTo(t *testing.T) {
 	})
 }
 
-// age makes a file old.
+// age sets the time of a file to an old one.
 func (v *vault) age(name string, age time.Duration) {
 	v.tb.Helper()
 	at := v.clock.Now().Add(-age)
@@ -160,7 +160,7 @@ func TestOpenVerifiedReadsAsOneFile(t *testing.T) {
 		if err := iotest.TestReader(got, want); err != nil {
 			t.Errorf("whole %v: %v", whole, err)
 		}
-		// Every read across the boundary, and at either side of it.
+		// Read every range across the boundary, and on each side of it.
 		for off := len(content) - 3; !whole && off <= len(content)+3; off++ {
 			for n := 1; n < 8; n++ {
 				p := make([]byte, n)
@@ -183,7 +183,7 @@ func TestOpenVerifiedWithoutItsFile(t *testing.T) {
 		if err := v.folder.Delete(t.Context(), key); err != nil {
 			t.Fatal(err)
 		}
-		// It is no 404: that would say that there never was one.
+		// It is not a 404, which would mean that the certificate never existed.
 		if _, err := v.OpenVerified(t.Context(), c); !errors.Is(err, blob.ErrNotFound) || fault.Is(err, fault.NotFound) {
 			t.Errorf("err = %v", err)
 		}
@@ -260,8 +260,7 @@ func (v *vault) checkImage(c *Certificate) {
 	}
 }
 
-// A picture that could not be drawn is drawn at the next request, and nothing
-// is kept of the first.
+// If a picture cannot be drawn, nothing is stored and the next request draws it.
 func TestImageThatFailsIsTriedAgain(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
@@ -315,7 +314,7 @@ func TestChecks(t *testing.T) {
 		if want := map[string]Result{"record": FailedCheck, "file": Passed, "signature": Passed}; err != nil || !reflect.DeepEqual(results(list), want) {
 			t.Errorf("revoked: %+v, %v", list, err)
 		}
-		// What was revoked before it was ever made has no file that was checked.
+		// A certificate that was revoked before approval has no file to check.
 		early := v.upload(titled("early"))
 		if early, err = v.Revoke(ctx, v.inst.ID, early.UUID, Revocation{Reason: "x"}); err != nil {
 			t.Fatal(err)
@@ -347,7 +346,7 @@ func TestRehashFindsWhatStorageChanged(t *testing.T) {
 		if err := v.folder.Delete(ctx, missing.Verified.TailKey); err != nil {
 			t.Fatal(err)
 		}
-		// One bit of the original, which is most of the verified PDF.
+		// Change one bit of the original, which is most of the verified PDF.
 		name := filepath.Join(v.root, "blobs", filepath.FromSlash(changed.File.Key))
 		content, err := os.ReadFile(name)
 		if err != nil {

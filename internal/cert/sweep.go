@@ -17,19 +17,18 @@ import (
 const (
 	// SweepEvery is the interval of SweepJobs.
 	SweepEvery = 30 * time.Second
-	// lostAfter is the time after its last change for which a certificate is not
-	// swept.
+	// lostAfter is the minimum time since the last change of a certificate for the sweep to enqueue
+	// it.
 	lostAfter = 30 * time.Second
-	// sweepBatch bounds the work of one sweep's transaction.
+	// sweepBatch bounds the rows of one transaction of a sweep.
 	sweepBatch = 500
-	// spareYounger is the age up to which a blob is not swept, since its row may still
-	// be written.
+	// spareYounger is the minimum age of a blob for the sweep to delete it. The row of a younger
+	// blob may not be written yet.
 	spareYounger = 2 * time.Hour
 )
 
-// SweepJobs enqueues certificates in processing whose job is gone, since the row is
-// the truth. Certificates of batches wait for their turn again, and lost turns are
-// repeated.
+// SweepJobs enqueues certificates in processing whose job is lost. Certificates of batches wait for
+// their turn again, and lost turns are repeated.
 func (s *Service) SweepJobs(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		uuids, err := db.Column[string](tx.QueryContext(ctx, `
@@ -45,7 +44,7 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 			if err := s.revive(ctx, tx, uuid); err != nil {
 				return err
 			}
-			s.log.WarnContext(ctx, "a certificate had lost its job and gets a new one", slog.String("certificate", uuid))
+			s.log.WarnContext(ctx, "a certificate lost its job and gets a new one", slog.String("certificate", uuid))
 		}
 		return nil
 	})
@@ -55,14 +54,14 @@ func (s *Service) SweepJobs(ctx context.Context) error {
 	return s.Feed(ctx)
 }
 
-// revive enqueues a certificate in processing, or lets it wait for its turn.
+// revive enqueues a certificate in processing, or sets it to wait for its turn.
 func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
 	var batch sql.NullString
 	err := tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL, updated_at = $1 WHERE uuid = $2 AND status = 'processing' RETURNING batch_id`,
 		db.Micros(s.now()), uuid).Scan(&batch)
 	if errors.Is(err, sql.ErrNoRows) {
-		return nil // it was moved in between
+		return nil // its status changed in the meantime
 	}
 	if err != nil || batch.Valid {
 		return err
@@ -71,9 +70,9 @@ func (s *Service) revive(ctx context.Context, tx *db.Tx, uuid string) error {
 	return err
 }
 
-// SweepBlobs deletes files that no certificate refers to: uploads that ended between
-// file and record, and verified PDFs of a worker that lost a race. It asks the other
-// owners first, because their files may become a certificate's, and never the reverse.
+// SweepBlobs deletes files that no certificate refers to: uploads that stopped before the record
+// was created, and verified PDFs of a worker that lost a race. It asks the other owners first,
+// because their files may become a certificate's files, but never the reverse.
 func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Context, key string) (bool, error)) error {
 	before := s.now().Add(-spareYounger)
 	if err := s.blobs.Clean(ctx, before); err != nil {
@@ -88,7 +87,7 @@ func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Con
 				return err
 			}
 		}
-		s.log.InfoContext(ctx, "removing a file that nothing refers to", slog.String("key", i.Key), slog.Int64("size", i.Size))
+		s.log.InfoContext(ctx, "deleting a file without references", slog.String("key", i.Key), slog.Int64("size", i.Size))
 		return s.blobs.Delete(ctx, i.Key)
 	})
 	if err != nil {
@@ -97,12 +96,12 @@ func (s *Service) SweepBlobs(ctx context.Context, others ...func(ctx context.Con
 	return nil
 }
 
-// ArchiveKind is the ending of the key of an archive of originals. No certificate
-// refers to one, but the package that unpacks it does.
+// ArchiveKind is the suffix of the key of an archive of originals. No certificate refers to an
+// archive, but the package that unpacks it does.
 const ArchiveKind = "archive"
 
-// refersTo reports whether a certificate refers to a blob. It spares blobs with names
-// of another form.
+// refersTo reports whether a certificate refers to a blob. It also returns true for names of an
+// unknown form.
 func (s *Service) refersTo(ctx context.Context, key string) (bool, error) {
 	_, kind, _ := strings.Cut(key[strings.LastIndexByte(key, '/')+1:], ".")
 	if kind == ArchiveKind {

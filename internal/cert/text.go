@@ -14,10 +14,10 @@ const (
 	dateLayout = time.DateOnly
 )
 
-// Text is the content of a certificate beside its file.
+// Text has the fields of a certificate other than its file.
 type Text struct{ Title, FullName, Email, IssueDate, Details string }
 
-// Field is an input of a certificate. Each surface has its own names for them.
+// Field is an input of a certificate. Each surface has its own names for fields.
 type Field string
 
 // The fields of a certificate and of its revocation.
@@ -33,14 +33,14 @@ const (
 	FieldSelected  Field = "selected"
 )
 
-// Fields are the fields of a Text, in the order in which problems are listed.
+// Fields has the fields of a Text, in the order in which problems are listed.
 var Fields = [...]Field{FieldTitle, FieldName, FieldEmail, FieldIssueDate, FieldDetails}
 
-// rule is what the text of a field must obey.
+// rule is the rule for the text of a field.
 type rule struct {
 	limit    int
 	required bool
-	// check reports how a text that is not empty breaks the rule, "" if it does not.
+	// check returns the code of the problem of a text that is not empty, or "" for a valid text.
 	check func(text string) Code
 }
 
@@ -54,7 +54,7 @@ var rules = map[Field]rule{
 	FieldNote:      {limit: maxDetails},
 }
 
-// Of returns the place of the field in a Text, nil if a Text does not have it.
+// Of returns a pointer to the field in a Text, or nil if a Text does not have the field.
 func (f Field) Of(t *Text) *string {
 	switch f {
 	case FieldTitle:
@@ -72,8 +72,8 @@ func (f Field) Of(t *Text) *string {
 	}
 }
 
-// Check returns a text without the white space at its ends, or a problem, which is nil
-// for a valid text. Lengths count code points.
+// Check returns a text without leading and trailing white space, and its problem, or nil if the
+// text is valid. Lengths are in code points.
 func (f Field) Check(text string) (valid string, problem *Problem) {
 	valid = strings.TrimSpace(text)
 	r := rules[f]
@@ -116,7 +116,7 @@ func checkDate(text string) Code {
 // Today returns the issue date of a certificate without one.
 func Today(now time.Time) string { return now.UTC().Format(dateLayout) }
 
-// read returns a text as it is stored, and adds its problem.
+// read returns a text in its stored form, and adds its problem.
 func (f Field) read(bad *Problems, text string) string {
 	valid, problem := f.Check(text)
 	if problem != nil {
@@ -125,7 +125,7 @@ func (f Field) read(bad *Problems, text string) string {
 	return valid
 }
 
-// check returns the texts as they are stored, and adds their problems.
+// check returns the texts in their stored form, and adds their problems.
 func (t *Text) check(bad *Problems, now time.Time) (valid Text) {
 	for _, f := range Fields {
 		*f.Of(&valid) = f.read(bad, *f.Of(t))

@@ -5,32 +5,31 @@ import (
 	"unicode"
 )
 
-// Mistake is what is wrong with a typed reference id.
+// Mistake is a kind of mistake in a typed reference id.
 type Mistake string
 
 const (
-	// NoMistake is an id that could be one.
+	// NoMistake means that the id has a valid form.
 	NoMistake Mistake = ""
-	// WrongCharacter is a character that no reference id has at its place.
+	// WrongCharacter means that a character is not allowed at its position.
 	WrongCharacter Mistake = "character"
-	// TooShort ids lack characters behind the prefix.
+	// TooShort means that characters are missing after the prefix.
 	TooShort Mistake = "short"
-	// TooLong ids have more than sixteen behind the prefix.
+	// TooLong means that the id has more than sixteen characters after the prefix.
 	TooLong Mistake = "long"
 )
 
-// Typo says what cannot be right in a reference id as typed. It looks at the
-// text alone.
+// Typo describes a mistake in a reference id as typed. It is found from the text alone.
 type Typo struct {
 	Mistake Mistake
-	// Before, Character and After are the typed text around the character that
-	// cannot be right; without one, all of it is Before.
+	// Before, Character and After are the typed text around the wrong character. If there is no
+	// wrong character, Before is the whole text.
 	Before, Character, After string
-	// Count is how many characters stand where sixteen must.
+	// Count is the number of characters after the prefix, where sixteen are required.
 	Count int
 }
 
-// FindTypo looks for what cannot be right in a typed reference id.
+// FindTypo finds a mistake in a typed reference id.
 func FindTypo(typed string) Typo {
 	typed = strings.TrimSpace(strings.ToValidUTF8(typed, "\uFFFD"))
 	runes := []rune(typed)
@@ -40,7 +39,7 @@ func FindTypo(typed string) Typo {
 	at := func(i int) Typo {
 		return Typo{Mistake: WrongCharacter, Before: string(runes[:i]), Character: string(runes[i]), After: string(runes[i+1:])}
 	}
-	// places are where the folded characters stand in what was typed.
+	// places has the positions of the folded characters in the typed text.
 	var places []int
 	prefix := 0
 	for i, c := range runes {
@@ -56,7 +55,7 @@ func FindTypo(typed string) Typo {
 	}
 	t := Typo{Before: typed}
 	if prefix < minPrefixLen || prefix > maxPrefixLen {
-		// Without a hyphen the prefix ends somewhere.
+		// Without a hyphen the end of the prefix is unknown.
 		prefix = min(max(len(places)-codeLen, minPrefixLen), maxPrefixLen)
 	}
 	switch t.Count = max(0, len(places)-prefix); {

@@ -29,19 +29,18 @@ type Upload struct {
 
 	Title, FullName, Email, IssueDate, Details string
 
-	// File is the received file, nil if there is none; FileProblem is the problem of
-	// one that is not accepted.
+	// File is the received file, or nil. FileProblem is the problem of a file that was refused.
 	File        *File
 	FileProblem *Problem
-	// Wanted is the place of the stamp, nil for the one that the institution chose.
+	// Wanted is the requested position of the stamp, or nil for the institution's policy.
 	Wanted *Wanted
 
 	// Then may be nil.
 	Then Then
 }
 
-// Then is work of a caller in the transaction of an operation: it is committed if and
-// only if the operation is. It must be quick, because SQLite has one writer at a time.
+// Then is work of a caller in the transaction of an operation: it is committed if and only if the
+// operation is. It must be quick, because SQLite has one writer at a time.
 type Then func(ctx context.Context, tx *db.Tx, c *Certificate) error
 
 func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
@@ -51,9 +50,9 @@ func (f Then) runTx(ctx context.Context, tx *db.Tx, c *Certificate) error {
 	return f(ctx, tx, c)
 }
 
-// Upload creates a certificate in status processing, its event and its job. It returns
-// Invalid with all Problems for an input that breaks rules. A duplicate is such a problem
-// too; the database decides it, so that one of several concurrent uploads succeeds.
+// Upload creates a certificate in status processing, its event and its job. It returns Invalid with
+// all Problems for an input that breaks rules. A duplicate is such a problem too. The database
+// detects duplicates, so that only one of several concurrent uploads succeeds.
 func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -77,9 +76,9 @@ func (s *Service) Upload(ctx context.Context, u Upload) (*Certificate, error) {
 	return c, nil
 }
 
-// CreateTx is Upload for a certificate of a batch, in the caller's transaction, which
-// can continue after an error of kind Invalid. It creates no job: FeedTx does, when it is
-// the certificate's turn.
+// CreateTx is Upload for a certificate of a batch, in the caller's transaction, which can continue
+// after an error of kind Invalid. It creates no job: FeedTx creates the job when it is the
+// certificate's turn.
 func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, u Upload) (*Certificate, error) {
 	c, email, err := s.validate(&u)
 	if err != nil {
@@ -118,14 +117,14 @@ func (s *Service) validate(u *Upload) (*Certificate, account.Email, error) {
 	}
 	email, err := account.ParseEmail(c.Email)
 	if err != nil {
-		return nil, email, fmt.Errorf("reading an address that was checked: %w", err)
+		return nil, email, fmt.Errorf("parsing a checked address: %w", err)
 	}
 	c.ReferenceID, err = newReference(u.Institution.Prefix)
 	return c, email, err
 }
 
-// fileName removes the path from a file's name, which some browsers send, and characters
-// that cannot be stored.
+// fileName removes the path from a file's name, which some browsers send, and characters that
+// cannot be stored.
 func fileName(name string) string {
 	name = strings.Map(func(r rune) rune {
 		if r < ' ' || r == 0x7f || r == utf8.RuneError {
@@ -134,14 +133,14 @@ func fileName(name string) string {
 		return r
 	}, strings.ToValidUTF8(path.Base(strings.ReplaceAll(name, `\`, "/")), ""))
 	if runes := []rune(name); len(runes) > maxFileName {
-		// The extension decides the type, so the beginning is cut.
+		// The extension determines the type, so the name is cut at its beginning.
 		name = string(runes[len(runes)-maxFileName:])
 	}
 	return name
 }
 
-// insertTx stores a certificate, or returns the problem of a duplicate. If the
-// certificate has a job, the caller must then roll back.
+// insertTx stores a certificate, or returns the problem of a duplicate. If the certificate has a
+// job, the caller must then roll back.
 func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) (err error) {
 	row := transitionOf(triggerUpload)
 	c.Status = row.To
@@ -184,8 +183,8 @@ func (s *Service) insertTx(ctx context.Context, tx *db.Tx, c *Certificate, email
 	return s.movedTx(ctx, tx, row, c)
 }
 
-// duplicateTx returns the problem of a second certificate with the same address,
-// title and date, with the UUID of the first.
+// duplicateTx returns the problem of a second certificate with the same address, title and date,
+// with the UUID of the first.
 func duplicateTx(ctx context.Context, tx *db.Tx, c *Certificate, email account.Email) error {
 	var existing string
 	if err := tx.QueryRowContext(ctx, `

@@ -16,7 +16,7 @@ import (
 
 func repeat(s string, n int) string { return strings.Repeat(s, n) }
 
-// fieldsOf returns the code, or else the first message, of each field of an error.
+// fieldsOf returns, for each field of an error, the code, or the first message if there is no code.
 func fieldsOf(err error) map[string]string {
 	fields := map[string]string{}
 	for _, p := range ProblemsOf(err) {
@@ -40,7 +40,7 @@ func TestUploadValidation(t *testing.T) {
 	d := dbtest.Open(t, t.TempDir(), "")
 	v := newVault(t, d)
 	file := v.receive(v.inst, samplePDF("a diploma", 0))
-	// The longest address: 255 characters in all.
+	// This is the longest address: 255 characters in all.
 	longest := repeat("a", 64) + "@" + repeat("b", 63) + "." + repeat("c", 63) + "." + repeat("d", 59) + ".ed"
 	if len(longest) != 255 {
 		t.Fatalf("%d characters", len(longest))
@@ -123,8 +123,7 @@ func TestUploadKeepsWhatWasSubmitted(t *testing.T) {
 	})
 }
 
-// Of many equal uploads at once, the database lets one win and the others know
-// which.
+// Of several concurrent equal uploads one succeeds. The others return its UUID.
 func TestRacingDuplicates(t *testing.T) {
 	t.Parallel()
 	const racers = 12
@@ -216,8 +215,7 @@ func TestWhatIsADuplicate(t *testing.T) {
 	})
 }
 
-// No operation reaches another institution's certificate, nor tells that it
-// is there.
+// No operation reads or changes another institution's certificate, or reveals that it exists.
 func TestTenantsAreApart(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -233,7 +231,8 @@ func TestTenantsAreApart(t *testing.T) {
 			"ByUUID": func() (*Certificate, error) { return v.ByUUID(ctx, other.ID, c.UUID) },
 			"Retry":  func() (*Certificate, error) { return v.Retry(ctx, other.ID, c.UUID, nil) },
 			"Revoke": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{Reason: "x"}) },
-			// What a stranger sends wrong must not tell that the record exists.
+			// The answer to an invalid request from another institution must not reveal that the
+			// record exists.
 			"Revoke without a reason": func() (*Certificate, error) { return v.Revoke(ctx, other.ID, c.UUID, Revocation{}) },
 		} {
 			got, err := ask()
@@ -272,7 +271,7 @@ func TestReferenceIDs(t *testing.T) {
 			t.Fatalf("%q folds to %q", id, FoldReference(id))
 		}
 	}
-	// 32,000 draws miss one of 32 letters with a chance of 10^-440.
+	// The chance that 32,000 draws miss one of 32 letters is 10^-440.
 	if len(letters) != 32 {
 		t.Errorf("only %d letters of the alphabet occur", len(letters))
 	}
@@ -290,7 +289,7 @@ func TestFoldReference(t *testing.T) {
 			t.Errorf("%q folds to %q, want %q", typed, got, want)
 		}
 	}
-	// A prefix is folded as the code is.
+	// A prefix is folded like the rest of the id.
 	if a, b := FoldReference("OIL-7K3M9QX2P4RTVW01"), FoldReference("0i1 7K3M9QX2P4RTVW01"); a != b || a == "" {
 		t.Errorf("prefixes fold to %q and %q", a, b)
 	}

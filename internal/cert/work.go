@@ -23,15 +23,15 @@ import (
 const (
 	// SealQueue has the jobs that make verified PDFs of single uploads.
 	SealQueue = "seal"
-	// BulkQueue has the jobs that make verified PDFs of batches. It has one worker
-	// less than SealQueue, so that a single upload finds a free worker.
+	// BulkQueue has the jobs that make verified PDFs of batches. It has one worker less than
+	// SealQueue, so that a worker is always free for a single upload.
 	BulkQueue = "seal_bulk"
 	// RecipientQueue has the jobs that find recipients.
 	RecipientQueue = "recipient"
 	// SealTimeout is the limit of one attempt at sealing.
 	SealTimeout = time.Minute
-	// maxCrashes is the number of crashes of the process after which the certificate
-	// is taken as their cause.
+	// maxCrashes is the number of crashes of the process after which the certificate is considered
+	// their cause.
 	maxCrashes = 3
 )
 
@@ -70,8 +70,8 @@ type sealWorker struct {
 	service *Service
 }
 
-// Work makes a verified PDF. It may run twice for one certificate, also at the same
-// time. The first that moves the row wins.
+// Work makes a verified PDF. It may run twice for one certificate, also at the same time. The first
+// that changes the status succeeds.
 func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	s := w.service
 	c, err := byUUID(ctx, s.db, j.Args.UUID)
@@ -86,7 +86,7 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	case err == nil:
 		return nil
 	case context.Cause(ctx) != nil && !errors.Is(ctx.Err(), context.DeadlineExceeded):
-		// This process stops. The next one continues, and no attempt is counted.
+		// This process is stopping. The next process continues, and the attempt does not count.
 		return river.JobSnooze(0)
 	}
 	if r, ok := errors.AsType[*seal.Refusal](err); ok {
@@ -94,17 +94,17 @@ func (w *sealWorker) Work(ctx context.Context, j *river.Job[sealArgs]) error {
 	}
 	log := s.log.With(slog.String("certificate", c.UUID), slog.Int("attempt", j.Attempt), slog.Any("error", err))
 	if j.Attempt < j.MaxAttempts {
-		log.WarnContext(ctx, "making a verified PDF failed and will be tried again")
+		log.WarnContext(ctx, "making a verified PDF failed; it will be retried")
 		return errors.Join(err, s.feedBehind(context.WithoutCancel(ctx), c))
 	}
-	log.ErrorContext(ctx, "making a verified PDF failed for good")
+	log.ErrorContext(ctx, "making a verified PDF failed permanently")
 	return s.fail(context.WithoutCancel(ctx), c, failureOf(err))
 }
 
 // errNoOriginal is the error for an upload whose file is missing.
 var errNoOriginal = errors.New("the original is missing")
 
-// failureOf returns the failure that the institution sees for a fault of the vault.
+// failureOf returns the failure that is shown to the institution for a fault of the vault.
 func failureOf(err error) Failure {
 	if f, ok := signingFailure(err); ok {
 		return f
@@ -121,7 +121,7 @@ func failureOf(err error) Failure {
 	}
 }
 
-// process seals and stores, reads the stored file back, and then approves.
+// process seals and stores a file, reads the stored file back, and then approves the certificate.
 func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	inst, err := account.InstitutionByID(ctx, s.db, c.InstitutionID)
 	if err != nil {
@@ -150,8 +150,8 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	if err != nil {
 		return fmt.Errorf("sealing: %w", err)
 	}
-	// Each attempt has a new name. Two attempts at once must not overwrite each
-	// other's file.
+	// Each attempt uses a new name, so that two concurrent attempts do not overwrite each other's
+	// file.
 	key := blobKey(inst.UUID, uuid.Must(uuid.NewV7()).String(), "verified")
 	if _, err := s.blobs.Put(ctx, key, v.Body); err != nil {
 		return fmt.Errorf("storing the verified PDF: %w", err)
@@ -167,7 +167,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 	}
 	if err := s.approve(ctx, c, &verified, v, signed); err != nil {
 		if errors.Is(err, ErrInvalidState) {
-			// Another worker finished it in the meantime, or it was revoked.
+			// Another worker approved the certificate in the meantime, or it was revoked.
 			return discard()
 		}
 		// If the answer to the commit was lost, the row may refer to the file.
@@ -180,7 +180,7 @@ func (s *Service) process(ctx context.Context, c *Certificate) (err error) {
 func (s *Service) approve(ctx context.Context, c *Certificate, verified *Verified, v *seal.Verified, signed Result) error {
 	box, err := json.Marshal(v.Box)
 	if err != nil {
-		return fmt.Errorf("writing the place of the stamp: %w", err)
+		return fmt.Errorf("encoding the position of the stamp: %w", err)
 	}
 	notices, err := json.Marshal(merge(c.Notices, v.Notices))
 	if err != nil {
@@ -221,7 +221,7 @@ func merge(a, b []seal.Notice) []seal.Notice {
 	return list
 }
 
-// fail ends processing with a failure.
+// fail changes the status to failed.
 func (s *Service) fail(ctx context.Context, c *Certificate, f Failure) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.failTx(ctx, tx, c.UUID, f) })
 	if errors.Is(err, ErrInvalidState) {
@@ -235,8 +235,8 @@ func (s *Service) failTx(ctx context.Context, tx *db.Tx, uuid string, f Failure)
 	return err
 }
 
-// Rescued is called for each job that died with its process. A certificate that did so
-// several times is the likely cause, and fails.
+// Rescued is called for each job whose process crashed. If that happens several times, the
+// certificate is the likely cause, and Rescued changes its status to failed.
 func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if r.Kind != (sealArgs{}).Kind() {
 		return nil
@@ -257,7 +257,7 @@ func (s *Service) Rescued(ctx context.Context, tx *db.Tx, r job.Rescued) error {
 	if crashes < maxCrashes {
 		return nil
 	}
-	s.log.ErrorContext(ctx, "a certificate died with the process too often and failed", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
+	s.log.ErrorContext(ctx, "a certificate failed because the process crashed too often while sealing it", slog.String("certificate", args.UUID), slog.Int("crashes", crashes))
 	return s.failTx(ctx, tx, args.UUID, Failure{
 		Code:    "crashed",
 		Message: fmt.Sprintf("Processing was interrupted %d times by a crash of the vault.", crashes),

@@ -56,7 +56,7 @@ func TestSealing(t *testing.T) {
 		if want := []seal.Notice{{Code: "first", Message: "First."}, {Code: "second", Message: "Second."}}; !reflect.DeepEqual(got.Notices, want) {
 			t.Errorf("notices %+v", got.Notices)
 		}
-		// The job that comes a second time finds it done.
+		// The second run of the job finds the certificate approved.
 		before := v.snapshot(c.UUID)
 		if err := v.work(t.Context(), c, 1); err != nil {
 			t.Fatal(err)
@@ -118,7 +118,7 @@ func TestPassingFaultIsTriedAgain(t *testing.T) {
 				if got.Status != Failed || got.Failure.Code != "processing_error" || strings.Contains(got.Failure.Message, passing.Error()) {
 					t.Errorf("%s, %+v", got.Status, got.Failure)
 				}
-				// What came back after a retry is as good as new.
+				// A certificate that is approved after a retry is like any other.
 				v.sealer.seal = func(_ context.Context, o seal.Original, _ seal.Stamp) (*seal.Verified, error) {
 					return sealed(o, []byte(tailText), false)
 				}
@@ -165,7 +165,7 @@ func TestFailureSaysWhatTheInstitutionCanDo(t *testing.T) {
 	}
 }
 
-// expiring is a context whose deadline comes when done is closed.
+// expiring is a context whose deadline passes when done is closed.
 type expiring struct {
 	context.Context //nolint:containedctx // it is one
 
@@ -183,8 +183,8 @@ func (e expiring) Err() error {
 	}
 }
 
-// A timeout of the attempt's own context is a passing fault like another, and
-// the failure is written although that context is over.
+// A timeout of the attempt's own context is a transient fault. The failure is written although that
+// context has ended.
 func TestTimeoutCountsAsAnAttempt(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -244,8 +244,8 @@ func TestRevokedWhileSealingStaysRevoked(t *testing.T) {
 	}
 }
 
-// Of two workers with the same certificate one approves it; the other's file
-// goes, and the one that the row names stays.
+// Of two workers with the same certificate one approves it. The file that the row refers to
+// remains, and the other file is deleted.
 func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -284,8 +284,7 @@ func TestTwoWorkersOnOneCertificate(t *testing.T) {
 	})
 }
 
-// A place that worked is tried first for the next file of the institution, and
-// of no other.
+// A position that worked is tried first for the next file of the same institution only.
 func TestPlacesAreRemembered(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -371,8 +370,8 @@ func TestPolicy(t *testing.T) {
 	})
 }
 
-// TestWantedPlaceIsTaken seals where one certificate's stamp is wanted, and the
-// next where the institution wants it.
+// TestWantedPlaceIsTaken seals one certificate with a requested position, and the next with the
+// position of the institution's policy.
 func TestWantedPlaceIsTaken(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

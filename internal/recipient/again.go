@@ -10,9 +10,9 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// Resend mails an approved certificate again, on an occasion of its own. It calls then, unless it
-// is nil, in its transaction. The error is fault.BadRequest if the certificate is not approved or
-// the address wants no mail, and fault.TooMany if the day's limit is reached.
+// Resend mails an approved certificate again, as a separate occasion. It calls then, unless it is
+// nil, in its transaction. The error is fault.BadRequest if the certificate is not approved or the
+// address is unsubscribed, and fault.TooMany if the day's limit is reached.
 func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, then cert.Then) error {
 	c, err := s.certs.ByUUID(ctx, institutionID, uuid)
 	if err != nil {
@@ -49,7 +49,7 @@ func (s *Service) Resend(ctx context.Context, institutionID int64, uuid string, 
 	})
 }
 
-// tellTx mails a certificate on an occasion of its own. The mail replaces waiting notices of the
+// tellTx mails a certificate as a separate occasion. The mail replaces waiting notices of the
 // certificate.
 func (s *Service) tellTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason) error {
 	if err := s.withdrawTx(ctx, tx, c.ID); err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// deed is an action with a daily limit.
+// limitedAction is an action with a daily limit.
 type limitedAction string
 
 const (
@@ -20,7 +20,7 @@ const (
 	trying     limitedAction = "try"
 )
 
-// allowed has the daily limits, for each holder, or for each certificate whose mail is sent again.
+// allowed has the daily limits, per holder, or per certificate for mail that is sent again.
 var allowed = map[limitedAction]int{sharing: 50, correcting: 5, exporting: 5, resending: 10, trying: 30}
 
 // allowTx counts an action. The error is fault.TooMany if the day's limit is exceeded.
@@ -30,7 +30,7 @@ func (s *Service) allowTx(ctx context.Context, tx *db.Tx, holder string, d limit
 	if err := tx.QueryRowContext(ctx, `
 		INSERT INTO allowances (holder, deed, day, n) VALUES ($1, $2, $3, 1)
 		ON CONFLICT (holder, deed, day) DO UPDATE SET n = allowances.n + 1 RETURNING n`, holder, string(d), now.Format(time.DateOnly)).Scan(&n); err != nil {
-		return fmt.Errorf("counting what is done: %w", err)
+		return fmt.Errorf("counting actions: %w", err)
 	}
 	if n > allowed[d] {
 		tomorrow := now.Truncate(24 * time.Hour).Add(24 * time.Hour)
@@ -50,7 +50,7 @@ func (s *Service) forgetAllowances(ctx context.Context) error {
 	}
 	return s.db.Tx(ctx, func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `DELETE FROM allowances WHERE day < $1`, yesterday); err != nil {
-			return fmt.Errorf("forgetting what was counted: %w", err)
+			return fmt.Errorf("deleting old counts: %w", err)
 		}
 		return nil
 	})

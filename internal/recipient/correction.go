@@ -19,7 +19,7 @@ import (
 const (
 	// maxCorrection is the maximum length of a request in characters.
 	maxCorrection = 1000
-	// maxWritten bounds the request in the mail, which has it on one line.
+	// maxWritten bounds the text of the request in the mail, which has it on one line.
 	maxWritten = maxCorrection
 	// maxShownCorrections bounds the requests that are listed for one certificate.
 	maxShownCorrections = 50
@@ -55,7 +55,7 @@ func (s *Service) RequestCorrection(ctx context.Context, h Holder, c *cert.Certi
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO corrections (uuid, certificate_id, institution_id, user_id, text, created_at) VALUES ($1, $2, $3, $4, $5, $6)`,
 			uuid.Must(uuid.NewV7()).String(), c.ID, c.InstitutionID, sql.NullInt64{Int64: h.userID, Valid: h.userID != 0}, text, db.Micros(s.now())); err != nil {
-			return fmt.Errorf("keeping a request for correction: %w", err)
+			return fmt.Errorf("storing a request for correction: %w", err)
 		}
 		return s.mailCorrectionTx(ctx, tx, h, c, face, text)
 	})
@@ -73,7 +73,7 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	if err != nil {
 		return err
 	}
-	// The reader is expected to correct the certificate, which the public page does not allow.
+	// The reader is to correct the certificate, which the public page does not allow.
 	desk := s.to("/panel/" + face.Slug + "/certificates/" + c.UUID + "#corrections")
 	w := &words{language: s.language(settings.MailLanguage), most: titleInText}
 	name := h.Name
@@ -110,8 +110,8 @@ func (s *Service) mailCorrectionTx(ctx context.Context, tx *db.Tx, h Holder, c *
 	return nil
 }
 
-// OpenCorrections returns an institution's open requests, the oldest first and at most so many, and
-// their total.
+// OpenCorrections returns an institution's open requests, the oldest first and at most limit of
+// them, and their total.
 func (s *Service) OpenCorrections(ctx context.Context, institutionID int64, most int) (list []*Correction, total int, err error) {
 	const where = `r.institution_id = $1 AND r.settled_at IS NULL`
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM corrections r WHERE `+where, institutionID).Scan(&total); err != nil {

@@ -19,8 +19,8 @@ import (
 // claim have ended by then.
 const claimAgain = time.Minute
 
-// LookUpTx returns the customer number that the person with a verified address has
-// in an institution, 0 if there is no such person. It serves cert.Config.Recipient.
+// LookUpTx returns the customer number that the person with a verified address has in an
+// institution, or 0 if there is no such person. It implements cert.Config.Recipient.
 func (l *Assignments) LookUpTx(ctx context.Context, tx *db.Tx, institutionID int64, emailFolded string) (int64, error) {
 	u, err := account.VerifiedUser(ctx, tx, emailFolded)
 	if fault.Is(err, fault.NotFound) {
@@ -112,21 +112,21 @@ func (s *Service) claimTx(ctx context.Context, tx *db.Tx, userID int64, emailFol
 func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	rows, err := tx.QueryContext(ctx, `SELECT institution_id, number FROM customers WHERE user_id = $1 ORDER BY institution_id`, userID)
 	if err != nil {
-		return fmt.Errorf("forgetting a recipient: %w", err)
+		return fmt.Errorf("removing a recipient: %w", err)
 	}
 	list, err := db.Collect(rows, func(rows *sql.Rows) (c [2]int64, err error) {
 		err = rows.Scan(&c[0], &c[1])
 		return c, err
 	})
 	if err != nil {
-		return fmt.Errorf("forgetting a recipient: %w", err)
+		return fmt.Errorf("removing a recipient: %w", err)
 	}
 	now := db.Micros(s.now())
 	for _, c := range list {
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE shares SET revoked_at = $3 WHERE revoked_at IS NULL AND certificate_id IN
 				(SELECT id FROM certificates WHERE institution_id = $1 AND customer_id = $2)`, c[0], c[1], now); err != nil {
-			return fmt.Errorf("forgetting a recipient: %w", err)
+			return fmt.Errorf("removing a recipient: %w", err)
 		}
 		if err := s.certs.UnassignTx(ctx, tx, c[0], c[1]); err != nil {
 			return err
@@ -136,7 +136,7 @@ func (s *Service) ForgetTx(ctx context.Context, tx *db.Tx, userID int64) error {
 		`UPDATE customers SET user_id = NULL WHERE user_id = $1`, `UPDATE corrections SET user_id = NULL WHERE user_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, query, userID); err != nil {
-			return fmt.Errorf("forgetting a recipient: %w", err)
+			return fmt.Errorf("removing a recipient: %w", err)
 		}
 	}
 	return nil

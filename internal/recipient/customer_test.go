@@ -36,7 +36,7 @@ func TestRecipientIsFoundAtCreationAndAtApproval(t *testing.T) {
 				t.Errorf("%s: customer %d, not %d", name, c.CustomerID, tc.customer)
 			}
 		}
-		// There are entries of batches, and people who come later and get the next numbers.
+		// There are batch entries, and people who register later and get the next numbers.
 		b.user("eve@example.org", true)
 		if list := b.batch(true, "eve@example.org", "new@example.org"); list[0].CustomerID != 2 || list[1].CustomerID != 0 {
 			t.Errorf("customers of a batch: %d, %d", list[0].CustomerID, list[1].CustomerID)
@@ -109,7 +109,7 @@ func TestClaimTakesAllOfAnAddress(t *testing.T) {
 	})
 }
 
-// counts is what lists count by.
+// counts has the values by which lists count.
 func (b *bench) counts() string {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT institution_id, status, sum(n) FROM certificate_counts GROUP BY institution_id, status ORDER BY 1, 2`)
@@ -205,7 +205,7 @@ func TestForgottenAccountLeavesCertificates(t *testing.T) {
 			if err := b.ForgetTx(t.Context(), tx, id); err != nil {
 				return err
 			}
-			_, err := tx.ExecContext(t.Context(), `DELETE FROM users WHERE id = $1`, id) // as identity does next
+			_, err := tx.ExecContext(t.Context(), `DELETE FROM users WHERE id = $1`, id) // package identity does this next
 			return err
 		})
 		if got := b.get(c.UUID); got.CustomerID != 0 || got.Status != cert.Approved || got.Email != "ada@example.org" {

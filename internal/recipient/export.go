@@ -18,10 +18,10 @@ import (
 	"github.com/certvault/certvault/internal/identity"
 )
 
-// exportPage is the number of certificates that are read at once.
+// exportPage is the number of certificates that are read at a time.
 const exportPage = 100
 
-// Export is everything the vault has about a person, ready to be written.
+// Export has all data of the vault about a person, ready to be written.
 type Export struct {
 	service *Service
 	userID  int64
@@ -35,8 +35,8 @@ type exported struct {
 	Certificates []exportedCertificate `json:"certificates"`
 	Sessions     []exportedSession     `json:"sessions"`
 	Passkeys     []exportedPasskey     `json:"passkeys"`
-	// Unsubscribed are the institutions from which the address wanted no mail before there was an
-	// account. Only a person who has verified the address sees them.
+	// Unsubscribed has the institutions whose mail the address refused before there was an account.
+	// Only a person who has verified the address sees them.
 	Unsubscribed []exportedUnsubscribe `json:"unsubscribed"`
 }
 
@@ -86,7 +86,7 @@ type exportedCertificate struct {
 	VerifiedFile     string     `json:"verified_file"`
 	VerifiedSHA256   string     `json:"verified_sha256"`
 	OriginalFile     string     `json:"original_file"`
-	// FilesEndedAt is when the files of a revoked certificate were purged.
+	// FilesEndedAt is the time at which the files of a revoked certificate were purged.
 	FilesEndedAt   *time.Time           `json:"files_ended_at,omitempty"`
 	OriginalSHA256 string               `json:"original_sha256"`
 	Mails          []exportedMail       `json:"mails"`
@@ -113,7 +113,7 @@ type exportedCorrection struct {
 	CreatedAt time.Time `json:"created_at"`
 }
 
-// Export reads what the vault has about a person, except for the files, which Write reads. The
+// Export reads all data of the vault about a person, except for the files, which Write reads. The
 // error is fault.TooMany if the day's limit is reached.
 func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.allowTx(ctx, tx, Holder{userID: userID}.key(), exporting) }); err != nil {
@@ -135,7 +135,7 @@ func (s *Service) Export(ctx context.Context, userID int64) (*Export, error) {
 	return e, err
 }
 
-// unsubscribes returns the institutions from which an address wants no mail.
+// unsubscribes returns the institutions from which an address is unsubscribed.
 func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]exportedUnsubscribe, error) {
 	type refusal struct {
 		institution int64
@@ -144,7 +144,7 @@ func (s *Service) unsubscribes(ctx context.Context, emailFolded string) ([]expor
 	list, err := noted(ctx, s.db, func(institution int64, at time.Time) refusal { return refusal{institution, at} },
 		`SELECT institution_id, created_at FROM unsubscribes WHERE email_folded = $1 ORDER BY created_at, institution_id`, emailFolded)
 	if err != nil {
-		return nil, fmt.Errorf("reading from whom a person wants no mail: %w", err)
+		return nil, fmt.Errorf("reading unsubscribed institutions: %w", err)
 	}
 	ids := make([]int64, len(list))
 	for i, r := range list {

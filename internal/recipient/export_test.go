@@ -21,8 +21,8 @@ type Exported = exported
 // About returns the document in an export.
 func (e *Export) About() *Exported { return &e.about }
 
-// Notify does the job of an approved certificate.
+// Notify runs the job of an approved certificate.
 func (s *Service) Notify(ctx context.Context, uuid string) error { return s.notify(ctx, uuid) }
 
-// SetShows sets how many certificates a link shows.
+// SetShows sets the number of certificates that a link shows.
 func (s *Service) SetShows(n int) { s.shows = n }

@@ -17,7 +17,7 @@ type Undelivered struct {
 	Certificate, FullName string
 }
 
-// maxUndelivered is the number up to which they are counted.
+// maxUndelivered is the limit of their count.
 const maxUndelivered = 1000
 
 // Undelivered returns an institution's latest mails that failed since a time, and their number,

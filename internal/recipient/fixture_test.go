@@ -22,7 +22,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// bench is a vault whose queue does not run: a test approves, notifies and sweeps.
+// bench is a vault whose queue does not run: a test calls approval, notification and sweeps itself.
 type bench struct {
 	*vaulttest.Vault
 	*recipient.Service
@@ -45,7 +45,7 @@ func (b *bench) institution(prefix string) *account.Institution {
 	return b.Institution(prefix, "University "+prefix)
 }
 
-// user makes an account; proved says that its address is.
+// user creates an account. proved sets whether its address is verified.
 func (b *bench) user(email string, proved bool) (id int64) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
@@ -60,7 +60,7 @@ func (b *bench) user(email string, proved bool) (id int64) {
 	return id
 }
 
-// prove does what identity does when an address is proved.
+// prove verifies an address as package identity does.
 func (b *bench) prove(user int64, email string) {
 	b.t.Helper()
 	e, err := account.ParseEmail(email)
@@ -84,7 +84,7 @@ func of(i *account.Institution) change {
 	return func(u *cert.Upload) { u.Institution = i }
 }
 
-// upload makes a certificate as the API does.
+// upload creates a certificate as the API does.
 func (b *bench) upload(changes ...change) *cert.Certificate {
 	b.t.Helper()
 	u := b.input(changes...)
@@ -107,7 +107,7 @@ func (b *bench) input(changes ...change) cert.Upload {
 	return u
 }
 
-// move changes the status of a certificate and reports it, as cert does.
+// move changes the status of a certificate and reports the change, as package cert does.
 func (b *bench) move(c *cert.Certificate, s cert.Status) {
 	b.t.Helper()
 	b.Tx(func(tx *db.Tx) error {
@@ -122,7 +122,7 @@ func (b *bench) move(c *cert.Certificate, s cert.Status) {
 	*c = *b.get(c.UUID)
 }
 
-// approve approves certificates and works the jobs that follow.
+// approve approves certificates and runs the jobs that follow.
 func (b *bench) approve(list ...*cert.Certificate) {
 	b.t.Helper()
 	for _, c := range list {
@@ -161,8 +161,7 @@ type kept struct {
 	uuid, status string
 }
 
-// mails are all messages that were queued, in their order, those that were
-// cancelled without their text.
+// mails returns all messages that were queued, in order. Cancelled messages have no text.
 func (b *bench) mails() []kept {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT uuid, message, status FROM mails ORDER BY id`)
@@ -182,7 +181,7 @@ func (b *bench) mails() []kept {
 	return list
 }
 
-// sent are the addresses of the messages that were not taken back, sorted.
+// sent returns the addresses of the messages that were not cancelled, sorted.
 func (b *bench) sent() []string {
 	b.t.Helper()
 	list := []string{}
@@ -195,7 +194,7 @@ func (b *bench) sent() []string {
 	return list
 }
 
-// wantSent compares the addresses that were mailed.
+// wantSent compares the addresses of the messages.
 func (b *bench) wantSent(want ...string) {
 	b.t.Helper()
 	if got := b.sent(); !slices.Equal(got, want) {
@@ -227,7 +226,7 @@ func (b *bench) end(id string, status mail.Status, reason string) {
 	})
 }
 
-// statuses are those of a certificate's notices, the latest first.
+// statuses returns the statuses of a certificate's notices, the latest first.
 func (b *bench) statuses(c *cert.Certificate) (list []recipient.Status) {
 	b.t.Helper()
 	notices, err := b.Notices(b.t.Context(), c)
@@ -240,7 +239,7 @@ func (b *bench) statuses(c *cert.Certificate) (list []recipient.Status) {
 	return list
 }
 
-// batch makes a batch of certificates, one to each address, in processing.
+// batch creates a batch of certificates in processing, one for each address.
 func (b *bench) batch(expanded bool, addresses ...string) (list []*cert.Certificate) {
 	b.t.Helper()
 	id := uuid.NewString()

@@ -31,8 +31,8 @@ type MailLink struct {
 // errNoLink does not distinguish an unknown link from one that was revoked.
 var errNoLink = fault.New(fault.NotFound, "No such link.")
 
-// MailLink returns what a mailed link shows. It omits certificates whose address was corrected or
-// whose holder ended the mailed links. If none is left, the error is fault.NotFound.
+// MailLink returns the content of a mailed link. It omits certificates whose address was corrected
+// or whose holder ended the mailed links. If none is left, the error is fault.NotFound.
 func (s *Service) MailLink(ctx context.Context, secret string) (*MailLink, error) {
 	var l MailLink
 	err := s.db.QueryRowContext(ctx, `SELECT id, institution_id, email, language FROM mail_links WHERE hash = $1`, account.HashSecret(secret)).
@@ -104,7 +104,7 @@ func Person(userID int64, name, email string) Holder {
 	return Holder{userID: userID, Name: name, Email: email}
 }
 
-// key identifies the holder where actions are counted.
+// key identifies the holder in the counts of actions.
 func (h Holder) key() string {
 	if h.userID != 0 {
 		return fmt.Sprintf("user %d", h.userID)
@@ -161,7 +161,7 @@ func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool)
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("noting who wants no mail: %w", err)
+		return nil, fmt.Errorf("recording an unsubscription: %w", err)
 	}
 	u.Done = done
 	return u, nil
@@ -170,7 +170,7 @@ func (s *Service) SetUnsubscribed(ctx context.Context, secret string, done bool)
 func unsubscribed(ctx context.Context, q db.Queryer, institutionID int64, emailFolded string) (is bool, err error) {
 	if err := q.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM unsubscribes WHERE institution_id = $1 AND email_folded = $2)`,
 		institutionID, emailFolded).Scan(&is); err != nil {
-		return false, fmt.Errorf("looking who wants no mail: %w", err)
+		return false, fmt.Errorf("reading an unsubscription: %w", err)
 	}
 	return is, nil
 }

@@ -40,7 +40,7 @@ const (
 	// Dropped notices belong to certificates that were revoked or got another address before the
 	// mail was sent.
 	Dropped Status = "dropped"
-	// Unsubscribed notices were not sent, because the address wants no mail.
+	// Unsubscribed notices were not sent, because the address is unsubscribed.
 	Unsubscribed Status = "unsubscribed"
 )
 
@@ -48,7 +48,7 @@ const (
 type Reason string
 
 const (
-	// Approval is the first notice of every certificate.
+	// Approval is the reason of the first notice of every certificate.
 	Approval Reason = "approval"
 	// Resent notices were requested by the institution.
 	Resent Reason = "resent"
@@ -69,8 +69,8 @@ type Notice struct {
 	CreatedAt, UpdatedAt time.Time
 }
 
-// MovedTx records a certificate's change of status, in the transaction of the
-// change. It serves cert.Config.Moved.
+// MovedTx records a certificate's change of status, in the transaction of the change. It implements
+// cert.Config.Moved.
 func (l *Assignments) MovedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	switch c.Status {
 	case cert.Approved:
@@ -91,8 +91,8 @@ func (l *Assignments) approvedTx(ctx context.Context, tx *db.Tx, c *cert.Certifi
 	return err
 }
 
-// insertTx adds a notice to a certificate's recipient: one on approval, and another
-// one on each other occasion.
+// insertTx adds a notice to a certificate's recipient: one on approval, and another one on each
+// later occasion.
 func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certificate, email account.Email, reason Reason, batch string) (id int64, err error) {
 	occasion := 1
 	if reason != Approval {
@@ -108,7 +108,7 @@ func (l *Assignments) insertTx(ctx context.Context, tx *db.Tx, c *cert.Certifica
 		return 0, nil
 	}
 	if err != nil {
-		return 0, fmt.Errorf("noting that a recipient is to be told: %w", err)
+		return 0, fmt.Errorf("creating a notice: %w", err)
 	}
 	return id, nil
 }
@@ -126,7 +126,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 	}
 	rows, err := tx.QueryContext(ctx, query, certificateID)
 	if err != nil {
-		return fmt.Errorf("taking notices back: %w", err)
+		return fmt.Errorf("withdrawing notices: %w", err)
 	}
 	type notice struct {
 		id, certificate int64
@@ -138,7 +138,7 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 		return n, err
 	})
 	if err != nil {
-		return fmt.Errorf("taking notices back: %w", err)
+		return fmt.Errorf("withdrawing notices: %w", err)
 	}
 	now := db.Micros(l.now())
 	for _, n := range list {
@@ -151,24 +151,24 @@ func (l *Assignments) withdrawTx(ctx context.Context, tx *db.Tx, certificateID i
 				return err
 			}
 			if !ok {
-				continue // it is gone
+				continue // the notice was deleted
 			}
 			if _, err := tx.ExecContext(ctx, `
 				UPDATE notices SET status = 'waiting', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE mail_uuid = $2 AND id <> $3`,
 				now, n.mail, n.id); err != nil {
-				return fmt.Errorf("taking notices back: %w", err)
+				return fmt.Errorf("withdrawing notices: %w", err)
 			}
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = 'dropped', mail_uuid = NULL, link_id = NULL, updated_at = $1 WHERE id = $2`,
 			now, n.id); err != nil {
-			return fmt.Errorf("taking notices back: %w", err)
+			return fmt.Errorf("withdrawing notices: %w", err)
 		}
 	}
 	return nil
 }
 
-// MailEndedTx records whether a message was sent or failed. It ignores messages
-// without a notice. It serves mail.Config.Ended.
+// MailFinishedTx records whether a message was sent or failed. It ignores messages without a notice.
+// It implements mail.Config.Ended.
 func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End) error {
 	status := Sent
 	if e.Status == mail.Failed {
@@ -176,13 +176,13 @@ func (l *Assignments) MailFinishedTx(ctx context.Context, tx *db.Tx, e mail.End)
 	}
 	if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, error = $2, updated_at = $3 WHERE mail_uuid = $4`,
 		string(status), sql.NullString{String: e.Reason, Valid: e.Reason != ""}, db.Micros(l.now()), e.UUID); err != nil {
-		return fmt.Errorf("noting what became of a notice: %w", err)
+		return fmt.Errorf("recording the result of a notice: %w", err)
 	}
 	return nil
 }
 
-// notify handles an approved certificate: it assigns the certificate to its person, and writes the
-// mail unless that has to wait.
+// notify handles an approved certificate. It assigns the certificate to the person with its
+// address, and writes the mail unless the batch is not complete.
 func (s *Service) notify(ctx context.Context, uuid string) error {
 	c, err := s.certs.ByCapability(ctx, uuid)
 	if err != nil {
@@ -196,7 +196,7 @@ func (s *Service) notify(ctx context.Context, uuid string) error {
 		if c.Status != cert.Approved {
 			return nil // its notices were withdrawn with it
 		}
-		// The number comes before the notice: see numberTx.
+		// The number is assigned before the notice is locked: see numberTx.
 		if err := s.assignTx(ctx, tx, c, email.Folded); err != nil {
 			return err
 		}
@@ -224,7 +224,7 @@ func (s *Service) readyTx(ctx context.Context, tx *db.Tx, batch, emailFolded str
 			OR EXISTS (SELECT 1 FROM notices WHERE batch_id = $1 AND email_folded = $2 AND status = 'waiting' AND created_at <= $3)`,
 		batch, emailFolded, db.Micros(s.now().Add(-longestWait))).Scan(&ready)
 	if err != nil {
-		return false, fmt.Errorf("looking how far a batch is: %w", err)
+		return false, fmt.Errorf("reading the progress of a batch: %w", err)
 	}
 	return ready, nil
 }

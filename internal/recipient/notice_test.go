@@ -27,10 +27,10 @@ func TestApprovalMailsOnce(t *testing.T) {
 		for _, c := range list {
 			b.move(c, cert.Approved)
 		}
-		b.wantSent() // the mail is the job's
+		b.wantSent() // the job writes the mail
 		var work sync.WaitGroup
 		errs := make([]error, 9)
-		for i := range errs { // the queue may work a job twice, and two nodes at once
+		for i := range errs { // the queue may run a job twice, and on two nodes at once
 			work.Go(func() { errs[i] = b.Notify(t.Context(), list[i%3].UUID) })
 		}
 		work.Wait()
@@ -110,7 +110,7 @@ func TestBatchWaitsFifteenMinutesAtMost(t *testing.T) {
 		if err != nil || len(l.Certificates) != 2 {
 			t.Fatalf("the link shows %+v, %v", l, err)
 		}
-		// The last one has a mail of its own.
+		// The last one gets its own mail.
 		b.approve(list[2])
 		b.wantSent("a@example.org", "a@example.org")
 	})
@@ -192,7 +192,7 @@ func TestSweepFindsWhatLostItsJob(t *testing.T) {
 		b.move(c, cert.Approved)
 		b.Exec(`DELETE FROM river_job`)
 		b.sweep()
-		b.wantSent() // it is left to its job for a moment
+		b.wantSent() // the sweep leaves it to its job until lostAfter
 		b.Advance(recipient.LostAfter)
 		b.sweep()
 		b.wantSent("ada@example.org")
@@ -222,7 +222,7 @@ func TestFailedMailShowsOnTheCertificate(t *testing.T) {
 		}
 		b.Advance(time.Hour)
 		b.sweep()
-		b.wantSent("a@example.org") // no second try
+		b.wantSent("a@example.org") // no second attempt
 	})
 }
 
@@ -315,7 +315,8 @@ func TestCorrectEmail(t *testing.T) {
 		if found, err = b.Search.List(ctx, b.inst.ID, filter("wrong@example")); err != nil || len(found.Items) != 1 {
 			t.Errorf("a search by the old address finds %d, %v", len(found.Items), err)
 		}
-		// A change that would make a duplicate is refused, and one of a revoked certificate.
+		// A change that would create a duplicate is refused, and so is a change of a revoked
+		// certificate.
 		same := b.upload(to("right@example.org"), titled("same"))
 		twin := b.upload(to("twin@example.org"), titled("same"))
 		if _, err := b.CorrectEmail(ctx, b.inst.ID, twin.UUID, "RIGHT@example.org", nil); !fault.Is(err, fault.Invalid) || b.get(twin.UUID).Email != "twin@example.org" {
@@ -367,7 +368,7 @@ func TestUnsubscribe(t *testing.T) {
 		if err := b.Resend(ctx, b.inst.ID, next.UUID, nil); !fault.Is(err, fault.BadRequest) {
 			t.Errorf("sent anew: %v", err)
 		}
-		// Mail to an account is no invitation.
+		// Mail to an account does not invite the reader to create one.
 		b.user("ada@example.org", true)
 		b.approve(b.upload(titled("account")))
 		if len(b.sent()) != 3 {

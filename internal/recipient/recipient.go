@@ -20,10 +20,10 @@ import (
 	"github.com/certvault/certvault/internal/mail"
 )
 
-// Workers is the number of jobs of cert.RecipientQueue that a process works at once.
+// Workers is the number of jobs of cert.RecipientQueue that a process runs at once.
 const Workers = 2
 
-// Config is what a Service needs.
+// Config has the dependencies of a Service.
 type Config struct {
 	DB       *db.DB
 	Certs    *cert.Service
@@ -53,8 +53,8 @@ type Service struct {
 	shows int
 }
 
-// New makes a service and registers its workers with the queue. cert, mail and
-// identity call its operations that end in Tx; package vault connects them.
+// New returns a service and registers its workers with the queue. Packages cert, mail and identity
+// call its operations that end in Tx; package vault connects them.
 func New(c Config) *Service {
 	s := &Service{
 		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,

@@ -14,9 +14,9 @@ import (
 // sampleTitle is the title of a sample certificate, in the panel's language.
 const sampleTitle = "Bachelor of Science in Physics"
 
-// Sample returns the mail that a person without an account would get for a new certificate, with
-// the institution's texts or with the given ones. Its link leads to the page where certificates are
-// looked up.
+// Sample returns the mail for a new certificate to a person without an account, with the
+// institution's texts or with the given ones. Its link opens the page where certificates are looked
+// up.
 func (s *Service) Sample(ctx context.Context, institutionID int64, tag string, words *account.MailText, to mail.Address) (mail.Message, error) {
 	d, err := draftOf(ctx, s.db, institutionID)
 	if err != nil {

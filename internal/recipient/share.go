@@ -24,7 +24,7 @@ const (
 	longestShare = 10 * 366 * 24 * time.Hour
 )
 
-// Share is a link by which a certificate's holder lets others see it.
+// Share is a link that a certificate's holder creates to show it to others.
 type Share struct {
 	UUID string
 	// Label is the holder's note on the purpose of the link; it may be empty.
@@ -80,7 +80,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if err := tx.QueryRowContext(ctx, `
 			SELECT count(*) FROM shares WHERE certificate_id = $1 AND revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2)`,
 			c.ID, db.Micros(now)).Scan(&n); err != nil {
-			return fmt.Errorf("making a link: %w", err)
+			return fmt.Errorf("creating a link: %w", err)
 		}
 		switch {
 		case status != cert.Approved:
@@ -91,7 +91,7 @@ func (s *Service) CreateShare(ctx context.Context, h Holder, c *cert.Certificate
 		if _, err := tx.ExecContext(ctx, `
 			INSERT INTO shares (uuid, certificate_id, hash, label, listed, created_at, expires_at) VALUES ($1, $2, $3, $4, $5, $6, $7)`,
 			share.UUID, c.ID, account.HashSecret(secret), share.Label, share.Public, db.Micros(now), expires); err != nil {
-			return fmt.Errorf("making a link: %w", err)
+			return fmt.Errorf("creating a link: %w", err)
 		}
 		return nil
 	})
@@ -115,8 +115,8 @@ func (s *Service) scanShare(row interface{ Scan(dest ...any) error }, before ...
 	return &x, nil
 }
 
-// Shares returns the links of a certificate, open ones first, then the newest first. It returns
-// only the latest of those that have ended. The caller has checked the holder.
+// Shares returns the links of a certificate, open ones first, then the newest first. Of the links
+// that have ended, it returns only the latest. The caller has checked the holder.
 func (s *Service) Shares(ctx context.Context, c *cert.Certificate) ([]*Share, error) {
 	rows, err := s.db.QueryContext(ctx, `SELECT `+shareColumns+` FROM shares WHERE certificate_id = $1
 		ORDER BY CASE WHEN revoked_at IS NULL AND (expires_at IS NULL OR expires_at > $2) THEN 0 ELSE 1 END, id DESC LIMIT $3`,

@@ -33,7 +33,8 @@ type Filter struct {
 // Wallet is a page of a person's certificates.
 type Wallet struct {
 	Certificates []*cert.Certificate
-	// Total is the number of certificates that match the filter, and All the number of all.
+	// Total is the number of certificates that match the filter, and All the number of all
+	// certificates of the person.
 	Total, All int
 	// Issuers are all institutions that the person has certificates of, by name.
 	Issuers []account.Summary
@@ -94,7 +95,7 @@ func (s *Service) Wallet(ctx context.Context, userID int64, f Filter) (*Wallet, 
 func (s *Service) issuers(ctx context.Context, userID int64) ([]account.Summary, error) {
 	ids, err := db.Column[int64](s.db.QueryContext(ctx, `SELECT DISTINCT k.institution_id`+issued, userID))
 	if err != nil {
-		return nil, fmt.Errorf("reading who issued a person's certificates: %w", err)
+		return nil, fmt.Errorf("reading the issuers of a person's certificates: %w", err)
 	}
 	return account.Summaries(ctx, s.db, ids)
 }

@@ -26,8 +26,8 @@ func wordsDraft(t *testing.T, tag string, words map[string]account.MailText) *dr
 	}
 }
 
-// An institution's texts are in the mail as they were written. Its sender can be changed, except
-// for the address.
+// The mail has an institution's texts unchanged. The institution can change the sender, except for
+// the address.
 func TestOwnWords(t *testing.T) {
 	t.Parallel()
 	words := map[string]account.MailText{
@@ -51,7 +51,7 @@ func TestOwnWords(t *testing.T) {
 			}
 		}
 	}
-	// The mail has no link but the vault's: an address in the texts stays text.
+	// The mail has no link except the vault's: an address in the texts is not made a link.
 	if n := strings.Count(parts["text/html"], "<a "); n != 3 {
 		t.Errorf("there are %d links", n)
 	}
@@ -82,7 +82,7 @@ func TestOwnWords(t *testing.T) {
 	}
 }
 
-// No name of an institution or a person becomes a header.
+// No name of an institution or a person adds a header.
 func TestSenderIsOneHeader(t *testing.T) {
 	t.Parallel()
 	for _, text := range hostile {

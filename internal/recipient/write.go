@@ -16,12 +16,12 @@ import (
 )
 
 const (
-	// listed is the number of certificates that a mail names; it counts the others.
+	// listed is the number of certificates that a mail lists. It states the number of the others.
 	listed = 15
 	// titleInList and titleInText are the maximum lengths of a title in a mail.
 	titleInList = 60
 	titleInText = 200
-	// titleInWords is its maximum length in the institution's own texts.
+	// titleInWords is the maximum length of a title in the institution's own texts.
 	titleInWords = 100
 )
 
@@ -40,7 +40,7 @@ type item struct {
 func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...any) error {
 	items, err := waitingTx(ctx, tx, where, args...)
 	if err != nil {
-		return fmt.Errorf("reading what is to be mailed: %w", err)
+		return fmt.Errorf("reading waiting notices: %w", err)
 	}
 	// Notices of a batch with one address belong to one person, unless a certificate was assigned
 	// to an earlier holder of the address.
@@ -73,7 +73,7 @@ func (s *Service) writeTx(ctx context.Context, tx *db.Tx, where string, args ...
 func waitingTx(ctx context.Context, tx *db.Tx, where string, args ...any) ([]item, error) {
 	query := `SELECT id FROM notices WHERE status = 'waiting' AND ` + where + ` ORDER BY id`
 	if tx.Dialect() == db.PostgreSQL {
-		// The second of two concurrent transactions finds the notices written.
+		// The second of two concurrent transactions finds that the notices are no longer waiting.
 		query += ` FOR UPDATE`
 	}
 	waiting, err := db.Column[int64](tx.QueryContext(ctx, query, args...))
@@ -109,7 +109,7 @@ func (s *Service) settleTx(ctx context.Context, tx *db.Tx, items []item, status 
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET status = $1, mail_uuid = $2, link_id = $3, updated_at = $4 WHERE id = $5`,
 			string(status), sql.NullString{String: mailUUID, Valid: mailUUID != ""}, sql.NullInt64{Int64: link, Valid: link != 0},
 			db.Micros(s.now()), i.notice); err != nil {
-			return fmt.Errorf("noting where a notice stands: %w", err)
+			return fmt.Errorf("updating a notice's status: %w", err)
 		}
 	}
 	return nil
@@ -145,7 +145,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 			INSERT INTO mail_links (institution_id, hash, unsubscribe_hash, email, email_folded, language, created_at)
 			VALUES ($1, $2, $3, $4, $5, $6, $7) RETURNING id`,
 			first.institution, account.HashSecret(secret), account.HashSecret(unsubscribe), first.email, first.folded, d.language.Tag, db.Micros(s.now())).Scan(&link); err != nil {
-			return fmt.Errorf("making a link: %w", err)
+			return fmt.Errorf("creating a link: %w", err)
 		}
 		d.url, d.unsubscribe = s.to("/c/"+secret), s.to("/unsubscribe/"+unsubscribe)
 	}
@@ -160,7 +160,7 @@ func (s *Service) writeOneTx(ctx context.Context, tx *db.Tx, items []item) error
 	return s.settleTx(ctx, tx, items, Queued, id, link)
 }
 
-// draftOf returns the beginning of a mail of an institution.
+// draftOf returns a draft with the data of an institution.
 func draftOf(ctx context.Context, q db.Queryer, institutionID int64) (d draft, err error) {
 	i, err := account.ReadSettings(ctx, q, institutionID)
 	if err != nil {
@@ -187,7 +187,7 @@ type draft struct {
 	institution string
 	brand       *colour.Brand
 	head        account.MailSender
-	// words are the institution's texts by language. Languages without a text use that of fallback,
+	// words has the institution's texts by language. Languages without a text use that of fallback,
 	// the language of the institution's mail.
 	words       map[string]account.MailText
 	fallback    string
@@ -247,8 +247,8 @@ func (d *draft) own(w *words) *mail.SenderText {
 	return &mail.SenderText{Language: tag, Paragraph: texts.Paragraph, Closing: texts.Closing}
 }
 
-// sizes are the numbers of certificates that a mail lists and the lengths of their names and
-// titles. The first size that mailboxes show without cutting it is used.
+// sizes has the numbers of certificates that a mail lists and the lengths of their names and
+// titles. The mail uses the first size that mailboxes show in full.
 var sizes = []struct{ list, title int }{{listed, titleInText}, {5, titleInText}, {2, titleInText}, {2, 100}, {1, 50}}
 
 // message returns the mail.
@@ -261,7 +261,7 @@ func (d *draft) message() (m mail.Message, err error) {
 	return m, err
 }
 
-// sized returns the mail with at most so many certificates and at most so long names and titles.
+// sized returns the mail with limited numbers and lengths of certificates, names and titles.
 func (d *draft) sized(most, title int) (mail.Message, error) {
 	w := &words{language: d.language, most: title}
 	first := d.items[0]

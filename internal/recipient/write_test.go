@@ -59,13 +59,13 @@ func delivered(t *testing.T, m mail.Message) (header *gomail.Header, parts map[s
 	}
 }
 
-// hostile is text that institutions may write, in any script and with any intent.
+// hostile has malicious texts that institutions may write, in any script.
 var hostile = []string{
 	"BSc Physics", "Zoë\r\nBcc: victim@example.org", "محمد بن سلمان", "\u202egnp.exe\u202c", "李雷", "नमस्ते दुनिया", "<script>alert(1)</script>",
 	`"quoted" <x@example.org>, other@example.org`, "=?utf-8?q?=0ABcc:_x?=", strings.Repeat("ह", 255), strings.Repeat("𐎀", 255), strings.Repeat("<&>", 85),
 }
 
-// wordy are the largest words that an institution can have: as HTML, and as text.
+// wordy has the longest texts that an institution can have: as HTML, and as plain text.
 var wordy = [2]account.MailText{
 	{Paragraph: strings.Repeat("\"", account.MaxParagraph-30) + " {name} {title} {institution}", Closing: strings.Repeat("𐎀", account.MaxClosing-10) + " {title}"},
 	{Paragraph: "{name} {title} {institution} {name}" + strings.Repeat("𐎀", account.MaxParagraph-40), Closing: strings.Repeat("𐎀", account.MaxClosing)},
@@ -110,7 +110,7 @@ func TestMailInEveryLanguage(t *testing.T) {
 	}
 }
 
-// judge looks at a mail as its receiver gets it.
+// judge checks a mail as its receiver gets it.
 func judge(t *testing.T, l *locale.Language, m mail.Message, invitation bool) (size int) {
 	t.Helper()
 	header, parts, size := delivered(t, m)

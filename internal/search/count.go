@@ -26,8 +26,8 @@ func (s *Service) total(ctx context.Context, v *view) (n int, err error) {
 	return n, err
 }
 
-// countBy counts the matches of a list, behind its cursor if it has one, up to one
-// more than are counted.
+// countBy returns the number of matches of a list, after its cursor if it has one. It counts at
+// most one more than bounds.count.
 func (s *Service) countBy(ctx context.Context, v *view, by index) (n int, err error) {
 	q := &statement{}
 	query := `SELECT count(*) FROM (` + s.bounded(q, v, by, `1`) + `) AS counted`
@@ -107,7 +107,7 @@ func takeCounts(ctx context.Context, tx *db.Tx) (sums map[countKey]int64, n int,
 	return sums, n, rows.Err()
 }
 
-// Miscounted returns by how many certificates the counts are wrong.
+// Miscounted returns the difference between the stored counts and the certificates.
 func Miscounted(ctx context.Context, q db.Queryer) (n int, err error) {
 	if err := q.QueryRowContext(ctx, `
 		SELECT coalesce(sum(abs(wrong)), 0) FROM (

@@ -10,7 +10,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// Day counts what happened to an institution's certificates on one day, in UTC.
+// Day has the counts of an institution's certificates for one day, in UTC.
 type Day struct {
 	Date                               time.Time
 	Created, Approved, Failed, Revoked int
@@ -100,7 +100,7 @@ type dayKey struct {
 	event            string
 }
 
-// foldDays adds up the changes of the counts by days, as Fold does for the others.
+// foldDays adds up the changes of the daily counts, as Fold does for the other counts.
 func foldDays(ctx context.Context, d *db.DB) error {
 	for {
 		var taken, left int

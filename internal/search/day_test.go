@@ -15,7 +15,7 @@ func TestDaysAndFailures(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
-		// Noon, so that a test that takes a moment does not see two days.
+		// The clock starts at noon, so that a short test does not cross midnight.
 		now := v.clock.Now().UTC()
 		v.clock.Advance(now.Truncate(24 * time.Hour).Add(12 * time.Hour).Sub(now))
 		list := v.several(6)
@@ -49,7 +49,7 @@ func TestDaysAndFailures(t *testing.T) {
 		if err := d.QueryRowContext(t.Context(), `SELECT count(*) FROM certificate_days`).Scan(&n); err != nil || n != 4 {
 			t.Errorf("%d rows after adding up, %v", n, err)
 		}
-		// One that was failed when it was revoked is not failed any more.
+		// A failed certificate that is revoked no longer counts as failed.
 		gone := v.upload(titled("revoked as a failed one"))
 		v.fail(gone)
 		if _, err := v.certs.Revoke(t.Context(), v.inst.ID, gone.UUID, cert.Revocation{Reason: "x"}); err != nil {

@@ -37,7 +37,7 @@ const (
 	ByName Sort = "name"
 	// ByEmail orders by the e-mail address in the same way.
 	ByEmail Sort = "email"
-	// ByStatus orders by the status, as the filter says.
+	// ByStatus orders by the status, in the order that the filter has.
 	ByStatus Sort = "status"
 )
 
@@ -56,8 +56,8 @@ type Filter struct {
 	FailureCode string
 	// CustomerID is the recipient's number.
 	CustomerID int64
-	// The bounds of both dates are days, YYYY-MM-DD, and belong to the range.
-	// Those of the generation are in UTC.
+	// The bounds of both ranges are days, YYYY-MM-DD, and belong to the range. The times of
+	// generation are compared in UTC.
 	IssuedFrom, IssuedTo       string
 	GeneratedFrom, GeneratedTo string
 

@@ -19,8 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a service and the certificates that it finds. No certificate has a
-// file.
+// vault is a service with the certificates that it finds. The certificates have no files.
 type vault struct {
 	*Service
 
@@ -69,7 +68,7 @@ func (v *vault) exec(query string, args ...any) {
 	})
 }
 
-// input is an upload that is in order.
+// input returns a valid upload.
 func (v *vault) input() cert.Upload {
 	return cert.Upload{
 		Institution: v.inst, Creator: cert.Actor{Type: "token", ID: 7, Name: "Registry"}, Context: cert.SingleUpload,
@@ -78,7 +77,7 @@ func (v *vault) input() cert.Upload {
 	}
 }
 
-// upload stores a certificate, changed from the usual one by change.
+// upload stores a certificate. change may modify the usual input.
 func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 	v.tb.Helper()
 	u := v.input()
@@ -94,7 +93,7 @@ func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 
 func titled(title string) func(*cert.Upload) { return func(u *cert.Upload) { u.Title = title } }
 
-// force puts a certificate into a status, past the state machine.
+// force sets the status of a certificate without the state machine.
 func (v *vault) force(c *cert.Certificate, s cert.Status) {
 	v.tb.Helper()
 	v.exec(`UPDATE certificates SET status = $1 WHERE uuid = $2`, string(s), c.UUID)

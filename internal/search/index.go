@@ -19,8 +19,8 @@ const (
 	generatedIndex
 )
 
-// narrowest returns the index to find the matches of a filtered list by. A range of
-// dates is preferred to a search if it has no more records than are counted.
+// narrowest returns the index that finds the matches of a filtered list. It prefers a range of
+// dates to a search if the range has no more records than are counted.
 func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	switch {
 	case v.BatchID != "":
@@ -60,8 +60,8 @@ func (s *Service) narrowest(ctx context.Context, v *view) (index, error) {
 	return ranges[0], nil
 }
 
-// candidates returns FROM and WHERE of all matches. The index is read first, which
-// CROSS JOIN enforces in SQLite, and the record only for what the index lacks.
+// candidates returns FROM and WHERE of all matches. The query reads the index first, which CROSS
+// JOIN enforces in SQLite. It reads the record only for columns that the index lacks.
 func (s *Service) candidates(q *statement, v *view, by index) string {
 	switch {
 	case by == searchIndex && s.db.Dialect == db.SQLite:
@@ -76,9 +76,8 @@ func (s *Service) candidates(q *statement, v *view, by index) string {
 	}
 }
 
-// entry returns the terms that select entries of an index. A column that is
-// written with || ” belongs to the index but must not lead the database to use
-// another one.
+// entry returns the terms that select entries of an index. The term || ” prevents the database
+// from using another index of that column.
 func (v *view) entry(q *statement, by index, table string) []string {
 	terms := []string{table + ".institution_id = " + q.arg(v.InstitutionID)}
 	source := func() string { return in(q, table+".source", v.ofSources()) }
@@ -108,7 +107,7 @@ func (v *view) entry(q *statement, by index, table string) []string {
 	}
 }
 
-// only reports whether the list has no filters but those of an index.
+// only reports whether the list has no filters other than those of an index.
 func (v *view) only(by index) bool {
 	rest := *v
 	switch by {
@@ -127,9 +126,8 @@ func (v *view) only(by index) bool {
 	return !rest.filtered()
 }
 
-// covers reports whether an index has all columns that the list asks for. Each has
-// the source, the creation and the id, and all but those of batches and customers
-// have the status.
+// covers reports whether an index has all columns that the list needs. Each index has the source,
+// the creation and the id. All but those of batches and customers have the status.
 func (v *view) covers(by index) bool {
 	order, ok := map[index]Sort{failureIndex: ByCreated, emailIndex: ByEmail, issuedIndex: ByIssueDate, generatedIndex: ByGenerated}[by]
 	return ok && v.only(by) && (v.Sort == ByCreated || v.Sort == ByStatus || v.Sort == order)

@@ -31,9 +31,9 @@ type List struct {
 	Items []*cert.Certificate
 }
 
-// List returns the certificates of an institution that a filter selects, newest
-// first if it names no order. It returns a fault of kind Invalid for a filter that
-// is wrong, and of kind Unavailable if the list takes too long.
+// List returns the certificates of an institution that a filter selects, newest first unless the
+// filter has an order. It returns a fault of kind Invalid for a filter that is not valid, and of
+// kind Unavailable if the list takes too long.
 func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*List, error) {
 	v, err := s.open(institutionID, f)
 	if err != nil {
@@ -53,8 +53,8 @@ func (s *Service) List(ctx context.Context, institutionID int64, f Filter) (*Lis
 	return l, nil
 }
 
-// Walk calls f for all certificates that a filter selects, in its order, and holds
-// at most one page of them. It returns the first error.
+// Walk calls f for all certificates that a filter selects, in its order. It holds at most one page
+// of them in memory. It returns the first error.
 func (s *Service) Walk(ctx context.Context, institutionID int64, filter Filter, f func(*cert.Certificate) error) error {
 	for next, more := "", true; more; more = next != "" {
 		filter.Range = listing.Range{PerPage: listing.MaxPage, Cursor: &next}

@@ -22,7 +22,7 @@ func (v *vault) miscounted() int {
 	return n
 }
 
-// rowsOfCounts is how many rows the counts take.
+// rowsOfCounts returns the number of rows in the table of counts.
 func (v *vault) rowsOfCounts() (n int) {
 	v.tb.Helper()
 	if err := v.d.QueryRowContext(v.tb.Context(), `SELECT count(*) FROM certificate_counts`).Scan(&n); err != nil {
@@ -31,9 +31,8 @@ func (v *vault) rowsOfCounts() (n int) {
 	return n
 }
 
-// While certificates come and move from many sides and sweeps add up, the
-// counts are right in every snapshot, and a transaction that is undone leaves
-// nothing in them.
+// While several writers add and change certificates and sweeps run, the counts are right in every
+// snapshot. A transaction that is rolled back does not change them.
 func TestCountsAreRightAtEveryMoment(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -106,7 +105,7 @@ func TestFoldTakesManyTransactions(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
 		v.insert(crowd(3, v.inst.ID))
-		// Changes that cancel out, more than one transaction takes.
+		// These changes cancel out. They are more than one transaction folds.
 		v.exec(`INSERT INTO certificate_counts (institution_id, source, status, n)
 			WITH RECURSIVE n (i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < 12000) SELECT $1, 'vault', 'approved', CASE i % 2 WHEN 0 THEN 1 ELSE -1 END FROM n WHERE i > 0`, v.inst.ID)
 		if n := v.miscounted(); n != 0 {
@@ -150,8 +149,7 @@ func TestCountsFollowRemovals(t *testing.T) {
 	})
 }
 
-// A search that matches many of the records is counted exactly up to the bound, and
-// never beyond.
+// A search that matches many of the records is counted exactly up to the bound, and never beyond.
 func TestCommonSearchIsCounted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -78,8 +78,8 @@ func withPage(f Filter) Filter {
 	return f
 }
 
-// A place with the longest name that can be stored, in letters that grow when
-// folded, makes a cursor that is taken.
+// A position with the longest name that can be stored, in letters that become longer when folded,
+// makes a valid cursor.
 func TestCursorAfterALongName(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -93,7 +93,8 @@ func TestCursorAfterALongName(t *testing.T) {
 	})
 }
 
-// Whatever comes and moves while a list is walked, what stays put is met once.
+// While records are added and changed, a list that is read page by page returns each unchanged
+// record once.
 func TestWalkWhileRecordsMove(t *testing.T) {
 	t.Parallel()
 	for _, by := range []Sort{ByUpdated, ByCreated, ByStatus} {
@@ -144,8 +145,7 @@ func TestWalkWhileRecordsMove(t *testing.T) {
 	}
 }
 
-// Records that were added at the beginning appear on the way back, and the first page
-// is complete.
+// Records that were added at the beginning appear when paging back, and the first page is complete.
 func TestBackAfterRecordsWereAdded(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// record is what the model of a list knows of a certificate.
+// record has the fields of a certificate that the model uses.
 type record struct {
 	id, institution, created, updated, approved, customer int64
 	title, name, email, reference, issued, batch, failure string
@@ -28,10 +28,10 @@ type record struct {
 
 func (r *record) String() string { return fmt.Sprintf("%s(%d)", r.title, r.id) }
 
-// lowBounds make each way of finding a part be taken among a few records.
+// lowBounds are so low that a few records use each kind of query.
 var lowBounds = bounds{count: 12, scan: 25}
 
-// insert stores records as they are, past the operations.
+// insert stores records directly, without the operations of package cert.
 func (v *vault) insert(records []*record) {
 	v.tb.Helper()
 	overriding := ""
@@ -73,8 +73,8 @@ func (v *vault) insert(records []*record) {
 	})
 }
 
-// crowd makes n records of two institutions. Most values are shared by many, so
-// that ties decide, and ids follow the time of creation but for every sixth.
+// crowd returns n records of two institutions. Most values are shared by many records, so that ties
+// occur. Except for every sixth record, ids are in the order of creation.
 func crowd(n int, institutions ...int64) []*record {
 	r := rand.New(rand.NewPCG(7, 7))
 	batches := []string{"", "", uuid.NewString(), uuid.NewString()}
@@ -94,7 +94,7 @@ func crowd(n int, institutions ...int64) []*record {
 			customer: int64(r.IntN(4)), status: cert.Statuses[r.IntN(len(cert.Statuses))],
 		}
 		one.updated = one.created
-		// One that was revoked as a failed one keeps its code.
+		// A failed certificate that was revoked has its failure code still.
 		if one.status == cert.Failed || one.status == cert.Revoked && one.customer == 3 {
 			one.failure = []string{"no_room", "no_room", "no_room", "key_missing"}[i%4]
 		}
@@ -107,7 +107,7 @@ func crowd(n int, institutions ...int64) []*record {
 	return list
 }
 
-// matches is the contract's word on what a search finds.
+// matches implements the contract's definition of a search.
 func (r *record) matches(search string) bool {
 	q := cert.FoldText(search)
 	fields := []string{cert.FoldText(r.name), cert.FoldText(r.title), cert.FoldText(r.email), cert.FoldText(r.reference)}
@@ -132,7 +132,7 @@ func (r *record) selected(f *Filter) bool {
 		(f.IssuedFrom == "" || r.issued >= f.IssuedFrom) && (f.IssuedTo == "" || r.issued <= f.IssuedTo) && between(r.approved, f.GeneratedFrom, f.GeneratedTo)
 }
 
-// model returns what a filter must list, in its order.
+// model returns the expected list of a filter, in order.
 func model(all []*record, institution int64, f *Filter) []int64 {
 	var list []*record
 	for _, r := range all {
@@ -182,7 +182,7 @@ func ids(l *List) []int64 {
 	return list
 }
 
-// byPages and byCursor walk a list to its end.
+// byPages and byCursor read a list to its end.
 func (v *vault) byPages(f Filter) (all []int64) {
 	v.tb.Helper()
 	for f.Page = 1; ; f.Page++ {
@@ -208,8 +208,7 @@ func (v *vault) byCursor(f Filter) (all []int64) {
 	return all
 }
 
-// backwards walks a list to its end and back, and wants each page to be what it was
-// on the way there.
+// backwards reads a list to its end and back, and expects the same pages in both directions.
 func (v *vault) backwards(f Filter, where string, want []int64) {
 	v.tb.Helper()
 	pages := slices.Collect(slices.Chunk(want, f.PerPage))
@@ -233,8 +232,8 @@ func (v *vault) backwards(f Filter, where string, want []int64) {
 	}
 }
 
-// Every filter in every order, by pages and by cursor, against a model that
-// sorts in memory: whichever way a part is found, it is the same.
+// Compare every filter in every order, by pages and by cursor, with a model that sorts in memory.
+// Every kind of query must return the same records.
 func TestListAgainstModel(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -269,8 +268,8 @@ func TestListAgainstModel(t *testing.T) {
 				}
 				for _, f.Sort = range Sorts {
 					for _, f.Ascending = range []bool{false, true} {
-						// The race detector sees nothing new in the thousandth list; a
-						// step that no number of ways divides meets each way in turn.
+						// More lists show the race detector nothing new. The step is coprime to the
+						// number of combinations, so that all of them occur.
 						if asked++; testing.Short() && asked%5 != 0 {
 							continue
 						}

@@ -16,8 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/listing"
 )
 
-// trickyNames are names of real and of hostile people, which lie beside the
-// repository.
+// trickyNames has unusual names of real people and malicious ones, from a file in the repository.
 func trickyNames(t *testing.T) (names []string) {
 	t.Helper()
 	text, err := os.ReadFile("../../../shared/corpus/recipients/names-tricky.json")
@@ -41,9 +40,9 @@ func trickyNames(t *testing.T) (names []string) {
 	return names
 }
 
-// Whatever a name is written in, it is found by itself, by its beginning, by
-// its middle, and by each of its words, as the contract says, and so is nothing
-// else; through the index of searches as without it.
+// A search finds a name in any script by the whole name, its beginning, its middle and each of its
+// words, as the contract requires. It finds nothing else. The result is the same with and without
+// the index of searches.
 func TestSearchForTrickyNames(t *testing.T) {
 	t.Parallel()
 	names := trickyNames(t)

@@ -40,7 +40,7 @@ func TestListPages(t *testing.T) {
 		v := newVault(t, d)
 		var newest []string
 		for i := range 7 {
-			// Pairs are of the same moment: their ids decide.
+			// Pairs have the same time, so their ids determine the order.
 			if i%2 == 0 {
 				v.clock.Advance(time.Second)
 			}
@@ -94,7 +94,7 @@ func TestListByStatus(t *testing.T) {
 	})
 }
 
-// population has names as universities have them.
+// population returns names like those at universities.
 var population = []struct{ title, name, email string }{
 	{"BSc Physics", "Ada Obi", "ada.obi@example.org"},
 	{"Diplôme d’État", "José Núñez", "JOSE@Example.ORG"},
@@ -144,7 +144,7 @@ func TestListSearch(t *testing.T) {
 			{"ΜΑΡΊΑ σοφία", "Master of Medicine"},
 			{"σοφίας", "Master of Medicine"},
 			{"zoë double space", `Back\slash`},
-			// % and _ and the escape itself are plain characters.
+			// %, _ and the escape character are plain characters.
 			{"100%", "100% Attendance"},
 			{"%att", ""},
 			{"pat_oneil", "100% Attendance"},
@@ -155,7 +155,7 @@ func TestListSearch(t *testing.T) {
 			{`_`, ""},
 			{`\`, ""},
 			{"***", ""},
-			// Fewer than three letters or digits match beginnings alone.
+			// Fewer than three letters or digits match only beginnings of words.
 			{"ob", "BSc Physics"},
 			{"bi", ""},
 			{"bs", "BSc Physics"},
@@ -170,7 +170,7 @@ func TestListSearch(t *testing.T) {
 			{"d’", "Diplôme d’État"},
 			{"wa", "毕业证书"},
 			{"je", ""},
-			// No search crosses from one field to the next.
+			// No search matches across fields.
 			{"ada obi bsc", ""},
 			{"obi\nbsc", ""},
 			{"physics ada", ""},

@@ -10,13 +10,13 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// A page is found in one of these ways, each of which is written such that the
-// database has one plan for it:
+// A page is found by one of these queries. Each is written such that the database has one plan for
+// it:
 //
-//   - branches reads the index of the order, which a list without filters needs
-//     alone.
-//   - matches reads the index of one filter and sorts what all filters select. It
-//     is bounded by the number of records that are counted.
+//   - branches reads the index of the order. A list without filters needs only
+//     this.
+//   - matches reads the index of one filter and sorts everything that all filters
+//     select. It is bounded by the number of records that are counted.
 //   - If there are more matches, scan looks for them among the first records of the
 //     order, and sorted sorts all of them if that is not enough.
 //   - Two lists need a query of their own to be fast: firstPerDay and firstFound.
@@ -38,9 +38,8 @@ type item struct {
 	at position
 }
 
-// page returns a page, with one record more if there is one, and the number of
-// records of the list. A number above bounds.count is not exact if the list has
-// filters.
+// page returns a page, with one additional record if there is one, and the number of records of the
+// list. If the list has filters, a number above bounds.count is not exact.
 func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 	if !v.filtered() {
 		total, err := s.total(ctx, v)
@@ -58,7 +57,7 @@ func (s *Service) page(ctx context.Context, v *view) ([]item, int, error) {
 	q := &statement{}
 	items, n, err := s.fetch(ctx, v, q, s.matches(q, v, by))
 	if err == nil && len(items) == 0 && v.offset > 0 {
-		// The count comes with a record, and there is none past the end.
+		// The count is returned with each record, so a page past the end has no count.
 		n, err = s.countBy(ctx, v, by)
 	}
 	if err != nil || n <= s.bounds.count {
@@ -182,16 +181,16 @@ func (v *view) orderTerms(q *statement) []string {
 	}
 }
 
-// scan returns a query for the page among so many first records of the order.
+// scan returns a query for the page among the first n records of the order.
 func (v *view) scan(q *statement, records int) string {
 	return `SELECT scan.id, scan.k, scan.created_at, 0 FROM (` + v.branches(q, records, 0) + `) AS scan CROSS JOIN certificates c
 		WHERE c.id = scan.id AND ` + and(v.filters(q)) + v.order("scan.k", "scan.created_at", "scan.id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// sorted returns a query for the page out of all matches. The key is written such
-// that no index has it. Otherwise the database may scan the index of the order,
-// although the matches may be at its end.
+// sorted returns a query for the page from all matches. The key is written such that no index
+// matches it. Otherwise the database may scan the index of the order, although the matches may be
+// at its end.
 func (v *view) sorted(q *statement, from string) string {
 	key := v.key(q) + " + 0"
 	if v.textual() {
@@ -201,30 +200,28 @@ func (v *view) sorted(q *statement, from string) string {
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// matches returns a query for the page and the number of matches, if these are not
-// more than are counted. If they are, the page has any of them.
+// matches returns a query for the page and the number of matches, if they are not more than are
+// counted. If they are more, the page has arbitrary matches.
 func (s *Service) matches(q *statement, v *view, by index) string {
 	return `WITH matches AS MATERIALIZED (` + s.bounded(q, v, by, `c.id AS id, `+v.key(q)+` AS k, c.created_at AS created_at`) + `)
 		SELECT id, k, created_at, (SELECT count(*) FROM matches) FROM matches` + v.order("k", "created_at", "id") +
 		` LIMIT ` + q.arg(v.limit+1) + ` OFFSET ` + q.arg(v.offset)
 }
 
-// bounded returns a query for any matches, one more than are counted at most.
+// bounded returns a query for arbitrary matches, at most one more than are counted.
 func (s *Service) bounded(q *statement, v *view, by index, columns string) string {
-	var with, from string
+	limit := ` LIMIT ` + q.arg(s.bounds.count+1)
 	if by == searchIndex && s.db.Dialect == db.PostgreSQL {
-		with, from = v.foundFirst(q)
-	} else {
-		from = s.candidates(q, v, by)
+		with, from := v.foundFirst(q)
+		return with + `SELECT ` + columns + ` FROM ` + from + limit
 	}
-	return with + `SELECT ` + columns + ` FROM ` + from + ` LIMIT ` + q.arg(s.bounds.count+1)
+	return `SELECT ` + columns + ` FROM ` + s.candidates(q, v, by) + limit
 }
 
-// firstPerDay returns a query for the page of a range of dates of issue in the
-// order of creation. Neither index has both, and the range may be anywhere in the
-// order. There are few days even if there are many certificates: the query takes
-// the first record of each day, and then the days of which the first records come
-// first. The page is among the records of these days.
+// firstPerDay returns a query for the page of a range of dates of issue in the order of creation.
+// Neither index has both, and the range may be anywhere in the order. There are few days even if
+// there are many certificates. The query therefore finds the first record of each day, and selects
+// the days with the earliest first records. The page is among the records of these days.
 func (v *view) firstPerDay(q *statement) string {
 	first, from, all := "max", " >= ", "0"
 	if v.Ascending {

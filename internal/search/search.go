@@ -1,7 +1,6 @@
-// Package search owns finding certificates: the lists of an institution with
-// their filters, orders, pages and cursors, the counts that they show, and the
-// look-ups that find duplicates before an upload. It reads the certificates that
-// package cert writes, and changes none.
+// Package search owns finding certificates: the lists of an institution with their filters, orders,
+// pages and cursors, the counts that they show, and the queries that find duplicates before an
+// upload. It reads the certificates that package cert writes, and does not change them.
 package search
 
 import (

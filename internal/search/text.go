@@ -12,9 +12,9 @@ const (
 	// minSubstring is the number of letters and digits from which a search matches
 	// inside words and not only their beginnings.
 	minSubstring = 3
-	// fewTrigrams and maxTrigrams are the numbers of trigrams that SQLite looks up for
-	// a short and for a long search. Each reads the list of all records that have it,
-	// and the text itself decides, so a few are best.
+	// fewTrigrams and maxTrigrams are the numbers of trigrams that SQLite looks up for a short and
+	// for a long search. For each trigram it reads the list of all records that have it. The text
+	// itself is compared in any case, so a few trigrams are best.
 	fewTrigrams, maxTrigrams = 4, 10
 	// blockIDs is the number of ids in a block of certificates_block_idx.
 	blockIDs = 1024
@@ -29,8 +29,8 @@ func letters(s string) (n int) {
 	return n
 }
 
-// sought returns the text that a search looks for. A short search begins with the
-// space before a word.
+// sought returns the text that a search looks for. A short search begins with the space before a
+// word.
 func sought(search string) string {
 	if letters(search) < minSubstring {
 		return " " + search
@@ -47,9 +47,8 @@ func pattern(search string) string {
 	return "%" + strings.NewReplacer(`\`, `\\`, `%`, `\%`, `_`, `\_`).Replace(sought(search)) + "%"
 }
 
-// Pattern returns the pattern that a search for a text compares search_text with,
-// by LIKE with the backslash as ESCAPE. It serves lists that are too short to need
-// an index.
+// Pattern returns the pattern for comparing search_text with the text of a search, by LIKE with the
+// backslash as ESCAPE. It is for lists that are too short to need an index.
 func Pattern(text string) string { return pattern(cert.FoldText(text)) }
 
 // found returns the terms that the table of searches in PostgreSQL applies.
@@ -57,13 +56,13 @@ func (v *view) found(q *statement, table string) []string {
 	return []string{table + ".institution_id = " + q.arg(v.InstitutionID), like(table+".text", q, v.Search), in(q, table+".source", v.ofSources())}
 }
 
-// foundAlone reports whether the table of searches has all that the list asks for.
+// foundAlone reports whether the table of searches has all columns that the list needs.
 func (v *view) foundAlone() bool {
 	return v.only(searchIndex) && v.Sort == ByCreated && len(v.Statuses) == 0
 }
 
-// foundPostgres returns FROM and WHERE of the matches of a search. PostgreSQL takes
-// the trigrams out of the pattern itself.
+// foundPostgres returns FROM and WHERE of the matches of a search. PostgreSQL extracts the trigrams
+// from the pattern itself.
 func (v *view) foundPostgres(q *statement) string {
 	if v.foundAlone() {
 		return `certificate_search c WHERE ` + and(v.found(q, "c"), v.behind(q))
@@ -71,9 +70,9 @@ func (v *view) foundPostgres(q *statement) string {
 	return `certificate_search d CROSS JOIN certificates c WHERE ` + and(v.found(q, "d")) + ` AND c.id = d.id AND ` + and(v.base(q), v.withoutSearch(q), v.behind(q))
 }
 
-// foundFirst returns the same matches for a query with a bound. The planner plans a
-// materialized query as if all of it was read, so the bound does not lead it to
-// read the table instead of the index.
+// foundFirst returns the same matches for a query with a bound. The planner plans a materialized
+// query as if all of it was read. Without this, the bound may cause it to read the table instead of
+// the index.
 func (v *view) foundFirst(q *statement) (with, from string) {
 	const front = `WITH found AS MATERIALIZED (SELECT c.id, c.created_at FROM certificate_search c WHERE `
 	if v.foundAlone() {
@@ -88,16 +87,16 @@ func (v *view) withoutSearch(q *statement) []string {
 	return rest.filters(q)
 }
 
-// foundSQLite returns FROM and WHERE of the matches of a search. SQLite's index of
-// trigrams returns the records that have them all, and the text of these decides.
+// foundSQLite returns FROM and WHERE of the matches of a search. SQLite's index of trigrams returns
+// the records that have all trigrams. The query then compares their text.
 func (v *view) foundSQLite(q *statement) string {
 	return `certificate_search CROSS JOIN certificates c WHERE certificate_search MATCH ` + q.arg(match(v.InstitutionID, v.Search)) +
 		` AND c.id = certificate_search.rowid AND ` + and(v.base(q), v.filters(q), v.behind(q))
 }
 
-// match returns the query for SQLite's index of trigrams: some trigrams of what is
-// sought, its white space doubled, and that of the institution, as the migration
-// that made the index writes it.
+// match returns the query for SQLite's index of trigrams: some trigrams of the search text with its
+// white space doubled, and that of the institution. It has the form in which the migration writes
+// the index.
 func match(institutionID int64, search string) string {
 	text := []rune(strings.ReplaceAll(sought(search), " ", "  "))
 	last := len(text) - 3
@@ -118,10 +117,10 @@ func match(institutionID int64, search string) string {
 	return strings.Join(terms, " AND ")
 }
 
-// firstFound returns a page of a search in the order of creation. SQLite's index of
-// trigrams returns the matches by id, which is almost that order. The first ids give
-// a time by which the page ends, and the blocks of ids give the id by which all
-// records up to that time end. Only the matches up to this id are sorted.
+// firstFound returns a page of a search in the order of creation. SQLite's index of trigrams
+// returns the matches by id, which is almost that order. The first ids determine a time at which
+// the page is complete. The blocks of ids determine the last id of the records up to that time.
+// Only the matches up to this id are sorted.
 func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err error) {
 	pick, direction := "min", "DESC"
 	if v.Ascending {
@@ -153,8 +152,8 @@ func (s *Service) firstFound(ctx context.Context, v *view) (items []item, err er
 	return items, err
 }
 
-// lastBlock returns the last block of ids, in the order of the list, in which the
-// institution has a record created up to a time. It is first or a later block.
+// lastBlock returns the last block of ids, in the order of the list, in which the institution has a
+// record created up to a time. It is first or a later block.
 func (s *Service) lastBlock(ctx context.Context, v *view, first, created int64) (block int64, err error) {
 	query := `WITH RECURSIVE block (n) AS (SELECT 0 UNION ALL SELECT n + 1 FROM block WHERE n < $1)
 		SELECT coalesce(min(n), $1) FROM block

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// view is a filter in the form that queries use. Its exported fields say which list
-// it is. A cursor is valid for that list alone.
+// view is a filter in the form that queries use. Its exported fields identify the list. A cursor is
+// valid for that list only.
 type view struct {
 	InstitutionID   int64         `json:"institution"`
 	Sources         []cert.Source `json:"sources"`
@@ -30,8 +30,7 @@ type view struct {
 
 	limit, offset int
 	after         *position
-	// back reports whether the page ends before that position instead of beginning
-	// behind it.
+	// back reports whether the page ends before that position instead of beginning after it.
 	back bool
 }
 
@@ -90,7 +89,7 @@ func (v *view) filtered() bool {
 	return v.Email != "" || v.Search != "" || v.BatchID != "" || v.FailureCode != "" || v.CustomerID != 0 || v.issued() || v.generated()
 }
 
-// statement has the arguments of a query, which may be written in any order.
+// statement collects the arguments of a query, whose parts may be written in any order.
 type statement struct{ args []any }
 
 // arg adds an argument and returns its placeholder.
@@ -118,8 +117,8 @@ func (v *view) direction() string {
 	return " DESC"
 }
 
-// reversed returns the view in the order in which it is queried. A page that ends
-// before a position is the page behind it in the reversed list.
+// reversed returns the view in the order in which it is queried. A page that ends before a position
+// is the page after it in the reversed list.
 func (v *view) reversed() *view {
 	other := *v
 	other.Ascending = v.Ascending != v.back
@@ -133,7 +132,7 @@ func (v *view) fromStart() *view {
 	return &other
 }
 
-// beyond returns the comparison of what is behind a position.
+// beyond returns the comparison that selects records after a position.
 func (v *view) beyond() string {
 	if v.Ascending {
 		return " > "
@@ -146,7 +145,7 @@ func (v *view) order(columns ...string) string {
 	return " ORDER BY " + strings.Join(columns, v.direction()+", ") + v.direction()
 }
 
-// key returns what the records of table c are sorted by.
+// key returns the expression that sorts the records of table c.
 func (v *view) key(q *statement) string {
 	if v.Sort != ByStatus {
 		return "c." + sortColumns[v.Sort]
@@ -218,7 +217,7 @@ func (v *view) filters(q *statement) (terms []string) {
 	return append(terms, v.generatedTerms(q, "c.generated_at")...)
 }
 
-// behind returns the terms that select the records of table c behind the cursor.
+// behind returns the terms that select the records of table c after the cursor.
 func (v *view) behind(q *statement) []string {
 	switch {
 	case v.after == nil:
@@ -234,7 +233,7 @@ func (v *view) behind(q *statement) []string {
 	}
 }
 
-// behindTime returns the same for the order of creation.
+// behindTime is behind for the order of creation.
 func (v *view) behindTime(q *statement) []string {
 	return []string{"(c.created_at, c.id)" + v.beyond() + "(" + q.arg(v.after.Created) + ", " + q.arg(v.after.ID) + ")"}
 }

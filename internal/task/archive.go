@@ -20,8 +20,8 @@ import (
 const (
 	// maxArchive is the number of certificates that one archive can have.
 	maxArchive = 1000
-	// maxArchiveSize is the size of an archive in bytes. Browsers can download it in one
-	// request, and all programs that open ZIP files can read it.
+	// maxArchiveSize is the size of an archive in bytes. Browsers can download it in one request,
+	// and all programs that open ZIP files can read it.
 	maxArchiveSize = 2 << 30
 	// maxFileName bounds the name and title in a file name, in bytes.
 	maxFileName = 120
@@ -37,8 +37,8 @@ type Archive struct {
 	table         []byte
 	// Size is the number of bytes that Write writes.
 	Size int64
-	// Missing is the number of certificates of the selection that have no valid verified
-	// PDF. Only the table of the archive has them.
+	// Missing is the number of certificates of the selection that have no valid verified PDF. They
+	// are only in the table of the archive.
 	Missing int
 }
 
@@ -81,12 +81,12 @@ func (s *Service) Archive(ctx context.Context, institutionID int64, c Selection)
 // Count returns the number of PDFs in the archive.
 func (p *Archive) Count() int { return len(p.list) }
 
-// Write writes the archive. It compares each file with its digest before it writes the
-// first byte of it. If a file cannot be read or has changed, Write stops there. The
-// archive then lacks its directory, so no program accepts it as complete.
+// Write writes the archive. It compares each file with its digest before it writes its first byte.
+// If a file cannot be read or has changed, Write stops there. The archive then lacks its directory,
+// so no program accepts it as complete.
 func (p *Archive) Write(ctx context.Context, out io.Writer) error { return p.write(ctx, out, false) }
 
-// write writes the archive. To measure, it leaves the files out and adds their sizes.
+// write writes the archive. To measure its size, write omits the files and adds their sizes.
 func (p *Archive) write(ctx context.Context, w io.Writer, measures bool) error {
 	out := &counter{w: w}
 	z := zip.NewWriter(out)
@@ -153,7 +153,7 @@ func (p *Archive) entry(z *zip.Writer, name string, c *cert.Certificate, size in
 	return err
 }
 
-// tabulate makes the table of the archive.
+// tabulate returns the table of the archive.
 func (p *Archive) tabulate() error {
 	var b strings.Builder
 	out := sheet.NewWriter(&b)

@@ -164,7 +164,7 @@ func TestArchiveIsBounded(t *testing.T) {
 	}
 }
 
-// The table of an archive says of which certificates the files have ended.
+// The table of an archive lists the certificates whose files were deleted by retention.
 func TestArchiveWithoutEndedFiles(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))

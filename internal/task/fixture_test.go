@@ -25,8 +25,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// vault is a service with all that it stands on. No queue runs: a test does the
-// steps itself.
+// vault is a service with its dependencies. No queue runs: a test calls the steps itself.
 type vault struct {
 	*Service
 
@@ -97,7 +96,7 @@ func (v *vault) store(content []byte) string {
 	return key
 }
 
-// upload stores a certificate, changed from the usual one by change.
+// upload stores a certificate. change may modify the usual input.
 func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 	v.tb.Helper()
 	original := samplePDF()
@@ -118,7 +117,7 @@ func (v *vault) upload(change func(u *cert.Upload)) *cert.Certificate {
 	return c
 }
 
-// samplePDF is a PDF of one page.
+// samplePDF returns a PDF of one page.
 func samplePDF() []byte { return pdftest.Page("a diploma") }
 
 func titled(title string) func(*cert.Upload) { return func(u *cert.Upload) { u.Title = title } }

@@ -25,8 +25,7 @@ const (
 	// Skipped is the outcome of a certificate in a status that does not allow the
 	// operation.
 	Skipped Outcome = "skipped"
-	// Failed is the outcome of a certificate that a fault of the vault kept from being
-	// changed.
+	// Failed is the outcome of a certificate that could not be changed because of a fault.
 	Failed Outcome = "failed"
 )
 
@@ -43,11 +42,12 @@ type Result struct {
 	// certificate.
 	Was cert.Status
 	At  time.Time
-	// Certificate is the certificate as it is now. It is nil if the institution has none.
+	// Certificate is the current state of the certificate. It is nil if the institution has no such
+	// certificate.
 	Certificate *cert.Certificate
 }
 
-// Why explains why a certificate was not changed. It returns "" for one that was.
+// Why explains why a certificate was not changed. It returns "" for a changed certificate.
 func (r *Result) Why(kind Kind) string {
 	switch {
 	case r.Outcome == Succeeded:
@@ -77,14 +77,14 @@ const pageOfResults, exportedResults = 100, 500
 type ResultQuery struct {
 	// Outcome limits them to one outcome if it is not empty.
 	Outcome Outcome
-	// After selects those behind a number, Before those directly before one.
+	// After selects results after a number, Before those directly before a number.
 	After, Before int64
 	// Limit is 1 to 100.
 	Limit int
 }
 
-// Results returns results of a task in the order of their numbers, or a fault of kind
-// Invalid for a query that is wrong.
+// Results returns results of a task in the order of their numbers. It returns a fault of kind
+// Invalid for a query that is not valid.
 func (s *Service) Results(ctx context.Context, d *Task, q ResultQuery) ([]*Result, error) {
 	if q.Limit < 1 || q.Limit > pageOfResults {
 		return nil, fault.OfField("limit", fmt.Sprintf("The limit must be 1 to %d.", pageOfResults))
@@ -199,9 +199,9 @@ func (s *Service) storeResultsTx(ctx context.Context, tx *db.Tx, d *Task, list [
 }
 
 const (
-	// retention is the time for which a finished task is kept.
+	// retention is the time after which a finished task is deleted.
 	retention = 30 * 24 * time.Hour
-	// listed is the number of tasks in a list.
+	// listed is the maximum number of tasks in a list.
 	listed = 100
 	// purgeBatch bounds the results that one transaction deletes.
 	purgeBatch = 5000

@@ -16,8 +16,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// A certificate that cannot be changed does not stop the others, and has a result. So
-// has each one that was skipped, with the reason.
+// A certificate that cannot be changed does not stop the others, and has a result. A skipped
+// certificate has a result with the reason.
 func TestEachResultOfATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -71,7 +71,7 @@ func TestEachResultOfATask(t *testing.T) {
 		if got := fmt.Sprint(whys); got != want {
 			t.Errorf("%s", got)
 		}
-		// Pages of it, forth and back.
+		// Read pages of the results forwards and backwards.
 		first, err := v.Results(t.Context(), one, ResultQuery{Outcome: Skipped, Limit: 7})
 		if err != nil {
 			t.Fatal(err)
@@ -95,8 +95,8 @@ func TestEachResultOfATask(t *testing.T) {
 	})
 }
 
-// If the process ends between two steps, the results continue behind the stored ones.
-// They are deleted with their task.
+// If the process ends between two steps, the next results follow the stored ones. Results are
+// deleted with their task.
 func TestResultsSurviveAndEnd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -109,7 +109,7 @@ func TestResultsSurviveAndEnd(t *testing.T) {
 		if _, err := v.step(t.Context(), one.id, stepSize); err != nil {
 			t.Fatal(err)
 		}
-		// A step that breaks at its end leaves nothing behind.
+		// A step that fails at its end stores nothing.
 		calls := 0
 		v.moved = func(context.Context, *db.Tx, *cert.Certificate) error {
 			if calls++; calls == stepSize {

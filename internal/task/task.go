@@ -80,14 +80,14 @@ func New(c Config) *Service {
 	return s
 }
 
-// Selection is a set of certificates: the selected ones, or all that a filter selects
-// if there are none.
+// Selection is a set of certificates: those with the listed ids, or all that a filter selects if no
+// ids are listed.
 type Selection struct {
 	Selected []string      `json:"selected,omitempty"`
 	Filter   search.Filter `json:"filter"`
 }
 
-// Request asks for a task.
+// Request is the data of a task to start.
 type Request struct {
 	Selection
 
@@ -103,8 +103,8 @@ type Request struct {
 type Task struct {
 	UUID string
 	Kind Kind
-	// Succeeded certificates were changed. Skipped ones were in no status that allows
-	// the operation. Failed ones could not be changed because of a fault.
+	// Succeeded certificates were changed. Skipped ones were in a status that does not allow the
+	// operation. Failed ones could not be changed because of a fault.
 	Succeeded, Skipped, Failed int
 	CreatedAt                  time.Time
 	FinishedAt                 *time.Time
@@ -134,13 +134,12 @@ func checkSelected(bad *cert.Problems, selected []string) []string {
 	return ids
 }
 
-// changeable are the statuses that an operation changes.
+// changeable has the statuses that an operation changes.
 var changeable = map[Kind][]cert.Status{Retry: {cert.Failed}, Revoke: {cert.Processing, cert.Approved, cert.Failed}}
 
-// Start starts a task. It includes the certificates that its filter selects while it
-// runs. Start returns a fault of kind Invalid for a selection that is wrong, and of
-// kind BadRequest if no certificate of it can be in a status that allows the
-// operation.
+// Start starts a task. It includes the certificates that its filter selects while it runs. Start
+// returns a fault of kind Invalid for a selection that is not valid, and of kind BadRequest if no
+// certificate of it can be in a status that allows the operation.
 func (s *Service) Start(ctx context.Context, institutionID int64, n Request) (*Task, error) {
 	var bad cert.Problems
 	statuses, ok := changeable[n.Kind]
@@ -251,8 +250,8 @@ type worker struct {
 	service *Service
 }
 
-// Work does steps for a while. One transaction does a step and stores the position
-// behind it.
+// Work runs steps until workTime has passed. Each step is one transaction, which also stores the
+// position after it.
 func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	s := w.service
 	for began := s.now(); s.now().Sub(began) < workTime; {
@@ -273,7 +272,7 @@ func (w *worker) Work(ctx context.Context, j *river.Job[taskArgs]) error {
 	return river.JobSnooze(0)
 }
 
-// unfinished returns a task, and reports whether it has anything left to do.
+// unfinished returns a task, and reports whether it has certificates left.
 func (s *Service) unfinished(ctx context.Context, id int64) (*Task, bool, error) {
 	d, err := scan(s.db.QueryRowContext(ctx, `SELECT `+columns+` FROM certificate_tasks WHERE id = $1`, id))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -282,7 +281,7 @@ func (s *Service) unfinished(ctx context.Context, id int64) (*Task, bool, error)
 	return d, err == nil && d.FinishedAt == nil, err
 }
 
-// step does one step of up to size certificates, and reports whether it was the last.
+// step runs one step of up to size certificates, and reports whether it was the last.
 func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, err error) {
 	d, left, err := s.unfinished(ctx, id)
 	if err != nil || !left {
@@ -301,7 +300,7 @@ func (s *Service) step(ctx context.Context, id int64, size int) (finished bool, 
 	})
 }
 
-// advanceTx stores the results of a step and the position behind it.
+// advanceTx stores the results of a step and the position after it.
 func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string, results []Result) error {
 	n := map[Outcome]int{}
 	for i := range results {
@@ -319,13 +318,13 @@ func (s *Service) advanceTx(ctx context.Context, tx *db.Tx, d *Task, next string
 		return err
 	}
 	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		return errors.Join(err, cert.ErrInvalidState) // another worker did this step
+		return errors.Join(err, cert.ErrInvalidState) // another worker ran this step
 	}
 	return s.storeResultsTx(ctx, tx, d, results)
 }
 
-// oneByOne does the certificates of a failed step in a transaction each, so that one
-// that cannot be changed does not stop the others.
+// oneByOne changes each certificate of a failed step in its own transaction, so that one that
+// cannot be changed does not stop the others.
 func (s *Service) oneByOne(ctx context.Context, id int64) (finished bool, err error) {
 	for range stepSize {
 		if finished, err = s.step(ctx, id, 1); err != nil && ctx.Err() == nil && !errors.Is(err, cert.ErrInvalidState) {
@@ -356,8 +355,8 @@ func (s *Service) giveUp(ctx context.Context, id int64) (finished bool, err erro
 	return next == "", s.db.Tx(ctx, func(tx *db.Tx) error { return s.advanceTx(ctx, tx, d, next, results) })
 }
 
-// nextOf returns the certificates of the next step and the position behind them, which
-// is empty behind the last.
+// nextOf returns the certificates of the next step and the position after them, which is empty
+// after the last.
 func (s *Service) nextOf(ctx context.Context, d *Task, size int) (uuids []string, next string, err error) {
 	if list := d.selection.Selected; len(list) > 0 {
 		at, _ := slices.BinarySearch(list, d.position)
@@ -424,7 +423,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return err
 		}
 		for _, id := range ids {
-			s.log.WarnContext(ctx, "a task had lost its job and gets a new one", slog.Int64("task", id))
+			s.log.WarnContext(ctx, "a task lost its job and gets a new one", slog.Int64("task", id))
 			if err := s.enqueueTx(ctx, tx, id); err != nil {
 				return err
 			}

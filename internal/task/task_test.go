@@ -35,8 +35,8 @@ func (v *vault) doAll(d *Task, err error) *Task {
 	return d
 }
 
-// TestManyAreRetriedAndRevoked does tasks to what a filter lets through and to what
-// was selected, by two at once, and never to another institution's.
+// TestManyAreRetriedAndRevoked runs tasks for a filter and for selected certificates, with two
+// workers, and never changes another institution's.
 func TestManyAreRetriedAndRevoked(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -79,7 +79,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Errorf("%+v", r)
 			}
 		}
-		// Two that do the same steps do each once.
+		// Two workers at the same steps run each step once.
 		one, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Revoke, Reason: "All"})
 		if err != nil {
 			t.Fatal(err)
@@ -140,7 +140,7 @@ func TestManyAreRetriedAndRevoked(t *testing.T) {
 				t.Errorf("%s: %v", name, err)
 			}
 		}
-		// One whose job is lost gets another.
+		// A task whose job is lost gets another job.
 		if _, err := v.Start(t.Context(), v.inst.ID, Request{Kind: Retry}); err != nil {
 			t.Fatal(err)
 		}

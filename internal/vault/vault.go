@@ -45,8 +45,8 @@ type Links interface {
 	Verify(referenceID string) string
 }
 
-// Deps is what the services need. All fields are required unless their comment
-// says otherwise.
+// Deps has the dependencies of the services. All fields are required unless their comment says
+// otherwise.
 type Deps struct {
 	DB      *db.DB
 	Keyring *keyring.Ring
@@ -60,12 +60,12 @@ type Deps struct {
 
 	Sealer cert.Sealer
 	Verify cert.Verifier
-	// TimeStamps is optional: without it signatures carry the time of this process.
+	// TimeStamps is optional. Without it, signatures have the time of this process.
 	TimeStamps *pades.TimeStampAuthority
 	// SealWorkers and BulkWorkers are the numbers of single uploads and of
 	// certificates of batches that are sealed at once.
 	SealWorkers, BulkWorkers int
-	// Attempts is the number of times a job is tried.
+	// Attempts is the maximum number of attempts of a job.
 	Attempts int
 	// StagedQuota is the number of bytes of staged files that an institution may have.
 	StagedQuota int64
@@ -167,14 +167,14 @@ func queue(d Deps) (*job.Queue, error) {
 	})
 }
 
-// mailer makes the mailer, which reports the fate of notices to the ledger.
+// mailer returns the mailer, which reports to the ledger whether notices were sent.
 func mailer(d Deps, q *job.Queue, ledger *recipient.Assignments) *mail.Mailer {
 	c := d.Mail
 	c.DB, c.Queue, c.Finished, c.Now, c.Log = d.DB, q, ledger.MailFinishedTx, d.Now, d.Log
 	return mail.New(c)
 }
 
-// deliverer makes the deliverer, which mails owners about endpoints that fail.
+// deliverer returns the deliverer, which mails owners about failing endpoints.
 func deliverer(d Deps, s *Services) *webhook.Deliverer {
 	c := d.Delivery
 	c.Log = d.Log

@@ -31,15 +31,15 @@ const (
 // Places are the placeholders that texts may have in braces.
 var Places = []string{"name", "title", "institution"}
 
-// Words are an institution's own texts in mail to recipients, in one language and without markup.
+// MailText has an institution's own texts in mail to recipients, in one language and without markup.
 type MailText struct {
 	// Paragraph is in the mail of a new certificate, and Closing at its end.
 	Paragraph string `json:"paragraph"`
 	Closing   string `json:"closing"`
 }
 
-// Letterhead is the sender of mail to an institution's recipients.
-type MailSender struct {
+// MailSender is the sender of mail to an institution's recipients.
+type MailSender struct { //nolint:recvcheck // check changes the sender to its stored form
 	// Sender is the displayed name of the sender, or "" for the institution's name. The address is
 	// always the vault's.
 	Sender string `json:"mail_sender"`
@@ -62,7 +62,7 @@ func (l MailSender) Shown(institution string) string {
 	return strings.Join(strings.Fields(string(name[:min(len(name), maxSender)])), " ")
 }
 
-// Letterhead returns the sender of mail of an institution.
+// MailSender returns the sender of mail of an institution.
 func (s *Service) MailSender(ctx context.Context, id int64) (l MailSender, err error) {
 	v, err := ReadSettings(ctx, s.db, id)
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Service) MailSender(ctx context.Context, id int64) (l MailSender, err e
 	return v.MailSender, nil
 }
 
-// SetLetterhead changes the sender of mail that is written from then on.
+// SetMailSender changes the sender of future mail.
 func (s *Service) SetMailSender(ctx context.Context, id int64, l MailSender) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailSender = l })
 }
@@ -92,16 +92,16 @@ func (l *MailSender) check() error {
 	return bad.Err()
 }
 
-// AllWords returns an institution's texts by language.
+// MailTexts returns an institution's texts by language.
 func (s *Service) MailTexts(ctx context.Context, id int64) (map[string]MailText, error) {
 	return MailTexts(ctx, s.db, id)
 }
 
-// AllWords returns an institution's texts by language.
+// MailTexts returns an institution's texts by language.
 func MailTexts(ctx context.Context, q db.Queryer, id int64) (all map[string]MailText, err error) {
 	rows, err := q.QueryContext(ctx, `SELECT language, paragraph, closing FROM institution_words WHERE institution_id = $1`, id)
 	if err != nil {
-		return nil, fmt.Errorf("reading an institution's words: %w", err)
+		return nil, fmt.Errorf("reading an institution's mail texts: %w", err)
 	}
 	defer func() { err = errors.Join(err, rows.Close()) }()
 	all = map[string]MailText{}
@@ -109,14 +109,14 @@ func MailTexts(ctx context.Context, q db.Queryer, id int64) (all map[string]Mail
 		var tag string
 		var w MailText
 		if err := rows.Scan(&tag, &w.Paragraph, &w.Closing); err != nil {
-			return nil, fmt.Errorf("reading an institution's words: %w", err)
+			return nil, fmt.Errorf("reading an institution's mail texts: %w", err)
 		}
 		all[tag] = w
 	}
 	return all, rows.Err()
 }
 
-// CheckWords returns texts in the form in which they are stored, or fault.Invalid.
+// CheckMailText returns texts in their stored form, or fault.Invalid.
 func CheckMailText(w MailText) (MailText, error) {
 	w = MailText{Paragraph: tidy(w.Paragraph), Closing: tidy(w.Closing)}
 	var bad fault.Fields
@@ -173,8 +173,8 @@ func plain(text string) bool {
 	})
 }
 
-// SetWords changes what an institution writes in one language, in mail that is
-// written from then on. Empty texts are removed.
+// SetMailText changes an institution's texts in one language, for future mail. Empty texts are
+// removed.
 func (s *Service) SetMailText(ctx context.Context, id int64, tag string, w MailText) error {
 	return s.set(ctx, id, func(c *Changes) { c.MailTexts[tag] = w })
 }

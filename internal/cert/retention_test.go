@@ -35,7 +35,7 @@ func (v *vault) sweepKept() {
 	}
 }
 
-// has reports whether there is a blob.
+// has reports whether a blob exists.
 func (v *vault) has(key string) bool {
 	v.tb.Helper()
 	o, err := v.folder.Open(v.tb.Context(), key)
@@ -56,7 +56,7 @@ func (v *vault) number(query string, args ...any) (n int) {
 	return n
 }
 
-// ends returns the entries of the audit log about what the vault deleted by itself.
+// ends returns the entries of the audit log about automatic deletions.
 func (v *vault) ends(action audit.Action) (names []string) {
 	v.tb.Helper()
 	list, _, err := audit.New(v.d).List(v.tb.Context(), v.inst.ID, audit.Filter{Action: string(action)}, "", 100)
@@ -72,7 +72,7 @@ func (v *vault) ends(action audit.Action) (names []string) {
 	return names
 }
 
-// failed makes a certificate that failed.
+// failed creates a failed certificate.
 func (v *vault) failed(title string) *Certificate {
 	v.tb.Helper()
 	c := v.upload(titled(title))
@@ -87,7 +87,7 @@ func (v *vault) failed(title string) *Certificate {
 	return v.get(c.UUID)
 }
 
-// Nothing ends unless the institution says so, and then what is old enough alone.
+// Nothing expires unless the institution has set a retention. Then only old records expire.
 func TestFailedCertificatesEnd(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -133,7 +133,7 @@ func TestFailedCertificatesEnd(t *testing.T) {
 		if got := v.ends(audit.CertificateEnded); !slices.Equal(got, []string{old.ReferenceID}) || !slices.Equal(told, []string{"old"}) {
 			t.Errorf("recorded %v, told %v", got, told)
 		}
-		// Lists count it no more, and it can be made again.
+		// Lists no longer count it, and it can be created again.
 		if n := v.number(`SELECT sum(n) FROM certificate_counts WHERE status = 'failed'`); n != 1 {
 			t.Errorf("%d failed are counted", n)
 		}
@@ -141,7 +141,7 @@ func TestFailedCertificatesEnd(t *testing.T) {
 	})
 }
 
-// Other servers know the id of a certificate, so it is never used again.
+// Other servers know the id of a certificate, so it is never reused.
 func TestNumbersOfEndedCertificatesAreNotGivenAgain(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -199,7 +199,7 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 				t.Errorf("%s is there", key)
 			}
 		}
-		// Another certificate was made of the same file: it stays.
+		// Another certificate was made from the same file, so the file remains.
 		if !v.has(shared.Key) || !v.has(stays.Verified.TailKey) || !v.has(young.File.Key) || !v.has(young.Verified.TailKey) {
 			t.Error("a file of another certificate is gone")
 		}
@@ -211,7 +211,7 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 		if v.get(early.UUID).FilesEndedAt == nil || v.get(young.UUID).FilesEndedAt != nil {
 			t.Error("the wrong ones ended")
 		}
-		// Who holds the file still learns that it was revoked.
+		// A person who has the file can still find out that it was revoked.
 		if m, err := v.ByDigest(ctx, gone.Verified.SHA256); err != nil || m.Certificate.UUID != gone.UUID || m.Certificate.Status != Revoked {
 			t.Errorf("by its digest: %+v, %v", m, err)
 		}
@@ -227,7 +227,7 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 		if got := v.ends(audit.FilesEnded); len(got) != 2 || !slices.Contains(got, gone.ReferenceID) || !slices.Contains(got, early.ReferenceID) {
 			t.Errorf("recorded: %v", got)
 		}
-		// The monthly check finds nothing missing, even where a result came too late.
+		// The monthly check reports no missing file, even if a result arrives too late.
 		v.exec(`INSERT INTO certificate_checks (certificate_id, name, result, checked_at) VALUES ($1, $2, 'passed', 0)`, now.ID, CheckFile)
 		v.clock.Advance(rehashAge + time.Minute)
 		for range 5 {
@@ -244,7 +244,7 @@ func TestFilesOfRevokedCertificatesEnd(t *testing.T) {
 	})
 }
 
-// One that is retried just as it is about to end is not removed.
+// A certificate that is retried just before the sweep deletes it is not deleted.
 func TestEndingYieldsToRetry(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -267,7 +267,7 @@ func TestEndingYieldsToRetry(t *testing.T) {
 	})
 }
 
-// Two nodes may sweep at once.
+// Two nodes may sweep at the same time.
 func TestSweepsTogether(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -9,8 +9,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// MinKeep and MaxKeep bound a retention period in days: long enough to discover a mistake, and at
-// most ten years.
+// MinKeep and MaxKeep bound a retention period in days. The minimum leaves time to discover a
+// mistake; the maximum is ten years.
 const (
 	MinRetention = 30
 	MaxRetention = 3653
@@ -18,11 +18,12 @@ const (
 
 // Retention has the retention periods of an institution in days; 0 is unlimited.
 type Retention struct {
-	// Failed is for failed certificates, from their last attempt.
+	// Failed applies to failed certificates, from their last attempt.
 	Failed int `json:"keep_failed"`
-	// Revoked is for the files of revoked certificates, from the revocation. The record stays.
+	// Revoked applies to the files of revoked certificates, from the revocation. The record
+	// remains.
 	Revoked int `json:"keep_revoked"`
-	// Mail is for the addresses of mail, and for names and addresses in webhook events.
+	// Mail applies to the addresses of mail, and to names and addresses in webhook events.
 	Mail int `json:"keep_mail"`
 }
 
@@ -49,24 +50,24 @@ func (k Retention) Check() error {
 	return bad.Err()
 }
 
-// Kept is an institution with a limited retention period.
+// RetentionLimit is an institution with a limited retention period.
 type RetentionLimit struct {
 	ID int64
 	Retention
 }
 
-// Keeping returns the institutions with a limited retention period.
+// RetentionLimits returns the institutions with a limited retention period.
 func RetentionLimits(ctx context.Context, q db.Queryer) (list []RetentionLimit, err error) {
 	rows, err := q.QueryContext(ctx, `
 		SELECT id, keep_failed, keep_revoked, keep_mail FROM institutions WHERE keep_failed + keep_revoked + keep_mail > 0 ORDER BY id`)
 	if err != nil {
-		return nil, fmt.Errorf("reading for how long is kept: %w", err)
+		return nil, fmt.Errorf("reading retention periods: %w", err)
 	}
 	if list, err = db.Collect(rows, func(rows *sql.Rows) (k RetentionLimit, err error) {
 		err = rows.Scan(&k.ID, &k.Failed, &k.Revoked, &k.Mail)
 		return k, err
 	}); err != nil {
-		return nil, fmt.Errorf("reading for how long is kept: %w", err)
+		return nil, fmt.Errorf("reading retention periods: %w", err)
 	}
 	return list, nil
 }

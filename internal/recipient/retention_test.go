@@ -18,8 +18,8 @@ import (
 	"github.com/certvault/certvault/internal/recipient"
 )
 
-// told returns the payloads of the events of all certificates.
-func (b *bench) told() (list []string) {
+// eventTexts returns the payloads of the events of all certificates.
+func (b *bench) eventTexts() (list []string) {
 	b.t.Helper()
 	rows, err := b.DB.QueryContext(b.t.Context(), `SELECT payload FROM webhook_events ORDER BY id`)
 	if err != nil {
@@ -86,13 +86,13 @@ func TestAddressesOfMailEnd(t *testing.T) {
 				t.Errorf("%s went to %v", c.Title, got)
 			}
 		}
-		for _, e := range b.told() {
+		for _, e := range b.eventTexts() {
 			keeps := !strings.Contains(e, `"certificate_title":"old"`)
 			if strings.Contains(e, "ada@example.org") != keeps || strings.Contains(e, "Ada Obi") != keeps {
 				t.Errorf("an event tells %s", e)
 			}
 		}
-		// The history, the record and the link that was mailed stay as they were.
+		// The history, the record and the link that was mailed do not change.
 		history, err := b.Certs.History(ctx, old)
 		if err != nil || len(history) == 0 || b.get(old.UUID).Email != "ada@example.org" {
 			t.Errorf("%+v, %v", history, err)

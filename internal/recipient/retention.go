@@ -20,20 +20,20 @@ const (
 	endRounds = 20
 )
 
-// EndedTx removes the notices, shares and corrections of a certificate that is about
-// to be removed. It serves cert.Config.Ended.
+// PurgedTx removes the notices, shares and corrections of a certificate that is about to be removed.
+// It implements cert.Config.Purged.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	for _, statement := range []string{
 		`DELETE FROM notices WHERE certificate_id = $1`, `DELETE FROM shares WHERE certificate_id = $1`, `DELETE FROM corrections WHERE certificate_id = $1`,
 	} {
 		if _, err := tx.ExecContext(ctx, statement, c.ID); err != nil {
-			return fmt.Errorf("removing what belongs to a certificate: %w", err)
+			return fmt.Errorf("removing a certificate's notices and links: %w", err)
 		}
 	}
 	return nil
 }
 
-// SweepKept purges expired data of institutions with a limited retention period for mail: the
+// SweepExpired purges expired data of institutions with a limited retention period for mail: the
 // addresses of notices, and names and addresses in webhook events. Mail that was sent and its links
 // do not change.
 func (s *Service) SweepExpired(ctx context.Context) error {
@@ -48,7 +48,7 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 		for range endRounds {
 			more, err := s.endTexts(ctx, k)
 			if err != nil {
-				return fmt.Errorf("ending the texts of mail: %w", err)
+				return fmt.Errorf("purging mail addresses: %w", err)
 			}
 			if !more {
 				break
@@ -113,7 +113,7 @@ func (*Service) endNoticesTx(ctx context.Context, tx *db.Tx, institutionID int64
 			break
 		}
 		if _, err := tx.ExecContext(ctx, `UPDATE notices SET email = '', email_folded = '', error = NULL WHERE id = $1`, one.id); err != nil {
-			return 0, false, fmt.Errorf("ending the address of a notice: %w", err)
+			return 0, false, fmt.Errorf("purging the address of a notice: %w", err)
 		}
 		place = one.id
 		n++

@@ -15,18 +15,18 @@ import (
 )
 
 const (
-	// KeepEvery is the interval of SweepKept.
+	// KeepEvery is the interval of SweepExpired.
 	RetentionEvery = time.Hour
 	// keepMost bounds the records of one sweep, so that it does not delay other work.
 	keepMost = 1000
 )
 
-// ErrFilesEnded is returned for the files of a certificate whose retention has ended.
-// Its kind is that of a missing record, since the contract has no other status for it.
+// ErrFilesPurged is returned for the files of a certificate whose retention has ended. Its kind is
+// NotFound, since the contract has no other status for it.
 var ErrFilesPurged = fault.New(fault.NotFound,
 	"The files of this certificate have ended: its institution keeps the files of revoked certificates for a time only. Its record stays.")
 
-// filesEnded returns ErrFilesEnded if the retention of the files has ended.
+// filesEnded returns ErrFilesPurged if the retention of the files has ended.
 func (c *Certificate) filesEnded() error {
 	if c.FilesEndedAt != nil {
 		return ErrFilesPurged
@@ -38,16 +38,15 @@ func (c *Certificate) filesEnded() error {
 func since(now time.Time, days int) int64 { return db.Micros(now.AddDate(0, 0, -days)) }
 
 const (
-	// overFailed selects failed certificates that have expired. It leaves the newest
-	// record of all out, because SQLite would give its id to the next record, and
-	// other servers know the id.
+	// overFailed selects failed certificates that have expired. It excludes the newest record,
+	// because SQLite would reuse its id for the next record, and other servers know the id.
 	overFailed = ` FROM certificates WHERE institution_id = $1 AND source = 'vault' AND status = 'failed' AND updated_at < $2
 		AND id < (SELECT max(id) FROM certificates)`
 	// overRevoked selects revoked certificates with files that have expired.
 	overRevoked = ` FROM certificates WHERE institution_id = $1 AND status = 'revoked' AND files_ended_at IS NULL AND revoked_at < $2`
 )
 
-// Over counts the certificates, and the certificates with files, that expire at a time
+// Expired counts the certificates, and the certificates with files, that expire at a time
 // with a retention.
 func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	for _, one := range []struct {
@@ -59,20 +58,20 @@ func Expired(ctx context.Context, q db.Queryer, at time.Time, institutionID int6
 			continue
 		}
 		if err := q.QueryRowContext(ctx, `SELECT count(*)`+one.where, institutionID, since(at, one.days)).Scan(one.n); err != nil {
-			return 0, 0, fmt.Errorf("counting what is over: %w", err)
+			return 0, 0, fmt.Errorf("counting expired records: %w", err)
 		}
 	}
 	return failed, revoked, nil
 }
 
-// Over counts what has expired now with a retention.
+// Expired counts what has expired now with a retention.
 func (s *Service) Expired(ctx context.Context, institutionID int64, k account.Retention) (failed, revoked int, err error) {
 	return Expired(ctx, s.db, s.now(), institutionID, k)
 }
 
-// SweepKept deletes failed certificates and files of revoked ones that have expired.
-// Each has a transaction of its own, with an entry in the audit log. The sweep of
-// files deletes the blobs, unless others refer to them.
+// SweepExpired deletes failed certificates and files of revoked ones that have expired. Each deletion
+// has its own transaction, with an entry in the audit log. The sweep of files deletes the blobs,
+// unless other records refer to them.
 func (s *Service) SweepExpired(ctx context.Context) error {
 	list, err := account.RetentionLimits(ctx, s.db)
 	if err != nil {
@@ -88,7 +87,7 @@ func (s *Service) SweepExpired(ctx context.Context) error {
 				continue
 			}
 			if err := s.sweepExpired(ctx, k.ID, one.days, one.where, one.end); err != nil {
-				return fmt.Errorf("ending what is over: %w", err)
+				return fmt.Errorf("deleting expired records: %w", err)
 			}
 		}
 	}
@@ -104,7 +103,7 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 	for _, id := range ids {
 		err := s.db.Tx(ctx, func(tx *db.Tx) error { return end(ctx, tx, id, before, days) })
 		if errors.Is(err, ErrInvalidState) {
-			continue // retried, or ended by another node, in the meantime
+			continue // retried, or deleted by another node, in the meantime
 		}
 		if err != nil {
 			return err
@@ -119,8 +118,7 @@ func (s *Service) sweepExpired(ctx context.Context, institutionID int64, days in
 
 // endFailedTx deletes a failed certificate with its events and checks.
 func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
-	// A retry at the same time waits and finds no record, or this statement waits for
-	// it.
+	// A concurrent retry waits and finds no record, or this statement waits for the retry.
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET job_id = NULL WHERE id = $1 AND status = 'failed' AND updated_at < $2 RETURNING `+Columns, id, before))
 	if errors.Is(err, sql.ErrNoRows) {
@@ -148,8 +146,8 @@ func (s *Service) endFailedTx(ctx context.Context, tx *db.Tx, id, before int64, 
 	return s.recordEndTx(ctx, tx, audit.CertificateEnded, c, detail)
 }
 
-// endFilesTx removes the files of a revoked certificate. The digests stay, so that the
-// file is still recognised as revoked. The checks go, because their files are gone.
+// endFilesTx removes the files of a revoked certificate. The digests remain, so that the file is
+// still recognised as revoked. The checks are deleted, because their files are gone.
 func (s *Service) endFilesTx(ctx context.Context, tx *db.Tx, id, before int64, days int) error {
 	c, err := Scan(tx.QueryRowContext(ctx, `
 		UPDATE certificates SET files_ended_at = $3, original_key = '', tail_key = CASE WHEN tail_key IS NULL THEN NULL ELSE '' END, image_key = NULL
@@ -174,7 +172,7 @@ func forgetChecksTx(ctx context.Context, tx *db.Tx, id int64) error {
 	return nil
 }
 
-// recordEndTx records in the audit log what the vault deleted by itself.
+// recordEndTx records an automatic deletion in the audit log.
 func (s *Service) recordEndTx(ctx context.Context, tx *db.Tx, action audit.Action, c *Certificate, detail audit.Detail) error {
 	return audit.RecordTx(audit.WithActor(ctx, audit.Certvault), tx, audit.Entry{
 		InstitutionID: c.InstitutionID, At: s.now(), Action: action, Detail: detail,

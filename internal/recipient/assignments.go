@@ -1,0 +1,13 @@
+package recipient
+
+import "time"
+
+// Assignments records the effects of other services' changes on recipients, in the transaction of the
+// change: customer numbers and notices. It uses no other service. Therefore its operations can be
+// passed to cert and mail, which Service uses.
+type Assignments struct {
+	now func() time.Time
+}
+
+// NewAssignments returns a ledger; now is the clock.
+func NewAssignments(now func() time.Time) *Assignments { return &Assignments{now: now} }
