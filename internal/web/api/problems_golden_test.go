@@ -528,6 +528,6 @@ func (r *recorder) recordEntries() {
 		r.tb.Fatal(err)
 	}
 	a := r.get("/business/batches/" + id)
-	a.Status = http.StatusUnprocessableEntity // record accepts refusals alone
+	a.Status = http.StatusUnprocessableEntity // record accepts error responses only
 	r.record("batch: rejected entries", a)
 }
