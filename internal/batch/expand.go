@@ -30,8 +30,8 @@ const (
 	slicesOfJob = 20
 )
 
-// expandArgs is the job that turns entries into certificates. It belongs to no batch: it takes the
-// next entries in turn until none are left.
+// expandArgs is the job that turns entries into certificates. It is not specific to one batch: it
+// processes queued entries until none are left.
 type expandArgs struct{}
 
 // Kind returns the kind of the job.
@@ -60,7 +60,7 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		institution, err := s.expand(ctx, skip)
 		switch {
 		case ctx.Err() != nil:
-			// This process is stopping, or the time is over: the next job continues.
+			// This process is stopping, or the time of the job is over: the next job continues.
 			return river.JobSnooze(0)
 		case err != nil && institution == 0:
 			return errors.Join(failed, err)
@@ -248,8 +248,8 @@ type rejection struct {
 }
 
 func reject(refusal *fault.Error) (rejection, error) {
-	// Beside duplicates there are rules that became stricter since the batch was
-	// accepted, and missing files.
+	// Other reasons than a duplicate are a rule that became stricter since the batch was accepted,
+	// and a missing file.
 	r := rejection{code: "invalid"}
 	problems := cert.ProblemsOf(refusal)
 	if len(problems) == 0 {

@@ -48,7 +48,7 @@ const (
 type Archive struct {
 	ID   int64
 	Name string
-	// Entries is the number of its entries, Place how many of them were processed.
+	// Entries is the number of its entries, Place the number of entries that were processed.
 	Entries, Place int
 	Done           bool
 	// Notices name the entries that were skipped, and why.
@@ -71,9 +71,8 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 	return a, readInto(notices, &a.Notices)
 }
 
-// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It
-// returns fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is
-// returned as it is.
+// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It returns fault.Invalid
+// if the ZIP as a whole cannot be unpacked. An error of r is returned unchanged.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
 	if err := s.batches.Room(ctx, inst.ID); err != nil {
 		return nil, err
@@ -165,8 +164,8 @@ type unpackWorker struct {
 	service *Service
 }
 
-// Work unpacks for a while, from where the last job stopped: each entry is stored in
-// one transaction with the place of the next.
+// Work unpacks for a limited time, from the entry at which the last job stopped. Each entry is
+// stored in one transaction with the place of the next.
 func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
 	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
 	switch {
@@ -294,7 +293,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 		return u.refuse(ctx, shown, damagedEntry)
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		// The institution has no room for more, or the draft is full or gone.
+		// The institution has no room for more, or the draft is full or was deleted.
 		why := e.Message
 		if len(e.Fields) > 0 {
 			why = e.Fields[0].Messages[0]
@@ -326,8 +325,8 @@ func (u *unpacker) skip(ctx context.Context, why string) error {
 	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, nil, why) })
 }
 
-// keepTx stores a file, unless it is nil, and the place of the next entry. If
-// another job has processed the entry, it returns errElsewhere.
+// keepTx stores a file, unless it is nil, and the place of the next entry. If another job has
+// already processed the entry, it returns errElsewhere.
 func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
 	a := u.archive
 	notices := a.Notices

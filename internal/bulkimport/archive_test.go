@@ -38,7 +38,7 @@ func (k *desk) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
 	return list[len(list)-1]
 }
 
-// TestArchivesOfAllKinds unpacks archives of common programs and hostile ones.
+// TestArchivesOfAllKinds unpacks archives of common programs and malicious ones.
 func TestArchivesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	older, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")

@@ -23,9 +23,9 @@ type Status string
 const (
 	// Open drafts are in preparation.
 	Open Status = "open"
-	// Submitting drafts are being handed to batches and no longer change.
+	// Submitting drafts have batches that are not created yet. They no longer change.
 	Submitting Status = "submitting"
-	// Submitted drafts have been handed to batches.
+	// Submitted drafts have all their batches.
 	Submitted Status = "submitted"
 )
 

@@ -119,8 +119,8 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of each
-// row in the words of say. The corrected file can be uploaded as a list.
+// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of
+// each row as say formats them. The corrected file can be uploaded as a list.
 func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {

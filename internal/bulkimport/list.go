@@ -50,7 +50,7 @@ const (
 	maxDefault = 1000
 )
 
-// TakeList reads a list into a draft and replaces an earlier list. The meanings of its columns are
+// TakeList stores a list in a draft and replaces an earlier list. The meanings of its columns are
 // those of the last list with the same columns, or are guessed.
 func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
@@ -202,7 +202,7 @@ func (m *Mapping) check(width int) error {
 	return bad.Err()
 }
 
-// checkDefault checks a text that all rows have, nil for a valid one.
+// checkDefault checks a text that applies to all rows, and returns nil for a valid one.
 func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
 	if value == "" {
 		return nil

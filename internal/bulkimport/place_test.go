@@ -13,8 +13,8 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The placement of all rows, and that of one row, reach the certificates through their batches, and
-// are copied to a draft of the rejected rows.
+// The placement of all rows and the placement of one row are passed to the certificates through
+// their batches, and are copied to a draft of the rejected rows.
 func TestPlacesComeToCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

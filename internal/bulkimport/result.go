@@ -160,7 +160,7 @@ func Left(results []*Result) []*Result {
 var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
 
 // WriteResults writes the result of each row as CSV: the columns of the list as uploaded, then the
-// result with its reason in the words of say, and the text of the certificate.
+// result with its reason as say formats it, and the text of the certificate.
 func (s *Service) WriteResults(
 	ctx context.Context, d *Draft, verifyURL func(referenceID string) string, say func(*Result) string, out io.Writer,
 ) error {

@@ -150,7 +150,7 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDatesAreAskedFor checks that a person decides the order of ambiguous dates.
+// TestAmbiguousDatesAreAskedFor checks that a person must choose the order of ambiguous dates.
 func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
@@ -252,8 +252,8 @@ func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	})
 }
 
-// TestDraftEndsWithItsFiles lets seven days pass: until then no sweep removes a file, and after
-// that all are gone.
+// TestDraftEndsWithItsFiles checks that no sweep removes a file of a draft for seven days, and that
+// after that all its files are removed.
 func TestDraftEndsWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -26,8 +26,9 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit hands a draft to batches. The draft no longer changes after that. A second call returns
-// nil and has no effect. then, which may be nil, runs in the transaction of the first call.
+// Submit submits a draft, whose batches a job creates. The draft no longer changes after that. A
+// second call returns nil and has no effect. then, which may be nil, runs in the transaction of the
+// first call.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -72,7 +73,7 @@ func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// readyTx returns what a draft lacks.
+// readyTx returns what is missing in a draft.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var busy bool
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_archives WHERE draft_id = $1 AND status = $2)`, d.ID, string(unpacking)).

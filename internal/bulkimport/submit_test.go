@@ -183,7 +183,7 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 	})
 }
 
-// TestSubmittingGoesOnAfterADeath runs jobs that stop between batches, and concurrent ones: each
+// TestSubmittingGoesOnAfterADeath runs jobs that stop between batches, and concurrent jobs: each
 // row becomes one certificate.
 func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	t.Parallel()

@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// typed answers with a body of a media type, as the handlers do.
+// typed returns a handler that answers with a body of a media type.
 func typed(mediaType, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", mediaType)

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// client is the one package in the list that is not below internal.
+// client is the only package in the list that is not below internal.
 const client = "client"
 
 // table is the parsed list.
 type table struct {
 	layers  []layer // from top to bottom
 	tests   []string
-	harness []string // tests of every package may import these
+	harness []string // the tests of every package may import these
 	pure    []string
 	outside []outsider
 }
@@ -24,7 +24,7 @@ type layer struct {
 	packages []string
 }
 
-// outsider is a package that imports nothing internal but what is allowed.
+// outsider is a package that may import only the listed internal packages.
 type outsider struct {
 	name    string
 	allowed []string

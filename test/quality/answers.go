@@ -20,7 +20,7 @@ var (
 	revokeLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
-// answers adds the pages that answer a form, and those with problems.
+// answers adds the pages that respond to a form, and those with problems.
 func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
 	panel := "/panel/" + slug
 	for _, one := range []struct {
@@ -51,8 +51,8 @@ func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]
 	}
 }
 
-// member adds the pages about a member of two institutions who signs in with a code, as the owner
-// and as the member see them.
+// member adds the pages of a member of two institutions who signs in with a code, as the owner and
+// as the member see them.
 func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session string) error {
 	if _, err := v.CreateInstitution(ctx, "Southern College", "SOC"); err != nil {
 		return err

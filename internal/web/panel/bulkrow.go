@@ -180,7 +180,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-		return nil // cert reports a problem of the file when the certificate is made
+		return nil // package cert reports a problem of the file when the certificate is made
 	}
 	if err != nil {
 		return err

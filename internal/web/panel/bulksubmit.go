@@ -88,8 +88,8 @@ type progressView struct {
 	P *bulkimport.Progress
 	// Rest describes the remaining time.
 	Rest string
-	// Left are the rows that became no certificate, once all rows are finished. Again is the number
-	// of those that can be corrected and submitted again.
+	// Left are the rows that became no certificate, set when all rows are finished. Again is the
+	// number of those that can be corrected and submitted again.
 	Left  []*bulkimport.Result
 	Again int
 }

@@ -34,8 +34,8 @@ type bulkUpload struct {
 	// list reports that a list was stored, files counts the files of the form.
 	list  bool
 	files int
-	// bad is what is wrong with the list, or with the file at which reading stopped.
-	// The files after a wrong list are stored.
+	// bad is what is wrong with the list, or with the file at which reading stopped. Files that
+	// follow an invalid list are still stored.
 	bad     fault.Fields
 	stopped bool
 }

@@ -28,12 +28,12 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// people is a gate and a list of members. A header names the person who is signed in.
+// people is a gate and a list of members. A header contains the name of the signed-in person.
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// stale are those who signed in long ago, and slow those who did a while ago:
-	// they may send what they fill in, and open nothing.
+	// stale are the people who signed in long ago. slow are those who signed in a while ago: they
+	// may submit a form, but not open one.
 	stale, slow map[int64]bool
 }
 
@@ -81,7 +81,7 @@ func (g *people) Memberships(_ context.Context, userID int64) ([]account.Members
 	return g.members[userID], nil
 }
 
-// finder finds no certificate, but one by its reference id.
+// finder finds one certificate by its reference id, and no others.
 type finder map[string]*cert.Certificate
 
 var errNoCertificate = fault.New(fault.NotFound, "No such certificate.")
@@ -102,7 +102,7 @@ func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate,
 	return nil, errNoCertificate
 }
 
-// office is the panel in the middleware it runs in, with two institutions.
+// office is the panel with its middleware and two institutions.
 type office struct {
 	*vaulttest.Vault
 
@@ -111,16 +111,16 @@ type office struct {
 	panel   *Panel
 	handler http.Handler
 	log     *bytes.Buffer
-	// made counts samples of certificates.
+	// made is the number of sample certificates.
 	made int
-	// maker is the person who makes bulk uploads of samples. Only they see them.
+	// maker is the person who makes sample bulk uploads. They are visible only to this person.
 	maker int64
-	// mine is the institution of the test, other is another one.
+	// mine is the institution of the test; other is another institution.
 	mine, other account.Institution
-	// door records who was signed in, sent has the messages.
+	// door records who was signed in; sent contains the messages.
 	door *door
 	sent []mail.Message
-	// guests counts the people of samples.
+	// guests is the number of sample people.
 	guests int
 }
 
@@ -186,14 +186,14 @@ func (o *office) settle() {
 	o.Settle()
 }
 
-// settleInto settles, and runs the queue until a condition holds.
+// settleInto runs settle, and then the queue until a condition holds.
 func (o *office) settleInto(what string, holds func() bool) {
 	o.tb.Helper()
 	o.settle()
 	o.Until(what, holds)
 }
 
-// person makes an account, named by the part of its address before the @.
+// person creates an account. Its name is the part of the address before the @.
 func (o *office) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
@@ -205,14 +205,14 @@ func (o *office) person(name string) Person {
 	return p
 }
 
-// operator has a person see the installation.
+// operator makes a person an operator of the installation.
 func (o *office) operator(name string) {
 	p := o.people.persons[name]
 	p.Operator = true
 	o.people.persons[name] = p
 }
 
-// join makes a person, if there is none of the name, a member.
+// join makes a person a member. If no account has the name, it creates one.
 func (o *office) join(name string, inst account.Institution, role account.Role) {
 	p, ok := o.people.persons[name]
 	if !ok {
@@ -247,7 +247,7 @@ func (o *office) send(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// listener hears one event and goes.
+// listener receives one event and closes the connection.
 type listener struct {
 	*httptest.ResponseRecorder
 
@@ -271,7 +271,7 @@ func (o *office) post(who, target string, form url.Values) *httptest.ResponseRec
 	return o.do(who, http.MethodPost, target, form)
 }
 
-// words is the text of a page as it is read.
+// words returns the text of a page without its markup.
 func words(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -287,7 +287,7 @@ func words(t *testing.T, w *httptest.ResponseRecorder) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// says checks a page's status and what it says.
+// says checks the status and the text of a page.
 func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	t.Helper()
 	text := words(t, w)

@@ -123,7 +123,7 @@ func (s *samples) make(name string) (string, error) {
 func (o *office) invitation(t *testing.T, inst account.Institution) (string, error) {
 	t.Helper()
 	o.guests++
-	// End earlier samples, so that they do not count toward the limit of open invitations.
+	// Revoke earlier samples, so that they do not count toward the limit of open invitations.
 	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err

@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The page says where the QR code will be for this file, and that the choice is that of the last
+// The page shows where the QR code will be on this file. The initial choice is that of the last
 // upload.
 func TestThePlaceIsNamed(t *testing.T) {
 	t.Parallel()

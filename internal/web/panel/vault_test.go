@@ -23,7 +23,7 @@ func TestDashboard(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newOffice(t, d)
 		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
-		// The page shows a step only to members who may take it.
+		// The page shows a step only to members who have permission for it.
 		if text := words(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("an issuer reads %s", text)
 		}
@@ -82,7 +82,7 @@ func TestMailOfACertificate(t *testing.T) {
 	o := newOffice(t, dbtest.SQLite(t))
 	c := o.upload(o.mine, "Ada Obi", "a.pdf")
 	o.settle()
-	// A release that mailed nothing approved it.
+	// Simulate a certificate that a version without mail approved.
 	o.Exec(`DELETE FROM notices`)
 	at := "certificates/" + c.UUID
 	says(t, "none", o.get("issuer", o.pathOf(at)), http.StatusOK, "No mail was written about it.", "Send it again", "Correct the address")
@@ -144,7 +144,7 @@ func TestSettings(t *testing.T) {
 		} {
 			says(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
 		}
-		// Of a form with one value that is refused nothing is kept.
+		// If one value of a form is refused, none of its values is saved.
 		for _, form := range []url.Values{{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}} {
 			if w := o.post("admin", page, form); w.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%v: %d", form, w.Code)
