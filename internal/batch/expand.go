@@ -66,7 +66,7 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 			return errors.Join(failed, err)
 		case err != nil:
 			// An error in one institution's slice does not delay the others.
-			s.log.WarnContext(ctx, "entries could not be made certificates and will be tried again",
+			s.log.WarnContext(ctx, "certificates could not be created from entries; the next job tries again",
 				slog.Int64("institution", institution), slog.Any("error", err))
 			skip, failed = append(skip, institution), errors.Join(failed, err)
 		case institution == 0:
@@ -104,7 +104,7 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 		return err
 	})
 	if err != nil {
-		return institution, fmt.Errorf("making certificates of entries: %w", err)
+		return institution, fmt.Errorf("creating certificates from entries: %w", err)
 	}
 	return institution, nil
 }
@@ -281,7 +281,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
 			return err
 		}
-		s.log.WarnContext(ctx, "the job that makes certificates of entries was lost and is made anew")
+		s.log.WarnContext(ctx, "queued entries had no job and get a new one")
 		return s.enqueueTx(ctx, tx)
 	})
 	if err != nil {

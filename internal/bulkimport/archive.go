@@ -221,10 +221,10 @@ func (s *Service) finish(ctx context.Context, a *Archive) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_archives SET status = $1 WHERE id = $2`, string(unpacked), a.ID)
 		return err
 	}); err != nil {
-		return fmt.Errorf("ending an archive: %w", err)
+		return fmt.Errorf("finishing an archive: %w", err)
 	}
 	if err := s.blobs.Delete(ctx, a.key); err != nil {
-		s.log.WarnContext(ctx, "an archive that was unpacked stays until the sweep of files", slog.Any("error", err))
+		s.log.WarnContext(ctx, "an unpacked archive could not be deleted; the sweep of files will delete it", slog.Any("error", err))
 	}
 	return nil
 }
@@ -276,7 +276,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	var twice bool
 	if err := u.service.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE draft_id = $1 AND path = $2 AND archive_id = $3)`,
 		u.draft.ID, shown, u.archive.ID).Scan(&twice); err != nil {
-		return fmt.Errorf("looking for a file: %w", err)
+		return fmt.Errorf("finding a file: %w", err)
 	}
 	if twice {
 		return u.skip(ctx, shown+": The ZIP has this file twice; the first was taken.")
@@ -358,7 +358,7 @@ func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string
 	return nil
 }
 
-var errElsewhere = errors.New("the archive is being unpacked elsewhere")
+var errElsewhere = errors.New("another process is unpacking the archive")
 
 // isRubbish reports whether a file is one that programs add to archives.
 func isRubbish(name string) bool {

@@ -69,7 +69,7 @@ func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Read
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, d, "taking a list", func(tx *db.Tx) error {
+	return s.change(ctx, d, "storing a list", func(tx *db.Tx) error {
 		header, err := written(table.Header)
 		if err != nil {
 			return err
@@ -242,7 +242,7 @@ func (s *Service) recall(ctx context.Context, institutionID int64, header []stri
 		return guess, nil
 	}
 	if err != nil {
-		return guess, fmt.Errorf("recalling the meaning of columns: %w", err)
+		return guess, fmt.Errorf("reading remembered columns: %w", err)
 	}
 	var kept remembered
 	if err := readInto(text, &kept); err != nil {

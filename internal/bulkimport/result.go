@@ -228,7 +228,7 @@ func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Dra
 		return s.copyTx(ctx, tx, d, again, numbers, files)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("beginning a bulk upload again: %w", err)
+		return nil, fmt.Errorf("creating a bulk upload from rejected rows: %w", err)
 	}
 	return s.ByUUID(ctx, d.InstitutionID, creator.ID, again.UUID)
 }

@@ -155,7 +155,7 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET status = $1 WHERE id = $2 AND status = $3`, string(Submitted), d.ID, string(Submitting))
 		return err
 	}); err != nil {
-		return fmt.Errorf("ending a bulk upload: %w", err)
+		return fmt.Errorf("finishing a bulk upload: %w", err)
 	}
 	return nil
 }
@@ -193,7 +193,7 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	if !ok {
 		return err
 	}
-	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
+	s.log.WarnContext(ctx, "a batch of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
 }
 
@@ -271,7 +271,7 @@ func (s *Service) revive(ctx context.Context) error {
 				return err
 			}
 			for _, id := range ids {
-				s.log.WarnContext(ctx, "work of a bulk upload had lost its job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
+				s.log.WarnContext(ctx, "a bulk upload had no job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
 				if err := s.enqueueTx(ctx, tx, work.job(id)); err != nil {
 					return err
 				}

@@ -120,14 +120,14 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 	}
 	secret := codeSecret.FindSubmatch(a.Body)
 	if secret == nil {
-		return fmt.Errorf("no secret is shown: %d", a.Status)
+		return fmt.Errorf("the page shows no secret: %d", a.Status)
 	}
 	code, err := totp.GenerateCode(string(secret[1]), time.Now())
 	if err != nil {
 		return fmt.Errorf("making a code: %w", err)
 	}
 	if a, err = c.PostForm(ctx, "/account/security/codes", url.Values{"code": {code}}); err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("the code was answered with %d", a.Status)
+		err = fmt.Errorf("the code returned %d", a.Status)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 func askMail(ctx context.Context, c *vault.Client, path, email string) error {
 	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
 	if err == nil && a.Status != http.StatusSeeOther {
-		err = fmt.Errorf("asking for a link at %s was answered with %d", path, a.Status)
+		err = fmt.Errorf("asking for a link at %s returned %d", path, a.Status)
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import { chromium } from "playwright-core";
 export const chromiumPath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
   .find((path) => path && existsSync(path));
 
-// The vault's certificate is of its own making, and a container has no room for
+// The vault's certificate is self-signed. A container has no room for
 // the sandbox and little shared memory.
 export const flags = ["--no-sandbox", "--disable-dev-shm-usage", "--ignore-certificate-errors"];
 

@@ -155,7 +155,7 @@ func (f *fixture) upload(ctx context.Context, title, name string, file []byte, w
 		return nil, err
 	}
 	if a.Status != http.StatusCreated {
-		return nil, fmt.Errorf("the upload was answered with %d %s", a.Status, a.Body)
+		return nil, fmt.Errorf("the upload returned %d %s", a.Status, a.Body)
 	}
 	made, err := a.Certificate()
 	if err != nil || !wait {

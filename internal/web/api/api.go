@@ -127,7 +127,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		web.SetRoute(r, "")
 		if err := a.Tokens.Touch(ctx, t); err != nil {
 			// The response does not depend on the error of the record.
-			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
+			a.Log.WarnContext(ctx, "the last use of a token could not be recorded", slog.Any("error", err))
 		}
 		c := &call{Request: r, token: t, institution: inst}
 		ctx = audit.WithActor(ctx, audit.Actor{

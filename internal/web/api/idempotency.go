@@ -151,7 +151,7 @@ func (x *exchange) release() {
 	// The client may have disconnected, which cancels its context.
 	ctx := context.WithoutCancel(x.call.Context())
 	if err := x.claim.Release(ctx); err != nil {
-		x.api.Log.WarnContext(ctx, "an idempotency key is held for longer than it need be", slog.Any("error", err))
+		x.api.Log.WarnContext(ctx, "an idempotency key could not be released and remains locked until it expires", slog.Any("error", err))
 	}
 }
 

@@ -139,7 +139,7 @@ type entry[T any] struct {
 func (o *ordered[T]) UnmarshalJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return errors.Join(errors.New("an object is expected"), err)
+		return errors.Join(errors.New("expected an object"), err)
 	}
 	for dec.More() {
 		name, err := dec.Token()

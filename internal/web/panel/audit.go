@@ -233,7 +233,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 		file = v.Institution().Slug
 	}
 	if err := http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the export's time: %w", err)
+		return fmt.Errorf("setting the export's deadline: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", map[audit.Format]string{audit.CSV: "text/csv; charset=utf-8; header=present", audit.JSONL: "application/jsonl; charset=utf-8"}[format])

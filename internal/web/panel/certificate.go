@@ -371,6 +371,6 @@ func (p *Panel) whole(r *http.Request, err error) error {
 	if err == nil || errors.Is(err, r.Context().Err()) {
 		return nil
 	}
-	p.Log.WarnContext(r.Context(), "an export broke off", slog.Any("error", err))
+	p.Log.WarnContext(r.Context(), "an export was aborted", slog.Any("error", err))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
 }

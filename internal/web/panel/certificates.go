@@ -365,7 +365,7 @@ func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (stri
 // download sets the headers of a file that is generated while it is sent.
 func download(w http.ResponseWriter, mediaType, name string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the download's time: %w", err)
+		return fmt.Errorf("setting the download's deadline: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", mediaType)

@@ -63,7 +63,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		return writeText(b, n.Value)
 	default:
-		return fmt.Errorf("line %d: JSON has no such value", n.Line)
+		return fmt.Errorf("line %d: the value cannot be written as JSON", n.Line)
 	}
 }
 
