@@ -115,7 +115,7 @@ func (d *Draft) Set(index int, field cert.Field, value string) error {
 	valid, problem := check(field, value)
 	if problem != nil {
 		e.add(*problem)
-		return nil
+		return nil //nolint:nilerr // The problem is recorded. An error would end the reading of the batch.
 	}
 	// Copy the value, so that the draft does not reference the buffer of the request.
 	valid = strings.Clone(valid)
@@ -137,11 +137,11 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 	if value == "" {
 		return "", &cert.Problem{Field: field, Code: cert.CodeRequired}
 	}
-	u, err := uuid.Parse(value)
-	if valid = u.String(); err != nil || len(value) != len(valid) {
-		return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
+	// Parse accepts other spellings too, of other lengths.
+	if u, err := uuid.Parse(value); err == nil && len(value) == len(u.String()) {
+		return u.String(), nil
 	}
-	return valid, nil
+	return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
 }
 
 // Place records that an entry with this index exists, and its placement; nil stands for the

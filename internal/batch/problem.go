@@ -39,7 +39,7 @@ func (p Problems) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d problems", len(p))
 	if len(p) > 0 {
-		fmt.Fprintf(&b, ", the first in entry %d: %s", p[0].Entry, p[0].Problem.Error())
+		fmt.Fprintf(&b, ", the first in entry %d: %s", p[0].Entry, p[0].Error())
 	}
 	return b.String()
 }

@@ -82,7 +82,7 @@ func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *
 		a.Entries, err = s.checkArchive(ctx, a.key)
 		return err
 	}, func() error {
-		return s.change(ctx, d, "adding an archive", func(tx *db.Tx) error {
+		return s.update(ctx, d, "adding an archive", func(tx *db.Tx) error {
 			if err := tx.QueryRowContext(ctx, `
 				INSERT INTO bulk_import_archives (draft_id, name, blob_key, status, entries) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 				d.ID, a.Name, a.key, string(unpacking), a.Entries).Scan(&a.ID); err != nil {

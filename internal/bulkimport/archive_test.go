@@ -186,7 +186,7 @@ func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			k.Vault.Advance(time.Second)
+			k.Advance(time.Second)
 			done = one[bool](k, `SELECT status = 'unpacked' FROM bulk_import_archives`)
 			if rounds > 100 {
 				t.Fatal("it does not end")

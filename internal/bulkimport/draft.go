@@ -155,8 +155,8 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// change runs f in a transaction that locks the draft.
-func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
+// update runs f in a transaction that locks the draft.
+func (s *Service) update(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.changeTx(ctx, tx, d); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *
 
 // Discard deletes a draft that was not submitted, with its files.
 func (s *Service) Discard(ctx context.Context, d *Draft) error {
-	return s.change(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
+	return s.update(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
 }
 
 // removeTx deletes a draft. The sweep of staged files removes the files of a draft that was not
@@ -212,7 +212,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 			return fmt.Errorf("finding expired bulk uploads: %w", err)
 		}
 		if len(list) == 0 {
-			return s.revive(ctx)
+			return s.restartLost(ctx)
 		}
 		for d := range slices.Values(list) {
 			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) }); err != nil {

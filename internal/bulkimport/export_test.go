@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// ReviveAfter is the time after which Sweep gives work without a job another one.
-const ReviveAfter = reviveAfter
+// LostAfter is the age from which Sweep adds a job for work without one.
+const LostAfter = lostAfter
 
 // ErrElsewhere is the error of an archive that another process is unpacking.
 var ErrElsewhere = errElsewhere

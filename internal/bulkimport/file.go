@@ -166,7 +166,7 @@ func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name stri
 
 // RemoveFile removes a file from a draft. An unknown file is fault.NotFound.
 func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
-	return s.change(ctx, d, "removing a file", func(tx *db.Tx) error {
+	return s.update(ctx, d, "removing a file", func(tx *db.Tx) error {
 		var name string
 		err := tx.QueryRowContext(ctx, `SELECT path FROM bulk_import_files WHERE id = $1 AND draft_id = $2`, id, d.ID).Scan(&name)
 		if errors.Is(err, sql.ErrNoRows) {

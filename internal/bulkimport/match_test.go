@@ -45,7 +45,7 @@ func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
 		if file != nil {
 			got = file.Path
 		} else {
-			got = "!" + strings.TrimPrefix(problem.Problem.Error(), "file: ")
+			got = "!" + strings.TrimPrefix(problem.Error(), "file: ")
 		}
 		if isRefused := strings.HasPrefix(want, "!") && file == nil && strings.Contains(got, want[1:]); got != want && !isRefused {
 			t.Errorf("%q: %s, want %s", name, got, want)

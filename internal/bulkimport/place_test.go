@@ -84,12 +84,12 @@ func TestRemovedFileIsForgotten(t *testing.T) {
 		if v := k.review(draft); len(v.Files) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 2 || v.Valid != 1 {
 			t.Errorf("%d files, missing %v", len(v.Files), v.Missing)
 		}
-		k.Vault.Advance(10 * time.Minute)
+		k.Advance(10 * time.Minute)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		if staged() != 1 || used() != full/2 {
 			t.Errorf("%d staged files, %d of %d bytes", staged(), used(), full)
 		}
-		k.Vault.Advance(25 * time.Hour)
+		k.Advance(25 * time.Hour)
 		k.ok(k.Certs.SweepBlobs(t.Context(), k.Batches.RefersTo, k.RefersTo))
 		o, err := k.Blobs.Open(t.Context(), kept)
 		k.ok(err)

@@ -48,7 +48,7 @@ type Problems []Problem
 func (p Problems) Error() string {
 	texts := make([]string, len(p))
 	for i, one := range p {
-		texts[i] = string(one.Column) + ": " + one.Problem.Error()
+		texts[i] = string(one.Column) + ": " + one.Error()
 	}
 	return strings.Join(texts, "; ")
 }
@@ -61,6 +61,7 @@ func (p Problems) Err() error {
 	return fault.Wrap(fault.Invalid, "The input is not valid.", p)
 }
 
-func (p *Problems) add(column sheet.Column, problem cert.Problem) {
-	*p = append(*p, Problem{Column: column, Problem: problem})
+// with returns p with another problem.
+func (p Problems) with(column sheet.Column, problem cert.Problem) Problems {
+	return append(p, Problem{Column: column, Problem: problem})
 }

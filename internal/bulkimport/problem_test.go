@@ -7,7 +7,7 @@ import (
 )
 
 // codeOf returns the text of a problem of a row in tests.
-func codeOf(_ *bulkimport.Row, p bulkimport.Problem) string { return p.Problem.Error() }
+func codeOf(_ *bulkimport.Row, p bulkimport.Problem) string { return p.Error() }
 
 // codesOf returns the text of the reasons of a result in tests.
 func codesOf(r *bulkimport.Result) string {

@@ -65,7 +65,7 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		byNumber[row.Number] = results[i]
 		if row.Skipped {
 			results[i].Status = StatusSkipped
-			reasons.give(results[i])
+			reasons.explain(results[i])
 			continue
 		}
 		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
@@ -133,9 +133,9 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	return r, err
 }
 
-// give sets the reason why a row was skipped. A row with a problem can be corrected and submitted
+// explain sets the reason why a row was skipped. A row with a problem can be corrected and submitted
 // later. A row without a problem was skipped on request.
-func (r *reasons) give(row *Result) {
+func (r *reasons) explain(row *Result) {
 	if len(row.Problems) > 0 {
 		row.Reasons, row.Again = row.Problems, true
 		return
@@ -143,11 +143,11 @@ func (r *reasons) give(row *Result) {
 	row.ExistingUUID = r.existing[row.key(r.today)]
 	switch n := r.first[row.key(r.today)]; {
 	case n != 0:
-		row.Reasons.add("", cert.Problem{Code: CodeSameRow, Limit: n})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeSameRow, Limit: n})
 	case row.ExistingUUID != "":
-		row.Reasons.add("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
 	default:
-		row.Reasons.add("", cert.Problem{Code: CodeLeftOut})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeLeftOut})
 	}
 }
 

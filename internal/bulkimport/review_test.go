@@ -267,7 +267,7 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 			k.ok(k.Sweep(t.Context()))
 			k.ok(k.Batches.SweepStaged(t.Context()))
 		}
-		k.Vault.Advance(bulkimport.Life - 1e9)
+		k.Advance(bulkimport.Life - 1e9)
 		sweep()
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
 			t.Fatalf("%d files are staged", n)
@@ -275,12 +275,12 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 		if v := k.review(kept); v.Valid != 1 {
 			t.Fatalf("%+v", v.Rows[0])
 		}
-		k.Vault.Advance(2e9)
+		k.Advance(2e9)
 		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("past its end: %v", err)
 		}
 		sweep()
-		k.Vault.Advance(6 * 60e9)
+		k.Advance(6 * 60e9)
 		sweep()
 		var left []string
 		for _, table := range []string{"bulk_import_drafts", "bulk_import_rows", "bulk_import_files", "staged_files"} {
@@ -333,7 +333,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a second time: %v", err)
 		}
-		k.Vault.Advance(10 * 60e9)
+		k.Advance(10 * 60e9)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
 			t.Errorf("%d files are still staged", n)

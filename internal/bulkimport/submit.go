@@ -236,11 +236,11 @@ func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUU
 	return err
 }
 
-// reviveAfter is the minimum age of work without a job: its job may be about to be inserted.
-const reviveAfter = time.Minute
+// lostAfter is the minimum age of work without a job: its job may be about to be inserted.
+const lostAfter = time.Minute
 
-// revive adds a job for work that lost its job. The rows are authoritative.
-func (s *Service) revive(ctx context.Context) error {
+// restartLost adds a job for work that lost its job. The rows are authoritative.
+func (s *Service) restartLost(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {
 			kind, query string
@@ -253,7 +253,7 @@ func (s *Service) revive(ctx context.Context) error {
 			},
 			{
 				submitArgs{}.Kind(), `SELECT id FROM bulk_import_drafts WHERE status = $1 AND submitted_at < $2`,
-				[]any{string(Submitting), db.Micros(s.now().Add(-reviveAfter))},
+				[]any{string(Submitting), db.Micros(s.now().Add(-lostAfter))},
 				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
 			},
 		} {

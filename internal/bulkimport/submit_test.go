@@ -116,7 +116,7 @@ func TestFromListToResults(t *testing.T) {
 		if n, err := k.SkipExisting(t.Context(), k.again(again)); err != nil || n != 1 {
 			t.Errorf("%d skipped, %v", n, err)
 		}
-		k.Vault.Advance(25 * time.Hour)
+		k.Advance(25 * time.Hour)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		k.ok(k.Submit(t.Context(), k.again(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
@@ -207,7 +207,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		k.Vault.Advance(2 * bulkimport.ReviveAfter)
+		k.Advance(2 * bulkimport.LostAfter)
 		k.ok(k.Sweep(t.Context()))
 		k.ok(k.Sweep(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM river_job WHERE kind = 'bulk_import_submit'`); n != 1 {
