@@ -129,11 +129,11 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list.Filtered = list.Form != auditForm{}
 	filter, err := list.Form.filter()
 	if err != nil {
-		return p.again(w, r, "audit.html", list, err)
+		return p.showAgain(w, r, "audit.html", list, err)
 	}
 	list.Newest = path + list.Form.query()
 	if err := p.fillAudit(r, &list, institution, filter); err != nil {
-		return p.again(w, r, "audit.html", list, err)
+		return p.showAgain(w, r, "audit.html", list, err)
 	}
 	return p.draw(w, r, "audit.html", list)
 }
@@ -226,7 +226,7 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 		err = fault.OfField("format", "Choose CSV or JSON lines.")
 	}
 	if err != nil {
-		return p.again(w, r, "audit.html", auditList{Form: form, Path: path, Whose: name, Groups: actionGroups()}, err)
+		return p.showAgain(w, r, "audit.html", auditList{Form: form, Path: path, Whose: name, Groups: actionGroups()}, err)
 	}
 	file := "installation"
 	if v.Member != nil {

@@ -190,7 +190,7 @@ func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) e
 	err := p.fill(r, v, l)
 	if fault.Is(err, fault.Invalid) {
 		l.List = &search.List{}
-		return p.again(w, r, "certificates.html", l, err)
+		return p.showAgain(w, r, "certificates.html", l, err)
 	}
 	if err != nil {
 		return err
@@ -294,7 +294,7 @@ func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err 
 	if e := p.fill(r, v, l); e != nil {
 		return e
 	}
-	return p.again(w, r, "certificates.html", l, err)
+	return p.showAgain(w, r, "certificates.html", l, err)
 }
 
 // retryMany starts a task that retries many certificates.
@@ -307,7 +307,7 @@ func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
-	return p.lead(w, r, v, "tasks/"+started.UUID, "")
+	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
 // manyRevoked is the form that is shown before many certificates are revoked.
@@ -343,9 +343,9 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
 	if err != nil {
-		return p.again(w, r, "revoke_many.html", m, err)
+		return p.showAgain(w, r, "revoke_many.html", m, err)
 	}
-	return p.lead(w, r, v, "tasks/"+started.UUID, "")
+	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
 func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {

@@ -102,8 +102,8 @@ func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate,
 	return nil, errNoCertificate
 }
 
-// office is the panel with its middleware and two institutions.
-type office struct {
+// panelTest is the panel with its middleware and two institutions.
+type panelTest struct {
 	*vaulttest.Vault
 
 	tb      testing.TB
@@ -124,9 +124,9 @@ type office struct {
 	guests int
 }
 
-func newOffice(tb testing.TB, d *db.DB) *office {
+func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 	tb.Helper()
-	o := &office{
+	o := &panelTest{
 		Vault: vaulttest.New(tb, d, func(d *vault.Deps) { d.Attempts = 3 }), tb: tb, log: &bytes.Buffer{},
 		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}},
 	}
@@ -155,17 +155,17 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	return o
 }
 
-func (o *office) institution(prefix, name string) account.Institution {
+func (o *panelTest) institution(prefix, name string) account.Institution {
 	o.tb.Helper()
 	return *certtest.Institution(o.tb, o.DB, nil, prefix, name)
 }
 
 // pathOf returns the address of a page of the test's institution.
-func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
+func (o *panelTest) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
 
 // upload makes a certificate of an institution. Sealing refuses files whose name
 // begins with "refuse".
-func (o *office) upload(inst account.Institution, name, file string) *cert.Certificate {
+func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Certificate {
 	o.tb.Helper()
 	return o.Upload(&inst, name, file, func(u *cert.Upload) {
 		u.Creator, u.Context = cert.Actor{Type: "user", ID: 1, Name: "Regina Registrar"}, cert.PanelUpload
@@ -174,7 +174,7 @@ func (o *office) upload(inst account.Institution, name, file string) *cert.Certi
 
 // settle makes the keys of the institutions and runs the queue until no certificate is in
 // processing.
-func (o *office) settle() {
+func (o *panelTest) settle() {
 	o.tb.Helper()
 	for _, inst := range []account.Institution{o.mine, o.other} {
 		if _, err := o.Keys.Anchors(inst.UUID); err != nil {
@@ -187,14 +187,14 @@ func (o *office) settle() {
 }
 
 // settleInto runs settle, and then the queue until a condition holds.
-func (o *office) settleInto(what string, holds func() bool) {
+func (o *panelTest) settleInto(what string, holds func() bool) {
 	o.tb.Helper()
 	o.settle()
 	o.Until(what, holds)
 }
 
 // person creates an account. Its name is the part of the address before the @.
-func (o *office) person(name string) Person {
+func (o *panelTest) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
 	o.Tx(func(tx *db.Tx) error {
@@ -206,14 +206,14 @@ func (o *office) person(name string) Person {
 }
 
 // operator makes a person an operator of the installation.
-func (o *office) operator(name string) {
+func (o *panelTest) operator(name string) {
 	p := o.people.persons[name]
 	p.Operator = true
 	o.people.persons[name] = p
 }
 
 // join makes a person a member. If no account has the name, it creates one.
-func (o *office) join(name string, inst account.Institution, role account.Role) {
+func (o *panelTest) join(name string, inst account.Institution, role account.Role) {
 	p, ok := o.people.persons[name]
 	if !ok {
 		p = o.person(name)
@@ -223,7 +223,7 @@ func (o *office) join(name string, inst account.Institution, role account.Role) 
 }
 
 // request returns a request of a person from a page of the vault.
-func (o *office) request(who, method, target string, form url.Values) *http.Request {
+func (o *panelTest) request(who, method, target string, form url.Values) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
 	r.TLS = &tls.ConnectionState{}
 	r.RemoteAddr = "203.0.113.9:4711"
@@ -235,7 +235,7 @@ func (o *office) request(who, method, target string, form url.Values) *http.Requ
 	return r
 }
 
-func (o *office) send(r *http.Request) *httptest.ResponseRecorder {
+func (o *panelTest) send(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	if !strings.HasSuffix(r.URL.Path, "/events") {
 		o.handler.ServeHTTP(w, r)
@@ -259,15 +259,15 @@ func (l listener) Flush() {
 	l.leave()
 }
 
-func (o *office) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
+func (o *panelTest) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
 	return o.send(o.request(who, method, target, form))
 }
 
-func (o *office) get(who, target string) *httptest.ResponseRecorder {
+func (o *panelTest) get(who, target string) *httptest.ResponseRecorder {
 	return o.do(who, http.MethodGet, target, nil)
 }
 
-func (o *office) post(who, target string, form url.Values) *httptest.ResponseRecorder {
+func (o *panelTest) post(who, target string, form url.Values) *httptest.ResponseRecorder {
 	return o.do(who, http.MethodPost, target, form)
 }
 
@@ -305,9 +305,9 @@ func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, w
 	}
 }
 
-// leads checks that an operation redirects to a page, and returns that page with its
+// redirects checks that an operation redirects to a page, and returns that page with its
 // notice.
-func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
+func (o *panelTest) redirects(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
 		t.Fatalf("%d to %q, want %s: %s", w.Code, w.Header().Get("Location"), to, words(t, w))
@@ -320,7 +320,7 @@ func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, t
 }
 
 // follow returns the address of a link or button by its text.
-func (o *office) follow(w *httptest.ResponseRecorder, text string) string {
+func (o *panelTest) follow(w *httptest.ResponseRecorder, text string) string {
 	o.tb.Helper()
 	before, _, found := strings.Cut(w.Body.String(), ">"+text+"</a>")
 	at := strings.LastIndex(before, `href="`)

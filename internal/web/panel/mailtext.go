@@ -91,14 +91,14 @@ func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) 
 	head := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
 	err := p.Accounts.SetMailSender(r.Context(), v.Institution().ID, head)
 	if err == nil {
-		return p.lead(w, r, v, "settings/mail", "settings_kept")
+		return p.redirect(w, r, v, "settings/mail", "settings_kept")
 	}
 	s, e := p.mailPage(r, v, "")
 	if e != nil {
 		return e
 	}
 	s.Head = head
-	return p.again(w, r, "settings_mail.html", s, err)
+	return p.showAgain(w, r, "settings_mail.html", s, err)
 }
 
 // setMailText saves the texts, or shows a preview of them.
@@ -109,7 +109,7 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if look {
 		words, err = account.CheckMailText(words)
 	} else if err = p.Accounts.SetMailText(r.Context(), v.Institution().ID, tag, words); err == nil {
-		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
+		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
 	}
 	s, e := p.mailPage(r, v, tag)
 	if e != nil {
@@ -117,7 +117,7 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	}
 	s.Words = words
 	if err != nil {
-		return p.again(w, r, "settings_mail.html", s, err)
+		return p.showAgain(w, r, "settings_mail.html", s, err)
 	}
 	s.Tried = true
 	if err := p.preview(r, s, &words); err != nil {
@@ -131,7 +131,7 @@ func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	tag := r.PostForm.Get("language")
 	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 	if err == nil {
-		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "sample_mailed")
+		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "sample_mailed")
 	}
 	if fault.Is(err, fault.Internal) {
 		return err
@@ -140,5 +140,5 @@ func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "settings_mail.html", s, err)
+	return p.showAgain(w, r, "settings_mail.html", s, err)
 }

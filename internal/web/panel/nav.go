@@ -134,7 +134,7 @@ func mark(groups [][]item, path string) {
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if len(v.All) == 1 && !v.Person.Operator {
 		v.Member = &v.All[0]
-		return p.lead(w, r, v, "", "")
+		return p.redirect(w, r, v, "", "")
 	}
 	return p.draw(w, r, "start.html", v)
 }

@@ -12,7 +12,7 @@ import (
 // upload.
 func TestThePlaceIsNamed(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	at := o.pathOf("upload/" + o.staged(o.mine))
 	w := o.get("issuer", at)
 	says(t, "blank", w, http.StatusOK, "As your settings say: a blank place on the page")

@@ -59,7 +59,7 @@ func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) e
 	s.Failed, s.Revoked, s.Mail = f.Get("keep_failed"), f.Get("keep_revoked"), f.Get("keep_mail")
 	var err error
 	if s.Keep, err = readRetention(s); err != nil {
-		return p.again(w, r, "settings_retention.html", s, err)
+		return p.showAgain(w, r, "settings_retention.html", s, err)
 	}
 	was, err := p.Accounts.Retention(ctx, id)
 	if err != nil {
@@ -72,9 +72,9 @@ func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) e
 		}
 	}
 	if err := p.Accounts.SetRetention(ctx, id, s.Keep); err != nil {
-		return p.again(w, r, "settings_retention.html", s, err)
+		return p.showAgain(w, r, "settings_retention.html", s, err)
 	}
-	return p.lead(w, r, v, "settings/retention", "settings_kept")
+	return p.redirect(w, r, v, "settings/retention", "settings_kept")
 }
 
 // askRetention asks for confirmation before old records are deleted.
@@ -88,7 +88,7 @@ func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentio
 		return err
 	}
 	if asked {
-		return p.again(w, r, "retention_confirm.html", s, fault.OfField("confirm", "Type the name of the institution as it is written here."))
+		return p.showAgain(w, r, "retention_confirm.html", s, fault.OfField("confirm", "Type the name of the institution as it is written here."))
 	}
 	return p.draw(w, r, "retention_confirm.html", s)
 }

@@ -94,14 +94,14 @@ func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error 
 		return nil
 	})
 	if err == nil {
-		return p.lead(w, r, v, "settings", "settings_kept")
+		return p.redirect(w, r, v, "settings", "settings_kept")
 	}
 	s, e := p.institutionPage(r, v)
 	if e != nil {
 		return e
 	}
 	s.Name, s.Language = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
-	return p.again(w, r, "settings.html", s, err)
+	return p.showAgain(w, r, "settings.html", s, err)
 }
 
 var errNoLogoFile = fault.OfField("logo", "Choose a PNG or JPEG file first.")
@@ -118,14 +118,14 @@ func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error 
 			file, notice = nil, "logo_gone"
 		}
 		if err = p.Accounts.SetLogo(r.Context(), v.Institution().ID, file); err == nil {
-			return p.lead(w, r, v, "settings", notice)
+			return p.redirect(w, r, v, "settings", notice)
 		}
 	}
 	s, e := p.institutionPage(r, v)
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "settings.html", s, err)
+	return p.showAgain(w, r, "settings.html", s, err)
 }
 
 // logoOf parses the form with a logo.
@@ -170,13 +170,13 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	}
 	err := p.Accounts.SetPublic(r.Context(), v.Institution().ID, public)
 	if err == nil {
-		return p.lead(w, r, v, "settings/public", "settings_kept")
+		return p.redirect(w, r, v, "settings/public", "settings_kept")
 	}
 	face, e := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, public}, err)
+	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, public}, err)
 }
 
 type stampSettings struct {
@@ -268,9 +268,9 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		err = p.Certs.SetPolicy(r.Context(), v.Institution().ID, policy)
 	}
 	if err != nil {
-		return p.again(w, r, "settings_stamps.html", s, err)
+		return p.showAgain(w, r, "settings_stamps.html", s, err)
 	}
-	return p.lead(w, r, v, "settings/stamps", "settings_kept")
+	return p.redirect(w, r, v, "settings/stamps", "settings_kept")
 }
 
 // within reports whether two edges are on the page, in this order.
@@ -366,5 +366,5 @@ func (p *Panel) rotateKey(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		}
 		return err
 	}
-	return p.lead(w, r, v, "settings/keys", "key_rotated")
+	return p.redirect(w, r, v, "settings/keys", "key_rotated")
 }
