@@ -162,7 +162,7 @@ func TestExpansionTakesTurns(t *testing.T) {
 
 // An error in one institution's slice does not delay another institution. The slice is made once
 // the error is gone.
-func TestFaultOfOneInstitutionHoldsUpNoOther(t *testing.T) {
+func TestFailureOfOneInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -213,7 +213,7 @@ func TestEntryWithoutItsFile(t *testing.T) {
 }
 
 // Concurrent workers, as on several nodes, create each certificate once.
-func TestWorkersAtOnce(t *testing.T) {
+func TestConcurrentWorkers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -248,7 +248,7 @@ func TestWorkersAtOnce(t *testing.T) {
 }
 
 // A long job returns to the queue at intervals. A job returns at once if its process stops.
-func TestWorkGoesBackToTheQueue(t *testing.T) {
+func TestLongJobReturnsToQueue(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Many", slice*slicesOfJob+1)...))
@@ -272,7 +272,7 @@ func TestWorkGoesBackToTheQueue(t *testing.T) {
 	}
 }
 
-func TestSweepGivesBackALostJob(t *testing.T) {
+func TestSweepAddsLostJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)

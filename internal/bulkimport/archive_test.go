@@ -156,9 +156,9 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestUnpackingGoesOnWhereItStopped interrupts the job after each file, as a crash would, and runs
+// TestUnpackingResumes interrupts the job after each file, as a crash would, and runs
 // concurrent workers.
-func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
+func TestUnpackingResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)

@@ -154,7 +154,7 @@ type DryRun struct {
 
 	// Made is the number of certificates, Batches the number of batches.
 	Made, Batches int
-	// Existing are rows whose certificate exists already. []Duplicate are duplicates of another row.
+	// Existing are rows whose certificate exists already. Duplicates are duplicates of another row.
 	Existing   []Duplicate
 	Duplicates []*Row
 	// Misspelt are rows whose e-mail address probably has a misspelt domain.

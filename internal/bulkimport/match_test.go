@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
+func TestMatch(t *testing.T) {
 	t.Parallel()
 	var files []*File
 	for _, path := range []string{"Zoë Müller.PDF", "2025/a.pdf", "2026/a.pdf", "deep/er/b.pdf", "c.jpg", "d.pdf", "d.png", "1001.pdf", "İ.pdf"} {

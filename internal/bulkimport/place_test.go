@@ -15,7 +15,7 @@ import (
 
 // The placement of all rows and the placement of one row are passed to the certificates through
 // their batches, and are copied to a draft of the rejected rows.
-func TestPlacesComeToCertificates(t *testing.T) {
+func TestPlacements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -62,7 +62,7 @@ func TestPlacesComeToCertificates(t *testing.T) {
 }
 
 // The bytes of a removed file are deleted as soon as nothing else refers to them.
-func TestRemovedFileIsForgotten(t *testing.T) {
+func TestRemovedFileIsDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)

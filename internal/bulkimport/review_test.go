@@ -17,9 +17,9 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestRowsAreJudgedByTheRulesOfTheInterface checks the problems of rows with one fault each,
+// TestRowProblems checks the problems of rows with one fault each,
 // corrects them, and expects no further problem.
-func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
+func TestRowProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -104,9 +104,9 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 	})
 }
 
-// TestWhatIsRightByTheRulesMayBeWrong finds rows that would assign a certificate to the wrong
+// TestDoubtfulRows finds rows that would assign a certificate to the wrong
 // person: a file of another row, or a misspelt domain.
-func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
+func TestDoubtfulRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -150,8 +150,8 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDatesAreAskedFor checks that a person must choose the order of ambiguous dates.
-func TestAmbiguousDatesAreAskedFor(t *testing.T) {
+// TestAmbiguousDates checks that a person must choose the order of ambiguous dates.
+func TestAmbiguousDates(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
@@ -170,7 +170,7 @@ func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestColumnsAreRememberedByTheirSet(t *testing.T) {
+func TestRememberedColumns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -209,8 +209,8 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 	})
 }
 
-// TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
-func TestDraftsAreTheirMakersAlone(t *testing.T) {
+// TestDraftVisibility checks that drafts are hidden from other people and institutions.
+func TestDraftVisibility(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -252,9 +252,9 @@ func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	})
 }
 
-// TestDraftEndsWithItsFiles checks that no sweep removes a file of a draft for seven days, and that
+// TestDraftExpiresWithItsFiles checks that no sweep removes a file of a draft for seven days, and that
 // after that all its files are removed.
-func TestDraftEndsWithItsFiles(t *testing.T) {
+func TestDraftExpiresWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)

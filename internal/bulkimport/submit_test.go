@@ -127,7 +127,7 @@ func TestFromListToResults(t *testing.T) {
 
 // The results explain skipped rows. Only those with a problem are copied to the next draft, with
 // their files.
-func TestSkippedRowsTellWhy(t *testing.T) {
+func TestResultsExplainSkippedRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -183,9 +183,9 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 	})
 }
 
-// TestSubmittingGoesOnAfterADeath runs jobs that stop between batches, and concurrent jobs: each
+// TestSubmissionResumes runs jobs that stop between batches, and concurrent jobs: each
 // row becomes one certificate.
-func TestSubmittingGoesOnAfterADeath(t *testing.T) {
+func TestSubmissionResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -233,8 +233,8 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	})
 }
 
-// TestPartThatIsRefusedCanBeSubmittedAgain removes files after the submission.
-func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
+// TestResubmitRefusedPart removes files after the submission.
+func TestResubmitRefusedPart(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -269,7 +269,7 @@ func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 	})
 }
 
-func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
+func TestSubmitIncompleteDraft(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.create()

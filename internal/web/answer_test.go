@@ -269,7 +269,7 @@ func TestUnknownMethodIsNotLogged(t *testing.T) {
 }
 
 // Flushed data reaches the client during the answer, compressed or not.
-func TestFlushSendsAtOnce(t *testing.T) {
+func TestFlush(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {

@@ -51,7 +51,7 @@ func checkBatch(t *testing.T, record map[string]any, id, status string, counts m
 	}
 }
 
-func TestBatchFromAcceptanceToEnd(t *testing.T) {
+func TestBatchLifecycle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -194,7 +194,7 @@ func TestBatchPages(t *testing.T) {
 	}
 }
 
-func TestBatchesOfAnInstitution(t *testing.T) {
+func TestBatchesPerInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)

@@ -82,7 +82,7 @@ func (v *vault) accept(a *answer, total int) string {
 }
 
 // The same entries in each of the three forms, in any order and with gaps, create the same batch.
-func TestBulkTakesThreeForms(t *testing.T) {
+func TestBulkAcceptsThreeForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -432,7 +432,7 @@ func TestBulkErrorsAreBounded(t *testing.T) {
 }
 
 // A client that is still sending when its batch is rejected receives the response.
-func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
+func TestBulkRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)

@@ -11,7 +11,7 @@ import (
 )
 
 // Each way to send a batch, and a file for it, is performed once per key.
-func TestBulkIsDoneOnceForAKey(t *testing.T) {
+func TestBulkRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)

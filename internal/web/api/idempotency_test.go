@@ -58,7 +58,7 @@ func otherContent(t *testing.T, what string, a *answer) {
 	}
 }
 
-func TestUploadIsDoneOnceForAKey(t *testing.T) {
+func TestUploadRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -104,7 +104,7 @@ func TestUploadIsDoneOnceForAKey(t *testing.T) {
 }
 
 // A refusal of invalid input is also stored: a later request with the same key gets it again.
-func TestRefusalsAreKept(t *testing.T) {
+func TestRefusalsAreStored(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	usual := v.usual()
@@ -148,7 +148,7 @@ func TestRefusalsAreKept(t *testing.T) {
 }
 
 // A request that failed or broke off does not use up its key.
-func TestWhatWasNotReadIsNotKept(t *testing.T) {
+func TestFailedRequestFreesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(50_000)))
@@ -182,7 +182,7 @@ func TestWhatWasNotReadIsNotKept(t *testing.T) {
 	}
 }
 
-func TestKeyInFlight(t *testing.T) {
+func TestConcurrentRequestWithKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -220,7 +220,7 @@ func TestKeyInFlight(t *testing.T) {
 
 // If many clients send the same request at once, it is performed once. The others are asked to
 // wait, or get the answer of the first.
-func TestManyWithOneKey(t *testing.T) {
+func TestManyRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -247,7 +247,7 @@ func TestManyWithOneKey(t *testing.T) {
 }
 
 // Authentication, permission and routing are checked before the key.
-func TestKeysAreOfTheirToken(t *testing.T) {
+func TestKeysArePerToken(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(0)))
@@ -298,7 +298,7 @@ func TestMalformedKeys(t *testing.T) {
 	}
 }
 
-func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
+func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -352,7 +352,7 @@ func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
 
 // The answer is stored with the operation, however the request ends: with an error of the
 // transaction, a panic, or a client that disconnected.
-func TestAnswerStandsWithItsDeed(t *testing.T) {
+func TestAnswerIsStoredWithOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -416,7 +416,7 @@ func TestAnswerStandsWithItsDeed(t *testing.T) {
 }
 
 // A request that the client aborts frees its key.
-func TestKeyOfDroppedConnection(t *testing.T) {
+func TestDroppedConnectionFreesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(50_000)))
@@ -448,7 +448,7 @@ func TestKeyOfDroppedConnection(t *testing.T) {
 }
 
 // A handler that sets no answer causes an internal error, not an empty success.
-func TestDeedWithoutAnswer(t *testing.T) {
+func TestOperationWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	w := httptest.NewRecorder()

@@ -63,9 +63,9 @@ func (r *recorder) record(name string, a *answer) {
 	fmt.Fprintf(&r.b, "%s\n%d %s\n", name, a.Status, body)
 }
 
-// TestProblemsAreAsRecorded compares the body of each refusal of the interface, byte for
+// TestRecordedProblems compares the body of each refusal of the interface, byte for
 // byte, with the one in testdata.
-func TestProblemsAreAsRecorded(t *testing.T) {
+func TestRecordedProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		r := &recorder{vault: newVault(t, d, 0)}

@@ -189,7 +189,7 @@ func TestUploadLimits(t *testing.T) {
 }
 
 // A client that is still sending its file receives the refusal, not a broken connection.
-func TestRefusalReachesAClientThatStillSends(t *testing.T) {
+func TestRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	viewer := v.token(v.inst, nil, token.VaultView)

@@ -166,7 +166,7 @@ type expecting struct {
 func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
 func (e *expecting) Close() error               { return nil }
 
-func TestDrainLeavesWhatNeedNotBeSent(t *testing.T) {
+func TestDrainSkipsUnsentBody(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {
 		expect, touched, failed, drained bool

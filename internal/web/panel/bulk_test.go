@@ -187,7 +187,7 @@ func (o *panelTest) placed(t *testing.T, draft string) {
 
 // A file can be removed. Its row then lacks a file, and is complete again with another file of that
 // name.
-func TestGoodFileIsRemoved(t *testing.T) {
+func TestRemoveFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
@@ -215,7 +215,7 @@ func TestGoodFileIsRemoved(t *testing.T) {
 }
 
 // Rows that would assign a certificate to another person are named and linked to each other.
-func TestDoubtfulRowsAreNamed(t *testing.T) {
+func TestDoubtfulRowsAreShown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)

@@ -19,7 +19,7 @@ var (
 )
 
 // Both buttons accept all chosen files, and valid input is stored even if other input is invalid.
-func TestListAndFilesAreTakenTogether(t *testing.T) {
+func TestUploadListAndFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)
@@ -52,7 +52,7 @@ func TestListAndFilesAreTakenTogether(t *testing.T) {
 }
 
 // If there is no file yet, no row is reported as wrong for it, and nothing can be submitted.
-func TestRowsWaitForFiles(t *testing.T) {
+func TestRowsWithoutFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		o := newPanelTest(t, d)

@@ -79,7 +79,7 @@ func TestCorrectionRequests(t *testing.T) {
 }
 
 // The vault sends no mail about a revocation, and the pages that revoke say so.
-func TestWhoIsToldOfARevocation(t *testing.T) {
+func TestRevocationSendsNoMail(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.approved(o.mine)

@@ -20,7 +20,7 @@
 //     confirmation by name.
 //  5. Add its entry in the navigation to nav.go. It shows if the route exists and
 //     the member has access.
-//  6. TestWhoMayGoWhere walks every route of the table by role and by institution: a
+//  6. TestAccess walks every route of the table by role and by institution: a
 //     path with a new {name} needs a sample there. Add the page to
 //     test/quality/fixture.go, so that it is checked and photographed.
 package panel

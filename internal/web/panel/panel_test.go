@@ -152,7 +152,7 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 
 // Every route is requested with every role, in the person's own institution and in another: the
 // table of roles decides access, and records of another institution are not found.
-func TestWhoMayGoWhere(t *testing.T) {
+func TestAccess(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
@@ -227,7 +227,7 @@ func TestFormsOfOtherSites(t *testing.T) {
 	}
 }
 
-func TestWhereThePanelBegins(t *testing.T) {
+func TestStartPage(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	if w := o.get("admin", "/panel"); w.Header().Get("Location") != "/panel/nwu" {

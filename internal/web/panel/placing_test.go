@@ -10,7 +10,7 @@ import (
 
 // The page shows where the QR code will be on this file. The initial choice is that of the last
 // upload.
-func TestThePlaceIsNamed(t *testing.T) {
+func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	at := o.pathOf("upload/" + o.staged(o.mine))

@@ -80,7 +80,7 @@ func TestSetup(t *testing.T) {
 }
 
 // The link is for the person who sets up the vault. It does not give access to an existing account.
-func TestSetupOpensNobodysAccount(t *testing.T) {
+func TestSetupWithExistingAccount(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.panel.SetupRemote = true
@@ -104,7 +104,7 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 }
 
 // The link expires after an hour and is in no log.
-func TestSetupLinkEnds(t *testing.T) {
+func TestSetupLinkExpires(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())

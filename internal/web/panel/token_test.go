@@ -100,7 +100,7 @@ func TestRevokeAsksByName(t *testing.T) {
 }
 
 // Pages that show or make a secret require a recent sign-in.
-func TestSecretsWantARecentSignIn(t *testing.T) {
+func TestSecretsRequireRecentSignIn(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.stale[o.people.persons["owner"].ID] = true
@@ -117,7 +117,7 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 }
 
 // A person who fills in a form slowly is asked to sign in on the next page, and keeps the input.
-func TestFormsMayTakeTime(t *testing.T) {
+func TestSlowForms(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.slow[o.people.persons["owner"].ID] = true

@@ -101,7 +101,7 @@ func TestMailOfACertificate(t *testing.T) {
 }
 
 // The panel's preview of the public page has the text of the public page.
-func TestWhatThePublicSees(t *testing.T) {
+func TestPublicSettings(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.mine, "Ada Obi", "a.pdf"), o.upload(o.mine, "Ben Two", "refuse.pdf")

@@ -26,7 +26,7 @@ func (o *panelTest) hook(t *testing.T) *webhook.Endpoint {
 	return e
 }
 
-func TestEndpointIsMadeAndChanged(t *testing.T) {
+func TestCreateAndUpdateEndpoint(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	says(t, "empty", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
@@ -61,7 +61,7 @@ func TestEndpointIsMadeAndChanged(t *testing.T) {
 	}
 }
 
-func TestProblemsOfAnEndpointForm(t *testing.T) {
+func TestEndpointFormProblems(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.hook(t)
@@ -84,7 +84,7 @@ func TestProblemsOfAnEndpointForm(t *testing.T) {
 	}
 }
 
-func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
+func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	t.Parallel()
 	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.hook(t)
