@@ -81,7 +81,7 @@ type auditRow struct {
 
 type auditList struct {
 	Form auditForm
-	// Path is the path of the page. Whose names the owner of the log.
+	// Path is the path of the page, Whose the owner of the log.
 	Path, Whose string
 	Rows        []auditRow
 	Groups      []actionGroup
