@@ -69,7 +69,7 @@ func (t *textReport) roots() {
 	for i, c := range t.trusted.list {
 		heading := ""
 		if i == 0 {
-			heading = "Held against"
+			heading = "Trusted root"
 		}
 		if i == maxRootsListed {
 			t.entryf("", "and %d more", len(t.trusted.list)-i)
@@ -124,7 +124,7 @@ var certificationWords = map[int]string{
 func (t *textReport) when(s *pades.Signature) {
 	claimed := "The signer's own clock is not in the signature."
 	if !s.ClaimedTime.IsZero() {
-		claimed = fmt.Sprintf("The signer's own clock said %s.", moment(s.ClaimedTime))
+		claimed = fmt.Sprintf("The signer claims %s.", moment(s.ClaimedTime))
 	}
 	stamp := s.TimeStamp
 	switch {
