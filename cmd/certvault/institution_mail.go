@@ -22,7 +22,7 @@ type mailFlags struct {
 // apply puts the flags given into an institution's settings.
 func (m *mailFlags) apply(c *account.Changes) {
 	set(&c.MailLanguage, m.MailLanguage)
-	set(&c.MailSender.Sender, m.MailSender)
+	set(&c.Sender, m.MailSender)
 	set(&c.ReplyTo, m.ReplyTo)
 	if m.MailParagraph == nil && m.MailClosing == nil {
 		return

@@ -24,7 +24,7 @@ const (
 	busyRetry = 5 * time.Second
 )
 
-// fields are the fields of an entry, in the order in which problems are listed.
+// fields are the fields of an entry, in the order in which their problems are listed.
 var fields = append(slices.Clone(cert.Fields[:]), cert.FieldFile)
 
 // Draft collects the entries of a batch field by field, in any order. It checks each value on
@@ -43,14 +43,14 @@ type entry struct {
 	text   cert.Text
 	fileID string
 	wanted *cert.Wanted
-	// given are the fields that came.
+	// given are the fields that were set.
 	given map[cert.Field]bool
-	// problems holds at most one problem of each field; that of the entry as a whole is
-	// at "".
+	// problems contains at most one problem of each field. The problem of the entry as a whole has
+	// the key "".
 	problems map[cert.Field]cert.Problem
 }
 
-// add notes a problem of the entry, in place of an earlier one of its field.
+// add records a problem of the entry and replaces an earlier one of its field.
 func (e *entry) add(p cert.Problem) {
 	if e.problems == nil {
 		e.problems = map[cert.Field]cert.Problem{}
@@ -115,9 +115,9 @@ func (d *Draft) Set(index int, field cert.Field, value string) error {
 	valid, problem := check(field, value)
 	if problem != nil {
 		e.add(*problem)
-		return nil
+		return nil //nolint:nilerr // The problem is recorded. An error would end the reading of the batch.
 	}
-	// Copy the value, so that the draft does not keep the buffer of the request.
+	// Copy the value, so that the draft does not reference the buffer of the request.
 	valid = strings.Clone(valid)
 	if field == cert.FieldFile {
 		e.fileID = valid
@@ -137,11 +137,11 @@ func check(field cert.Field, value string) (valid string, problem *cert.Problem)
 	if value == "" {
 		return "", &cert.Problem{Field: field, Code: cert.CodeRequired}
 	}
-	u, err := uuid.Parse(value)
-	if valid = u.String(); err != nil || len(value) != len(valid) {
-		return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
+	// Parse accepts other spellings too, of other lengths.
+	if u, err := uuid.Parse(value); err == nil && len(value) == len(u.String()) {
+		return u.String(), nil
 	}
-	return valid, nil
+	return "", &cert.Problem{Field: field, Code: CodeUnknownFile}
 }
 
 // Place records that an entry with this index exists, and its placement; nil stands for the
@@ -187,7 +187,7 @@ func (d *Draft) sorted() []*entry {
 	list := make([]*entry, 0, len(d.entries))
 	for _, index := range slices.Sorted(maps.Keys(d.entries)) {
 		e := d.entries[index]
-		// An entry that is refused as a whole lacks nothing.
+		// An entry that is refused as a whole has no missing fields.
 		for _, field := range fields {
 			if e.given[field] || e.given[""] {
 				continue

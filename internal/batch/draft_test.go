@@ -39,7 +39,7 @@ func fieldsOf(err error) map[string]cert.Code {
 	return fields
 }
 
-func TestSubmitTellsAllThatIsWrong(t *testing.T) {
+func TestSubmitReportsAllProblems(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	staged := v.stage(v.inst)

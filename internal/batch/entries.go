@@ -19,7 +19,7 @@ type Entry struct {
 	Status string
 	// UUID and ReferenceID identify its certificate; "" if there is none.
 	UUID, ReferenceID string
-	// ErrorCode is the reason of a failure or a rejection, "" for neither. Error is the reason in
+	// ErrorCode is the reason of a failure or a rejection, otherwise "". Error is the reason in
 	// words, for a certificate that failed and for an entry that was rejected before problems had
 	// codes.
 	ErrorCode, Error string

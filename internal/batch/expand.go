@@ -30,8 +30,8 @@ const (
 	slicesOfJob = 20
 )
 
-// expandArgs is the job that turns entries into certificates. It belongs to no batch: it takes the
-// next entries in turn until none are left.
+// expandArgs is the job that turns entries into certificates. It is not specific to one batch: it
+// processes queued entries until none are left.
 type expandArgs struct{}
 
 // Kind returns the kind of the job.
@@ -60,13 +60,13 @@ func (w *expandWorker) Work(ctx context.Context, _ *river.Job[expandArgs]) error
 		institution, err := s.expand(ctx, skip)
 		switch {
 		case ctx.Err() != nil:
-			// This process is stopping, or the time is over: the next job continues.
+			// This process is stopping, or the time of the job is over: the next job continues.
 			return river.JobSnooze(0)
 		case err != nil && institution == 0:
 			return errors.Join(failed, err)
 		case err != nil:
 			// An error in one institution's slice does not delay the others.
-			s.log.WarnContext(ctx, "entries could not be made certificates and will be tried again",
+			s.log.WarnContext(ctx, "certificates could not be created from entries; the next job tries again",
 				slog.Int64("institution", institution), slog.Any("error", err))
 			skip, failed = append(skip, institution), errors.Join(failed, err)
 		case institution == 0:
@@ -104,7 +104,7 @@ func (s *Service) expand(ctx context.Context, skip []int64) (institution int64, 
 		return err
 	})
 	if err != nil {
-		return institution, fmt.Errorf("making certificates of entries: %w", err)
+		return institution, fmt.Errorf("creating certificates from entries: %w", err)
 	}
 	return institution, nil
 }
@@ -248,8 +248,8 @@ type rejection struct {
 }
 
 func reject(refusal *fault.Error) (rejection, error) {
-	// Beside duplicates there are rules that became stricter since the batch was
-	// accepted, and missing files.
+	// Other reasons than a duplicate are a rule that became stricter since the batch was accepted,
+	// and a missing file.
 	r := rejection{code: "invalid"}
 	problems := cert.ProblemsOf(refusal)
 	if len(problems) == 0 {
@@ -281,7 +281,7 @@ func (s *Service) Sweep(ctx context.Context) error {
 		if alive, err := job.AliveTx(ctx, tx, expandArgs{}.Kind()); err != nil || alive {
 			return err
 		}
-		s.log.WarnContext(ctx, "the job that makes certificates of entries was lost and is made anew")
+		s.log.WarnContext(ctx, "queued entries had no job and get a new one")
 		return s.enqueueTx(ctx, tx)
 	})
 	if err != nil {

@@ -17,7 +17,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// work works a job as the queue would.
+// work runs a job as the queue would.
 func (v *vault) work(ctx context.Context) error { return v.worker.Work(ctx, &river.Job[expandArgs]{}) }
 
 func TestEntriesBecomeCertificates(t *testing.T) {
@@ -36,7 +36,7 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 		if b.Total != 2 || b.Processing != 2 || b.Status() != Processing {
 			t.Errorf("accepted %+v", b)
 		}
-		// An entry without a date gets the date of the day on which it was accepted.
+		// An entry without a date gets the date on which it was accepted.
 		v.clock.Advance(30 * time.Hour)
 		if err := v.work(t.Context()); err != nil {
 			t.Fatal(err)
@@ -73,8 +73,8 @@ func TestEntriesBecomeCertificates(t *testing.T) {
 	})
 }
 
-// Of duplicates, one certificate exists: the earlier one, or the first of the batch. Sending the
-// same batch again creates only the missing ones.
+// Of duplicates, only one becomes a certificate: the existing one, or the first of the batch. If
+// the same batch is sent again, only the missing ones are created.
 func TestDuplicatesAreRejectedAlone(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
@@ -103,7 +103,7 @@ func TestDuplicatesAreRejectedAlone(t *testing.T) {
 				t.Errorf("entry %+v, want a duplicate of %s", e, existing)
 			}
 		}
-		// A duplicate that was rejected before problems had codes has one all the same.
+		// A duplicate that was rejected before problems had codes also has the code.
 		v.exec(`UPDATE batch_entries SET error = 'A duplicate.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, again.UUID); entries[3].Problem == nil || entries[3].Problem.Code != cert.CodeDuplicate || entries[3].Problem.Detail != bo {
 			t.Errorf("entry %+v", entries[3])
@@ -162,7 +162,7 @@ func TestExpansionTakesTurns(t *testing.T) {
 
 // An error in one institution's slice does not delay another institution. The slice is made once
 // the error is gone.
-func TestFaultOfOneInstitutionHoldsUpNoOther(t *testing.T) {
+func TestFailureOfOneInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -204,7 +204,7 @@ func TestEntryWithoutItsFile(t *testing.T) {
 			*entries[1].Problem != (cert.Problem{Field: cert.FieldFile, Code: cert.CodeRequired}) {
 			t.Errorf("%+v %+v", got, entries)
 		}
-		// An entry that was rejected before problems had codes keeps its words.
+		// An entry that was rejected before problems had codes keeps its message.
 		v.exec(`UPDATE batch_entries SET error = 'No file.', problem = NULL WHERE status = 'rejected'`)
 		if _, entries := v.get(v.inst, b.UUID); entries[1].Error != "No file." || entries[1].Problem != nil {
 			t.Errorf("%+v", entries[1])
@@ -213,7 +213,7 @@ func TestEntryWithoutItsFile(t *testing.T) {
 }
 
 // Concurrent workers, as on several nodes, create each certificate once.
-func TestWorkersAtOnce(t *testing.T) {
+func TestConcurrentWorkers(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)
@@ -248,7 +248,7 @@ func TestWorkersAtOnce(t *testing.T) {
 }
 
 // A long job returns to the queue at intervals. A job returns at once if its process stops.
-func TestWorkGoesBackToTheQueue(t *testing.T) {
+func TestLongJobReturnsToQueue(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.Open(t, t.TempDir(), ""))
 	v.submit(v.submission(v.inst, v.stage(v.inst).UUID, people("Many", slice*slicesOfJob+1)...))
@@ -272,7 +272,7 @@ func TestWorkGoesBackToTheQueue(t *testing.T) {
 	}
 }
 
-func TestSweepGivesBackALostJob(t *testing.T) {
+func TestSweepAddsLostJob(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d)

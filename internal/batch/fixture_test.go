@@ -26,11 +26,11 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// sealer adds a tail, or refuses, and notes what it sealed in its order.
+// sealer adds a tail or refuses, and records what it sealed, in order.
 type sealer struct {
 	mu     sync.Mutex
 	sealed []string
-	// refuse says whether to refuse a certificate.
+	// refuse reports whether to refuse a certificate.
 	refuse func(referenceID string) bool
 }
 
@@ -47,7 +47,7 @@ func (s *sealer) Seal(_ context.Context, o seal.Original, stamp seal.Stamp) (*se
 
 func (*sealer) PNG(context.Context, io.ReaderAt, int64) ([]byte, error) { return nil, nil }
 
-// vault is a service with all that it stands on.
+// vault is a service with its dependencies.
 type vault struct {
 	keys *authority.Authority
 	*Service
@@ -117,7 +117,7 @@ func one[T any](v *vault, query string, args ...any) (value T) {
 	return value
 }
 
-// samplePDF is a PDF of one page.
+// samplePDF returns a PDF of one page.
 func samplePDF() []byte { return pdftest.Page("a diploma") }
 
 // stage stages a file of an institution.
@@ -134,7 +134,7 @@ func (v *vault) stage(inst *account.Institution) *StagedFile {
 	return staged
 }
 
-// person is an entry in order: a diploma of a person.
+// person returns a valid entry: a diploma of a person.
 func person(d *Draft, index int, name, fileID string) error {
 	for field, value := range map[cert.Field]string{
 		cert.FieldTitle: "BSc Physics", cert.FieldName: name, cert.FieldEmail: strings.ReplaceAll(strings.ToLower(name), " ", ".") + "@example.org", cert.FieldFile: fileID,
@@ -146,7 +146,7 @@ func person(d *Draft, index int, name, fileID string) error {
 	return nil
 }
 
-// submission is a batch of people, numbered from 0.
+// submission returns a batch of people, numbered from 0.
 func (v *vault) submission(inst *account.Institution, fileID string, names ...string) Submission {
 	v.tb.Helper()
 	d := v.NewDraft()
@@ -177,7 +177,7 @@ func people(prefix string, n int) []string {
 	return list
 }
 
-// expandAll makes certificates of all entries that wait.
+// expandAll creates the certificates of all queued entries.
 func (v *vault) expandAll() {
 	v.tb.Helper()
 	for {
@@ -191,7 +191,7 @@ func (v *vault) expandAll() {
 	}
 }
 
-// get gives a batch with all its entries.
+// get returns a batch with all its entries.
 func (v *vault) get(inst *account.Institution, uuid string) (*Batch, []Entry) {
 	v.tb.Helper()
 	b, err := v.ByUUID(v.tb.Context(), inst.ID, uuid, "")
@@ -210,7 +210,7 @@ func (v *vault) get(inst *account.Institution, uuid string) (*Batch, []Entry) {
 	return b, entries
 }
 
-// process lets the queue work until a condition holds, and stops it.
+// process runs the queue until a condition holds, and stops it.
 func (v *vault) process(what string, holds func() bool) {
 	v.tb.Helper()
 	if err := v.queue.Start(v.tb.Context()); err != nil {

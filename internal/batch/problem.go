@@ -8,18 +8,18 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// The rules of batches, beside those of certificates. A caller of Draft.Refuse and
-// Draft.Stray may add codes for the form in which its entries come.
+// The rules of batches, in addition to those of certificates. A caller of Draft.Refuse and
+// Draft.Stray may use further codes for the form in which it receives entries.
 const (
 	// CodeTooManyEntries is a batch of more than Limit entries.
 	CodeTooManyEntries cert.Code = "too_many_entries"
 	// CodeRepeated is a field, or an entry, that is given more than once.
 	CodeRepeated cert.Code = "repeated"
-	// CodeUnknownFile is an id of no staged file of the institution.
+	// CodeUnknownFile is an id that is not that of a staged file of the institution.
 	CodeUnknownFile cert.Code = "unknown_file"
 )
 
-// NoEntry is in place of the number of an entry in a problem of the batch as a whole.
+// NoEntry replaces the number of an entry in a problem of the batch as a whole.
 const NoEntry = -1
 
 // Problem is a rule that an entry of a batch breaks.
@@ -39,7 +39,7 @@ func (p Problems) Error() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%d problems", len(p))
 	if len(p) > 0 {
-		fmt.Fprintf(&b, ", the first in entry %d: %s", p[0].Entry, p[0].Problem.Error())
+		fmt.Fprintf(&b, ", the first in entry %d: %s", p[0].Entry, p[0].Error())
 	}
 	return b.String()
 }

@@ -235,7 +235,7 @@ func (s *Service) Busy(ctx context.Context, institutionID int64, uuids []string)
 			EXISTS (SELECT 1 FROM certificates c WHERE c.batch_id = b.uuid AND c.status = $2) OR
 			EXISTS (SELECT 1 FROM batch_entries e WHERE e.batch_id = b.id AND e.status = $3 AND e.status <> 'made'))`, args...))
 	if err != nil {
-		return nil, fmt.Errorf("looking for batches under way: %w", err)
+		return nil, fmt.Errorf("finding unfinished batches: %w", err)
 	}
 	return list, nil
 }

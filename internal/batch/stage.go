@@ -45,7 +45,7 @@ func (s *Service) Room(ctx context.Context, institutionID int64) error {
 	var used int64
 	err := s.db.QueryRowContext(ctx, `SELECT bytes FROM staged_usage WHERE institution_id = $1`, institutionID).Scan(&used)
 	if err != nil && !errors.Is(err, sql.ErrNoRows) {
-		return fmt.Errorf("reading how much is staged: %w", err)
+		return fmt.Errorf("reading the staged total: %w", err)
 	}
 	if used >= s.quota {
 		return s.overQuota(ctx, s.db, institutionID)
@@ -112,7 +112,7 @@ func (s *Service) overQuota(ctx context.Context, q db.Queryer, institutionID int
 	var first sql.NullInt64
 	if err := q.QueryRowContext(ctx, `SELECT min(expires_at) FROM staged_files WHERE institution_id = $1 AND NOT kept`, institutionID).
 		Scan(&first); err != nil {
-		return fmt.Errorf("looking for the first staged file that goes: %w", err)
+		return fmt.Errorf("finding the staged file that expires first: %w", err)
 	}
 	wait := stagedGrace
 	if first.Valid {
@@ -142,7 +142,7 @@ func (s *Service) find(ctx context.Context, institutionID int64, uuids []string,
 		}
 		if err := s.findSome(ctx, found, `
 			SELECT uuid, id FROM staged_files WHERE institution_id = $1 AND expires_at > $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args); err != nil {
-			return nil, fmt.Errorf("looking for staged files: %w", err)
+			return nil, fmt.Errorf("finding staged files: %w", err)
 		}
 	}
 	return found, nil
@@ -202,7 +202,7 @@ func (s *Service) EndTx(ctx context.Context, tx *db.Tx, institutionID int64, uui
 		}
 		if _, err := tx.ExecContext(ctx, `
 			UPDATE staged_files SET expires_at = $1 WHERE institution_id = $2 AND uuid IN (`+db.Places(3, len(some))+`)`, args...); err != nil {
-			return fmt.Errorf("setting the end of staged files: %w", err)
+			return fmt.Errorf("setting the expiry of staged files: %w", err)
 		}
 	}
 	return nil
@@ -230,7 +230,7 @@ func (s *Service) UseTx(ctx context.Context, tx *db.Tx, institutionID int64, id 
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM staged_files WHERE original_key = $1`, key).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for the staged file of a blob: %w", err)
+		return false, fmt.Errorf("finding the staged file of a blob: %w", err)
 	}
 	return n > 0, nil
 }

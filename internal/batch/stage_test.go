@@ -58,7 +58,7 @@ func TestStagedFilesHaveAQuota(t *testing.T) {
 		if n := one[int](v, `SELECT count(*) FROM staged_files`); n != 2 {
 			t.Errorf("%d staged files, want the two that were taken", n)
 		}
-		// A file that a batch has taken no longer counts toward the quota.
+		// A file that belongs to a batch no longer counts toward the quota.
 		b := v.submit(v.submission(v.inst, first.UUID, "Ada Obi"))
 		if _, err := stage(v.quota - 10); err != nil {
 			t.Errorf("after the batch %s was accepted: %v", b.UUID, err)
@@ -115,8 +115,8 @@ func TestStagedFilesExpire(t *testing.T) {
 	})
 }
 
-// The sweep of files keeps staged files, files that a batch waits for and files of certificates. It
-// removes expired ones.
+// The sweep of files does not remove staged files, files of queued entries and files of
+// certificates. It removes expired ones.
 func TestSweepOfFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {

@@ -211,7 +211,7 @@ func keepFilesTx(ctx context.Context, tx *db.Tx, institutionID int64, files map[
 		ids = ids[len(some):]
 		sum, err := keepSomeTx(ctx, tx, some)
 		if err != nil {
-			return fmt.Errorf("keeping files: %w", err)
+			return fmt.Errorf("assigning staged files to a batch: %w", err)
 		}
 		freed += sum
 	}

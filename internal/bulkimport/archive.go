@@ -48,7 +48,7 @@ const (
 type Archive struct {
 	ID   int64
 	Name string
-	// Entries is the number of its entries, Place how many of them were processed.
+	// Entries is the number of its entries, Place the number of entries that were processed.
 	Entries, Place int
 	Done           bool
 	// Notices name the entries that were skipped, and why.
@@ -71,9 +71,8 @@ func scanArchive(row interface{ Scan(dest ...any) error }) (*Archive, error) {
 	return a, readInto(notices, &a.Notices)
 }
 
-// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It
-// returns fault.Invalid if the ZIP as a whole cannot be unpacked. An error of r is
-// returned as it is.
+// AddArchive stores a ZIP and starts the job that unpacks it into a draft. It returns fault.Invalid
+// if the ZIP as a whole cannot be unpacked. An error of r is returned unchanged.
 func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader) (*Archive, error) {
 	if err := s.batches.Room(ctx, inst.ID); err != nil {
 		return nil, err
@@ -83,7 +82,7 @@ func (s *Service) AddArchive(ctx context.Context, inst *account.Institution, d *
 		a.Entries, err = s.checkArchive(ctx, a.key)
 		return err
 	}, func() error {
-		return s.change(ctx, d, "adding an archive", func(tx *db.Tx) error {
+		return s.update(ctx, d, "adding an archive", func(tx *db.Tx) error {
 			if err := tx.QueryRowContext(ctx, `
 				INSERT INTO bulk_import_archives (draft_id, name, blob_key, status, entries) VALUES ($1, $2, $3, $4, $5) RETURNING id`,
 				d.ID, a.Name, a.key, string(unpacking), a.Entries).Scan(&a.ID); err != nil {
@@ -165,8 +164,8 @@ type unpackWorker struct {
 	service *Service
 }
 
-// Work unpacks for a while, from where the last job stopped: each entry is stored in
-// one transaction with the place of the next.
+// Work unpacks for a limited time, from the entry at which the last job stopped. Each entry is
+// stored in one transaction with the place of the next.
 func (w *unpackWorker) Work(ctx context.Context, j *river.Job[unpackArgs]) error {
 	done, err := w.service.unpack(ctx, j.Args.Archive, workTime)
 	switch {
@@ -222,10 +221,10 @@ func (s *Service) finish(ctx context.Context, a *Archive) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_archives SET status = $1 WHERE id = $2`, string(unpacked), a.ID)
 		return err
 	}); err != nil {
-		return fmt.Errorf("ending an archive: %w", err)
+		return fmt.Errorf("finishing an archive: %w", err)
 	}
 	if err := s.blobs.Delete(ctx, a.key); err != nil {
-		s.log.WarnContext(ctx, "an archive that was unpacked stays until the sweep of files", slog.Any("error", err))
+		s.log.WarnContext(ctx, "an unpacked archive could not be deleted; the sweep of files will delete it", slog.Any("error", err))
 	}
 	return nil
 }
@@ -277,7 +276,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 	var twice bool
 	if err := u.service.db.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_files WHERE draft_id = $1 AND path = $2 AND archive_id = $3)`,
 		u.draft.ID, shown, u.archive.ID).Scan(&twice); err != nil {
-		return fmt.Errorf("looking for a file: %w", err)
+		return fmt.Errorf("finding a file: %w", err)
 	}
 	if twice {
 		return u.skip(ctx, shown+": The ZIP has this file twice; the first was taken.")
@@ -294,7 +293,7 @@ func (u *unpacker) entry(ctx context.Context, f *zip.File) error {
 		return u.refuse(ctx, shown, damagedEntry)
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok {
-		// The institution has no room for more, or the draft is full or gone.
+		// The institution has no room for more, or the draft is full or was deleted.
 		why := e.Message
 		if len(e.Fields) > 0 {
 			why = e.Fields[0].Messages[0]
@@ -326,8 +325,8 @@ func (u *unpacker) skip(ctx context.Context, why string) error {
 	return u.service.db.Tx(ctx, func(tx *db.Tx) error { return u.keepTx(ctx, tx, nil, why) })
 }
 
-// keepTx stores a file, unless it is nil, and the place of the next entry. If
-// another job has processed the entry, it returns errElsewhere.
+// keepTx stores a file, unless it is nil, and the place of the next entry. If another job has
+// already processed the entry, it returns errElsewhere.
 func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string) error {
 	a := u.archive
 	notices := a.Notices
@@ -359,7 +358,7 @@ func (u *unpacker) keepTx(ctx context.Context, tx *db.Tx, f *File, notice string
 	return nil
 }
 
-var errElsewhere = errors.New("the archive is being unpacked elsewhere")
+var errElsewhere = errors.New("another process is unpacking the archive")
 
 // isRubbish reports whether a file is one that programs add to archives.
 func isRubbish(name string) bool {

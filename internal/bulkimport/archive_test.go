@@ -38,7 +38,7 @@ func (k *desk) add(d *bulkimport.Draft, raw []byte) *bulkimport.Archive {
 	return list[len(list)-1]
 }
 
-// TestArchivesOfAllKinds unpacks archives of common programs and hostile ones.
+// TestArchivesOfAllKinds unpacks archives of common programs and malicious ones.
 func TestArchivesOfAllKinds(t *testing.T) {
 	t.Parallel()
 	older, err := charmap.CodePage437.NewEncoder().String("Zoë Müller.pdf")
@@ -156,9 +156,9 @@ type broken struct{}
 
 func (broken) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// TestUnpackingGoesOnWhereItStopped interrupts the job after each file, as a crash would, and runs
+// TestUnpackingResumes interrupts the job after each file, as a crash would, and runs
 // concurrent workers.
-func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
+func TestUnpackingResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -186,7 +186,7 @@ func TestUnpackingGoesOnWhereItStopped(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			k.Vault.Advance(time.Second)
+			k.Advance(time.Second)
 			done = one[bool](k, `SELECT status = 'unpacked' FROM bulk_import_archives`)
 			if rounds > 100 {
 				t.Fatal("it does not end")

@@ -27,7 +27,7 @@ const (
 	Queue = "bulk_import"
 	// Life is how long a draft lasts.
 	Life = 7 * 24 * time.Hour
-	// KeptFor is how long a submitted draft is kept with its list, for its results.
+	// KeptFor is how long a submitted draft is stored with its list, for its results.
 	KeptFor = 30 * 24 * time.Hour
 	// fileGrace is how much longer than its draft a file is valid, so that a submission at the last
 	// moment finds its files.

@@ -23,9 +23,9 @@ type Status string
 const (
 	// Open drafts are in preparation.
 	Open Status = "open"
-	// Submitting drafts are being handed to batches and no longer change.
+	// Submitting drafts have batches that are not created yet. They no longer change.
 	Submitting Status = "submitting"
-	// Submitted drafts have been handed to batches.
+	// Submitted drafts have all their batches.
 	Submitted Status = "submitted"
 )
 
@@ -83,7 +83,7 @@ func (s *Service) Create(ctx context.Context, inst *account.Institution, creator
 		return err
 	})
 	if err != nil {
-		return nil, fmt.Errorf("beginning a bulk upload: %w", err)
+		return nil, fmt.Errorf("creating a bulk upload: %w", err)
 	}
 	return d, nil
 }
@@ -155,8 +155,8 @@ func (s *Service) changeTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// change runs f in a transaction that locks the draft.
-func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
+// update runs f in a transaction that locks the draft.
+func (s *Service) update(ctx context.Context, d *Draft, what string, f func(tx *db.Tx) error) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		if err := s.changeTx(ctx, tx, d); err != nil {
 			return err
@@ -171,7 +171,7 @@ func (s *Service) change(ctx context.Context, d *Draft, what string, f func(tx *
 
 // Discard deletes a draft that was not submitted, with its files.
 func (s *Service) Discard(ctx context.Context, d *Draft) error {
-	return s.change(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
+	return s.update(ctx, d, "discarding a bulk upload", func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) })
 }
 
 // removeTx deletes a draft. The sweep of staged files removes the files of a draft that was not
@@ -205,18 +205,18 @@ func (s *Service) Sweep(ctx context.Context) error {
 		rows, err := s.db.QueryContext(ctx, `SELECT `+draftColumns+` FROM bulk_import_drafts WHERE expires_at <= $1 AND status <> $2 ORDER BY expires_at LIMIT 1`,
 			db.Micros(s.now()), string(Submitting))
 		if err != nil {
-			return fmt.Errorf("looking for bulk uploads whose time is over: %w", err)
+			return fmt.Errorf("finding expired bulk uploads: %w", err)
 		}
 		list, err := scanDrafts(rows)
 		if err != nil {
-			return fmt.Errorf("looking for bulk uploads whose time is over: %w", err)
+			return fmt.Errorf("finding expired bulk uploads: %w", err)
 		}
 		if len(list) == 0 {
-			return s.revive(ctx)
+			return s.restartLost(ctx)
 		}
 		for d := range slices.Values(list) {
 			if err := s.db.Tx(ctx, func(tx *db.Tx) error { return s.removeTx(ctx, tx, d) }); err != nil {
-				return fmt.Errorf("forgetting a bulk upload: %w", err)
+				return fmt.Errorf("deleting an expired bulk upload: %w", err)
 			}
 		}
 	}
@@ -230,7 +230,7 @@ func scanDrafts(rows *sql.Rows) ([]*Draft, error) {
 func (s *Service) RefersTo(ctx context.Context, key string) (bool, error) {
 	var n int
 	if err := s.db.QueryRowContext(ctx, `SELECT count(*) FROM bulk_import_archives WHERE blob_key = $1 AND status = $2`, key, string(unpacking)).Scan(&n); err != nil {
-		return false, fmt.Errorf("looking for the archive of a blob: %w", err)
+		return false, fmt.Errorf("finding the archive of a blob: %w", err)
 	}
 	return n > 0, nil
 }

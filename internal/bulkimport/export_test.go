@@ -7,16 +7,16 @@ import (
 	"github.com/certvault/certvault/internal/account"
 )
 
-// ReviveAfter is the time after which Sweep gives work without a job another one.
-const ReviveAfter = reviveAfter
+// LostAfter is the age from which Sweep adds a job for work without one.
+const LostAfter = lostAfter
 
-// ErrElsewhere is the error of an archive that another process unpacks.
+// ErrElsewhere is the error of an archive that another process is unpacking.
 var ErrElsewhere = errElsewhere
 
-// SetPartSize sets the number of rows that make a batch.
+// SetPartSize sets the number of rows per batch.
 func (s *Service) SetPartSize(n int) { s.partSize = n }
 
-// Recall returns what an institution's earlier columns meant.
+// Recall returns the meanings of an institution's earlier columns.
 func (s *Service) Recall(ctx context.Context, institutionID int64, header []string) (Mapping, error) {
 	return s.recall(ctx, institutionID, header)
 }
@@ -26,10 +26,10 @@ func (s *Service) Unpack(ctx context.Context, id int64, atMost time.Duration) (b
 	return s.unpack(ctx, id, atMost)
 }
 
-// Work makes batches of a draft that was submitted, as its job does.
+// Work creates the batches of a submitted draft, as its job does.
 func (s *Service) Work(ctx context.Context, id int64) error { return s.submit(ctx, id) }
 
-// Part makes one batch of a draft.
+// Part creates one batch of a draft.
 func (s *Service) Part(ctx context.Context, inst *account.Institution, d *Draft, part, parts int, rows []*Row) error {
 	return s.part(ctx, inst, d, part, parts, rows)
 }

@@ -24,8 +24,8 @@ type File struct {
 	// Path is its name, with its folders.
 	Path string
 	Size int64
-	// StagedUUID is that of its staged file. It is "" if the file was refused; then
-	// Problem says why.
+	// StagedUUID is the UUID of its staged file. It is "" if the file was refused; Problem is then
+	// the reason.
 	StagedUUID string
 	Problem    string
 	Notices    []seal.Notice
@@ -95,9 +95,9 @@ func cleanPath(name string) (clean, problem string) {
 	return clean, ""
 }
 
-// receive checks and stages a file, and calls record in the transaction that stages
-// it. If the file is refused, record gets it with its Problem, in a transaction of
-// its own. An error of r is returned as it is.
+// receive checks and stages a file, and calls record in the transaction that stages it. If the file
+// is refused, record is called with its Problem, in a transaction of its own. An error of r is
+// returned unchanged.
 func (s *Service) receive(
 	ctx context.Context, inst *account.Institution, d *Draft, name string, r io.Reader, record func(ctx context.Context, tx *db.Tx, f *File) error,
 ) error {
@@ -147,7 +147,7 @@ func (s *Service) putFileTx(ctx context.Context, tx *db.Tx, d *Draft, archiveID 
 		d.ID, archive, f.Path, f.Size, staged, f.Problem, notices).Scan(&f.ID)
 }
 
-// dropFileTx removes a file from a draft, if it is there.
+// dropFileTx removes a file from a draft if the draft contains it.
 func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name string) error {
 	var staged sql.NullString
 	err := tx.QueryRowContext(ctx, `DELETE FROM bulk_import_files WHERE draft_id = $1 AND path = $2 RETURNING staged_uuid`, d.ID, name).Scan(&staged)
@@ -166,7 +166,7 @@ func (s *Service) dropFileTx(ctx context.Context, tx *db.Tx, d *Draft, name stri
 
 // RemoveFile removes a file from a draft. An unknown file is fault.NotFound.
 func (s *Service) RemoveFile(ctx context.Context, d *Draft, id int64) error {
-	return s.change(ctx, d, "removing a file", func(tx *db.Tx) error {
+	return s.update(ctx, d, "removing a file", func(tx *db.Tx) error {
 		var name string
 		err := tx.QueryRowContext(ctx, `SELECT path FROM bulk_import_files WHERE id = $1 AND draft_id = $2`, id, d.ID).Scan(&name)
 		if errors.Is(err, sql.ErrNoRows) {

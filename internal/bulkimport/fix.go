@@ -31,17 +31,17 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 	for column, text := range texts {
 		switch field := fieldOf[column]; {
 		case !slices.Contains(Fields, column):
-			bad.add(column, cert.Problem{Code: CodeNoColumn})
+			bad = bad.with(column, cert.Problem{Code: CodeNoColumn})
 		case !account.CleanText(text):
-			bad.add(column, cert.Problem{Field: field, Code: cert.CodeNotText})
+			bad = bad.with(column, cert.Problem{Field: field, Code: cert.CodeNotText})
 		case utf8.RuneCountInString(text) > maxFix:
-			bad.add(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
+			bad = bad.with(column, cert.Problem{Field: field, Code: cert.CodeTooLong, Limit: maxFix})
 		}
 	}
 	if err := bad.Err(); err != nil {
 		return err
 	}
-	return s.change(ctx, d, "correcting a row", func(tx *db.Tx) error {
+	return s.update(ctx, d, "correcting a row", func(tx *db.Tx) error {
 		review, err := s.review(ctx, tx, d)
 		if err != nil {
 			return err
@@ -74,7 +74,7 @@ func (s *Service) Fix(ctx context.Context, d *Draft, number int, texts map[sheet
 
 // Skip excludes a row from the submission, or includes it again.
 func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) error {
-	return s.change(ctx, d, "skipping a row", func(tx *db.Tx) error {
+	return s.update(ctx, d, "skipping a row", func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET skipped = $1 WHERE draft_id = $2 AND number = $3`, skipped, d.ID, number)
 		if err != nil {
 			return err
@@ -90,7 +90,7 @@ func (s *Service) Skip(ctx context.Context, d *Draft, number int, skipped bool) 
 // number.
 func (s *Service) SkipAll(ctx context.Context, d *Draft, show Show) (n int, err error) {
 	var numbers []int
-	err = s.change(ctx, d, "skipping rows", func(tx *db.Tx) error {
+	err = s.update(ctx, d, "skipping rows", func(tx *db.Tx) error {
 		review, err := s.review(ctx, tx, d)
 		if err != nil {
 			return err
@@ -119,8 +119,8 @@ func skipTx(ctx context.Context, tx *db.Tx, d *Draft, numbers []int) error {
 	return nil
 }
 
-// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of each
-// row in the words of say. The corrected file can be uploaded as a list.
+// WriteErrors writes the rows with problems as CSV: the columns of the list, and the problems of
+// each row as say formats them. The corrected file can be uploaded as a list.
 func (v *Review) WriteErrors(out io.Writer, say func(*Row, Problem) string) error {
 	w := sheet.NewWriter(out)
 	if err := w.Write(append(slices.Clone(v.Header), "Row in the list", "What is wrong")...); err != nil {
@@ -154,7 +154,7 @@ type DryRun struct {
 
 	// Made is the number of certificates, Batches the number of batches.
 	Made, Batches int
-	// Existing are rows whose certificate exists already. Twins are duplicates of another row.
+	// Existing are rows whose certificate exists already. Duplicates are duplicates of another row.
 	Existing   []Duplicate
 	Duplicates []*Row
 	// Misspelt are rows whose e-mail address probably has a misspelt domain.
@@ -202,7 +202,7 @@ func (s *Service) SkipExisting(ctx context.Context, d *Draft) (int, error) {
 	for i, row := range run.Existing {
 		numbers[i] = row.Number
 	}
-	if err := s.change(ctx, d, "skipping rows", func(tx *db.Tx) error { return skipTx(ctx, tx, d, numbers) }); err != nil {
+	if err := s.update(ctx, d, "skipping rows", func(tx *db.Tx) error { return skipTx(ctx, tx, d, numbers) }); err != nil {
 		return 0, fmt.Errorf("skipping duplicates: %w", err)
 	}
 	return len(numbers), nil

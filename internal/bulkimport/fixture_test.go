@@ -19,7 +19,7 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// sealer adds a tail, or refuses files of some names.
+// sealer adds a tail, or refuses files with certain names.
 type sealer struct {
 	vaulttest.Sealer
 
@@ -33,7 +33,7 @@ func (s *sealer) Seal(ctx context.Context, o seal.Original, stamp seal.Stamp) (*
 	return s.Sealer.Seal(ctx, o, stamp)
 }
 
-// desk is a vault and a registrar who uses it.
+// desk is a vault with a registrar.
 type desk struct {
 	*vaulttest.Vault
 	*bulkimport.Service
@@ -82,7 +82,7 @@ func (k *desk) create() *bulkimport.Draft {
 	return d
 }
 
-// again reads a draft anew.
+// again reads the current state of a draft.
 func (k *desk) again(d *bulkimport.Draft) *bulkimport.Draft {
 	k.t.Helper()
 	got, err := k.ByUUID(k.t.Context(), k.inst.ID, k.person.ID, d.UUID)
@@ -90,7 +90,7 @@ func (k *desk) again(d *bulkimport.Draft) *bulkimport.Draft {
 	return got
 }
 
-// list uploads a list to a draft and accepts the guessed columns.
+// list uploads a list to a draft and confirms the guessed columns.
 func (k *desk) list(d *bulkimport.Draft, text string) *bulkimport.Draft {
 	k.t.Helper()
 	k.ok(k.TakeList(k.t.Context(), d, "class of 2026.csv", strings.NewReader(text)))
@@ -112,7 +112,7 @@ func (k *desk) review(d *bulkimport.Draft) *bulkimport.Review {
 	return v
 }
 
-// finish lets a draft that was submitted go to its end.
+// finish runs the queue until a submitted draft is finished.
 func (k *desk) finish(d *bulkimport.Draft) *bulkimport.Progress {
 	k.t.Helper()
 	var p *bulkimport.Progress
@@ -128,7 +128,7 @@ func (k *desk) finish(d *bulkimport.Draft) *bulkimport.Progress {
 	return p
 }
 
-// rows makes a list of n people with their files.
+// rows returns a list of n people with their files.
 func rows(n int) string {
 	var b strings.Builder
 	b.WriteString("Title,Full name,Email,File,Issue date\n")
@@ -138,7 +138,7 @@ func rows(n int) string {
 	return b.String()
 }
 
-// packed makes a ZIP of files.
+// packed returns a ZIP of files.
 func packed(t *testing.T, files ...zipFile) []byte {
 	t.Helper()
 	var b bytes.Buffer

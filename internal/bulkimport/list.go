@@ -50,7 +50,7 @@ const (
 	maxDefault = 1000
 )
 
-// TakeList reads a list into a draft and replaces an earlier list. The meanings of its columns are
+// TakeList stores a list in a draft and replaces an earlier list. The meanings of its columns are
 // those of the last list with the same columns, or are guessed.
 func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Reader) error {
 	free, err := acquire(ctx, s.lists)
@@ -69,7 +69,7 @@ func (s *Service) TakeList(ctx context.Context, d *Draft, name string, r io.Read
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, d, "taking a list", func(tx *db.Tx) error {
+	return s.update(ctx, d, "storing a list", func(tx *db.Tx) error {
 		header, err := written(table.Header)
 		if err != nil {
 			return err
@@ -151,7 +151,7 @@ func (s *Service) SetMapping(ctx context.Context, d *Draft, m Mapping) error {
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, d, "saving the meaning of columns", func(tx *db.Tx) error {
+	return s.update(ctx, d, "saving the meaning of columns", func(tx *db.Tx) error {
 		if _, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET mapping = $1, mapped = true WHERE id = $2`, meaning, d.ID); err != nil {
 			return err
 		}
@@ -167,42 +167,42 @@ func (m *Mapping) check(width int) error {
 	var bad Problems
 	for _, column := range slices.Sorted(maps.Keys(m.Columns)) {
 		if at := m.Columns[column]; !slices.Contains(sheet.Columns, column) || at < 0 || at >= width {
-			bad.add(column, cert.Problem{Code: CodeNoColumn})
+			bad = bad.with(column, cert.Problem{Code: CodeNoColumn})
 		}
 	}
 	missing := func(column sheet.Column) bool { return m.column(column) < 0 }
 	if missing(sheet.Title) && strings.TrimSpace(m.Defaults[sheet.Title]) == "" {
-		bad.add(sheet.Title, cert.Problem{Code: cert.CodeRequired})
+		bad = bad.with(sheet.Title, cert.Problem{Code: cert.CodeRequired})
 	}
 	if missing(sheet.Name) && (missing(sheet.GivenName) || missing(sheet.FamilyName)) {
-		bad.add(sheet.Name, cert.Problem{Code: cert.CodeRequired})
+		bad = bad.with(sheet.Name, cert.Problem{Code: cert.CodeRequired})
 	}
 	for _, column := range []sheet.Column{sheet.Email, sheet.File} {
 		if missing(column) {
-			bad.add(column, cert.Problem{Code: cert.CodeRequired})
+			bad = bad.with(column, cert.Problem{Code: cert.CodeRequired})
 		}
 	}
 	for _, column := range slices.Sorted(maps.Keys(m.Defaults)) {
 		value := strings.TrimSpace(m.Defaults[column])
 		m.Defaults[column] = value
 		if !slices.Contains([]sheet.Column{sheet.Title, sheet.IssueDate, sheet.Details}, column) || utf8.RuneCountInString(value) > maxDefault || !account.CleanText(value) {
-			bad.add(column, cert.Problem{Code: CodeNoDefault})
+			bad = bad.with(column, cert.Problem{Code: CodeNoDefault})
 			continue
 		}
 		if problem := checkDefault(column, value, m.Dates); problem != nil {
-			bad.add(column, *problem)
+			bad = bad.with(column, *problem)
 		}
 		if value == "" {
 			delete(m.Defaults, column)
 		}
 	}
 	if m.Dates != sheet.Unknown && !slices.Contains(sheet.Orders, m.Dates) {
-		bad.add("", cert.Problem{Code: CodeNoOrder})
+		bad = bad.with("", cert.Problem{Code: CodeNoOrder})
 	}
 	return bad.Err()
 }
 
-// checkDefault checks a text that all rows have, nil for a valid one.
+// checkDefault checks a text that applies to all rows, and returns nil for a valid one.
 func checkDefault(column sheet.Column, value string, order sheet.Order) *cert.Problem {
 	if value == "" {
 		return nil
@@ -242,7 +242,7 @@ func (s *Service) recall(ctx context.Context, institutionID int64, header []stri
 		return guess, nil
 	}
 	if err != nil {
-		return guess, fmt.Errorf("recalling the meaning of columns: %w", err)
+		return guess, fmt.Errorf("reading remembered columns: %w", err)
 	}
 	var kept remembered
 	if err := readInto(text, &kept); err != nil {

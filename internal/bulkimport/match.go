@@ -11,9 +11,9 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// shelf finds the files that rows name. People and programs differ in case, in the composition of
-// letters with accents, in folders and in extensions. A name matches if it identifies a single file
-// after these differences are removed.
+// shelf finds the files that rows name. People and programs write names differently: in case, in
+// the composition of accented letters, in folders and in extensions. A name matches if it
+// identifies a single file after these differences are removed.
 type fileIndex struct {
 	// byPath, byName and byStem map a path, a name without folders, and a name without its
 	// extension to files.
@@ -48,7 +48,7 @@ func extension(name string) string {
 	return ""
 }
 
-// fileProblem returns a problem of the name of a row's file.
+// fileProblem returns a problem with the file name of a row.
 func fileProblem(p cert.Problem, paths ...string) *Problem {
 	p.Field = cert.FieldFile
 	return &Problem{Column: sheet.File, Paths: paths, Problem: p}
@@ -75,7 +75,7 @@ func (s *fileIndex) find(name string) (*File, *Problem) {
 }
 
 // ending returns the files whose path ends with the given path, or the reverse: a list and an
-// archive seldom begin at the same folder.
+// archive often use different top folders.
 func (s *fileIndex) ending(files []*File, wanted string) (list []*File) {
 	if !strings.Contains(wanted, "/") {
 		return nil

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
+func TestMatch(t *testing.T) {
 	t.Parallel()
 	var files []*File
 	for _, path := range []string{"Zoë Müller.PDF", "2025/a.pdf", "2026/a.pdf", "deep/er/b.pdf", "c.jpg", "d.pdf", "d.png", "1001.pdf", "İ.pdf"} {
@@ -45,7 +45,7 @@ func TestFilesAreFoundAsPeopleNameThem(t *testing.T) {
 		if file != nil {
 			got = file.Path
 		} else {
-			got = "!" + strings.TrimPrefix(problem.Problem.Error(), "file: ")
+			got = "!" + strings.TrimPrefix(problem.Error(), "file: ")
 		}
 		if isRefused := strings.HasPrefix(want, "!") && file == nil && strings.Contains(got, want[1:]); got != want && !isRefused {
 			t.Errorf("%q: %s, want %s", name, got, want)

@@ -27,7 +27,7 @@ func (s *Service) PlaceAll(ctx context.Context, d *Draft, w *cert.Wanted) error 
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, d, "choosing a place for all rows", func(tx *db.Tx) error {
+	return s.update(ctx, d, "choosing a place for all rows", func(tx *db.Tx) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET wanted = $1 WHERE id = $2`, kept, d.ID)
 		return err
 	})
@@ -39,7 +39,7 @@ func (s *Service) Place(ctx context.Context, d *Draft, number int, w *cert.Wante
 	if err != nil {
 		return err
 	}
-	return s.change(ctx, d, "choosing a place for a row", func(tx *db.Tx) error {
+	return s.update(ctx, d, "choosing a place for a row", func(tx *db.Tx) error {
 		res, err := tx.ExecContext(ctx, `UPDATE bulk_import_rows SET wanted = $1 WHERE draft_id = $2 AND number = $3`, kept, d.ID, number)
 		if err != nil {
 			return err

@@ -13,9 +13,9 @@ import (
 	"github.com/certvault/certvault/internal/sheet"
 )
 
-// The placement of all rows, and that of one row, reach the certificates through their batches, and
-// are copied to a draft of the rejected rows.
-func TestPlacesComeToCertificates(t *testing.T) {
+// The placement of all rows and the placement of one row are passed to the certificates through
+// their batches, and are copied to a draft of the rejected rows.
+func TestPlacements(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -62,7 +62,7 @@ func TestPlacesComeToCertificates(t *testing.T) {
 }
 
 // The bytes of a removed file are deleted as soon as nothing else refers to them.
-func TestRemovedFileIsForgotten(t *testing.T) {
+func TestRemovedFileIsDeleted(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -84,12 +84,12 @@ func TestRemovedFileIsForgotten(t *testing.T) {
 		if v := k.review(draft); len(v.Files) != 1 || len(v.Missing) != 1 || v.Missing[0].Number != 2 || v.Valid != 1 {
 			t.Errorf("%d files, missing %v", len(v.Files), v.Missing)
 		}
-		k.Vault.Advance(10 * time.Minute)
+		k.Advance(10 * time.Minute)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		if staged() != 1 || used() != full/2 {
 			t.Errorf("%d staged files, %d of %d bytes", staged(), used(), full)
 		}
-		k.Vault.Advance(25 * time.Hour)
+		k.Advance(25 * time.Hour)
 		k.ok(k.Certs.SweepBlobs(t.Context(), k.Batches.RefersTo, k.RefersTo))
 		o, err := k.Blobs.Open(t.Context(), kept)
 		k.ok(err)

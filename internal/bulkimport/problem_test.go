@@ -6,10 +6,10 @@ import (
 	"github.com/certvault/certvault/internal/bulkimport"
 )
 
-// codeOf is how tests word a problem of a row.
-func codeOf(_ *bulkimport.Row, p bulkimport.Problem) string { return p.Problem.Error() }
+// codeOf returns the text of a problem of a row in tests.
+func codeOf(_ *bulkimport.Row, p bulkimport.Problem) string { return p.Error() }
 
-// codesOf is how tests word the reasons of a result.
+// codesOf returns the text of the reasons of a result in tests.
 func codesOf(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error

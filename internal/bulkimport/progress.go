@@ -51,8 +51,8 @@ func (p *Progress) Percent() int {
 
 // Refusal is the reason why a batch was not accepted.
 type Refusal struct {
-	// Problem is nil for a batch that was refused before problems had codes, which has
-	// Words.
+	// Problem is nil for a batch that was refused before problems had codes. Words is then the
+	// reason.
 	Problem *cert.Problem
 	Words   string
 }
@@ -143,7 +143,7 @@ func (s *Service) pace(ctx context.Context, d *Draft, p *Progress) error {
 	return nil
 }
 
-// settle finds out which drafts are done.
+// settle finds out which drafts are finished.
 func (s *Service) settle(ctx context.Context, institutionID int64, list []*Draft) error {
 	byID, args := map[int64]*Draft{}, []any{}
 	for _, d := range list {

@@ -65,7 +65,7 @@ func (s *Service) Results(ctx context.Context, d *Draft) ([]*Result, error) {
 		byNumber[row.Number] = results[i]
 		if row.Skipped {
 			results[i].Status = StatusSkipped
-			reasons.give(results[i])
+			reasons.explain(results[i])
 			continue
 		}
 		if n := at / s.partSize; n < len(parts) && parts[n].batchUUID == "" {
@@ -133,9 +133,9 @@ func (s *Service) reasons(ctx context.Context, v *Review) (*reasons, error) {
 	return r, err
 }
 
-// give sets the reason why a row was skipped. A row with a problem can be corrected and submitted
+// explain sets the reason why a row was skipped. A row with a problem can be corrected and submitted
 // later. A row without a problem was skipped on request.
-func (r *reasons) give(row *Result) {
+func (r *reasons) explain(row *Result) {
 	if len(row.Problems) > 0 {
 		row.Reasons, row.Again = row.Problems, true
 		return
@@ -143,11 +143,11 @@ func (r *reasons) give(row *Result) {
 	row.ExistingUUID = r.existing[row.key(r.today)]
 	switch n := r.first[row.key(r.today)]; {
 	case n != 0:
-		row.Reasons.add("", cert.Problem{Code: CodeSameRow, Limit: n})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeSameRow, Limit: n})
 	case row.ExistingUUID != "":
-		row.Reasons.add("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: cert.CodeDuplicate, Detail: row.ExistingUUID})
 	default:
-		row.Reasons.add("", cert.Problem{Code: CodeLeftOut})
+		row.Reasons = row.Reasons.with("", cert.Problem{Code: CodeLeftOut})
 	}
 }
 
@@ -160,7 +160,7 @@ func Left(results []*Result) []*Result {
 var issuedColumns = []string{"Issued title", "Issued name", "Issued e-mail", "Issued date", "Issued details", "Issued file"}
 
 // WriteResults writes the result of each row as CSV: the columns of the list as uploaded, then the
-// result with its reason in the words of say, and the text of the certificate.
+// result with its reason as say formats it, and the text of the certificate.
 func (s *Service) WriteResults(
 	ctx context.Context, d *Draft, verifyURL func(referenceID string) string, say func(*Result) string, out io.Writer,
 ) error {
@@ -228,7 +228,7 @@ func (s *Service) Again(ctx context.Context, d *Draft, creator cert.Actor) (*Dra
 		return s.copyTx(ctx, tx, d, again, numbers, files)
 	})
 	if err != nil {
-		return nil, fmt.Errorf("beginning a bulk upload again: %w", err)
+		return nil, fmt.Errorf("creating a bulk upload from rejected rows: %w", err)
 	}
 	return s.ByUUID(ctx, d.InstitutionID, creator.ID, again.UUID)
 }

@@ -72,7 +72,7 @@ type Row struct {
 	FileName string
 	File     *File
 	Problems Problems
-	// Twin is the number of the first row that would become the same certificate, 0 if there is
+	// DuplicateOf is the number of the first row that would become the same certificate, 0 if there is
 	// none.
 	DuplicateOf int
 	// Shared is the file with all rows that would use it, nil if only this row does.
@@ -262,7 +262,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 			date, ambiguous := sheet.Date(value, order)
 			if ambiguous {
 				*f.Of(&r.Text) = value
-				r.Problems.add(column, cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value})
+				r.Problems = r.Problems.with(column, cert.Problem{Field: f, Code: CodeAmbiguousDate, Detail: value})
 				continue
 			}
 			if date != "" {
@@ -275,7 +275,7 @@ func (r *Row) read(m *Mapping, order sheet.Order) {
 		}
 		if problem != nil {
 			valid = value
-			r.Problems.add(column, *problem)
+			r.Problems = r.Problems.with(column, *problem)
 		}
 		*f.Of(&r.Text) = valid
 	}

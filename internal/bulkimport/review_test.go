@@ -17,9 +17,9 @@ import (
 	"github.com/certvault/certvault/internal/vaulttest"
 )
 
-// TestRowsAreJudgedByTheRulesOfTheInterface checks the problems of rows with one fault each,
+// TestRowProblems checks the problems of rows with one fault each,
 // corrects them, and expects no further problem.
-func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
+func TestRowProblems(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -104,9 +104,9 @@ func TestRowsAreJudgedByTheRulesOfTheInterface(t *testing.T) {
 	})
 }
 
-// TestWhatIsRightByTheRulesMayBeWrong finds rows that would assign a certificate to the wrong
+// TestDoubtfulRows finds rows that would assign a certificate to the wrong
 // person: a file of another row, or a misspelt domain.
-func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
+func TestDoubtfulRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -150,8 +150,8 @@ func TestWhatIsRightByTheRulesMayBeWrong(t *testing.T) {
 	})
 }
 
-// TestAmbiguousDatesAreAskedFor checks that a person decides the order of ambiguous dates.
-func TestAmbiguousDatesAreAskedFor(t *testing.T) {
+// TestAmbiguousDates checks that a person must choose the order of ambiguous dates.
+func TestAmbiguousDates(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.list(k.create(), "Title,Name,Email,File,Date\nBSc,Ada,a@example.org,a.pdf,03/04/2026\n")
@@ -170,7 +170,7 @@ func TestAmbiguousDatesAreAskedFor(t *testing.T) {
 	}
 }
 
-func TestColumnsAreRememberedByTheirSet(t *testing.T) {
+func TestRememberedColumns(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -209,8 +209,8 @@ func TestColumnsAreRememberedByTheirSet(t *testing.T) {
 	})
 }
 
-// TestDraftsAreTheirMakersAlone checks that drafts are hidden from other people and institutions.
-func TestDraftsAreTheirMakersAlone(t *testing.T) {
+// TestDraftVisibility checks that drafts are hidden from other people and institutions.
+func TestDraftVisibility(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -252,9 +252,9 @@ func TestDraftsAreTheirMakersAlone(t *testing.T) {
 	})
 }
 
-// TestDraftEndsWithItsFiles lets seven days pass: until then no sweep removes a file, and after
-// that all are gone.
-func TestDraftEndsWithItsFiles(t *testing.T) {
+// TestDraftExpiresWithItsFiles checks that no sweep removes a file of a draft for seven days, and that
+// after that all its files are removed.
+func TestDraftExpiresWithItsFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -267,7 +267,7 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 			k.ok(k.Sweep(t.Context()))
 			k.ok(k.Batches.SweepStaged(t.Context()))
 		}
-		k.Vault.Advance(bulkimport.Life - 1e9)
+		k.Advance(bulkimport.Life - 1e9)
 		sweep()
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 1 {
 			t.Fatalf("%d files are staged", n)
@@ -275,12 +275,12 @@ func TestDraftEndsWithItsFiles(t *testing.T) {
 		if v := k.review(kept); v.Valid != 1 {
 			t.Fatalf("%+v", v.Rows[0])
 		}
-		k.Vault.Advance(2e9)
+		k.Advance(2e9)
 		if _, err := k.ByUUID(t.Context(), k.inst.ID, k.person.ID, kept.UUID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("past its end: %v", err)
 		}
 		sweep()
-		k.Vault.Advance(6 * 60e9)
+		k.Advance(6 * 60e9)
 		sweep()
 		var left []string
 		for _, table := range []string{"bulk_import_drafts", "bulk_import_rows", "bulk_import_files", "staged_files"} {
@@ -333,7 +333,7 @@ func TestFilesCanBeReplacedAndRemoved(t *testing.T) {
 		if err := k.RemoveFile(t.Context(), draft, v.Files[0].ID); !fault.Is(err, fault.NotFound) {
 			t.Errorf("a second time: %v", err)
 		}
-		k.Vault.Advance(10 * 60e9)
+		k.Advance(10 * 60e9)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM staged_files`); n != 0 {
 			t.Errorf("%d files are still staged", n)

@@ -26,8 +26,9 @@ func (s *Service) enqueueTx(ctx context.Context, tx *db.Tx, args river.JobArgs) 
 	return err
 }
 
-// Submit hands a draft to batches. The draft no longer changes after that. A second call returns
-// nil and has no effect. then, which may be nil, runs in the transaction of the first call.
+// Submit submits a draft, whose batches a job creates. The draft no longer changes after that. A
+// second call returns nil and has no effect. then, which may be nil, runs in the transaction of the
+// first call.
 func (s *Service) Submit(ctx context.Context, d *Draft, then func(ctx context.Context, tx *db.Tx) error) error {
 	if d.Status != Open {
 		return nil
@@ -72,7 +73,7 @@ func (s *Service) submittedTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	return err
 }
 
-// readyTx returns what a draft lacks.
+// readyTx returns what is missing in a draft.
 func (s *Service) readyTx(ctx context.Context, tx *db.Tx, d *Draft) error {
 	var busy bool
 	if err := tx.QueryRowContext(ctx, `SELECT EXISTS (SELECT 1 FROM bulk_import_archives WHERE draft_id = $1 AND status = $2)`, d.ID, string(unpacking)).
@@ -154,7 +155,7 @@ func (s *Service) submit(ctx context.Context, id int64) error {
 		_, err := tx.ExecContext(ctx, `UPDATE bulk_import_drafts SET status = $1 WHERE id = $2 AND status = $3`, string(Submitted), d.ID, string(Submitting))
 		return err
 	}); err != nil {
-		return fmt.Errorf("ending a bulk upload: %w", err)
+		return fmt.Errorf("finishing a bulk upload: %w", err)
 	}
 	return nil
 }
@@ -192,7 +193,7 @@ func (s *Service) part(ctx context.Context, inst *account.Institution, d *Draft,
 	if !ok {
 		return err
 	}
-	s.log.WarnContext(ctx, "a part of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
+	s.log.WarnContext(ctx, "a batch of a bulk upload was refused", slog.String("draft", d.UUID), slog.Int("part", part), slog.Any("problem", problems))
 	return s.db.Tx(ctx, func(tx *db.Tx) error { return keepPartTx(ctx, tx, d.ID, part, "", &problems[0].Problem) })
 }
 
@@ -235,11 +236,11 @@ func keepPartTx(ctx context.Context, tx *db.Tx, draftID int64, part int, batchUU
 	return err
 }
 
-// reviveAfter is the minimum age of work without a job: its job may be about to be inserted.
-const reviveAfter = time.Minute
+// lostAfter is the minimum age of work without a job: its job may be about to be inserted.
+const lostAfter = time.Minute
 
-// revive adds a job for work that lost its job. The rows are authoritative.
-func (s *Service) revive(ctx context.Context) error {
+// restartLost adds a job for work that lost its job. The rows are authoritative.
+func (s *Service) restartLost(ctx context.Context) error {
 	err := s.db.Tx(ctx, func(tx *db.Tx) error {
 		for _, work := range []struct {
 			kind, query string
@@ -252,7 +253,7 @@ func (s *Service) revive(ctx context.Context) error {
 			},
 			{
 				submitArgs{}.Kind(), `SELECT id FROM bulk_import_drafts WHERE status = $1 AND submitted_at < $2`,
-				[]any{string(Submitting), db.Micros(s.now().Add(-reviveAfter))},
+				[]any{string(Submitting), db.Micros(s.now().Add(-lostAfter))},
 				func(id int64) river.JobArgs { return submitArgs{Draft: id} },
 			},
 		} {
@@ -270,7 +271,7 @@ func (s *Service) revive(ctx context.Context) error {
 				return err
 			}
 			for _, id := range ids {
-				s.log.WarnContext(ctx, "work of a bulk upload had lost its job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
+				s.log.WarnContext(ctx, "a bulk upload had no job and gets a new one", slog.String("kind", work.kind), slog.Int64("id", id))
 				if err := s.enqueueTx(ctx, tx, work.job(id)); err != nil {
 					return err
 				}

@@ -116,7 +116,7 @@ func TestFromListToResults(t *testing.T) {
 		if n, err := k.SkipExisting(t.Context(), k.again(again)); err != nil || n != 1 {
 			t.Errorf("%d skipped, %v", n, err)
 		}
-		k.Vault.Advance(25 * time.Hour)
+		k.Advance(25 * time.Hour)
 		k.ok(k.Batches.SweepStaged(t.Context()))
 		k.ok(k.Submit(t.Context(), k.again(again), nil))
 		if p := k.finish(again); p.Total != 1 || p.Approved != 1 {
@@ -127,7 +127,7 @@ func TestFromListToResults(t *testing.T) {
 
 // The results explain skipped rows. Only those with a problem are copied to the next draft, with
 // their files.
-func TestSkippedRowsTellWhy(t *testing.T) {
+func TestResultsExplainSkippedRows(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -183,9 +183,9 @@ func TestSkippedRowsTellWhy(t *testing.T) {
 	})
 }
 
-// TestSubmittingGoesOnAfterADeath runs jobs that stop between batches, and concurrent ones: each
+// TestSubmissionResumes runs jobs that stop between batches, and concurrent jobs: each
 // row becomes one certificate.
-func TestSubmittingGoesOnAfterADeath(t *testing.T) {
+func TestSubmissionResumes(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -207,7 +207,7 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 		}); err != nil {
 			t.Fatal(err)
 		}
-		k.Vault.Advance(2 * bulkimport.ReviveAfter)
+		k.Advance(2 * bulkimport.LostAfter)
 		k.ok(k.Sweep(t.Context()))
 		k.ok(k.Sweep(t.Context()))
 		if n := one[int](k, `SELECT count(*) FROM river_job WHERE kind = 'bulk_import_submit'`); n != 1 {
@@ -233,8 +233,8 @@ func TestSubmittingGoesOnAfterADeath(t *testing.T) {
 	})
 }
 
-// TestPartThatIsRefusedCanBeSubmittedAgain removes files after the submission.
-func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
+// TestResubmitRefusedPart removes files after the submission.
+func TestResubmitRefusedPart(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		k := newDesk(t, d)
@@ -269,7 +269,7 @@ func TestPartThatIsRefusedCanBeSubmittedAgain(t *testing.T) {
 	})
 }
 
-func TestDraftThatIsNotReadyIsNotSubmitted(t *testing.T) {
+func TestSubmitIncompleteDraft(t *testing.T) {
 	t.Parallel()
 	k := newDesk(t, dbtest.Open(t, t.TempDir(), ""))
 	draft := k.create()

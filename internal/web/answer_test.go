@@ -20,7 +20,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// typed answers with a body of a media type, as the handlers do.
+// typed returns a handler that answers with a body of a media type.
 func typed(mediaType, body string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", mediaType)
@@ -269,7 +269,7 @@ func TestUnknownMethodIsNotLogged(t *testing.T) {
 }
 
 // Flushed data reaches the client during the answer, compressed or not.
-func TestFlushSendsAtOnce(t *testing.T) {
+func TestFlush(t *testing.T) {
 	t.Parallel()
 	compress, err := web.Compress()
 	if err != nil {

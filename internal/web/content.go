@@ -34,7 +34,7 @@ func ServeContent(w http.ResponseWriter, r *http.Request, content io.ReadSeeker,
 	http.ServeContent(ranged, r, "", time.Time{}, content)
 	switch ranged.refused {
 	case http.StatusRequestedRangeNotSatisfiable:
-		// Content-Range stays, because it contains the length of the file.
+		// The header Content-Range remains, because it contains the length of the file.
 		h.Del("Content-Disposition")
 		return fault.New(fault.OutOfRange, "The file does not have the range that was asked for.")
 	case http.StatusPreconditionFailed:

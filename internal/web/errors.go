@@ -124,7 +124,7 @@ type Problem struct {
 	Errors  orderedFields `json:"errors,omitempty"`
 }
 
-// ProblemOf is Explain with the field errors of an invalid input.
+// ProblemOf is like Explain, but includes the field errors of an invalid input.
 func ProblemOf(w http.ResponseWriter, r *http.Request, err error) (status int, p Problem) {
 	status, p.Message = Explain(w, r, err)
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.Invalid {

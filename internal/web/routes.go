@@ -16,7 +16,8 @@ func Routes(mux *http.ServeMux, render Renderer) http.Handler {
 		clean := path.Clean(r.URL.Path) == r.URL.Path || r.URL.Path == ""
 		handler, pattern := mux.Handler(r)
 		if pattern != "" && clean {
-			// If a surface wrapped the request, the pattern that the mux sets on it is lost.
+			// Record the route here: if a surface has replaced the request, the pattern that the
+			// mux sets on it is lost.
 			SetRoute(r, pattern)
 			mux.ServeHTTP(w, r)
 			return

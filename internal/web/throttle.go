@@ -23,7 +23,7 @@ func Throttle(w http.ResponseWriter, c *limit.Counter, key string) error {
 }
 
 // Throttled counts the requests of an address before a handler runs, including those to unknown
-// paths. It renders a refusal with render.
+// paths. It writes a refusal with render.
 func Throttled(c *limit.Counter, render Renderer, next http.Handler) http.Handler {
 	return Handler(render, func(w http.ResponseWriter, r *http.Request) error {
 		if err := Throttle(w, c, limit.AddressKey(Client(r))); err != nil {

@@ -59,8 +59,8 @@ func requestOf(r *http.Request) *request {
 // RequestID returns the id under which a request is logged.
 func RequestID(r *http.Request) string { return requestOf(r).id }
 
-// Client returns the client address of a request; behind a trusted proxy, the address that the
-// proxy reports.
+// Client returns the client address of a request. Behind a trusted proxy, this is the address that
+// the proxy reports.
 func Client(r *http.Request) netip.Addr { return requestOf(r).client }
 
 // SetRoute records the pattern of a request for log and metrics, because the raw path may contain
@@ -117,9 +117,9 @@ func Wrap(o Options, next http.Handler) http.Handler {
 	})
 }
 
-// locate determines the client's address and whether the request used TLS. Forwarded headers count
-// only from a trusted proxy. In X-Forwarded-For only the entries that trusted proxies added count,
-// from the right.
+// locate determines the client's address and whether the request used TLS. It trusts forwarded
+// headers only from a trusted proxy. In X-Forwarded-For it uses only the entries that trusted
+// proxies added, from the right.
 func (o *Options) locate(r *http.Request, q *request) (secure bool) {
 	if host, _, err := net.SplitHostPort(r.RemoteAddr); err == nil {
 		if a, err := netip.ParseAddr(host); err == nil {

@@ -42,7 +42,7 @@ func say(text string) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprint(w, text) })
 }
 
-func TestRequestIDIsKeptWhenHarmless(t *testing.T) {
+func TestRequestIDIsReusedIfSafe(t *testing.T) {
 	t.Parallel()
 	for given, kept := range map[string]bool{
 		"trace-0123456789": true, "": false, "short": false, "with space 12": false, "a\nb12345678": false, strings.Repeat("a", 65): false,
@@ -108,7 +108,7 @@ func TestPanicIsOneAnswerAndOneLogLine(t *testing.T) {
 	}
 }
 
-func TestLogHasThePatternAndNotThePath(t *testing.T) {
+func TestLogContainsPatternNotPath(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.Handle("GET /files/{uuid}", say("ok"))
@@ -159,7 +159,7 @@ func TestErrorAsJSON(t *testing.T) {
 	}
 }
 
-func TestUnknownRoutesAnswerInTheFormOfTheirSurface(t *testing.T) {
+func TestUnknownRoutesUseSurface(t *testing.T) {
 	t.Parallel()
 	mux := http.NewServeMux()
 	mux.Handle("GET /a", say("a"))

@@ -46,7 +46,7 @@ func run(root string) error {
 	)
 }
 
-// packages returns the folders below internal that have Go files.
+// packages returns the folders below internal that contain Go files.
 func packages(internal string) ([]string, error) {
 	var found []string
 	err := filepath.WalkDir(internal, func(path string, d os.DirEntry, err error) error {

@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// client is the one package in the list that is not below internal.
+// client is the only package in the list that is not below internal.
 const client = "client"
 
 // table is the parsed list.
 type table struct {
 	layers  []layer // from top to bottom
 	tests   []string
-	harness []string // tests of every package may import these
+	harness []string // the tests of every package may import these
 	pure    []string
 	outside []outsider
 }
@@ -24,7 +24,7 @@ type layer struct {
 	packages []string
 }
 
-// outsider is a package that imports nothing internal but what is allowed.
+// outsider is a package that may import only the listed internal packages.
 type outsider struct {
 	name    string
 	allowed []string
@@ -40,7 +40,7 @@ func parse(text string) (*table, error) {
 		name, rest, found := strings.Cut(line, ":")
 		names := strings.Fields(rest)
 		if !found || name == "" || len(names) == 0 {
-			return nil, fmt.Errorf("line %d: a line is a name, a colon and packages", number+1)
+			return nil, fmt.Errorf("line %d: expected a name, a colon and packages", number+1)
 		}
 		switch name {
 		case "tests":
@@ -51,7 +51,7 @@ func parse(text string) (*table, error) {
 			t.pure = append(t.pure, names...)
 		case "outside":
 			if len(names) < 2 || names[1] != "->" {
-				return nil, fmt.Errorf("line %d: an outside line is a package, an arrow and packages", number+1)
+				return nil, fmt.Errorf("line %d: expected a package, an arrow and packages", number+1)
 			}
 			t.outside = append(t.outside, outsider{names[0], names[2:]})
 		default:

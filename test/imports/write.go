@@ -11,17 +11,17 @@ type rule struct {
 	name string
 	// files are patterns; one that begins with ! is an exception.
 	files []string
-	// allow and deny are import paths. A path is a prefix, and $ ends it. The
-	// longer of two prefixes wins.
+	// allow and deny are import paths. A path is a prefix; $ marks its end. The longer of two
+	// matching prefixes applies.
 	allow, deny []string
 	reason      string
 }
 
 const internal = "github.com/certvault/certvault/internal/"
 
-// rules returns the rules of depguard as YAML. There is one for each package: it
-// denies the package to every file that is neither its own nor above it. So a
-// package that is in no layer may import none of them.
+// rules returns the rules of depguard as YAML. There is one for each package: it denies the package
+// to every file that is neither its own nor above it. Therefore a package that is in no layer may
+// import none of them.
 func (t *table) rules() string {
 	var all []rule
 	var above []string
@@ -96,7 +96,7 @@ func quoted(list []string) string {
 	return `"` + strings.Join(list, `", "`) + `"`
 }
 
-// folders returns a pattern for the files of packages.
+// folders returns patterns for the files of packages.
 func folders(names []string) string {
 	if len(names) == 1 {
 		return "**/internal/" + names[0] + "/**"

@@ -20,7 +20,7 @@ var (
 	revokeLink = regexp.MustCompile(`/invitations/[0-9a-f-]{36}/revoke`)
 )
 
-// answers adds the pages that answer a form, and those with problems.
+// answers adds the pages that respond to a form, and those with problems.
 func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]*vault.Certificate) {
 	panel := "/panel/" + slug
 	for _, one := range []struct {
@@ -51,8 +51,8 @@ func (f *fixture) answers(v *vault.Vault, slug, session string, made map[string]
 	}
 }
 
-// member adds the pages about a member of two institutions who signs in with a code, as the owner
-// and as the member see them.
+// member adds the pages of a member of two institutions who signs in with a code, as the owner and
+// as the member see them.
 func (f *fixture) member(ctx context.Context, v *vault.Vault, slug, session string) error {
 	if _, err := v.CreateInstitution(ctx, "Southern College", "SOC"); err != nil {
 		return err
@@ -120,14 +120,14 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 	}
 	secret := codeSecret.FindSubmatch(a.Body)
 	if secret == nil {
-		return fmt.Errorf("no secret is shown: %d", a.Status)
+		return fmt.Errorf("the page shows no secret: %d", a.Status)
 	}
 	code, err := totp.GenerateCode(string(secret[1]), time.Now())
 	if err != nil {
 		return fmt.Errorf("making a code: %w", err)
 	}
 	if a, err = c.PostForm(ctx, "/account/security/codes", url.Values{"code": {code}}); err == nil && a.Status != http.StatusOK {
-		err = fmt.Errorf("the code was answered with %d", a.Status)
+		err = fmt.Errorf("the code returned %d", a.Status)
 	}
 	return err
 }
@@ -136,7 +136,7 @@ func secondFactor(ctx context.Context, c *vault.Client) error {
 func askMail(ctx context.Context, c *vault.Client, path, email string) error {
 	a, err := c.PostForm(ctx, path, url.Values{"email": {email}})
 	if err == nil && a.Status != http.StatusSeeOther {
-		err = fmt.Errorf("asking for a link at %s was answered with %d", path, a.Status)
+		err = fmt.Errorf("asking for a link at %s returned %d", path, a.Status)
 	}
 	return err
 }

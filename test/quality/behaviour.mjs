@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { launch, newPage, visit } from "./browser.mjs";
 
-// judgeBehaviour does on the pages what people do, and gives what went wrong.
+// judgeBehaviour uses the pages as people do, and returns the faults that it finds.
 export async function judgeBehaviour(plan) {
   const base = new URL(plan.file_page).origin;
   const browser = await launch();
@@ -96,10 +96,10 @@ export async function judgeBehaviour(plan) {
       return "let through";
     }));
     assert.deepEqual(refused, ["TypeError", "TypeError", "TypeError"]);
-    // The browser says each of them in its console.
+    // The browser reports each of them in its console.
     assert.equal(complaints.splice(0).length, refused.length);
   });
-  await step("what was just done is told in full above the certificate", {}, async (page) => {
+  await step("the notice after an action is shown in full above the certificate", {}, async (page) => {
     await page.goto(plan.pages.find((one) => one.name === "mail-link").url);
     await page.getByText("Ask for a correction").click();
     await page.locator("#text").fill("My name has an accent.");
@@ -131,13 +131,13 @@ export async function judgeBehaviour(plan) {
     await rows.first().uncheck();
     assert.equal((await page.locator("label[for=which-selected]").textContent()).trim(), `Selected (${(await rows.count()) - 1})`);
     assert.equal(await page.getByLabel("Select all on this page").evaluate((every) => every.indeterminate), true);
-    // What can be done stays in view, and hides nothing that has the focus.
+    // The bar of actions stays visible, and hides no element that has the focus.
     await rows.last().focus();
-    const [deeds, bar] = [await page.locator(".deeds").boundingBox(), await page.locator(".bar").boundingBox()];
-    assert.ok(deeds.y >= bar.height && deeds.y + deeds.height < 500, `what can be done is at ${deeds.y}`);
+    const [actions, bar] = [await page.locator(".deeds").boundingBox(), await page.locator(".bar").boundingBox()];
+    assert.ok(actions.y >= bar.height && actions.y + actions.height < 500, `the bar of actions is at ${actions.y}`);
     for (let i = (await rows.count()) - 1; i >= 0; i--) {
       await rows.nth(i).focus();
-      assert.ok((await rows.nth(i).boundingBox()).y >= deeds.y + deeds.height, `row ${i} is hidden`);
+      assert.ok((await rows.nth(i).boundingBox()).y >= actions.y + actions.height, `row ${i} is hidden`);
     }
   });
   await browser.close();
@@ -146,7 +146,7 @@ export async function judgeBehaviour(plan) {
   return faults.map((fault) => fault.replaceAll("\n", " "));
 }
 
-// drop drops a file on the middle of the page.
+// drop drops a file on the drop area of the page.
 async function drop(page, content) {
   const transfer = await page.evaluateHandle((bytes) => {
     const t = new DataTransfer();
@@ -158,7 +158,7 @@ async function drop(page, content) {
   await page.dispatchEvent(".drop", "drop", { dataTransfer: transfer });
 }
 
-// judgeCamera holds QR codes in front of a camera that is a file.
+// judgeCamera shows QR codes to a simulated camera, which reads a file.
 async function judgeCamera(base, plan) {
   const folder = await mkdtemp(join(tmpdir(), "certvault-camera-"));
   const faults = [];

@@ -1,11 +1,11 @@
 import { existsSync } from "node:fs";
 import { chromium } from "playwright-core";
 
-// Where Debian and others have Chromium; CHROMIUM says otherwise.
+// The path of Chromium on Debian and other systems. CHROMIUM overrides it.
 export const chromiumPath = [process.env.CHROMIUM, "/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"]
   .find((path) => path && existsSync(path));
 
-// The vault's certificate is of its own making, and a container has no room for
+// The vault's certificate is self-signed. A container has no room for
 // the sandbox and little shared memory.
 export const flags = ["--no-sandbox", "--disable-dev-shm-usage", "--ignore-certificate-errors"];
 
@@ -14,7 +14,7 @@ export async function launch(more = []) {
   return chromium.launch({ executablePath: chromiumPath, args: [...flags, ...more] });
 }
 
-// pagesIn opens pages and collects what the browser complains of: refused
+// newPage opens a page and collects the browser's complaints: refused
 // scripts, failed requests, requests to another host.
 export async function newPage(browser, options) {
   const context = await browser.newContext({ ignoreHTTPSErrors: true, ...options });
@@ -22,7 +22,7 @@ export async function newPage(browser, options) {
   const complaints = [];
   page.on("pageerror", (error) => complaints.push(`script: ${error.message}`));
   page.on("console", (message) => {
-    // A page that answers 404 is one of the states.
+    // A page with the status 404 is one of the states.
     if (message.type() === "error" && !message.text().includes("status of 404")) complaints.push(`console: ${message.text()}`);
   });
   const hosts = new Set();
@@ -30,7 +30,7 @@ export async function newPage(browser, options) {
   return { context, page, complaints, hosts };
 }
 
-// visit goes to a page as whom it is for, or sends what it is the answer to.
+// visit opens a page with its session, or submits the form whose answer it is.
 export async function visit(page, one, url) {
   await page.context().clearCookies();
   if (one.session) {
@@ -46,7 +46,7 @@ export async function visit(page, one, url) {
   return answer;
 }
 
-// send sends a form from the page that is open: a function of the browser.
+// send submits a form from the open page. It runs in the browser.
 function send({ action, fields }) {
   const form = Object.assign(document.createElement("form"), { method: "post", action });
   for (const [name, values] of Object.entries(fields)) {

@@ -43,8 +43,8 @@ type page struct {
 // fixture is a vault with a certificate in every publicly visible state.
 type fixture struct {
 	Pages []page `json:"pages"`
-	// File is the path of a verified PDF. FilePage is the page that a browser must reach with it.
-	// Changed is the same file with one byte changed.
+	// File is the path of a verified PDF. FilePage is the page to which a browser is redirected
+	// after it submits this file. Changed is the same file with one byte changed.
 	File     string `json:"file"`
 	FilePage string `json:"file_page"`
 	Changed  string `json:"changed"`
@@ -155,7 +155,7 @@ func (f *fixture) upload(ctx context.Context, title, name string, file []byte, w
 		return nil, err
 	}
 	if a.Status != http.StatusCreated {
-		return nil, fmt.Errorf("the upload was answered with %d %s", a.Status, a.Body)
+		return nil, fmt.Errorf("the upload returned %d %s", a.Status, a.Body)
 	}
 	made, err := a.Certificate()
 	if err != nil || !wait {
@@ -205,7 +205,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.owned(ctx); err != nil {
 		return err
 	}
-	// A certificate that is already revoked causes no mail.
+	// A revoked certificate causes no mail.
 	if _, err := awaitMail(ctx, v.Data, made["revoked"].CertificateTitle); err != nil {
 		return err
 	}
@@ -226,7 +226,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	if err := f.damage(ctx, filepath.Join(v.Data, "certvault.db"), made); err != nil {
 		return err
 	}
-	// A vault whose time-stamp authority does not answer leaves certificates in processing.
+	// If the time-stamp authority does not respond, certificates stay in processing.
 	if _, err := v.Stop(); err != nil {
 		return err
 	}
@@ -275,7 +275,7 @@ func (f *fixture) fill(ctx context.Context) error {
 	return f.programs(ctx, second, inst.Slug)
 }
 
-// public makes everything public that an institution can make public.
+// public enables everything that an institution can make public.
 func (f *fixture) public(ctx context.Context, v *vault.Vault, slug string) error {
 	logo, err := vault.PNG(320, 120)
 	if err != nil {
@@ -305,7 +305,7 @@ func (f *fixture) keep(ctx context.Context, c *vault.Certificate) error {
 	return errors.Join(os.WriteFile(f.File, a.Body, 0o600), os.WriteFile(f.Changed, changed, 0o600))
 }
 
-// damage creates states that no client can: a check that did not run and one that failed.
+// damage creates states that no client can cause: a check that did not run and one that failed.
 func (f *fixture) damage(ctx context.Context, file string, made map[string]*vault.Certificate) error {
 	d, err := sql.Open("sqlite", "file:"+file+"?_pragma=busy_timeout(5000)")
 	if err != nil {

@@ -16,19 +16,19 @@ for (const lang of ["en", "ar"]) {
   }
 }
 
-// Two looks that differ in everything.
+// Two looks that differ in every property.
 const opposite = [looks[0], looks.at(-1)];
 
-// How many looks are taken at once.
+// The number of looks that run at the same time.
 const lanes = availableParallelism();
 
-// judgePages gives what is wrong with the pages: for axe in every look, for
-// html-validate and vnu in both directions. In a hurry, pages of who is signed in
-// are looked at in two opposite looks alone.
+// judgePages returns the faults of the pages: those that axe finds in every look, and
+// those that html-validate and vnu find in both writing directions. If hurry is set, it
+// checks the pages of signed-in people only in two opposite looks.
 export async function judgePages(browser, plan, { hurry }) {
   const faults = [];
   const markup = new Map();
-  // Those with the most pages come first, so that no lane is left alone with one.
+  // The looks with the most pages come first, so that all lanes finish at about the same time.
   const waiting = [...opposite, ...looks.filter((look) => !opposite.includes(look))];
   const lane = async () => {
     for (let look = waiting.shift(); look; look = waiting.shift()) await judgeLook(look);
@@ -51,7 +51,7 @@ export async function judgePages(browser, plan, { hurry }) {
       for (const host of hosts) if (host !== new URL(one.url).host) faults.push(`${name}: asks ${host}`);
       hosts.clear();
       for (const complaint of complaints.splice(0)) {
-        // A page that answers 422 is one of the states.
+        // A page with the status 422 is one of the states.
         if (!complaint.includes(`status of ${one.status} `)) faults.push(`${name}: ${complaint}`);
       }
     }
@@ -59,7 +59,7 @@ export async function judgePages(browser, plan, { hurry }) {
   };
   await Promise.all(Array.from({ length: lanes }, lane));
   faults.push(...(await validate(markup)));
-  console.log(`${plan.pages.length} pages and states, ${looks.length} looks each${hurry ? ", two where somebody is signed in" : ""}`);
+  console.log(`${plan.pages.length} pages and states, ${looks.length} looks each${hurry ? ", two for signed-in people" : ""}`);
   return faults;
 }
 
@@ -68,7 +68,7 @@ async function validate(markup) {
   const html = new HtmlValidate(new StaticConfigLoader({
     extends: ["html-validate:standard"],
     rules: {
-      // A matter of taste in which we are of the other opinion.
+      // These rules are matters of style that we decide differently.
       "void-style": "off",
       "long-title": "off",
       "doctype-style": "off",
@@ -81,15 +81,15 @@ async function validate(markup) {
     for (const m of report.results.flatMap((r) => r.messages)) faults.push(`${name}: html-validate ${m.ruleId}, line ${m.line}: ${m.message}`);
   }
   if (spawnSync("java", ["-version"]).error) {
-    console.log("There is no Java here: the markup is not given to vnu.");
+    console.log("Java is not installed: vnu does not check the markup.");
     return faults;
   }
   const folder = await mkdtemp(join(tmpdir(), "certvault-markup-"));
   for (const [name, text] of markup) await writeFile(join(folder, `${name}.html`), text);
   const run = spawnSync("java", ["-jar", vnu, "--format", "json", "--skip-non-html", folder], { maxBuffer: 1 << 26 });
   for (const m of JSON.parse(run.stderr.toString() || '{"messages": []}').messages) {
-    // vnu tells by itself in which language a text is, and is wrong where a page
-    // is mostly names and digits.
+    // vnu guesses the language of a text. Its guess is wrong if a page contains
+    // mostly names and digits.
     if (m.type === "info" && /This document appears to be written in/.test(m.message)) continue;
     faults.push(`${m.url?.split("/").pop()}: vnu, line ${m.lastLine}: ${m.message}`);
   }

@@ -40,7 +40,7 @@ func (f *fixture) people(ctx context.Context, v *vault.Vault) error {
 	client.Session = session
 	a, err := client.PostForm(ctx, "/account/security/codes/begin", url.Values{})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("setting codes up: %+v, %w", a, err)
+		return fmt.Errorf("setting up codes: %+v, %w", a, err)
 	}
 	for name, path := range map[string]string{"security": "/account/security", "codes": "/account/security/codes", "confirm": "/account/confirm"} {
 		f.show(name, v.URL+path, http.StatusOK, session)

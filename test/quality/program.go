@@ -29,8 +29,7 @@ func (f *fixture) programs(ctx context.Context, v *vault.Vault, slug string) err
 	var tried struct {
 		ID int64 `json:"id"`
 	}
-	// The vault can reach neither private nor public addresses here, so the test of the endpoint
-	// fails.
+	// The vault cannot reach any address here, so the test of the endpoint fails.
 	if _, err := v.Hook(ctx, slug, &tried, "test", hook.ID); err != nil || tried.ID == 0 {
 		return fmt.Errorf("testing an endpoint: %+v, %w", tried, err)
 	}

@@ -2,10 +2,10 @@ import * as chromeLauncher from "chrome-launcher";
 import lighthouse from "lighthouse";
 import { chromiumPath, flags } from "./browser.mjs";
 
-// What a page must score, and how heavy it may be: bytes as sent, and requests.
+// The lowest scores of a page, and its largest weight: bytes as sent, and requests.
 const least = { performance: 0.99, accessibility: 1, "best-practices": 1, seo: 1 };
 const most = { bytes: 15 * 1024, requests: 5 };
-// Pages that the public does not come to.
+// The limits of pages that are not public.
 const mostHeavy = { bytes: 60 * 1024, requests: 10 };
 
 export async function judgeScores(plan, { runs, categories }) {
@@ -14,7 +14,7 @@ export async function judgeScores(plan, { runs, categories }) {
   for (const page of plan.pages.filter((p) => p.scored)) {
     const results = [];
     for (let i = 0; i < runs; i++) {
-      // A page that shows a certificate keeps search engines off on purpose.
+      // A page that shows a certificate excludes search engines on purpose.
       const skipAudits = page.indexed ? [] : ["is-crawlable"];
       const extraHeaders = page.session ? { Cookie: `__Host-session=${page.session}` } : undefined;
       const { lhr } = await lighthouse(page.url, { port: chrome.port, onlyCategories: categories, skipAudits, extraHeaders, logLevel: "error", output: "json" });
@@ -31,8 +31,8 @@ export async function judgeScores(plan, { runs, categories }) {
     }
     const requests = results[0].audits["network-requests"]?.details?.items ?? [];
     if (requests.length) {
-      // Pictures that an institution adds are its own: its logo, its certificate. What
-      // stands in a style asks nobody.
+      // The pictures of an institution do not count: its logo, its certificates. A data
+      // URL in a style causes no request.
       const ours = requests.filter((r) => !r.url.startsWith("data:") && !/\/logos\/|\/image\.png$/.test(new URL(r.url).pathname));
       const bytes = ours.reduce((sum, r) => sum + r.transferSize, 0);
       line.push(`${(bytes / 1024).toFixed(1)} KB in ${ours.length} requests`);

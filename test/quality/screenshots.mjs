@@ -19,7 +19,7 @@ export async function takeScreenshots(browser, plan, folder) {
     }
     await context.close();
   }
-  // The other languages, on the pages most seen; and as printed.
+  // The most visited pages in the other languages, and in print.
   const { context, page } = await newPage(browser, { viewport: { width: 900, height: 900 } });
   for (const one of plan.pages.filter((p) => ["lookup", "valid"].includes(p.name))) {
     for (const lang of ["es", "fr", "de", "pt", "hi", "zh"]) {
@@ -38,7 +38,7 @@ export async function takeScreenshots(browser, plan, folder) {
   await context.close();
 }
 
-// The pictures of the README, each the top of a page.
+// The pictures of the README. Each shows the top of a page.
 const pictures = [
   { page: "certificates", file: "panel.png" },
   { page: "valid", file: "verification.png" },
@@ -62,7 +62,7 @@ export async function takePictures(browser, plan, folder) {
   return size > maxPictures ? [`the pictures have ${size} bytes, more than ${maxPictures}`] : [];
 }
 
-// loadImages loads images that are below the window: a function of the browser.
+// loadImages loads images that are below the window. It runs in the browser.
 function loadImages() {
   return Promise.all([...document.images].map((image) => {
     image.loading = "eager";

@@ -27,7 +27,7 @@ func (f *fixture) work(ctx context.Context, v *vault.Vault, slug, session string
 	}
 	a, err := c.PostForm(ctx, panel+"/bulk", url.Values{})
 	if err != nil || a.Status != http.StatusSeeOther {
-		return fmt.Errorf("beginning a bulk upload: %+v, %w", a, err)
+		return fmt.Errorf("creating a bulk upload: %+v, %w", a, err)
 	}
 	draft := a.Header.Get("Location")
 	list := "Title,Full name,Email,File,Issue date\nBSc Physics,Amina Okafor,amina@example.org,diploma.pdf,2026-06-30\nBSc Physics,Chen Wei,nobody,chen.pdf,30.06.2026\n"
@@ -131,7 +131,7 @@ func settled(ctx context.Context, c *vault.Client, path string, is func(*vault.A
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
-			return fmt.Errorf("%s is not done", path)
+			return fmt.Errorf("%s did not finish in time", path)
 		}
 	}
 }

@@ -130,7 +130,8 @@ func emblem(side int, seed string) string {
 		_, _ = w.Write(row) // into memory
 	}
 	_ = w.Close()
-	return pdftest.Stream(fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side), b.String())
+	head := fmt.Sprintf("/Type /XObject /Subtype /Image /Width %d /Height %d /ColorSpace /DeviceRGB /BitsPerComponent 8 /Filter /FlateDecode ", side, side)
+	return pdftest.Stream(head, b.String())
 }
 
 // PDFOfSize returns the certificate as a file of exactly size bytes, most of them in a stream

@@ -15,7 +15,7 @@ import (
 
 const nobody = "00000000-0000-4000-8000-000000000000"
 
-func TestWhoIsLetIn(t *testing.T) {
+func TestAuthentication(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	foreign := newVault(t, dbtest.SQLite(t), 0).secret
@@ -63,7 +63,7 @@ func TestWhoIsLetIn(t *testing.T) {
 	}
 }
 
-func TestExpiredTokenIsOut(t *testing.T) {
+func TestExpiredToken(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	at := time.Now()
@@ -159,7 +159,7 @@ func TestUnknownRoutesAndMethods(t *testing.T) {
 }
 
 // The responses for another institution's record, an unknown record and an invalid id are the same.
-func TestRecordsOfOthersAreUnknown(t *testing.T) {
+func TestRecordsOfOtherInstitutions(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	id := v.upload("diploma.pdf")["uuid"].(string)
@@ -197,7 +197,7 @@ func TestRecordsOfOthersAreUnknown(t *testing.T) {
 	}
 }
 
-func TestRateLimitIsOfEachToken(t *testing.T) {
+func TestRateLimitPerToken(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 3)
 	for i := range 3 {
@@ -217,7 +217,7 @@ func TestRateLimitIsOfEachToken(t *testing.T) {
 	}
 }
 
-func TestTemplatesAreABareArray(t *testing.T) {
+func TestTemplatesResponse(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	a := v.get("/business/certificate-templates")

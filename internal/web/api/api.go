@@ -104,7 +104,7 @@ type contextKey struct{}
 func callOf(r *http.Request) *call {
 	c, ok := r.Context().Value(contextKey{}).(*call)
 	if !ok {
-		// Every route is wrapped by authenticate.
+		// Authenticate every request before routing.
 		return &call{Request: r, token: &token.Token{}}
 	}
 	return c
@@ -126,8 +126,8 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 		}
 		web.SetRoute(r, "")
 		if err := a.Tokens.Touch(ctx, t); err != nil {
-			// The response does not depend on it.
-			a.Log.WarnContext(ctx, "a token's last use could not be noted", slog.Any("error", err))
+			// The response does not depend on the error of the record.
+			a.Log.WarnContext(ctx, "the last use of a token could not be recorded", slog.Any("error", err))
 		}
 		c := &call{Request: r, token: t, institution: inst}
 		ctx = audit.WithActor(ctx, audit.Actor{
@@ -147,7 +147,7 @@ func (a *API) authenticate(next http.Handler) http.Handler {
 func bearer(r *http.Request) string {
 	values := r.Header.Values("Authorization")
 	if len(values) != 1 {
-		return "" // with two headers it is ambiguous which one counts
+		return "" // With two headers it is ambiguous which one applies.
 	}
 	scheme, credential, _ := strings.Cut(values[0], " ")
 	if !strings.EqualFold(scheme, "Bearer") {

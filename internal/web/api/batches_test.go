@@ -51,13 +51,13 @@ func checkBatch(t *testing.T, record map[string]any, id, status string, counts m
 	}
 }
 
-func TestBatchFromAcceptanceToEnd(t *testing.T) {
+func TestBatchLifecycle(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		fine, refused := v.stage("diploma.pdf"), v.stage("refuse.pdf")
 		fields := slices.Concat(entry(0, fine), entry(10, fine), entry(20, refused), entry(30, fine))
-		// The last link leads to the first page again.
+		// The "last" link returns to the first page, because there is only one.
 		fields[len(fields)-2] = field{"entries[30][applicant_email]", "Person.0@EXAMPLE.org"}
 		id := v.accept(v.postBulk(multipartType, multipartOf(t, fields)), 4)
 		path := "/business/batches/" + id
@@ -194,7 +194,7 @@ func TestBatchPages(t *testing.T) {
 	}
 }
 
-func TestBatchesOfAnInstitution(t *testing.T) {
+func TestBatchesPerInstitution(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)

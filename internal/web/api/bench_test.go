@@ -11,9 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// BenchmarkKey sends uploads without a key, with one, and again with the same: in
-// turns, so that the machine is the same for all. It reports medians, and what a
-// key costs.
+// BenchmarkKey sends uploads without a key, with a new key, and again with the same key, in turns,
+// so that all run under the same load. It reports the medians and the cost of a key.
 func BenchmarkKey(b *testing.B) {
 	each := map[string]func(b *testing.B) *vault{
 		"sqlite":   func(b *testing.B) *vault { return newVault(b, dbtest.SQLite(b), 0) },

@@ -97,8 +97,8 @@ func (in *bulkInput) reader(w http.ResponseWriter, r *http.Request) (read func()
 
 var errParts = fault.New(fault.Invalid, fmt.Sprintf("The request has more than %d fields.", maxBulkParts))
 
-// count counts a field of a body that is not a multipart form, whose parts
-// package body counts.
+// count counts a field of a body that is not a multipart form. Package body counts the parts of a
+// multipart form.
 func (in *bulkInput) count() error {
 	if in.fields == maxBulkParts {
 		return errParts
@@ -148,7 +148,7 @@ func (in *bulkInput) set(n fieldName, value []byte) error {
 	return in.draft.Set(n.index, n.known(), string(value))
 }
 
-// name handles a field that cannot have a value.
+// name rejects a field that cannot have a value.
 func (in *bulkInput) name(n fieldName) error {
 	in.fingerprint(n.index, n.field+n.key, []byte{byte(n.kind)})
 	switch n.kind {

@@ -30,7 +30,7 @@ func (v *vault) postBulk(contentType string, body []byte) *answer {
 
 const multipartType = "multipart/form-data; boundary=" + boundary
 
-// field is a name and a value, as in every form.
+// field is a name and a value, the same in every form.
 type field struct{ name, value string }
 
 func multipartOf(tb testing.TB, fields []field) []byte {
@@ -50,7 +50,7 @@ func urlencodedOf(fields []field) []byte {
 	return []byte(strings.Join(pairs, "&"))
 }
 
-// entry returns the fields of an entry in order, with a person of its own.
+// entry returns valid fields of an entry for a new person.
 func entry(index any, fileID string) []field {
 	at := fmt.Sprintf("entries[%v]", index)
 	return []field{
@@ -67,7 +67,7 @@ func (v *vault) batches() (n int) {
 	return n
 }
 
-// accept sends a batch that must be accepted, and returns its id.
+// accept sends a batch that must be accepted and returns its id.
 func (v *vault) accept(a *answer, total int) string {
 	v.tb.Helper()
 	if a.Status != http.StatusAccepted {
@@ -81,14 +81,14 @@ func (v *vault) accept(a *answer, total int) string {
 	return id
 }
 
-// The same entries in each of the three forms, in any order and with gaps, become the same batch.
-func TestBulkTakesThreeForms(t *testing.T) {
+// The same entries in each of the three forms, in any order and with gaps, create the same batch.
+func TestBulkAcceptsThreeForms(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
 		file := v.stage("diploma.pdf")
 		third := append(entry(999_999, file), field{"entries[999999][issue_date]", "2024-02-29"}, field{"entries[999999][details]", "名誉 & =%"})
-		// The fields of three entries, mixed.
+		// The fields of three entries, interleaved.
 		fields := []field{{"_token", "x"}}
 		for i := range third {
 			for _, list := range [][]field{third, entry(4, file), entry(0, file)} {
@@ -349,7 +349,7 @@ func TestBulkBodies(t *testing.T) {
 	}
 }
 
-// A request at the limits is accepted; one more of anything is rejected.
+// A request at the limits is accepted. A request that exceeds any of them is rejected.
 func TestBulkLimits(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
@@ -432,7 +432,7 @@ func TestBulkErrorsAreBounded(t *testing.T) {
 }
 
 // A client that is still sending when its batch is rejected receives the response.
-func TestRefusalReachesAClientThatStillSendsEntries(t *testing.T) {
+func TestBulkRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	body := append([]byte("entries%=&"), bytes.Repeat([]byte("x=y&"), 12<<20)...)

@@ -45,8 +45,7 @@ func (in *bulkInput) urlencoded(body io.Reader) error {
 	}
 }
 
-// pair handles one name and value. If the pair is too long, it is only the
-// beginning.
+// pair handles one name and value. If the pair is too long, it contains only the beginning.
 func (in *bulkInput) pair(pair string, long bool) error {
 	if pair == "" {
 		return nil

@@ -181,8 +181,7 @@ func (d *jsonInput) entry(index int) error {
 
 // field reads the value of a field of an entry: text, or null for none.
 func (d *jsonInput) field(index int, name string, field cert.Field) error {
-	// The raw text: once decoded, half a surrogate pair is the same as the
-	// replacement character.
+	// Check the raw text: after decoding, half a surrogate pair equals the replacement character.
 	raw, err := d.value()
 	switch {
 	case err != nil:
@@ -193,7 +192,7 @@ func (d *jsonInput) field(index int, name string, field cert.Field) error {
 		d.fingerprint(index, name, raw)
 		return d.draft.Refuse(index, cert.Problem{Field: field, Code: codeNotString})
 	case !utf8.Valid(raw) || loneSurrogate(raw):
-		return d.draft.Set(index, field, "\xff") // as text that is not UTF-8
+		return d.draft.Set(index, field, "\xff") // the error is that of text that is not UTF-8
 	}
 	var value string
 	if err := json.Unmarshal(raw, &value); err != nil {

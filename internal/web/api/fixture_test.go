@@ -36,7 +36,7 @@ const (
 	tail = certtest.Tail
 )
 
-// vault is the API on a server of its own.
+// vault is the API with a server and a database of its own.
 type vault struct {
 	*vaulttest.Vault
 
@@ -100,7 +100,7 @@ func (v *vault) token(inst *account.Institution, expires *time.Time, permissions
 	return secret
 }
 
-// answer is what came back.
+// answer is a received response.
 type answer struct {
 	Status int
 	Header http.Header
@@ -116,7 +116,7 @@ func (a *answer) json(tb testing.TB) map[string]any {
 	return m
 }
 
-// refusal is the body of an error.
+// refusal is the body of an error response.
 type refusal struct {
 	Message string              `json:"message"`
 	Errors  map[string][]string `json:"errors"`
@@ -186,7 +186,7 @@ func pdfFile(content []byte) part {
 
 const boundary = "a-boundary-of-our-own"
 
-// form writes parts in their order.
+// form writes the parts in the given order.
 func form(tb testing.TB, parts ...part) []byte {
 	tb.Helper()
 	var b bytes.Buffer
@@ -220,7 +220,7 @@ func (v *vault) post(body []byte) *answer {
 	return v.do(r)
 }
 
-// usual are the fields of an upload in order, of a title of its own.
+// usual returns the valid fields of an upload in order, with a title of its own.
 func (v *vault) usual() []part {
 	v.titles++
 	return []part{
@@ -228,7 +228,7 @@ func (v *vault) usual() []part {
 	}
 }
 
-// upload makes a certificate and returns its record.
+// upload creates a certificate and returns its record.
 func (v *vault) upload(file string) map[string]any {
 	v.tb.Helper()
 	a := v.post(form(v.tb, append(v.usual(), part{name: "certificate_file", file: file, content: samplePDF(0)})...))
@@ -259,7 +259,7 @@ func (v *vault) stored() (rows, files int) {
 	return rows, files
 }
 
-// samplePDF is a PDF of one page, padded to size where size is given.
+// samplePDF is a PDF of one page, padded to size if a size is given.
 func samplePDF(size int) []byte { return pdftest.Sized("a diploma", size) }
 
 // count counts rows.

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// FuzzLoneSurrogate holds the search for half surrogate pairs beside package json,
-// which puts U+FFFD for each.
+// FuzzLoneSurrogate compares the search for half surrogate pairs with package json, which decodes
+// each of them as U+FFFD.
 func FuzzLoneSurrogate(f *testing.F) {
 	for _, s := range []string{
 		`"a"`, `"\ud83d\ude00"`, `"\ud83d"`, `"\ude00"`, `"\ude00\ud83d"`, `"\\ud83d"`, `"\\\ud83d"`, `"\ud83d\\ude00"`, `"\ud83d\ud83d\ude00"`, `"\uD83D\uDE00"`,
@@ -30,7 +30,7 @@ func FuzzLoneSurrogate(f *testing.F) {
 		if err := enc.Encode(value); err != nil {
 			t.Fatal(err)
 		}
-		// Of two members of one name the first is gone, with what was in it.
+		// If an object has two members with one name, package json drops the first and its content.
 		if got, want := loneSurrogate(text), strings.ContainsRune(decoded.String(), utf8.RuneError); want && !got {
 			t.Errorf("%s has half a pair", text)
 		} else if got && !want && !bytes.Contains(text, []byte("{")) {

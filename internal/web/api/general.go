@@ -59,8 +59,8 @@ type generalStatus struct {
 	of []cert.Status
 }
 
-// generalStatuses are in the sort order of a list, which is that of the values. Only certificates
-// that customers submit can be pending.
+// generalStatuses are in the sort order of a list. Only certificates that customers submit can be
+// pending.
 var generalStatuses = []generalStatus{
 	{status{"failed", "Failed", "The certificate could not be generated. It can be retried."}, []cert.Status{cert.Failed}},
 	{status{"generated", "Generated", "The certificate is valid and its PDF can be downloaded."}, []cert.Status{cert.Approved}},
@@ -69,8 +69,8 @@ var generalStatuses = []generalStatus{
 	{status{"revoked", "Revoked", "The institution has taken the certificate back."}, []cert.Status{cert.Revoked}},
 }
 
-// allows reports whether a token has a permission for certificates of every source, or the vault's
-// permission for this source.
+// allows reports whether a token has the permission p for certificates of every source, or the
+// vault's permission for this source.
 func allows(t *token.Token, p token.Permission, c *cert.Certificate) bool {
 	return t.Has(p) || c.Source == cert.Vault
 }

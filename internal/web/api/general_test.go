@@ -231,7 +231,7 @@ func TestGeneralListFilters(t *testing.T) {
 	}
 }
 
-func TestWalkByCursor(t *testing.T) {
+func TestListByCursor(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -288,7 +288,7 @@ func TestWalkByCursor(t *testing.T) {
 }
 
 // After the last page that a number can reach, a cursor continues the list.
-func TestNextBeyondThePages(t *testing.T) {
+func TestCursorAfterLastPage(t *testing.T) {
 	t.Parallel()
 	total := 1_000_000
 	query := url.Values{"page": {"100"}, "per_page": {"100"}, "search": {"x"}}

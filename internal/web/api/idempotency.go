@@ -24,9 +24,8 @@ const (
 	maxKey = 255
 )
 
-// exchange is a POST request and its answer. With an Idempotency-Key the operation
-// is performed once, and a later request with the same content gets the first
-// answer. A handler:
+// exchange is a POST request and its answer. With an Idempotency-Key the operation is performed
+// once, and a later request with the same content gets the first answer. A handler:
 //
 //  1. calls API.begin, and defers release;
 //  2. reads the content into the fingerprint, with field, file and complete;
@@ -37,8 +36,7 @@ type exchange struct {
 	api  *API
 	call *call
 
-	// claim holds the key, stored is the answer that is stored under it. Without a
-	// key, both are nil.
+	// claim holds the key, stored is the answer that is stored for it. Without a key, both are nil.
 	claim  *limit.Claim
 	stored *limit.StoredAnswer
 	// content is the fingerprint, nil without a key: the SHA-256 of the fields in
@@ -49,7 +47,7 @@ type exchange struct {
 	whole bool
 
 	answer limit.StoredAnswer
-	// settled reports that an answer is stored under the claimed key.
+	// settled reports that an answer is stored for the claimed key.
 	settled bool
 }
 
@@ -134,7 +132,7 @@ func (x *exchange) end(w http.ResponseWriter, err error) error {
 	return err
 }
 
-// replay sends the stored answer, if it was given to the same content.
+// replay sends the stored answer if the content of the request is the same.
 func (x *exchange) replay(w http.ResponseWriter) error {
 	if x.fingerprint() != x.stored.Fingerprint {
 		return fault.OfField(keyHeader, "This Idempotency-Key was used with other content. Another request needs another key.")
@@ -145,20 +143,19 @@ func (x *exchange) replay(w http.ResponseWriter) error {
 	return nil
 }
 
-// release frees the claimed key unless an answer is stored under it.
+// release frees the claimed key unless an answer is stored for it.
 func (x *exchange) release() {
 	if x.claim == nil || x.settled {
 		return
 	}
-	// The client may be gone, and its context with it.
+	// The client may have disconnected, which cancels its context.
 	ctx := context.WithoutCancel(x.call.Context())
 	if err := x.claim.Release(ctx); err != nil {
-		x.api.Log.WarnContext(ctx, "an idempotency key is held for longer than it need be", slog.Any("error", err))
+		x.api.Log.WarnContext(ctx, "an idempotency key could not be released and remains locked until it expires", slog.Any("error", err))
 	}
 }
 
-// field adds a field to the fingerprint: its content is what is written before end
-// is called.
+// field adds a field to the fingerprint. Its content is everything written before end is called.
 func (x *exchange) field(name string) (content io.Writer, end func()) {
 	if x.content == nil {
 		return io.Discard, func() {}

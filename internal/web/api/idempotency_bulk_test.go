@@ -10,8 +10,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// Each way to send a batch, and a file for it, is done once for a key.
-func TestBulkIsDoneOnceForAKey(t *testing.T) {
+// Each way to send a batch, and a file for it, is performed once per key.
+func TestBulkRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)

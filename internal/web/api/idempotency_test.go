@@ -40,7 +40,7 @@ func (v *vault) keyedForm(key string, parts ...part) *answer {
 
 func replayed(a *answer) bool { return a.Header.Get("Idempotency-Replayed") == "true" }
 
-// sameAgain checks that an answer is the first one, given again.
+// sameAgain checks that an answer is a replay of the first one.
 func sameAgain(t *testing.T, what string, first, again *answer) {
 	t.Helper()
 	if !replayed(again) || again.Status != first.Status || !bytes.Equal(again.Body, first.Body) || again.Header.Get("Content-Type") != "application/json" {
@@ -58,7 +58,7 @@ func otherContent(t *testing.T, what string, a *answer) {
 	}
 }
 
-func TestUploadIsDoneOnceForAKey(t *testing.T) {
+func TestUploadRunsOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -70,8 +70,8 @@ func TestUploadIsDoneOnceForAKey(t *testing.T) {
 			t.Fatalf("%d %s", first.Status, first.Body)
 		}
 		sameAgain(t, "again", first, v.keyedForm("k1", all...))
-		// The bytes of the form do not count: neither its boundary nor what a client
-		// says of the parts.
+		// The bytes of the form do not matter: neither its boundary nor the content types of the
+		// parts.
 		other := bytes.ReplaceAll(form(t, all...), []byte(boundary), []byte("quite-another"))
 		other = bytes.Replace(other, []byte(`filename="diploma.pdf"`), []byte("filename=\"diploma.pdf\"\r\nContent-Type: application/pdf"), 1)
 		sameAgain(t, "behind another boundary", first, v.keyed("k1", vaultPath, "multipart/form-data; boundary=quite-another", bytes.NewReader(other)))
@@ -103,8 +103,8 @@ func TestUploadIsDoneOnceForAKey(t *testing.T) {
 	})
 }
 
-// A refusal is kept too: what was wrong once under a key stays so.
-func TestRefusalsAreKept(t *testing.T) {
+// A refusal of invalid input is also stored: a later request with the same key gets it again.
+func TestRefusalsAreStored(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	usual := v.usual()
@@ -134,7 +134,7 @@ func TestRefusalsAreKept(t *testing.T) {
 		sameAgain(t, what, first, v.keyedForm(strings.ReplaceAll(what, " ", "-"), parts...))
 		otherContent(t, what, v.keyedForm(strings.ReplaceAll(what, " ", "-"), append(slices.Clone(v.usual()), pdfFile(samplePDF(10_000)))...))
 	}
-	// What is told apart only behind the limit is told apart all the same.
+	// Two bodies over the limit that differ only after the limit are still different requests.
 	long := func(last string) []part {
 		return append(slices.Clone(usual), text("details", strings.Repeat("x", 100_000)+last))
 	}
@@ -147,8 +147,8 @@ func TestRefusalsAreKept(t *testing.T) {
 	}
 }
 
-// A request that came to nothing, or broke off, does not use up its key.
-func TestWhatWasNotReadIsNotKept(t *testing.T) {
+// A request that failed or broke off does not use up its key.
+func TestFailedRequestFreesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(50_000)))
@@ -182,7 +182,7 @@ func TestWhatWasNotReadIsNotKept(t *testing.T) {
 	}
 }
 
-func TestKeyInFlight(t *testing.T) {
+func TestConcurrentRequestWithKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -218,9 +218,9 @@ func TestKeyInFlight(t *testing.T) {
 	})
 }
 
-// Of many that send the same at once one is done; each other is told to wait, or
-// has the answer of the one.
-func TestManyWithOneKey(t *testing.T) {
+// If many clients send the same request at once, it is performed once. The others are asked to
+// wait, or get the answer of the first.
+func TestManyRequestsWithOneKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -246,8 +246,8 @@ func TestManyWithOneKey(t *testing.T) {
 	})
 }
 
-// Who asks, and for what, is settled before a key says anything.
-func TestKeysAreOfTheirToken(t *testing.T) {
+// Authentication, permission and routing are checked before the key.
+func TestKeysArePerToken(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(0)))
@@ -261,7 +261,7 @@ func TestKeysAreOfTheirToken(t *testing.T) {
 	}{
 		"no token":              {"", 401},
 		"no permission":         {v.token(v.inst, nil, token.VaultList), 403},
-		"another token":         {v.token(v.inst, nil, token.All...), 422}, // a duplicate, and no replay
+		"another token":         {v.token(v.inst, nil, token.All...), 422}, // a duplicate, not a replay
 		"another's institution": {v.token(v.institution("OTH"), nil, token.All...), 201},
 	} {
 		v.secret = tc.secret
@@ -285,7 +285,7 @@ func TestMalformedKeys(t *testing.T) {
 		r.Header.Set("Content-Type", "multipart/form-data; boundary="+boundary)
 		r.Header["Idempotency-Key"] = values
 		w := httptest.NewRecorder()
-		v.api.Handler().ServeHTTP(w, r) // past net/http's client, which sends not all of them
+		v.api.Handler().ServeHTTP(w, r) // not through net/http's client, which does not send all of them
 		a := &answer{w.Code, w.Header(), w.Body.Bytes()}
 		if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "Idempotency-Key" {
 			t.Errorf("%q: %d %s", values, a.Status, a.Body)
@@ -298,7 +298,7 @@ func TestMalformedKeys(t *testing.T) {
 	}
 }
 
-func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
+func TestRetryAndRevokeRunOncePerKey(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -313,7 +313,8 @@ func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
 			t.Fatalf("%d %s", first.Status, first.Body)
 		}
 		sameAgain(t, "retry", first, retry())
-		// Without the key it says that there is nothing to retry, which is not kept.
+		// Without the key, the response is that there is nothing to retry. That response is not
+		// stored.
 		if a := v.keyed("other", vaultPath+"/"+id+"/retry", "", http.NoBody); a.Status != http.StatusBadRequest || replayed(a) {
 			t.Errorf("%d %s", a.Status, a.Body)
 		}
@@ -337,7 +338,7 @@ func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
 		sameAgain(t, "revoke, written otherwise", first, revoke("{\n\t\"reason\":\"withdrawn\",\"note\":\"x\"\n}"))
 		otherContent(t, "another reason", revoke(`{"reason": "other", "note": "x"}`))
 		otherContent(t, "no note", revoke(`{"reason": "withdrawn"}`))
-		// To revoke again is no deed, and has its answer all the same.
+		// Revoking a revoked certificate changes nothing, and its answer is stored too.
 		again := v.keyed("k2", vaultPath+"/"+id+"/revoke", "application/json", strings.NewReader(`{"reason": "again"}`))
 		if again.Status != http.StatusOK || replayed(again) || data(t, again)["revocation_reason"] != "withdrawn" {
 			t.Errorf("%d %s", again.Status, again.Body)
@@ -349,9 +350,9 @@ func TestRetryAndRevokeAreDoneOnceForAKey(t *testing.T) {
 	})
 }
 
-// The answer stands with the deed, whatever ends the request: an error of the
-// transaction, a panic, a client that left.
-func TestAnswerStandsWithItsDeed(t *testing.T) {
+// The answer is stored with the operation, however the request ends: with an error of the
+// transaction, a panic, or a client that disconnected.
+func TestAnswerIsStoredWithOperation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)
@@ -414,8 +415,8 @@ func TestAnswerStandsWithItsDeed(t *testing.T) {
 	})
 }
 
-// A client that breaks off gives its key back.
-func TestKeyOfDroppedConnection(t *testing.T) {
+// A request that the client aborts frees its key.
+func TestDroppedConnectionFreesKey(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	all := append(v.usual(), pdfFile(samplePDF(50_000)))
@@ -446,8 +447,8 @@ func TestKeyOfDroppedConnection(t *testing.T) {
 	}
 }
 
-// A deed that forgets to answer is a fault, and not an empty success.
-func TestDeedWithoutAnswer(t *testing.T) {
+// A handler that sets no answer causes an internal error, not an empty success.
+func TestOperationWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	w := httptest.NewRecorder()

@@ -19,8 +19,8 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// naughty are texts that break programs: in every script, in none, and texts that programs
-// interpret.
+// naughty are texts that often break programs: in many scripts, without letters, and with syntax
+// that programs interpret.
 var naughty = []string{
 	"محمد Smith עלי", "John\u202eeoD\u202c", "\u2067علي\u2069 Ali", "\u200f\u200f\u200e", "می\u200cخواهم", "Ann\u200bLee", "\u200d", "\u2060\u2061\u2062",
 	"👩‍👩‍👧‍👦 Family", "🏴\U000e0067\U000e0062\U000e0077\U000e006c\U000e0073\U000e007f", "👍🏽", "🇳🇴🇳", strings.Repeat("👩‍💻", 85), "𠮷野家 太郎", "\U0010ffff",
@@ -34,13 +34,13 @@ var naughty = []string{
 	"--boundary--", "\r\n--boundary", "Content-Disposition: form-data; name=x", "a\r\nBcc: victim@example.org",
 }
 
-// notText are values that no field accepts.
+// notText are invalid texts that no field accepts.
 var notText = []string{
 	"a\x00b", "\x00", "\xff\xfe", "a\xc3", "\xc3\x28", "\xed\xa0\x80", "\xed\xbf\xbf", "\xc0\xaf", "\xf8\x88\x80\x80\x80", "\xf4\x90\x80\x80", "ab\x80", "\x1b$B\x80",
 }
 
-// corpusNames returns the names of the shared corpus, which lies beside the repository. Without the
-// corpus they are omitted; with CI=true that fails.
+// corpusNames returns the names of the shared corpus, which is in a folder beside the repository.
+// Without the corpus it returns none; with CI=true it fails the test.
 func corpusNames(tb testing.TB) (list []string) {
 	tb.Helper()
 	content, err := os.ReadFile("../../../../shared/corpus/recipients/names-tricky.json")
@@ -230,7 +230,7 @@ func TestOddForms(t *testing.T) {
 	}
 }
 
-// A body that does not arrive in time gets a 408, which is not logged as our fault.
+// A body that does not arrive in time gets a 408, which is not logged as an internal error.
 func TestLateBody(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)

@@ -25,10 +25,9 @@ var jsonLimits = body.Limits{
 	Broken: fault.New(fault.Invalid, "The request body could not be read to its end."),
 }
 
-// readJSON reads the JSON object of a request into v, and its fields into the
-// fingerprint. An error names a field of the wrong type. Unlike package json, it
-// accepts neither invalid UTF-8, which would be replaced, nor a field that is given
-// twice, of which the last would count.
+// readJSON reads the JSON object of a request into v, and its fields into the fingerprint. An error
+// names a field of the wrong type. Unlike package json, it rejects invalid UTF-8, which package
+// json would replace, and a field that is given twice, of which package json would use the last.
 func readJSON(w http.ResponseWriter, x *exchange, v any) error {
 	r := x.call.Request
 	mediaType, _, err := mime.ParseMediaType(r.Header.Get("Content-Type"))

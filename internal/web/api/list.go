@@ -16,7 +16,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// page is the answer with a list.
+// page is the response with a list.
 type page struct {
 	Data  any   `json:"data"`
 	Links links `json:"links"`
@@ -42,11 +42,11 @@ type meta struct {
 	NextCursor   *string `json:"next_cursor"`
 }
 
-// parameter reads the value of one query parameter into a filter and says what
-// is wrong with it, if something is.
+// parameter parses the value of one query parameter into a filter and returns what is wrong with
+// it, "" if nothing is.
 type parameter func(f *search.Filter, value string) string
 
-// vaultParameters are those of the list of vault certificates.
+// vaultParameters are the parameters of the list of vault certificates.
 var vaultParameters = map[string]parameter{
 	"status": func(f *search.Filter, value string) string {
 		f.Statuses = []cert.Status{cert.Status(value)}
@@ -56,7 +56,7 @@ var vaultParameters = map[string]parameter{
 	"search":          func(f *search.Filter, value string) string { f.Search = value; return "" },
 }
 
-// oneOf says which values there are when value is none of them.
+// oneOf returns a message that lists the valid values if value is none of them.
 func oneOf[T ~string](list []T, value T) string {
 	if slices.Contains(list, value) {
 		return ""
@@ -86,8 +86,8 @@ func (a *API) list(w http.ResponseWriter, c *call) error {
 	return web.WriteJSON(w, http.StatusOK, paged(a.Links.To(c.URL.Path), query, filter.Range, list.Part, len(data), data))
 }
 
-// readFilter reads a query of those parameters and of what every list has. An empty
-// value is ignored, but an empty cursor starts a walk.
+// readFilter parses a query with the given parameters and those that every list has. An empty value
+// is ignored, but an empty cursor starts a list by cursor.
 func readFilter(c *call, parameters map[string]parameter, f search.Filter) (search.Filter, url.Values, error) {
 	query, err := url.ParseQuery(c.URL.RawQuery)
 	if err != nil {
@@ -103,7 +103,7 @@ func readFilter(c *call, parameters map[string]parameter, f search.Filter) (sear
 			bad.Add(name, "The parameter is given more than once.")
 		case name == "page":
 			if n, err := strconv.Atoi(value); err == nil && n > listing.MaxDepth {
-				f.Page = n // Range.Check refuses it and points to the cursor.
+				f.Page = n // Range.Check rejects it and points to the cursor.
 			} else {
 				f.Page = number(&bad, name, value, listing.MaxDepth)
 			}
@@ -134,7 +134,7 @@ func number(bad *fault.Fields, name, value string, limit int) int {
 	return n
 }
 
-// paged puts a list, of which n are on this page, in its envelope.
+// paged returns the response for a list, of which n records are on this page.
 func paged(path string, query url.Values, r listing.Range, l listing.Part, n int, data any) page {
 	link := func(name, value string) *string {
 		q := maps.Clone(query)
@@ -163,7 +163,7 @@ func paged(path string, query url.Values, r listing.Range, l listing.Part, n int
 	case (r.Page+1)*r.PerPage <= listing.MaxDepth:
 		p.Links.Next = to(r.Page + 1)
 	case l.Next != "":
-		// Where pages end, the cursor goes on.
+		// After the last page that a number can reach, the cursor continues.
 		follow()
 	}
 	if n > 0 {

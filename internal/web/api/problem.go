@@ -14,8 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/web"
 )
 
-// names are the names of the fields in requests. The name of the file is that of a
-// single upload.
+// names are the names of the fields in requests. The name of the file is that of the single upload.
 var names = map[cert.Field]string{
 	cert.FieldTitle: "certificate_title", cert.FieldName: "full_name", cert.FieldEmail: "applicant_email", cert.FieldIssueDate: "issue_date",
 	cert.FieldDetails: "details", cert.FieldFile: "certificate_file", cert.FieldReason: "reason", cert.FieldNote: "note",
@@ -30,22 +29,22 @@ var entryFields = map[string]cert.Field{
 	"details": cert.FieldDetails, fileID: cert.FieldFile,
 }
 
-// The rules of the forms in which bulk uploads come.
+// The rules for the form of a bulk upload's request.
 const (
 	// codeNotString is a value that is not text.
 	codeNotString cert.Code = "not_string"
-	// codeNotEntry is a value where an entry belongs.
+	// codeNotEntry is a value that should be an entry.
 	codeNotEntry cert.Code = "not_entry"
-	// codeNotArray is a value where the array of entries belongs.
+	// codeNotArray is a value that should be the array of entries.
 	codeNotArray cert.Code = "not_array"
-	// codeBadName is a name that begins like that of a field of an entry.
+	// codeBadName is a malformed name that begins like that of a field of an entry.
 	codeBadName cert.Code = "bad_name"
-	// codeBadIndex is a number that no entry can have.
+	// codeBadIndex is an invalid number of an entry.
 	codeBadIndex cert.Code = "bad_index"
 )
 
-// wording is what the contract says of each problem. {field} is the label of the
-// field, {limit} and {detail} are of the problem.
+// wording maps each code to the message of the contract. {field} is the label of the field; {limit}
+// and {detail} are those of the problem.
 var wording = map[cert.Code]string{
 	cert.CodeNotText:         "The {field} field must be text in UTF-8 without NUL characters.",
 	cert.CodeRequired:        "The {field} field is required.",
@@ -65,14 +64,14 @@ var wording = map[cert.Code]string{
 	codeBadIndex:             fmt.Sprintf("The number of an entry must be from 0 to %d, in digits and without leading zeros.", batch.MaxIndex),
 }
 
-// say words a problem of the field that clients know by a name.
+// say words a problem of a field; name is its name in requests.
 func say(name string, p cert.Problem) string {
 	return strings.NewReplacer("{field}", strings.ReplaceAll(name, "_", " "), "{limit}", strconv.Itoa(p.Limit), "{detail}", p.Detail).
 		Replace(cmp.Or(wording[p.Code], "The {field} field is invalid."))
 }
 
-// worded returns an error whose problems are in the words of the contract. Another
-// error is returned as it is.
+// worded returns an error whose problems have the messages of the contract. Another error is
+// returned unchanged.
 func worded(err error) error {
 	var bad fault.Fields
 	if problems, ok := errors.AsType[batch.Problems](err); ok {
@@ -86,7 +85,7 @@ func worded(err error) error {
 		name := names[p.Field]
 		bad.Add(name, say(name, p))
 		if p.Code == cert.CodeDuplicate {
-			// The contract adds the existing certificate, and keeps the bare message.
+			// The contract adds the existing certificate and uses the plain message.
 			bad.Add("existing_uuid", p.Detail)
 			return &fault.Error{Kind: fault.Invalid, Message: say(name, p), Fields: bad.List()}
 		}
@@ -97,7 +96,7 @@ func worded(err error) error {
 	return err
 }
 
-// sayEntry returns the name and the wording of a problem of a bulk upload.
+// sayEntry returns the name and the message of a problem of a bulk upload.
 func sayEntry(p batch.Problem) (name, text string) {
 	field := names[p.Field]
 	if p.Field == cert.FieldFile {
@@ -117,8 +116,8 @@ func sayEntry(p batch.Problem) (name, text string) {
 	}
 }
 
-// sayRejection words the reason of a rejected entry. An entry that was rejected before
-// problems had codes has words of its own.
+// sayRejection returns the message for a rejected entry. An entry that was rejected before problems
+// had codes has its message stored.
 func sayRejection(e *batch.Entry) string {
 	if e.Problem == nil {
 		return e.Error
@@ -130,7 +129,7 @@ func sayRejection(e *batch.Entry) string {
 	return text
 }
 
-// writeError answers an error in the words of the contract.
+// writeError writes an error with the messages of the contract.
 func writeError(w http.ResponseWriter, r *http.Request, err error) {
 	web.WriteJSONError(w, r, worded(err))
 }

@@ -12,7 +12,7 @@ import (
 
 // The audit log names the token and its remote address. A batch is one entry, whatever its size,
 // and a replayed response is not logged as an action.
-func TestCallsAreRecorded(t *testing.T) {
+func TestAuditLog(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		v := newVault(t, d, 0)

@@ -18,9 +18,9 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// recordFields lists every field of a certificate, as the interface and the contract name them,
-// with the statuses in which it is null: p(rocessing), a(pproved), f(ailed), r(evoked after
-// approval). An added field must be added here. A removed field breaks clients.
+// recordFields lists every field of a certificate, with the names of the interface and the
+// contract, and the statuses in which it is null: p(rocessing), a(pproved), f(ailed), r(evoked
+// after approval). An added field must be added here. A removed field breaks clients.
 var recordFields = map[string]string{
 	"id": "", "uuid": "", "reference_id": "", "certificate_title": "", "full_name": "", "applicant_email": "", "source": "", "status": "",
 	"issue_date": "", "details": "pafr", "trigger_context": "", "batch_id": "pafr", "customer_id": "pafr", "institution": "",

@@ -20,7 +20,7 @@ func (v *vault) postFile(parts ...part) *answer {
 	return v.do(r)
 }
 
-// stage uploads a file and gives its id.
+// stage uploads a file and returns its id.
 func (v *vault) stage(name string) string {
 	v.tb.Helper()
 	a := v.postFile(part{name: "file", file: name, content: samplePDF(0)})
@@ -109,8 +109,8 @@ func TestStagedQuota(t *testing.T) {
 	v := newVault(t, dbtest.SQLite(t), 0)
 	v.stage("first.pdf")
 	kept := v.files()
-	// What is left is less than a file, and then nothing: the first is found out
-	// when the file is there, the second before.
+	// First the remaining space is smaller than the file, which is detected after it is received.
+	// Then no space remains, which is detected before.
 	for _, left := range []int{10, 0} {
 		v.exec(`UPDATE staged_usage SET bytes = $1`, 20<<30-left)
 		a := v.postFile(part{name: "file", file: "a.pdf", content: samplePDF(0)})
@@ -122,7 +122,7 @@ func TestStagedQuota(t *testing.T) {
 			t.Errorf("%d left: %d files are left", left, n-kept)
 		}
 	}
-	// It is the institution's own.
+	// The quota is per institution.
 	v.secret = v.token(v.institution("OTH"), nil, "certificate-vault:create")
 	v.stage("other.pdf")
 }

@@ -27,8 +27,8 @@ const (
 // malformedForm is the message for a multipart form that cannot be read.
 const malformedForm = "The multipart/form-data body is malformed or incomplete."
 
-// limits returns the limits of a body of at most size bytes; malformed is the
-// message if it cannot be read.
+// limits returns the limits of a body of at most size bytes. malformed is the message for a body
+// that cannot be read.
 func limits(size int64, malformed string) body.Limits {
 	return body.Limits{
 		Size: size, Time: uploadTime, Parts: maxParts, Broken: fault.New(fault.Invalid, malformed),
@@ -59,7 +59,7 @@ func (a *API) upload(w http.ResponseWriter, c *call) error {
 	return x.end(w, err)
 }
 
-// message is the answer to an operation.
+// message is the response to an operation.
 type message struct {
 	Message string `json:"message"`
 	Data    any    `json:"data"`
@@ -70,28 +70,27 @@ type message struct {
 type uploadForm struct {
 	*body.Form
 
-	// fileField is the name of the field with the file, fields are those of text.
+	// fileField is the name of the field with the file; fields are the names of the text fields.
 	fileField string
 	fields    []string
 
 	values map[string]string
-	// bad are the problems of the form itself, fileProblem is that of the file.
+	// bad are the problems of the form itself; fileProblem is the problem of the file.
 	bad         fault.Fields
 	fileProblem *cert.Problem
 }
 
-// openUpload returns the form in the body of r, before anything of it is read.
+// openUpload returns the form in the body of r before any of it is read.
 func openUpload(w http.ResponseWriter, r *http.Request, fileField string, fields ...string) (*uploadForm, error) {
 	body.Limit(w, r, limits(maxBody, malformedForm))
 	form, err := body.OpenForm(r)
 	return &uploadForm{Form: form, fileField: fileField, fields: fields, values: map[string]string{}}, err
 }
 
-// receive reads the form to its end, stores its file, and then calls use, which
-// makes the record of the file. The file is nil if there is none, or if it was
-// refused. It is stored if and only if its record may be, see cert.Receive. If the
-// answer to the request is known, only its fingerprint is needed: receive stores
-// nothing and does not call use.
+// receive reads the form to its end, stores its file, and then calls use, which creates the record
+// of the file. The file is nil if there is none or if it was refused. It is stored if and only if
+// its record may be stored, see cert.Receive. If the answer to the request is known, only its
+// fingerprint is needed: receive stores nothing and does not call use.
 func (f *uploadForm) receive(x *exchange, use func(*cert.File) error) error {
 	incoming := f.nextFile(x)
 	finish := func(file *cert.File) error {
@@ -127,7 +126,8 @@ func (f *uploadForm) nextFile(x *exchange) *cert.Incoming {
 	return nil
 }
 
-// rest reads what follows the beginning of the first file, nil if there is none.
+// rest reads the first file after its beginning, and then the other fields. It returns nil if there
+// is no file.
 func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 	for file := first; file != nil; file = f.nextFile(x) {
 		if err := file.Drain(); err != nil {
@@ -147,7 +147,7 @@ func (f *uploadForm) rest(x *exchange, first *cert.Incoming) error {
 	return f.bad.Err()
 }
 
-// text stores a field of text. An unknown field is ignored.
+// text stores the value of a text field. An unknown field is ignored.
 func (f *uploadForm) text(name, value string, isFile bool) {
 	field, _, isList := strings.Cut(name, "[")
 	_, twice := f.values[name]

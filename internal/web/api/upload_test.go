@@ -73,8 +73,7 @@ func TestUploadRefusals(t *testing.T) {
 	}
 }
 
-// The message is the first error, in the order of the fields, with the count
-// of the others.
+// The message is the first error in the order of the fields, with the number of the others.
 func TestUploadMessage(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -121,7 +120,7 @@ func TestUploadBodyType(t *testing.T) {
 	} {
 		r := v.request(http.MethodPost, "/business/certificate-vault", bytes.NewReader(body))
 		r.Header.Set("Content-Type", contentType)
-		// The two that are read need an order, which a map has not.
+		// The two that are read need a fixed order, which a map does not have.
 		if a := v.do(r); a.Status != status && (a.Status != 201 && a.Status != 422 || status != 201 && status != 422) {
 			t.Errorf("%q: %d %s", contentType, a.Status, a.Body)
 		}
@@ -151,7 +150,7 @@ func TestMalformedBodies(t *testing.T) {
 	}
 }
 
-// Exactly the limits are taken, a byte more is refused, each in its own way.
+// A request at the limits is accepted. One more byte is refused, with an error for each limit.
 func TestUploadLimits(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -163,7 +162,7 @@ func TestUploadLimits(t *testing.T) {
 	if a.Status != http.StatusUnprocessableEntity || a.fields(t) != "certificate_file" {
 		t.Errorf("a file over the limit: %d %s", a.Status, a.Body)
 	}
-	// What follows the closing boundary is part of the body.
+	// The bytes after the closing boundary are part of the body.
 	padded := func(size int) []byte {
 		body := form(t, append(v.usual(), pdfFile(samplePDF(0)))...)
 		return append(body, bytes.Repeat([]byte{' '}, size-len(body))...)
@@ -189,9 +188,8 @@ func TestUploadLimits(t *testing.T) {
 	}
 }
 
-// A client that still sends its file sees why it is refused, not a connection
-// that broke.
-func TestRefusalReachesAClientThatStillSends(t *testing.T) {
+// A client that is still sending its file receives the refusal, not a broken connection.
+func TestRefusalWhileSending(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
 	viewer := v.token(v.inst, nil, token.VaultView)
@@ -223,7 +221,7 @@ func TestRefusalReachesAClientThatStillSends(t *testing.T) {
 	}
 }
 
-// A client that drops the connection leaves no row and no file.
+// A client that disconnects leaves no row and no file.
 func TestDroppedConnectionLeavesNothing(t *testing.T) {
 	t.Parallel()
 	v := newVault(t, dbtest.SQLite(t), 0)
@@ -241,8 +239,7 @@ func TestDroppedConnectionLeavesNothing(t *testing.T) {
 		if !ok {
 			t.Fatal("no TLS connection")
 		}
-		// The end of what is sent, with the way back left open: the answer says
-		// when the server is done with it.
+		// Close only the sending side: the answer then shows when the server has finished.
 		if err := half.CloseWrite(); err != nil {
 			t.Fatal(err)
 		}
@@ -256,7 +253,7 @@ func TestDroppedConnectionLeavesNothing(t *testing.T) {
 			t.Errorf("%s: %d rows and %d files are left", name, rows, files)
 		}
 	}
-	// A body that ends early is the client's doing, not a fault of ours.
+	// A body that ends early is a client error, not an internal error.
 	if log := v.log.String(); strings.Contains(log, "unexpected EOF") {
 		t.Errorf("the log has errors: %s", log)
 	}

@@ -33,8 +33,8 @@ const (
 type Limits struct {
 	// Size is the largest size in bytes.
 	Size int64
-	// Time is how long the whole body may take. If nothing arrives for 30 seconds,
-	// reading ends earlier. Zero leaves the server's own limit.
+	// Time is how long the whole body may take. If nothing arrives for 30 seconds, reading ends
+	// earlier. If it is zero, the server's own limit applies.
 	Time time.Duration
 	// Parts is the largest number of parts of a multipart form.
 	Parts int
@@ -44,21 +44,21 @@ type Limits struct {
 	TooLarge, TooMany, Broken *fault.Error
 }
 
-// reader is the body of a request with its limits. All its errors but io.EOF
-// are a *fault.Error, so that a store that reads a file from it can pass the
-// client's fault on.
+// reader is the body of a request with its limits. All its errors except io.EOF are a *fault.Error,
+// so that a store that reads a file from it returns the client's fault unchanged.
 type reader struct {
 	io.ReadCloser
 
 	control *http.ResponseController
 	limits  Limits
 	left    int64
-	// until is the end of the time limit, moved the last move of the deadline.
+	// until is the end of the time limit; moved is the time at which the deadline was last moved.
 	until, moved time.Time
-	// head bounds what may be read for the head of a part, while inHead is set.
+	// head is the number of bytes that may still be read for the header of a part while inHead is
+	// set.
 	head   int
 	inHead bool
-	// touched reports that something was read, failed that a read failed.
+	// touched reports whether anything was read, failed whether a read failed.
 	touched, failed bool
 	err             error
 }
@@ -101,8 +101,8 @@ func (b *reader) Read(p []byte) (int, error) {
 	if b.err = b.moveDeadline(); b.err != nil {
 		return 0, b.err
 	}
-	// One byte more than is left distinguishes a body over the limit from one that
-	// ends there.
+	// Read one byte more than is left, to distinguish a body over the limit from one that ends
+	// there.
 	p = p[:min(int64(len(p)), b.left+1)]
 	if b.inHead {
 		if b.head == 0 {
@@ -140,8 +140,8 @@ func (b *reader) broken(err error) error {
 	return fault.Wrap(b.limits.Broken.Kind, b.limits.Broken.Message, err)
 }
 
-// moveDeadline lets the next read wait for stallTime, but not beyond the limit of
-// the whole body. The answer gets its time when the body gets its own.
+// moveDeadline allows the next read to wait for stallTime, but not beyond the limit of the whole
+// body. It sets the deadline of the answer with the first deadline of the body.
 func (b *reader) moveDeadline() error {
 	now := time.Now()
 	if b.until.IsZero() || now.Sub(b.moved) < deadlineStep {
@@ -160,9 +160,8 @@ func (b *reader) moveDeadline() error {
 	return err
 }
 
-// endDeadline lets the handler of a body that has ended work until the limit:
-// the server watches the connection meanwhile, and cancels the request when the
-// deadline passes.
+// endDeadline allows the handler to work until the time limit after the body has ended. The server
+// still watches the connection, and cancels the request when the deadline passes.
 func (b *reader) endDeadline() error {
 	if b.until.IsZero() {
 		return nil
@@ -179,9 +178,9 @@ func supported(err error) error {
 	return fmt.Errorf("setting a deadline: %w", err)
 }
 
-// Drain reads what the handler left of the body of r, within bounds. A client
-// that is still writing would see a reset connection instead of the answer. A
-// client that waits for 100 Continue (RFC 9110, 10.1.1) need not send the body.
+// Drain reads the rest of the body of r that the handler did not read, within limits. Without it, a
+// client that is still writing would see a reset connection instead of the answer. A client that
+// waits for 100 Continue (RFC 9110, 10.1.1) does not have to send the body.
 func Drain(r *http.Request) {
 	b, ok := r.Body.(*reader)
 	if !ok || b.failed || b.ReadCloser == http.NoBody || !b.touched && r.Header.Get("Expect") != "" {

@@ -42,7 +42,7 @@ func TestSize(t *testing.T) {
 			if known {
 				r.ContentLength = int64(tc.size)
 				if tc.over {
-					want = 0 // it need not be read
+					want = 0 // the body is not read
 				}
 			}
 			Limit(httptest.NewRecorder(), r, limits(int64(tc.limit)))
@@ -64,7 +64,7 @@ func TestSize(t *testing.T) {
 	if _, err := io.ReadFull(r.Body, p); err != nil {
 		t.Fatal(err)
 	}
-	// At the limit Read must return io.EOF, or its caller reads for ever.
+	// At the limit Read must return io.EOF, otherwise its caller reads for ever.
 	if n, err := r.Body.Read(p); n != 0 || err != io.EOF { // as io.ReadAll compares it
 		t.Errorf("at the end: %d, %v", n, err)
 	}
@@ -101,8 +101,8 @@ func (d *deadlines) SetWriteDeadline(at time.Time) error {
 	return nil
 }
 
-// A body that stalls ends early, one that goes on has its whole time; and the
-// deadline is not moved for each of many small reads.
+// A body that stalls ends early. A body that continues may use its whole time. The deadline is not
+// moved for each of many small reads.
 func TestDeadlines(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -138,7 +138,7 @@ func TestDeadlines(t *testing.T) {
 	})
 }
 
-// A handler may work on a body that has ended until the time limit.
+// After the body has ended, a handler may work until the time limit.
 func TestDeadlineAfterTheEnd(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -166,7 +166,7 @@ type expecting struct {
 func (e *expecting) Read(p []byte) (int, error) { e.asked = true; return e.Reader.Read(p) }
 func (e *expecting) Close() error               { return nil }
 
-func TestDrainLeavesWhatNeedNotBeSent(t *testing.T) {
+func TestDrainSkipsUnsentBody(t *testing.T) {
 	t.Parallel()
 	for what, tc := range map[string]struct {
 		expect, touched, failed, drained bool
@@ -194,7 +194,7 @@ func TestDrainLeavesWhatNeedNotBeSent(t *testing.T) {
 
 const boundary = "frontier"
 
-// parts writes parts with a name and a value each.
+// parts writes parts, each with a name and a value.
 func parts(pairs ...string) string {
 	var b strings.Builder
 	for i := 0; i < len(pairs); i += 2 {
@@ -265,7 +265,7 @@ func TestForm(t *testing.T) {
 	}
 }
 
-// Next skips what its caller has not read, and an error there is not lost.
+// Next skips the unread rest of a part, and an error in it is not lost.
 func TestNextSkipsTheRest(t *testing.T) {
 	t.Parallel()
 	long := strings.Repeat("x", 3*maxHead)

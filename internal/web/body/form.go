@@ -11,8 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// maxHead bounds the head of one part. Package mime/multipart alone would read
-// 10 MB of it into memory.
+// maxHead bounds the header of one part. Without it, package mime/multipart would read 10 MB of it
+// into memory.
 const maxHead = 64 << 10
 
 var errHead = errors.New("the head of a part is too large")
@@ -29,8 +29,7 @@ type Form struct {
 	err   error
 }
 
-// Part is one part of a form. Its Read returns a *fault.Error unless the part
-// ends.
+// Part is one part of a form. Every error of its Read except io.EOF is a *fault.Error.
 type Part struct {
 	*multipart.Part
 
@@ -58,7 +57,7 @@ func OpenForm(r *http.Request) (*Form, error) {
 // part.
 func (f *Form) Next() bool {
 	if f.part != nil {
-		_, _ = io.Copy(io.Discard, f.part) // Read keeps the error
+		_, _ = io.Copy(io.Discard, f.part) // Read records the error
 	}
 	if f.err != nil || f.done {
 		return false
@@ -67,9 +66,9 @@ func (f *Form) Next() bool {
 	part, err := f.parts.NextPart()
 	f.body.inHead = false
 	switch {
-	case err == io.EOF: // wrapped, it is the end of a body without the last boundary
+	case err == io.EOF: // the error is wrapped if the body ends without the last boundary
 		f.part, f.done = nil, true
-		// The bytes after the last boundary count for the size.
+		// The bytes after the last boundary count toward the size.
 		_, f.err = io.Copy(io.Discard, f.body)
 	case err != nil:
 		f.err = f.body.broken(err)
@@ -107,7 +106,7 @@ func (p *Part) Read(b []byte) (int, error) {
 func (p *Part) Value(limit int, all io.Writer) []byte {
 	value, err := io.ReadAll(io.TeeReader(io.LimitReader(p, int64(limit)), all))
 	if err == nil {
-		_, _ = io.Copy(all, p) // Read keeps the error
+		_, _ = io.Copy(all, p) // Read records the error
 	}
 	return value
 }

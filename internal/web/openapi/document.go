@@ -33,7 +33,7 @@ type tag struct {
 	Description string `json:"description"`
 }
 
-// pathItem has the operations of a path by method, in lower case.
+// pathItem contains the operations of a path by method, in lower case.
 type pathItem = ordered[*operation]
 
 type operation struct {
@@ -101,7 +101,7 @@ type schema struct {
 	OneOf             []*schema        `json:"oneOf"`
 }
 
-// types is the type of a schema: one name, or a list of names.
+// types is the type of a schema: one name or a list of names.
 type types []string
 
 // UnmarshalJSON reads either form.
@@ -127,7 +127,7 @@ func (v value) String() string {
 
 func (v value) isNull() bool { return string(v.RawMessage) == "null" }
 
-// ordered is an object whose members keep their order.
+// ordered is an object whose members stay in order.
 type ordered[T any] []entry[T]
 
 type entry[T any] struct {
@@ -139,7 +139,7 @@ type entry[T any] struct {
 func (o *ordered[T]) UnmarshalJSON(text []byte) error {
 	dec := json.NewDecoder(bytes.NewReader(text))
 	if start, err := dec.Token(); err != nil || start != json.Delim('{') {
-		return errors.Join(errors.New("an object is expected"), err)
+		return errors.Join(errors.New("expected an object"), err)
 	}
 	for dec.More() {
 		name, err := dec.Token()

@@ -7,7 +7,7 @@ package openapi
 import (
 	"bytes"
 	"crypto/sha256"
-	_ "embed" // the document
+	_ "embed" // to embed the document
 	"encoding/base64"
 	"fmt"
 	"net/http"
@@ -103,8 +103,8 @@ func (d *Docs) page(w http.ResponseWriter, r *http.Request) error {
 	return p.serve(w, r)
 }
 
-// asset serves a style or an image. Its name contains its digest, so browsers may
-// cache it without an end.
+// asset serves a style or an image. Its name contains its digest, so browsers may cache it for
+// ever.
 func (d *Docs) asset(w http.ResponseWriter, r *http.Request) error {
 	a, ok := d.assets[r.PathValue("file")]
 	if !ok {

@@ -74,8 +74,8 @@ func TestDocumentNamesThisVault(t *testing.T) {
 	}
 }
 
-// Every list with pages has the same limit, and says that a page beyond it is 422
-// and that the cursor has none.
+// Every list with pages has the same limit, and documents that a page beyond it is 422 and that the
+// cursor has no limit.
 func TestDocumentLimitsPages(t *testing.T) {
 	t.Parallel()
 	_, h := newDocs(t, 0)
@@ -126,8 +126,8 @@ var (
 	unfilled = regexp.MustCompile(`%!|<no value>|\{\{|ZgotmplZ`)
 )
 
-// TestPagesStandAlone goes through every page: it loads nothing but our own style
-// and picture, and every link on it leads somewhere.
+// TestPagesStandAlone checks every page: it loads only our own style and picture, and every link on
+// it has a target.
 func TestPagesStandAlone(t *testing.T) {
 	t.Parallel()
 	d, h := newDocs(t, 0)

@@ -21,7 +21,7 @@ type page struct {
 	Error   string
 }
 
-// group has the operations of one tag.
+// group contains the operations of one tag.
 type group struct {
 	Name        string
 	Description string

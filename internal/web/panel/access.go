@@ -36,7 +36,8 @@ type SignInner interface {
 	Enter(w http.ResponseWriter, e *identity.Entry)
 }
 
-// accessRoutes are the routes of those pages.
+// accessRoutes are the routes for members, invitations, the audit log, the set-up and the
+// installation.
 func (p *Panel) accessRoutes() []route {
 	return []route{
 		{pattern: "GET /setup", handler: p.setup, scope: ofAnybody},

@@ -29,7 +29,7 @@ func (d *door) Enter(_ http.ResponseWriter, e *identity.Entry) { d.entered = app
 var errMail = errors.New("550 no such mailbox here")
 
 // access returns the dependencies of the pages about people, and captures their mail.
-func (o *office) access() Access {
+func (o *panelTest) access() Access {
 	o.door = &door{}
 	return Access{
 		Accounts: o.Accounts, Audit: audit.New(o.DB), People: o.People, SignIn: o.door,
@@ -63,7 +63,7 @@ func (o *office) access() Access {
 }
 
 // secret returns the secret in the link of the last invitation.
-func (o *office) secret(t *testing.T) string {
+func (o *panelTest) secret(t *testing.T) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(o.sent[len(o.sent)-1].Text, account.InvitationPath)
 	if !ok {

@@ -81,7 +81,7 @@ type auditRow struct {
 
 type auditList struct {
 	Form auditForm
-	// Path is the path of the page. Whose names the owner of the log.
+	// Path is the path of the page, Whose the owner of the log.
 	Path, Whose string
 	Rows        []auditRow
 	Groups      []actionGroup
@@ -129,11 +129,11 @@ func (p *Panel) audit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	list.Filtered = list.Form != auditForm{}
 	filter, err := list.Form.filter()
 	if err != nil {
-		return p.again(w, r, "audit.html", list, err)
+		return p.showAgain(w, r, "audit.html", list, err)
 	}
 	list.Newest = path + list.Form.query()
 	if err := p.fillAudit(r, &list, institution, filter); err != nil {
-		return p.again(w, r, "audit.html", list, err)
+		return p.showAgain(w, r, "audit.html", list, err)
 	}
 	return p.draw(w, r, "audit.html", list)
 }
@@ -226,14 +226,14 @@ func (p *Panel) exportAudit(w http.ResponseWriter, r *http.Request, v *Visit) er
 		err = fault.OfField("format", "Choose CSV or JSON lines.")
 	}
 	if err != nil {
-		return p.again(w, r, "audit.html", auditList{Form: form, Path: path, Whose: name, Groups: actionGroups()}, err)
+		return p.showAgain(w, r, "audit.html", auditList{Form: form, Path: path, Whose: name, Groups: actionGroups()}, err)
 	}
 	file := "installation"
 	if v.Member != nil {
 		file = v.Institution().Slug
 	}
 	if err := http.NewResponseController(w).SetWriteDeadline(p.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the export's time: %w", err)
+		return fmt.Errorf("setting the export's deadline: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", map[audit.Format]string{audit.CSV: "text/csv; charset=utf-8; header=present", audit.JSONL: "application/jsonl; charset=utf-8"}[format])

@@ -14,7 +14,7 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-func (o *office) record(t *testing.T, institution int64, at time.Time, name string, action audit.Action, detail audit.Detail) {
+func (o *panelTest) record(t *testing.T, institution int64, at time.Time, name string, action audit.Action, detail audit.Detail) {
 	t.Helper()
 	ctx := audit.WithActor(t.Context(), audit.Actor{Type: audit.User, ID: "u-" + name, Name: name})
 	if err := o.DB.Tx(ctx, func(tx *db.Tx) error {
@@ -27,7 +27,7 @@ func (o *office) record(t *testing.T, institution int64, at time.Time, name stri
 func TestAuditPage(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "nothing", o.get("auditor", "/panel/nwu/audit"), http.StatusOK, "Nothing was done yet")
 		day := time.Date(2026, 3, 1, 9, 0, 0, 0, time.UTC)
 		for i := range 60 {
@@ -85,7 +85,7 @@ func TestAuditPage(t *testing.T) {
 // User input is escaped.
 func TestAuditPageEscapes(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.record(t, o.mine.ID, o.Now(), `<script>alert(1)</script>`, audit.TokenCreated, audit.Detail{"<img src=x>": "\"><b>"})
 	w := o.get("auditor", "/panel/nwu/audit?actor=%22%3E%3Cscript%3E")
 	w2 := o.get("auditor", "/panel/nwu/audit")
@@ -98,13 +98,13 @@ func TestAuditPageEscapes(t *testing.T) {
 
 func TestOperatorPages(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.operator("operator")
 	says(t, "installation", o.get("operator", "/operator"), http.StatusOK, "1 thing needs attention", "3 % free", "seal 4 0 0 0", "Institutions")
 	says(t, "institutions", o.get("operator", "/operator/institutions"), http.StatusOK, "Northern & Western University", "South East College", "15")
 	form := url.Values{"name": {"Third"}, "prefix": {"THD"}, "owner_name": {"Their Owner"}, "owner_email": {"third@example.org"}, "language": {"de"}}
-	w := o.leads(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
+	w := o.redirects(t, "operator", o.post("operator", "/operator/institutions/new", form), "/operator/institutions")
 	says(t, "made", w, http.StatusOK, "The institution was made", "Third", "THD")
 	if len(o.sent) != 1 || o.sent[0].To.Email != "third@example.org" || !strings.Contains(o.sent[0].Text, "https://vault.example/sign-in") || !strings.Contains(o.sent[0].Text, "Operator Person") {
 		t.Errorf("%+v", o.sent)

@@ -36,7 +36,7 @@ func (p *Panel) newBulk(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "bulk/"+d.UUID, "")
+	return p.redirect(w, r, v, "bulk/"+d.UUID, "")
 }
 
 // draftPage is a bulk upload as its pages show it.
@@ -132,7 +132,7 @@ func (p *Panel) draft(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		return err
 	}
 	if page.Status != bulkimport.Open {
-		return p.lead(w, r, v, "bulk/"+page.UUID+"/progress", "")
+		return p.redirect(w, r, v, "bulk/"+page.UUID+"/progress", "")
 	}
 	if page.Unpacking() {
 		w.Header().Set("Refresh", "3")
@@ -146,7 +146,7 @@ func (p *Panel) filesAgain(w http.ResponseWriter, r *http.Request, v *Visit, err
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "bulk_files.html", page, err)
+	return p.showAgain(w, r, "bulk_files.html", page, err)
 }
 
 // columnField is the question for the column with one meaning.
@@ -217,7 +217,7 @@ func (p *Panel) columns(w http.ResponseWriter, r *http.Request, v *Visit) error 
 		return err
 	}
 	if len(page.Header) == 0 {
-		return p.lead(w, r, v, "bulk/"+page.UUID, "")
+		return p.redirect(w, r, v, "bulk/"+page.UUID, "")
 	}
 	return p.draw(w, r, "bulk_columns.html", &columnPage{page, page.Mapping})
 }
@@ -238,9 +238,9 @@ func (p *Panel) setColumns(w http.ResponseWriter, r *http.Request, v *Visit) err
 		}
 	}
 	if err := p.BulkImports.SetMapping(r.Context(), page.Draft, m); err != nil {
-		return p.again(w, r, "bulk_columns.html", &columnPage{page, m}, err)
+		return p.showAgain(w, r, "bulk_columns.html", &columnPage{page, m}, err)
 	}
-	return p.lead(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
+	return p.redirect(w, r, v, "bulk/"+page.UUID+"/rows?show=problems", "columns_saved")
 }
 
 // discard deletes a bulk upload that was not submitted.
@@ -252,5 +252,5 @@ func (p *Panel) discard(w http.ResponseWriter, r *http.Request, v *Visit) error 
 	if err := p.BulkImports.Discard(r.Context(), d); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "bulk", "draft_discarded")
+	return p.redirect(w, r, v, "bulk", "draft_discarded")
 }

@@ -21,7 +21,7 @@ import (
 )
 
 // staged stages a file of an institution.
-func (o *office) staged(inst account.Institution) string {
+func (o *panelTest) staged(inst account.Institution) string {
 	o.tb.Helper()
 	var staged *batch.StagedFile
 	err := o.panel.Certs.Receive(o.tb.Context(), inst.UUID, cert.NewIncoming("diploma.pdf", bytes.NewReader(vaulttest.PDF)), func(f *cert.File) (err error) {
@@ -36,7 +36,7 @@ func (o *office) staged(inst account.Institution) string {
 
 // draft creates a bulk upload with one row. It ends earlier ones, so that they do not count toward
 // the limit of open uploads.
-func (o *office) draft(inst account.Institution) *bulkimport.Draft {
+func (o *panelTest) draft(inst account.Institution) *bulkimport.Draft {
 	o.tb.Helper()
 	if err := o.DB.Tx(o.tb.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(o.tb.Context(), `UPDATE bulk_import_drafts SET expires_at = 1 WHERE institution_id = $1`, inst.ID)
@@ -67,13 +67,13 @@ type field struct {
 }
 
 // sendFiles submits a form with files, as the issuer.
-func (o *office) sendFiles(target, name string, files ...sent) *httptest.ResponseRecorder {
+func (o *panelTest) sendFiles(target, name string, files ...sent) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	return o.sendFields(target, field{name, files})
 }
 
 // sendFields submits a form with several file controls.
-func (o *office) sendFields(target string, fields ...field) *httptest.ResponseRecorder {
+func (o *panelTest) sendFields(target string, fields ...field) *httptest.ResponseRecorder {
 	o.tb.Helper()
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
@@ -101,7 +101,7 @@ func (o *office) sendFields(target string, fields ...field) *httptest.ResponseRe
 func TestSingleUpload(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "asked", o.get("issuer", o.pathOf("upload")), http.StatusOK, "Upload a certificate", "PDF, JPG or PNG")
 		says(t, "nothing", o.sendFiles(o.pathOf("upload"), "file"), http.StatusUnprocessableEntity, "Choose a PDF")
 		says(t, "no PDF", o.sendFiles(o.pathOf("upload"), "file", sent{"a.pdf", []byte("no PDF")}), http.StatusUnprocessableEntity, "PDF")
@@ -154,13 +154,13 @@ func TestSingleUpload(t *testing.T) {
 }
 
 // placed chooses a placement for all rows, and another one for row 2.
-func (o *office) placed(t *testing.T, draft string) {
+func (o *panelTest) placed(t *testing.T, draft string) {
 	t.Helper()
 	w := o.get("issuer", draft+"/placement")
 	says(t, "for all rows", w, http.StatusOK, "as an example", "Bottom right", "A page of its own", "As your settings say: a blank place on the page", "A blank place on the page")
 	says(t, "a bad place", o.post("issuer", draft+"/placement", url.Values{"placement": {"exact"}, "x": {"a"}}), http.StatusUnprocessableEntity, "four numbers")
 	says(t, "no such place", o.post("issuer", draft+"/placement", url.Values{"placement": {"middle"}}), http.StatusUnprocessableEntity, "placement must be one of")
-	o.leads(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
+	o.redirects(t, "issuer", o.post("issuer", draft+"/placement", url.Values{"placement": {"strip"}}), draft+"/submit")
 	w = o.get("issuer", draft+"/rows/2")
 	says(t, "a row", w, http.StatusOK, "As for all rows", "Where the QR code goes")
 	_, rest, _ := strings.Cut(w.Body.String(), `<image href="`)
@@ -176,7 +176,7 @@ func (o *office) placed(t *testing.T, draft string) {
 	for name, value := range map[string]string{"x": "60", "y": "80", "width": "30", "height": "15"} {
 		row.Set(name, value)
 	}
-	o.leads(t, "issuer", o.post("issuer", draft+"/rows/2", row), draft+"/rows?show=problems")
+	o.redirects(t, "issuer", o.post("issuer", draft+"/rows/2", row), draft+"/rows?show=problems")
 	w = o.get("issuer", draft+"/rows/2")
 	if body := w.Body.String(); !strings.Contains(body, `id="place-exact" name="placement" value="exact" checked`) || !strings.Contains(body, `name="x" type="number" min="0" max="100" step="any" value="60.0"`) {
 		t.Errorf("the place of the row is forgotten: %s", body)
@@ -187,16 +187,16 @@ func (o *office) placed(t *testing.T, draft string) {
 
 // A file can be removed. Its row then lacks a file, and is complete again with another file of that
 // name.
-func TestGoodFileIsRemoved(t *testing.T) {
+func TestRemoveFile(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
-		o.leads(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}), draft+"/columns")
-		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+		o.redirects(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}), draft+"/columns")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		says(t, "no files", o.get("issuer", draft+"/files"), http.StatusOK, "No files yet")
 		says(t, "no place yet", o.get("issuer", draft+"/placement"), http.StatusOK, "No file to show yet")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}, sent{"other.pdf", vaulttest.PDF}), draft)
+		o.redirects(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}, sent{"other.pdf", vaulttest.PDF}), draft)
 		w := o.get("issuer", draft+"/files?q=ADA")
 		says(t, "files", w, http.StatusOK, "1 file of 2", "ada.pdf", "Row 2")
 		says(t, "in order", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
@@ -204,26 +204,26 @@ func TestGoodFileIsRemoved(t *testing.T) {
 		id, _, _ := strings.Cut(rest, `"`)
 		form := url.Values{"file": {id}, "page": {"1"}, "q": {"ada"}}
 		for range 2 { // a double click
-			o.leads(t, "issuer", o.post("issuer", draft+"/files/remove", form), draft+"/files?page=1&q=ada")
+			o.redirects(t, "issuer", o.post("issuer", draft+"/files/remove", form), draft+"/files?page=1&q=ada")
 		}
 		says(t, "gone", o.get("issuer", draft+"/files?q=ada"), http.StatusOK, "No such file")
 		says(t, "missing", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 1", "No file with the name")
 		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "1 row has a problem")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}), draft)
+		o.redirects(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}), draft)
 		says(t, "in order again", o.get("issuer", draft+"/rows"), http.StatusOK, "In order 1")
 	})
 }
 
 // Rows that would assign a certificate to another person are named and linked to each other.
-func TestDoubtfulRowsAreNamed(t *testing.T) {
+func TestDoubtfulRowsAreShown(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 		list := "Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bea,bea@gmial.com,ada.pdf\n"
-		o.leads(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
-		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}), draft)
+		o.redirects(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+		o.redirects(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"ada.pdf", vaulttest.PDF}), draft)
 		w := o.get("issuer", draft+"/submit")
 		says(t, "before it is submitted", w, http.StatusOK, "1 file is used by several rows", "row 2, Ada ; row 3, Bea", "1 e-mail address seems misspelt", "bea@gmial.com – is gmail.com meant?", "Submit 2 certificates")
 		if body := w.Body.String(); !strings.Contains(body, `href="`+draft+`/rows/3"`) || !strings.Contains(body, `<section class="note wait"><h2>1 file`) {
@@ -242,7 +242,7 @@ func TestDoubtfulRowsAreNamed(t *testing.T) {
 func TestBulkUpload(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "none yet", o.get("issuer", o.pathOf("bulk")), http.StatusOK, "No bulk uploads yet")
 		w := o.post("issuer", o.pathOf("bulk"), nil)
 		draft := w.Header().Get("Location")
@@ -250,10 +250,10 @@ func TestBulkUpload(t *testing.T) {
 		says(t, "no list", o.sendFiles(draft+"/list", "list"), http.StatusUnprocessableEntity, "Choose the list first")
 		says(t, "a bad list", o.sendFiles(draft+"/list", "list", sent{"a.csv", []byte("a,b\n")}), http.StatusUnprocessableEntity, "no rows below it")
 		list := "Award,Person,Mail address,Document\nBSc,Ada,ada@example.org,ada.pdf\nBSc,Bob,nobody,bob.pdf\nBSc,Cy,cy@example.org,missing.pdf\nBSc,Di,di@example.org,refuse.pdf\n"
-		o.leads(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
+		o.redirects(t, "issuer", o.sendFiles(draft+"/list", "list", sent{"class.csv", []byte(list)}), draft+"/columns")
 		says(t, "columns", o.get("issuer", draft+"/columns"), http.StatusOK, "Award: BSc,", "How dates are written")
 		says(t, "columns are missing", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "email": {"2"}, "file": {"3"}}), http.StatusUnprocessableEntity, "Choose the column with the full name")
-		o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 
 		var archive bytes.Buffer
 		z := zip.NewWriter(&archive)
@@ -270,7 +270,7 @@ func TestBulkUpload(t *testing.T) {
 			t.Fatal(err)
 		}
 		says(t, "a broken ZIP", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()[:50]}), http.StatusUnprocessableEntity, "damaged")
-		o.leads(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()}, sent{"refuse.pdf", vaulttest.PDF}, sent{"other.pdf", vaulttest.PDF}, sent{"bad.pdf", nil}), draft)
+		o.redirects(t, "issuer", o.sendFiles(draft+"/files", "files", sent{"a.zip", archive.Bytes()}, sent{"refuse.pdf", vaulttest.PDF}, sent{"other.pdf", vaulttest.PDF}, sent{"bad.pdf", nil}), draft)
 		o.Until("the ZIP is unpacked", func() bool { return !strings.Contains(words(t, o.get("issuer", draft)), "is being unpacked") })
 		says(t, "files", o.get("issuer", draft), http.StatusOK, "5 files", "1 cannot be used", "bad.pdf")
 		says(t, "rows", o.get("issuer", draft+"/rows?show=problems"), http.StatusOK, "With problems 2", "In order 2", "This e-mail address has no @", "No file with the name", "Files that no row names", "other.pdf")
@@ -280,12 +280,12 @@ func TestBulkUpload(t *testing.T) {
 		}
 		says(t, "not ready", o.post("issuer", draft+"/submit", nil), http.StatusBadRequest, "2 rows have problems")
 		says(t, "corrected in vain", o.post("issuer", draft+"/rows/3", url.Values{"email": {"still nobody"}}), http.StatusOK, "This e-mail address has no @", "Row 3 was saved, but something is wrong with it still.")
-		o.leads(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
-		o.leads(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bob@example.org"}}), draft+"/rows/4")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/rows/4", url.Values{"do": {"skip"}}), draft+"/rows?show=problems")
 		o.placed(t, draft)
 		says(t, "dry run", o.get("issuer", draft+"/submit"), http.StatusOK, "Submit 3 certificates", "2 files are not used", "A strip below the page", "1 row elsewhere")
-		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
-		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 		o.settleInto("all rows are done", func() bool {
 			return strings.Contains(words(t, o.get("auditor", draft+"/progress")), "All 4 rows are done: 2 made, 1 failed, 1 skipped.")
 		})

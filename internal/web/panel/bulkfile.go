@@ -98,5 +98,5 @@ func (p *Panel) removeFile(w http.ResponseWriter, r *http.Request, v *Visit) err
 		}
 		to = strings.TrimPrefix(l.at(l.Page), v.Path("")+"/")
 	}
-	return p.lead(w, r, v, to, "file_removed")
+	return p.redirect(w, r, v, to, "file_removed")
 }

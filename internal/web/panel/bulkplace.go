@@ -127,9 +127,9 @@ func (p *Panel) setPlacement(w http.ResponseWriter, r *http.Request, v *Visit) e
 		if e != nil {
 			return e
 		}
-		return p.again(w, r, "bulk_placement.html", view, err)
+		return p.showAgain(w, r, "bulk_placement.html", view, err)
 	}
-	return p.lead(w, r, v, "bulk/"+d.UUID+"/submit", "place_kept")
+	return p.redirect(w, r, v, "bulk/"+d.UUID+"/submit", "place_kept")
 }
 
 // draftPicture draws the first page of a file of a bulk upload.

@@ -89,7 +89,7 @@ func (p *Panel) rows(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		return err
 	}
 	if !page.Mapped {
-		return p.lead(w, r, v, "bulk/"+page.UUID+"/columns", "")
+		return p.redirect(w, r, v, "bulk/"+page.UUID+"/columns", "")
 	}
 	if page.Unpacking() {
 		w.Header().Set("Refresh", "3")
@@ -164,7 +164,7 @@ func (p *Panel) drawRow(w http.ResponseWriter, r *http.Request, view *rowView, p
 		return err
 	}
 	if problem != nil {
-		return p.again(w, r, "bulk_row.html", view, problem)
+		return p.showAgain(w, r, "bulk_row.html", view, problem)
 	}
 	return p.draw(w, r, "bulk_row.html", view)
 }
@@ -180,7 +180,7 @@ func (p *Panel) placeRow(r *http.Request, view *rowView) error {
 	}
 	l, err := p.placingOf(r.Context(), view.draftPage, view.Row.File, view.Wanted, form)
 	if fault.Is(err, fault.Invalid) || fault.Is(err, fault.NotFound) {
-		return nil // cert reports a problem of the file when the certificate is made
+		return nil // package cert reports a problem of the file when the certificate is made
 	}
 	if err != nil {
 		return err
@@ -255,11 +255,11 @@ func (p *Panel) fixRow(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	rows, left := "bulk/"+view.UUID+"/rows", len(after.ToCorrect)
 	switch {
 	case after.Next != 0:
-		return p.lead(w, r, v, rows+"/"+strconv.Itoa(after.Next), notice+"_next", number, after.Next, left)
+		return p.redirect(w, r, v, rows+"/"+strconv.Itoa(after.Next), notice+"_next", number, after.Next, left)
 	case left > 0:
-		return p.lead(w, r, v, rows+"?show=problems", notice+"_left", number, left)
+		return p.redirect(w, r, v, rows+"?show=problems", notice+"_left", number, left)
 	}
-	return p.lead(w, r, v, rows+"?show=problems", notice, number)
+	return p.redirect(w, r, v, rows+"?show=problems", notice, number)
 }
 
 // skipRows skips all rows of a kind.
@@ -277,7 +277,7 @@ func (p *Panel) skipRows(w http.ResponseWriter, r *http.Request, v *Visit) error
 	if err != nil {
 		return err
 	}
-	return p.lead(w, r, v, to, "rows_skipped")
+	return p.redirect(w, r, v, to, "rows_skipped")
 }
 
 // errorsCSV serves the rows with problems as CSV.

@@ -24,7 +24,7 @@ func (p *Panel) dryRun(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		return err
 	}
 	if !view.Mapped {
-		return p.lead(w, r, v, "bulk/"+view.UUID+"/columns", "")
+		return p.redirect(w, r, v, "bulk/"+view.UUID+"/columns", "")
 	}
 	if view.Unpacking() {
 		w.Header().Set("Refresh", "3")
@@ -68,7 +68,7 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 			return err
 		}
 		if view.Nothing() {
-			return p.again(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
+			return p.showAgain(w, r, "bulk_submit.html", view, fault.New(fault.BadRequest, "No certificate would come of it, so there is nothing to submit."))
 		}
 	}
 	if err := p.BulkImports.Submit(r.Context(), d, nil); err != nil {
@@ -76,9 +76,9 @@ func (p *Panel) submit(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		if e != nil {
 			return e
 		}
-		return p.again(w, r, "bulk_submit.html", view, err)
+		return p.showAgain(w, r, "bulk_submit.html", view, err)
 	}
-	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "submitted")
+	return p.redirect(w, r, v, "bulk/"+d.UUID+"/progress", "submitted")
 }
 
 // progressView is the progress of a bulk upload.
@@ -88,8 +88,8 @@ type progressView struct {
 	P *bulkimport.Progress
 	// Rest describes the remaining time.
 	Rest string
-	// Left are the rows that became no certificate, once all rows are finished. Again is the number
-	// of those that can be corrected and submitted again.
+	// Left are the rows that became no certificate, set when all rows are finished. Again is the
+	// number of those that can be corrected and submitted again.
 	Left  []*bulkimport.Result
 	Again int
 }
@@ -173,7 +173,7 @@ func (p *Panel) progress(w http.ResponseWriter, r *http.Request, v *Visit) error
 		return err
 	}
 	if d.Status == bulkimport.Open {
-		return p.lead(w, r, v, "bulk/"+d.UUID, "")
+		return p.redirect(w, r, v, "bulk/"+d.UUID, "")
 	}
 	view := &progressView{draftPage: &draftPage{Review: &bulkimport.Review{Draft: d}, Visit: v, Step: "progress"}}
 	if view.P, err = p.BulkImports.Progress(r.Context(), d); err != nil {
@@ -232,7 +232,7 @@ func (p *Panel) retryDraft(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if _, err := p.BulkImports.RetryFailed(r.Context(), v.Institution(), d, nil); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
+	return p.redirect(w, r, v, "bulk/"+d.UUID+"/progress", "retried")
 }
 
 // draftAgain creates another bulk upload with the rows that became no certificate.
@@ -245,7 +245,7 @@ func (p *Panel) draftAgain(w http.ResponseWriter, r *http.Request, v *Visit) err
 	if err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "bulk/"+again.UUID+"/rows", "begun_again")
+	return p.redirect(w, r, v, "bulk/"+again.UUID+"/rows", "begun_again")
 }
 
 // batchList is a page of the batches of an institution, of all sources.
@@ -283,7 +283,7 @@ func (p *Panel) batches(w http.ResponseWriter, r *http.Request, v *Visit) error 
 		return err
 	}
 	if len(l.List.Items) == 0 && f.Begun() {
-		return p.lead(w, r, v, "batches", "")
+		return p.redirect(w, r, v, "batches", "")
 	}
 	return p.draw(w, r, "batches.html", l)
 }

@@ -34,8 +34,8 @@ type bulkUpload struct {
 	// list reports that a list was stored, files counts the files of the form.
 	list  bool
 	files int
-	// bad is what is wrong with the list, or with the file at which reading stopped.
-	// The files after a wrong list are stored.
+	// bad is what is wrong with the list, or with the file at which reading stopped. Files that
+	// follow an invalid list are still stored.
 	bad     fault.Fields
 	stopped bool
 }
@@ -64,7 +64,7 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 		return p.filesAgain(w, r, v, err)
 	}
 	if !u.list {
-		return p.lead(w, r, v, "bulk/"+d.UUID, "files_taken")
+		return p.redirect(w, r, v, "bulk/"+d.UUID, "files_taken")
 	}
 	if d, err = p.draftOf(r, v); err != nil {
 		return err
@@ -74,9 +74,9 @@ func (p *Panel) uploadBulk(w http.ResponseWriter, r *http.Request, v *Visit, mis
 		notice = "both"
 	}
 	if d.Total == 1 {
-		return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_one")
+		return p.redirect(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_one")
 	}
-	return p.lead(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
+	return p.redirect(w, r, v, "bulk/"+d.UUID+"/columns", notice+"_taken", d.Total)
 }
 
 // stored names the controls whose files were stored.

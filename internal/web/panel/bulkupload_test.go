@@ -19,17 +19,17 @@ var (
 )
 
 // Both buttons accept all chosen files, and valid input is stored even if other input is invalid.
-func TestListAndFilesAreTakenTogether(t *testing.T) {
+func TestUploadListAndFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		begin := func() string { return o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location") }
 		for _, button := range []string{"/list", "/files"} {
 			draft := begin()
-			w := o.leads(t, "issuer", o.sendFields(draft+button, classList, classFiles), draft+"/columns")
+			w := o.redirects(t, "issuer", o.sendFields(draft+button, classList, classFiles), draft+"/columns")
 			says(t, "both"+button, w, http.StatusOK, "The list was read: 2 rows. The files were taken.")
 			says(t, "the files"+button, o.get("issuer", draft), http.StatusOK, "class.csv , 2 rows.", "2 files .", "Go on to the columns", "ends by itself on")
-			o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+			o.redirects(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 			says(t, "its columns are known"+button, o.get("issuer", draft), http.StatusOK, "Go on to the rows", "Rows (1 to correct)")
 
 			draft = begin()
@@ -52,13 +52,13 @@ func TestListAndFilesAreTakenTogether(t *testing.T) {
 }
 
 // If there is no file yet, no row is reported as wrong for it, and nothing can be submitted.
-func TestRowsWaitForFiles(t *testing.T) {
+func TestRowsWithoutFiles(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		draft := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
-		o.leads(t, "issuer", o.sendFields(draft+"/list", classList), draft+"/columns")
-		w := o.leads(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
+		o.redirects(t, "issuer", o.sendFields(draft+"/list", classList), draft+"/columns")
+		w := o.redirects(t, "issuer", o.post("issuer", draft+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), draft+"/rows?show=problems")
 		says(t, "no files", w, http.StatusOK, "No files yet 1 row waits for its file.", "Rows (1 to correct)", "With problems 1", "This e-mail address has no @")
 		if text := words(t, w); strings.Contains(text, "was uploaded") || strings.Contains(text, "Skip all") {
 			t.Errorf("a file that is still to come is a problem: %s", text)
@@ -71,11 +71,11 @@ func TestRowsWaitForFiles(t *testing.T) {
 		}
 
 		w = o.sendFields(draft+"/files", classFiles)
-		o.leads(t, "issuer", w, draft)
+		o.redirects(t, "issuer", w, draft)
 		says(t, "one problem", o.get("issuer", draft+"/submit"), http.StatusOK, "1 row has a problem: correct or skip it")
-		w = o.leads(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bea@example.org"}}), draft+"/rows?show=problems")
+		w = o.redirects(t, "issuer", o.post("issuer", draft+"/rows/3", url.Values{"email": {"bea@example.org"}}), draft+"/rows?show=problems")
 		says(t, "corrected", w, http.StatusOK, "Row 3 was saved. No row has a problem any more.")
-		o.leads(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
+		o.redirects(t, "issuer", o.post("issuer", draft+"/submit", nil), draft+"/progress")
 
 		// Existing certificates are not submitted a second time.
 		o.settleInto("all rows are done", func() bool {
@@ -86,15 +86,15 @@ func TestRowsWaitForFiles(t *testing.T) {
 		}
 		again := o.post("issuer", o.pathOf("bulk"), nil).Header().Get("Location")
 		list := field{"list", []sent{{"class.csv", []byte("Title,Name,Email,File\nBSc,Ada,ada@example.org,ada.pdf\n")}}}
-		o.leads(t, "issuer", o.sendFields(again+"/list", list, classFiles), again+"/columns")
-		o.leads(t, "issuer", o.post("issuer", again+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), again+"/rows?show=problems")
+		o.redirects(t, "issuer", o.sendFields(again+"/list", list, classFiles), again+"/columns")
+		o.redirects(t, "issuer", o.post("issuer", again+"/columns", url.Values{"title": {"0"}, "full_name": {"1"}, "email": {"2"}, "file": {"3"}}), again+"/rows?show=problems")
 		w = o.get("issuer", again+"/submit")
 		says(t, "there already", w, http.StatusOK, "Certificates that will be made 0", "No certificate would come of it: the row that is left is a certificate already.")
 		if !strings.Contains(w.Body.String(), `<button type="submit" disabled>Submit</button>`) {
 			t.Error("what is there already can be submitted")
 		}
 		says(t, "submitted all the same", o.post("issuer", again+"/submit", nil), http.StatusBadRequest, "there is nothing to submit")
-		o.leads(t, "issuer", o.post("issuer", again+"/rows/2", url.Values{"do": {"skip"}}), again+"/rows?show=problems")
+		o.redirects(t, "issuer", o.post("issuer", again+"/rows/2", url.Values{"do": {"skip"}}), again+"/rows?show=problems")
 		says(t, "skipped", o.get("issuer", again+"/submit"), http.StatusOK, "All rows are skipped.")
 	})
 }

@@ -283,7 +283,7 @@ func (p *Panel) retryCertificate(w http.ResponseWriter, r *http.Request, v *Visi
 		}
 		return err
 	}
-	return p.lead(w, r, v, "certificates/"+c.UUID, "retried")
+	return p.redirect(w, r, v, "certificates/"+c.UUID, "retried")
 }
 
 // askRevokeCertificate asks for the reason and previews the public page.
@@ -306,9 +306,9 @@ func (p *Panel) revokeCertificate(w http.ResponseWriter, r *http.Request, v *Vis
 		return p.draw(w, r, "certificate_revoke.html", page)
 	}
 	if _, err := p.Certs.Revoke(r.Context(), v.Institution().ID, page.C.UUID, cert.Revocation{Reason: page.Reason, Note: page.Note}); err != nil {
-		return p.again(w, r, "certificate_revoke.html", page, err)
+		return p.showAgain(w, r, "certificate_revoke.html", page, err)
 	}
-	return p.lead(w, r, v, "certificates/"+page.C.UUID, "revoked")
+	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "revoked")
 }
 
 // certificateImage serves the picture of a certificate's first page.
@@ -371,6 +371,6 @@ func (p *Panel) whole(r *http.Request, err error) error {
 	if err == nil || errors.Is(err, r.Context().Err()) {
 		return nil
 	}
-	p.Log.WarnContext(r.Context(), "an export broke off", slog.Any("error", err))
+	p.Log.WarnContext(r.Context(), "an export was aborted", slog.Any("error", err))
 	panic(http.ErrAbortHandler) //nolint:forbidigo // it tells net/http to end the connection
 }

@@ -19,17 +19,17 @@ import (
 	"github.com/certvault/certvault/internal/task"
 )
 
-// listPage is how many certificates a page of the list has.
+// listPage is the number of certificates on a page of the list.
 const listPage = 25
 
-// sorting is an order that people can choose.
+// sorting is an order of the list that a person can choose.
 type sorting struct {
 	Value, Label string
 	sort         search.Sort
 	ascending    bool
 }
 
-// sorts are the orders that people can choose.
+// sorts are the orders that a person can choose.
 var sorts = []sorting{
 	{"", "Newest first", search.ByCreated, false},
 	{"oldest", "Oldest first", search.ByCreated, true},
@@ -43,34 +43,34 @@ var sorts = []sorting{
 	{"changed", "Last changed", search.ByUpdated, false},
 }
 
-// columns are the headings by which the list can be ordered: the order that one
-// gives first, and the one that it gives when it is used again.
+// columns are the headings that order the list: first is the order after the first click, again the
+// order after the second.
 var columns = map[string]struct{ first, again string }{
 	"Person": {"name", "name-desc"}, "Status": {"status", "status-desc"}, "Issued": {"issued", "issued-asc"}, "Added": {"", "oldest"},
 }
 
-// column is a heading as the page shows it: where it leads, and the way in which
-// the list is ordered by it, empty when it is not.
+// column is a heading as the page shows it: the address of its link, and the current direction of
+// the order, empty if the list is ordered by another column.
 type column struct{ Label, Href, Order string }
 
-// selectionFields are what of an address says which certificates are meant.
+// selectionFields are the parameters of an address that select certificates.
 var selectionFields = []string{"status", "q", "from", "to", "batch", "email", "failure", "sort"}
 
-// certificateList is the list of certificates as it is asked for.
+// certificateList is the list of certificates for one request.
 type certificateList struct {
 	Visit  *Visit
 	Query  url.Values
 	Filter search.Filter
 	List   *search.List
 	Counts map[cert.Status]int
-	// Counted says that Counts are all there are, and All is their sum.
+	// Counted reports whether Counts are exact. All is their sum.
 	Counted bool
 	All     int
-	// BatchName is of the batch that the list is narrowed to.
+	// BatchName is the name of the batch by which the list is filtered.
 	BatchName string
 }
 
-// Column gives the heading of a column.
+// Column returns the heading of a column.
 func (l *certificateList) Column(label string) column {
 	c, now := columns[label], l.Query.Get("sort")
 	col := column{Label: label, Href: l.With("sort", c.first)}
@@ -87,15 +87,15 @@ func (l *certificateList) Column(label string) column {
 	return col
 }
 
-// Sorts gives the orders that can be chosen.
+// Sorts returns the orders that can be chosen.
 func (*certificateList) Sorts() any { return sorts }
 
-// Narrowed says that the list is by more than a status.
+// Narrowed reports whether the list has a filter other than a status.
 func (l *certificateList) Narrowed() bool {
 	return slices.ContainsFunc([]string{"q", "from", "to", "batch", "email", "failure"}, func(name string) bool { return l.Query.Get(name) != "" })
 }
 
-// With gives the address of the list with one thing changed.
+// With returns the address of the list with one parameter changed.
 func (l *certificateList) With(key, value string) string {
 	q := url.Values{}
 	for _, name := range selectionFields {
@@ -112,7 +112,7 @@ func (l *certificateList) With(key, value string) string {
 	return l.Visit.Path("certificates") + "?" + q.Encode()
 }
 
-// Matching counts what the list has on all its pages, "" where that is too much to
+// Matching returns the number of certificates on all pages of the list, "" if there are too many to
 // count.
 func (l *certificateList) Matching() string {
 	if !l.Counted {
@@ -124,11 +124,11 @@ func (l *certificateList) Matching() string {
 	return number(l.All)
 }
 
-// Statuses gives the tabs.
+// Statuses returns the statuses, one for each tab.
 func (*certificateList) Statuses() []cert.Status { return cert.Statuses }
 
-// First and Prev give the addresses of the first page and of the one before this,
-// empty on the first.
+// First and Prev return the addresses of the first page and of the previous page, empty on the
+// first.
 func (l *certificateList) First() string {
 	if l.Prev() == "" {
 		return ""
@@ -136,7 +136,7 @@ func (l *certificateList) First() string {
 	return l.With("cursor", "")
 }
 
-// Prev is for the template.
+// Prev is called by the template.
 func (l *certificateList) Prev() string {
 	if l.List == nil || l.List.Prev == "" {
 		return ""
@@ -144,7 +144,7 @@ func (l *certificateList) Prev() string {
 	return l.With("before", l.List.Prev)
 }
 
-// Next gives the address of the next page, empty on the last.
+// Next returns the address of the next page, empty on the last.
 func (l *certificateList) Next() string {
 	if l.List == nil || l.List.Next == "" {
 		return ""
@@ -152,8 +152,8 @@ func (l *certificateList) Next() string {
 	return l.With("cursor", l.List.Next)
 }
 
-// Fields gives what the forms below the list carry along, so that they mean what it
-// shows.
+// Fields returns the hidden fields of the forms below the list, with which they select the
+// certificates that it shows.
 func (l *certificateList) Fields() [][2]string {
 	var list [][2]string
 	for _, name := range selectionFields {
@@ -164,7 +164,7 @@ func (l *certificateList) Fields() [][2]string {
 	return list
 }
 
-// filterOf reads which certificates an address or a form means.
+// filterOf parses the filter in a query string or a form.
 func filterOf(q url.Values) (search.Filter, error) {
 	f := search.Filter{
 		Search: strings.TrimSpace(q.Get("q")), IssuedFrom: q.Get("from"), IssuedTo: q.Get("to"), BatchID: q.Get("batch"),
@@ -184,27 +184,26 @@ func filterOf(q url.Values) (search.Filter, error) {
 	return f, nil
 }
 
-// certificates lists certificates.
+// certificates shows the list of certificates.
 func (p *Panel) certificates(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	l := &certificateList{Visit: v, Query: r.URL.Query()}
 	err := p.fill(r, v, l)
 	if fault.Is(err, fault.Invalid) {
 		l.List = &search.List{}
-		return p.again(w, r, "certificates.html", l, err)
+		return p.showAgain(w, r, "certificates.html", l, err)
 	}
 	if err != nil {
 		return err
 	}
 	if len(l.List.Items) == 0 && placed(l.Query).Begun() {
-		// What stood here was moved or filtered away meanwhile.
+		// The certificates of this page have changed their place or no longer match the filter.
 		http.Redirect(w, r, l.With("cursor", ""), http.StatusSeeOther)
 		return nil
 	}
 	return p.draw(w, r, "certificates.html", l)
 }
 
-// placed reads which part of a list an address means: the one behind a cursor, or
-// the one before it.
+// placed parses the position of a page: after a cursor, or before one.
 func placed(q url.Values) listing.Range {
 	cursor, before := q.Get("cursor"), q.Get("before")
 	if before != "" {
@@ -221,8 +220,7 @@ func (p *Panel) fill(r *http.Request, v *Visit, l *certificateList) error {
 	f := l.Filter
 	f.Range = placed(l.Query)
 	f.PerPage = listPage
-	// Under a search each of the two looks through the same thousands of records,
-	// which nobody need wait for twice.
+	// For a search, both queries scan the same thousands of records, so run them at the same time.
 	group, ctx := errgroup.WithContext(r.Context())
 	group.Go(func() (err error) {
 		l.List, err = p.Search.List(ctx, v.Institution().ID, f)
@@ -254,7 +252,7 @@ func controls(err error) error {
 	return renamed(err, names)
 }
 
-// renamed gives an error whose fields have the names of a page's controls.
+// renamed returns an error whose fields have the names of a page's controls.
 func renamed(err error, names map[string]string) error {
 	e, ok := errors.AsType[*fault.Error](err)
 	if !ok || e.Kind != fault.Invalid {
@@ -272,8 +270,8 @@ func renamed(err error, names map[string]string) error {
 
 var errNothingSelected = fault.New(fault.BadRequest, "Select certificates in the list first, or choose all that it shows.")
 
-// selectionOf reads which certificates a form below the list means: those selected, or
-// all that the list shows.
+// selectionOf parses which certificates a form below the list selects: the marked ones, or all that
+// match the list's filter.
 func selectionOf(form url.Values) (task.Selection, error) {
 	var c task.Selection
 	f, err := filterOf(form)
@@ -290,16 +288,16 @@ func selectionOf(form url.Values) (task.Selection, error) {
 	return c, nil
 }
 
-// listAgain shows the list once more, with what is wrong with a form below it.
+// listAgain shows the list once more, with the problems of a form below it.
 func (p *Panel) listAgain(w http.ResponseWriter, r *http.Request, v *Visit, err error) error {
 	l := &certificateList{Visit: v, Query: r.PostForm}
 	if e := p.fill(r, v, l); e != nil {
 		return e
 	}
-	return p.again(w, r, "certificates.html", l, err)
+	return p.showAgain(w, r, "certificates.html", l, err)
 }
 
-// retryMany begins the retrying of many certificates.
+// retryMany starts a task that retries many certificates.
 func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	var started *task.Task
@@ -309,24 +307,23 @@ func (p *Panel) retryMany(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err != nil {
 		return p.listAgain(w, r, v, err)
 	}
-	return p.lead(w, r, v, "tasks/"+started.UUID, "")
+	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
-// manyRevoked is what is asked before many certificates are revoked.
+// manyRevoked is the form that is shown before many certificates are revoked.
 type manyRevoked struct {
 	List     *certificateList
 	Selected []string
 	All      bool
-	// N is how many are concerned, "" where they are too many to count.
+	// N is the number of certificates, "" if there are too many to count.
 	N            string
 	Reason, Note string
 }
 
-// Visit is for the template.
+// Visit is called by the template.
 func (m *manyRevoked) Visit() *Visit { return m.List.Visit }
 
-// revokeMany asks for the reason first, and then begins the revoking of many
-// certificates.
+// revokeMany asks for the reason first, and then starts a task that revokes many certificates.
 func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {
@@ -346,9 +343,9 @@ func (p *Panel) revokeMany(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 	started, err := p.Tasks.Start(r.Context(), v.Institution().ID, task.Request{Kind: task.Revoke, Selection: c, Reason: m.Reason, Note: m.Note})
 	if err != nil {
-		return p.again(w, r, "revoke_many.html", m, err)
+		return p.showAgain(w, r, "revoke_many.html", m, err)
 	}
-	return p.lead(w, r, v, "tasks/"+started.UUID, "")
+	return p.redirect(w, r, v, "tasks/"+started.UUID, "")
 }
 
 func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (string, error) {
@@ -365,10 +362,10 @@ func (p *Panel) countRevocable(r *http.Request, v *Visit, f search.Filter) (stri
 	return strconv.Itoa(n), nil
 }
 
-// download sets the headers of a file that is made while it leaves.
+// download sets the headers of a file that is generated while it is sent.
 func download(w http.ResponseWriter, mediaType, name string) error {
 	if err := http.NewResponseController(w).SetWriteDeadline(time.Now().Add(exportTime)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("bounding the download's time: %w", err)
+		return fmt.Errorf("setting the download's deadline: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", mediaType)
@@ -379,8 +376,8 @@ func download(w http.ResponseWriter, mediaType, name string) error {
 	return nil
 }
 
-// exportCSV writes certificates as CSV. What goes wrong after the first byte ends
-// the connection, so that nobody takes a part for the whole.
+// exportCSV writes certificates as CSV. After the first byte, an error aborts the connection, so
+// that a partial file is not mistaken for a complete one.
 func (p *Panel) exportCSV(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	c, err := selectionOf(r.PostForm)
 	if err != nil {

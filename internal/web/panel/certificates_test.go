@@ -20,7 +20,7 @@ import (
 
 // approved returns an approved certificate of an institution. All callers share it, because no test
 // changes it in a way that affects others.
-func (o *office) approved(inst account.Institution) *cert.Certificate {
+func (o *panelTest) approved(inst account.Institution) *cert.Certificate {
 	o.tb.Helper()
 	o.made++
 	c := o.upload(inst, fmt.Sprintf("Sample Person %d", o.made), "a.pdf")
@@ -36,7 +36,7 @@ func (o *office) approved(inst account.Institution) *cert.Certificate {
 func TestListOfCertificates(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "nothing", o.get("issuer", o.pathOf("certificates")), http.StatusOK, "No certificates yet", "Upload the first certificate")
 		for i := range 30 {
 			name := "a.pdf"
@@ -121,7 +121,7 @@ func TestListOfCertificates(t *testing.T) {
 
 func TestOneCertificate(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.mine, "Ada Lovelace", "ada.pdf"), o.upload(o.mine, "Bob \"B\" Best", "refuse.pdf")
 	says(t, "processing", o.get("issuer", o.pathOf("certificates/"+good.UUID)), http.StatusOK, "Processing", "looks again by itself", "The record stands Not yet")
 	o.settle()
@@ -144,7 +144,7 @@ func TestOneCertificate(t *testing.T) {
 			t.Errorf("%s: %d, %v", path, w.Code, w.Header())
 		}
 	}
-	o.leads(t, "issuer", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), o.pathOf("certificates/"+bad.UUID))
+	o.redirects(t, "issuer", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), o.pathOf("certificates/"+bad.UUID))
 	says(t, "retried twice", o.post("issuer", o.pathOf("certificates/"+bad.UUID+"/retry"), nil), http.StatusBadRequest, "not failed any more")
 
 	says(t, "asked", o.get("owner", page+"/revoke"), http.StatusOK, "What the public will see", "Ada Lovelace", "cannot be undone")
@@ -152,6 +152,6 @@ func TestOneCertificate(t *testing.T) {
 	form := url.Values{"reason": {"Awarded in error"}, "note": {"Ticket 7"}, "look": {"1"}}
 	says(t, "looked at", o.post("owner", page+"/revoke", form), http.StatusOK, "Awarded in error")
 	form.Del("look")
-	w := o.leads(t, "owner", o.post("owner", page+"/revoke", form), page)
+	w := o.redirects(t, "owner", o.post("owner", page+"/revoke", form), page)
 	says(t, "revoked", w, http.StatusOK, "The certificate was revoked.", "Awarded in error", "Note for members only: Ticket 7")
 }

@@ -12,7 +12,7 @@ import (
 const (
 	// chartWidth and chartHeight are in the chart's own units. The page scales it.
 	chartWidth, chartHeight = 1000.0, 200.0
-	// weekly is the number of days from which one bar stands for a week.
+	// weekly is the number of days from which each bar is a week.
 	weekly = 120
 	// gap is the part of a bar's width that stays empty.
 	gap = 0.28
@@ -31,7 +31,7 @@ type chart struct {
 	Sum chartRow
 }
 
-// chartRow is a day, or a week that begins on that day.
+// chartRow is one day, or one week and its first day.
 type chartRow struct {
 	From                               time.Time
 	Created, Approved, Failed, Revoked int

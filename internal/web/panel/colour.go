@@ -70,7 +70,7 @@ func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if look {
 		_, err = account.CheckColour(text)
 	} else if err = p.Accounts.SetColour(r.Context(), v.Institution().ID, text); err == nil {
-		return p.lead(w, r, v, "settings", "colour_kept")
+		return p.redirect(w, r, v, "settings", "colour_kept")
 	}
 	s, e := p.institutionPage(r, v)
 	if e != nil {
@@ -78,7 +78,7 @@ func (p *Panel) setColour(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	}
 	s.Colour, s.Look = text, nil
 	if err != nil {
-		return p.again(w, r, "settings.html", s, err)
+		return p.showAgain(w, r, "settings.html", s, err)
 	}
 	s.Look = viewColour(text)
 	s.Tried = true

@@ -15,7 +15,7 @@ import (
 )
 
 // asked submits a correction request for a certificate and returns it.
-func (o *office) asked(c *cert.Certificate, text string) string {
+func (o *panelTest) asked(c *cert.Certificate, text string) string {
 	o.tb.Helper()
 	o.guests++
 	p := o.person(fmt.Sprintf("holder%d", o.guests))
@@ -33,7 +33,7 @@ func (o *office) asked(c *cert.Certificate, text string) string {
 func TestCorrectionRequests(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		c := o.approved(o.mine)
 		theirs := o.approved(o.other)
 		foreign := o.asked(theirs, "A stranger's wish.")
@@ -66,9 +66,9 @@ func TestCorrectionRequests(t *testing.T) {
 				t.Errorf("%s: %d", none, w.Code)
 			}
 		}
-		w = o.leads(t, "issuer", o.post("issuer", done(id), nil), at)
+		w = o.redirects(t, "issuer", o.post("issuer", done(id), nil), at)
 		says(t, "done", w, http.StatusOK, "The request is marked as done.", "done just now", "A correction request was marked as done", "By Issuer Person")
-		says(t, "once more", o.leads(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
+		says(t, "once more", o.redirects(t, "issuer", o.post("issuer", done(id), nil), at), http.StatusOK, "The request is marked as done.")
 		if !o.recorded(audit.CertificateMended) {
 			t.Error("the deed is not recorded")
 		}
@@ -79,14 +79,14 @@ func TestCorrectionRequests(t *testing.T) {
 }
 
 // The vault sends no mail about a revocation, and the pages that revoke say so.
-func TestWhoIsToldOfARevocation(t *testing.T) {
+func TestRevocationSendsNoMail(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.approved(o.mine)
 	at := o.pathOf("certificates/" + c.UUID)
 	says(t, "asked", o.get("issuer", at+"/revoke"), http.StatusOK, "No mail is sent.", "The vault does not tell "+c.FullName+" : write to "+c.Email+" yourself", "Refresh the preview")
 	says(t, "asked of many", o.post("issuer", o.pathOf("certificates/revoke"), url.Values{"selected": {c.UUID}}), http.StatusOK, "No mail is sent.", "write to them yourself")
-	w := o.leads(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
+	w := o.redirects(t, "issuer", o.post("issuer", at+"/revoke", url.Values{"reason": {"Issued in error."}}), at)
 	says(t, "revoked", w, http.StatusOK, "No mail was sent: tell its person yourself.", "No mail was sent about the revocation", "Write to "+c.Email+" yourself")
 	var mails int
 	if err := o.DB.QueryRowContext(t.Context(), `SELECT count(*) FROM mails`).Scan(&mails); err != nil || mails != 0 {

@@ -102,7 +102,7 @@ func (p *Panel) deliveries(w http.ResponseWriter, r *http.Request, v *Visit) err
 	}
 	if id, err := strconv.ParseInt(page.Search, 10, 64); err == nil {
 		if _, err := p.Hooks.Delivery(r.Context(), v.Institution().ID, id); err == nil {
-			return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "")
+			return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "")
 		} else if !fault.Is(err, fault.NotFound) {
 			return err
 		}
@@ -306,5 +306,5 @@ func (p *Panel) redeliver(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	if err := p.Hooks.Redeliver(r.Context(), v.Institution().ID, id); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "delivery_again")
+	return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "delivery_again")
 }

@@ -21,7 +21,7 @@ const (
 func (p *Panel) events(w http.ResponseWriter, r *http.Request, look func(ctx context.Context) (now any, finished bool, err error)) error {
 	c := http.NewResponseController(w)
 	if err := c.SetWriteDeadline(time.Now().Add(eventTime + time.Minute)); err != nil && !errors.Is(err, http.ErrNotSupported) {
-		return fmt.Errorf("giving events time: %w", err)
+		return fmt.Errorf("setting the deadline of an event stream: %w", err)
 	}
 	h := w.Header()
 	h.Set("Content-Type", "text/event-stream")

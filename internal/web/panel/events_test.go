@@ -14,7 +14,7 @@ import (
 // Event streams end when the server stops. Otherwise the stop would wait for them for minutes.
 func TestEventsEndWhenTheServerStops(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.upload(o.mine, "Somebody", "a.pdf")
 	task := o.post("owner", o.pathOf("certificates/revoke"), url.Values{"sure": {"1"}, "reason": {"Withdrawn"}, "selected": {c.UUID}}).Header().Get("Location")
 	stopping := make(chan struct{})

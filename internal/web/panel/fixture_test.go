@@ -28,12 +28,12 @@ import (
 	"github.com/certvault/certvault/internal/web/page"
 )
 
-// people is a gate and a list of members. A header names the person who is signed in.
+// people is a gate and a list of members. A header contains the name of the signed-in person.
 type people struct {
 	persons map[string]Person
 	members map[int64][]account.Membership
-	// stale are those who signed in long ago, and slow those who did a while ago:
-	// they may send what they fill in, and open nothing.
+	// stale are the people who signed in long ago. slow are those who signed in a while ago: they
+	// may submit a form, but not open one.
 	stale, slow map[int64]bool
 }
 
@@ -81,7 +81,7 @@ func (g *people) Memberships(_ context.Context, userID int64) ([]account.Members
 	return g.members[userID], nil
 }
 
-// finder finds no certificate, but one by its reference id.
+// finder finds one certificate by its reference id, and no others.
 type finder map[string]*cert.Certificate
 
 var errNoCertificate = fault.New(fault.NotFound, "No such certificate.")
@@ -102,8 +102,8 @@ func (f finder) ByReference(_ context.Context, typed string) (*cert.Certificate,
 	return nil, errNoCertificate
 }
 
-// office is the panel in the middleware it runs in, with two institutions.
-type office struct {
+// panelTest is the panel with its middleware and two institutions.
+type panelTest struct {
 	*vaulttest.Vault
 
 	tb      testing.TB
@@ -111,22 +111,22 @@ type office struct {
 	panel   *Panel
 	handler http.Handler
 	log     *bytes.Buffer
-	// made counts samples of certificates.
+	// made is the number of sample certificates.
 	made int
-	// maker is the person who makes bulk uploads of samples. Only they see them.
+	// maker is the person who makes sample bulk uploads. They are visible only to this person.
 	maker int64
-	// mine is the institution of the test, other is another one.
+	// mine is the institution of the test; other is another institution.
 	mine, other account.Institution
-	// door records who was signed in, sent has the messages.
+	// door records who was signed in; sent contains the messages.
 	door *door
 	sent []mail.Message
-	// guests counts the people of samples.
+	// guests is the number of sample people.
 	guests int
 }
 
-func newOffice(tb testing.TB, d *db.DB) *office {
+func newPanelTest(tb testing.TB, d *db.DB) *panelTest {
 	tb.Helper()
-	o := &office{
+	o := &panelTest{
 		Vault: vaulttest.New(tb, d, func(d *vault.Deps) { d.Attempts = 3 }), tb: tb, log: &bytes.Buffer{},
 		people: &people{persons: map[string]Person{}, members: map[int64][]account.Membership{}, stale: map[int64]bool{}, slow: map[int64]bool{}},
 	}
@@ -155,17 +155,17 @@ func newOffice(tb testing.TB, d *db.DB) *office {
 	return o
 }
 
-func (o *office) institution(prefix, name string) account.Institution {
+func (o *panelTest) institution(prefix, name string) account.Institution {
 	o.tb.Helper()
 	return *certtest.Institution(o.tb, o.DB, nil, prefix, name)
 }
 
 // pathOf returns the address of a page of the test's institution.
-func (o *office) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
+func (o *panelTest) pathOf(page string) string { return "/panel/" + o.mine.Slug + "/" + page }
 
 // upload makes a certificate of an institution. Sealing refuses files whose name
 // begins with "refuse".
-func (o *office) upload(inst account.Institution, name, file string) *cert.Certificate {
+func (o *panelTest) upload(inst account.Institution, name, file string) *cert.Certificate {
 	o.tb.Helper()
 	return o.Upload(&inst, name, file, func(u *cert.Upload) {
 		u.Creator, u.Context = cert.Actor{Type: "user", ID: 1, Name: "Regina Registrar"}, cert.PanelUpload
@@ -174,7 +174,7 @@ func (o *office) upload(inst account.Institution, name, file string) *cert.Certi
 
 // settle makes the keys of the institutions and runs the queue until no certificate is in
 // processing.
-func (o *office) settle() {
+func (o *panelTest) settle() {
 	o.tb.Helper()
 	for _, inst := range []account.Institution{o.mine, o.other} {
 		if _, err := o.Keys.Anchors(inst.UUID); err != nil {
@@ -186,15 +186,15 @@ func (o *office) settle() {
 	o.Settle()
 }
 
-// settleInto settles, and runs the queue until a condition holds.
-func (o *office) settleInto(what string, holds func() bool) {
+// settleInto runs settle, and then the queue until a condition holds.
+func (o *panelTest) settleInto(what string, holds func() bool) {
 	o.tb.Helper()
 	o.settle()
 	o.Until(what, holds)
 }
 
-// person makes an account, named by the part of its address before the @.
-func (o *office) person(name string) Person {
+// person creates an account. Its name is the part of the address before the @.
+func (o *panelTest) person(name string) Person {
 	o.tb.Helper()
 	p := Person{UUID: uuid.NewString(), Name: strings.ToUpper(name[:1]) + name[1:] + " Person", Email: name + "@example.org"}
 	o.Tx(func(tx *db.Tx) error {
@@ -205,15 +205,15 @@ func (o *office) person(name string) Person {
 	return p
 }
 
-// operator has a person see the installation.
-func (o *office) operator(name string) {
+// operator makes a person an operator of the installation.
+func (o *panelTest) operator(name string) {
 	p := o.people.persons[name]
 	p.Operator = true
 	o.people.persons[name] = p
 }
 
-// join makes a person, if there is none of the name, a member.
-func (o *office) join(name string, inst account.Institution, role account.Role) {
+// join makes a person a member. If no account has the name, it creates one.
+func (o *panelTest) join(name string, inst account.Institution, role account.Role) {
 	p, ok := o.people.persons[name]
 	if !ok {
 		p = o.person(name)
@@ -223,7 +223,7 @@ func (o *office) join(name string, inst account.Institution, role account.Role) 
 }
 
 // request returns a request of a person from a page of the vault.
-func (o *office) request(who, method, target string, form url.Values) *http.Request {
+func (o *panelTest) request(who, method, target string, form url.Values) *http.Request {
 	r := httptest.NewRequestWithContext(context.Background(), method, "https://vault.example"+target, strings.NewReader(form.Encode()))
 	r.TLS = &tls.ConnectionState{}
 	r.RemoteAddr = "203.0.113.9:4711"
@@ -235,7 +235,7 @@ func (o *office) request(who, method, target string, form url.Values) *http.Requ
 	return r
 }
 
-func (o *office) send(r *http.Request) *httptest.ResponseRecorder {
+func (o *panelTest) send(r *http.Request) *httptest.ResponseRecorder {
 	w := httptest.NewRecorder()
 	if !strings.HasSuffix(r.URL.Path, "/events") {
 		o.handler.ServeHTTP(w, r)
@@ -247,7 +247,7 @@ func (o *office) send(r *http.Request) *httptest.ResponseRecorder {
 	return w
 }
 
-// listener hears one event and goes.
+// listener receives one event and closes the connection.
 type listener struct {
 	*httptest.ResponseRecorder
 
@@ -259,19 +259,19 @@ func (l listener) Flush() {
 	l.leave()
 }
 
-func (o *office) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
+func (o *panelTest) do(who, method, target string, form url.Values) *httptest.ResponseRecorder {
 	return o.send(o.request(who, method, target, form))
 }
 
-func (o *office) get(who, target string) *httptest.ResponseRecorder {
+func (o *panelTest) get(who, target string) *httptest.ResponseRecorder {
 	return o.do(who, http.MethodGet, target, nil)
 }
 
-func (o *office) post(who, target string, form url.Values) *httptest.ResponseRecorder {
+func (o *panelTest) post(who, target string, form url.Values) *httptest.ResponseRecorder {
 	return o.do(who, http.MethodPost, target, form)
 }
 
-// words is the text of a page as it is read.
+// words returns the text of a page without its markup.
 func words(t *testing.T, w *httptest.ResponseRecorder) string {
 	t.Helper()
 	doc, err := html.Parse(bytes.NewReader(w.Body.Bytes()))
@@ -287,7 +287,7 @@ func words(t *testing.T, w *httptest.ResponseRecorder) string {
 	return strings.Join(strings.Fields(b.String()), " ")
 }
 
-// says checks a page's status and what it says.
+// says checks the status and the text of a page.
 func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, want ...string) {
 	t.Helper()
 	text := words(t, w)
@@ -305,9 +305,9 @@ func says(t *testing.T, name string, w *httptest.ResponseRecorder, status int, w
 	}
 }
 
-// leads checks that an operation redirects to a page, and returns that page with its
+// redirects checks that an operation redirects to a page, and returns that page with its
 // notice.
-func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
+func (o *panelTest) redirects(t *testing.T, who string, w *httptest.ResponseRecorder, to string) *httptest.ResponseRecorder {
 	t.Helper()
 	if w.Code != http.StatusSeeOther || w.Header().Get("Location") != to {
 		t.Fatalf("%d to %q, want %s: %s", w.Code, w.Header().Get("Location"), to, words(t, w))
@@ -320,7 +320,7 @@ func (o *office) leads(t *testing.T, who string, w *httptest.ResponseRecorder, t
 }
 
 // follow returns the address of a link or button by its text.
-func (o *office) follow(w *httptest.ResponseRecorder, text string) string {
+func (o *panelTest) follow(w *httptest.ResponseRecorder, text string) string {
 	o.tb.Helper()
 	before, _, found := strings.Cut(w.Body.String(), ">"+text+"</a>")
 	at := strings.LastIndex(before, `href="`)

@@ -45,9 +45,9 @@ func (p *Panel) resend(w http.ResponseWriter, r *http.Request, v *Visit) error {
 		return err
 	}
 	if err := p.Mail.Resend(r.Context(), v.Institution().ID, page.C.UUID, p.recorded(audit.CertificateMailed, nil)); err != nil {
-		return p.again(w, r, "certificate.html", page, err)
+		return p.showAgain(w, r, "certificate.html", page, err)
 	}
-	return p.lead(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
+	return p.redirect(w, r, v, "certificates/"+page.C.UUID, "mailed_again")
 }
 
 // OpenCorrections counts the open correction requests.
@@ -69,7 +69,7 @@ func (p *Panel) settleCorrection(w http.ResponseWriter, r *http.Request, v *Visi
 	if err := p.Mail.SettleCorrection(r.Context(), c, r.PathValue("correction"), p.recorded(audit.CertificateMended, nil)); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "certificates/"+c.UUID, "correction_done")
+	return p.redirect(w, r, v, "certificates/"+c.UUID, "correction_done")
 }
 
 // addressPage is the form for a certificate's e-mail address.
@@ -97,10 +97,10 @@ func (p *Panel) correctAddress(w http.ResponseWriter, r *http.Request, v *Visit)
 	page := &addressPage{v, c, r.PostForm.Get("applicant_email")}
 	_, err = p.Mail.CorrectEmail(r.Context(), v.Institution().ID, c.UUID, page.Email, p.recorded(audit.CertificateAddress, nil))
 	if err == nil {
-		return p.lead(w, r, v, "certificates/"+c.UUID, "address_kept")
+		return p.redirect(w, r, v, "certificates/"+c.UUID, "address_kept")
 	}
 	if e, ok := errors.AsType[*fault.Error](err); ok && e.Kind == fault.NotFound {
 		return err
 	}
-	return p.again(w, r, "certificate_email.html", page, err)
+	return p.showAgain(w, r, "certificate_email.html", page, err)
 }

@@ -140,13 +140,13 @@ func (p *Panel) changeMember(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	f := memberForm{v.sentRole(r), m}
 	if err := p.Accounts.SetMember(r.Context(), v.Person.ID, v.Institution().ID, m.UUID, f.Role, f.ManageWebhooks); err != nil {
-		return p.again(w, r, "member.html", f, err)
+		return p.showAgain(w, r, "member.html", f, err)
 	}
 	if m.Self {
 		// The visitor may have lost access to the list.
-		return p.lead(w, r, v, "", "member_changed")
+		return p.redirect(w, r, v, "", "member_changed")
 	}
-	return p.lead(w, r, v, "members", "member_changed")
+	return p.redirect(w, r, v, "members", "member_changed")
 }
 
 func (p *Panel) askRemoveMember(w http.ResponseWriter, r *http.Request, v *Visit) error {
@@ -163,12 +163,12 @@ func (p *Panel) removeMember(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	if err := p.Accounts.RemoveMember(r.Context(), v.Person.ID, v.Institution().ID, m.UUID); err != nil {
-		return p.again(w, r, "member_remove.html", memberForm{Member: m, roleForm: roleForm{Visit: v}}, err)
+		return p.showAgain(w, r, "member_remove.html", memberForm{Member: m, roleForm: roleForm{Visit: v}}, err)
 	}
 	if m.Self {
 		return p.view.Redirect(w, r, "/panel", "member_left")
 	}
-	return p.lead(w, r, v, "members", "member_removed")
+	return p.redirect(w, r, v, "members", "member_removed")
 }
 
 func (p *Panel) askLeave(w http.ResponseWriter, r *http.Request, v *Visit) error {
@@ -177,7 +177,7 @@ func (p *Panel) askLeave(w http.ResponseWriter, r *http.Request, v *Visit) error
 
 func (p *Panel) leave(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.Accounts.Leave(r.Context(), v.Institution().ID, v.Person.ID); err != nil {
-		return p.again(w, r, "leave.html", v, err)
+		return p.showAgain(w, r, "leave.html", v, err)
 	}
 	return p.view.Redirect(w, r, "/panel", "member_left")
 }
@@ -210,9 +210,9 @@ func (p *Panel) invite(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if _, err := p.Invitations.Invite(r.Context(), v.Person.ID, v.Institution().ID, account.NewInvitation{
 		Email: f.Email, Role: f.Role, ManageWebhooks: f.ManageWebhooks, Language: f.Language,
 	}); err != nil {
-		return p.again(w, r, "invite.html", f, err)
+		return p.showAgain(w, r, "invite.html", f, err)
 	}
-	return p.lead(w, r, v, "members", "invited")
+	return p.redirect(w, r, v, "members", "invited")
 }
 
 type invitationAsk struct {
@@ -240,11 +240,11 @@ func (p *Panel) resendInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	}
 	if err := p.Invitations.Resend(r.Context(), v.Person.ID, v.Institution().ID, ask.Invitation.UUID); err != nil {
 		if fault.Is(err, fault.TooMany) {
-			return p.lead(w, r, v, "members", "invitation_waits")
+			return p.redirect(w, r, v, "members", "invitation_waits")
 		}
 		return err
 	}
-	return p.lead(w, r, v, "members", "invitation_resent")
+	return p.redirect(w, r, v, "members", "invitation_resent")
 }
 
 func (p *Panel) askRevokeInvitation(w http.ResponseWriter, r *http.Request, v *Visit) error {
@@ -261,7 +261,7 @@ func (p *Panel) revokeInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 		return err
 	}
 	if err := p.Invitations.Revoke(r.Context(), v.Person.ID, v.Institution().ID, ask.Invitation.UUID); err != nil {
-		return p.again(w, r, "invitation_revoke.html", ask, err)
+		return p.showAgain(w, r, "invitation_revoke.html", ask, err)
 	}
-	return p.lead(w, r, v, "members", "invitation_revoked")
+	return p.redirect(w, r, v, "members", "invitation_revoked")
 }

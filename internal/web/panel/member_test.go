@@ -14,13 +14,13 @@ import (
 )
 
 // member returns the path of a member's page.
-func (o *office) member(name string) string {
+func (o *panelTest) member(name string) string {
 	return "/panel/nwu/members/" + o.people.persons[name].UUID
 }
 
 func TestMembersPage(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	says(t, "owner", o.get("owner", "/panel/nwu/members"), http.StatusOK, "Owner Person (you)", "issuer@example.org", "Change Issuer Person", "What each role may do", "Invite somebody")
 	text := words(t, o.get("admin", "/panel/nwu/members"))
 	if strings.Contains(text, "Change Owner Person") || !strings.Contains(text, "Change Issuer Person") {
@@ -38,12 +38,12 @@ func TestMembersPage(t *testing.T) {
 	}
 	says(t, "an owner's page for an admin", o.get("admin", o.member("owner")), http.StatusOK, "Only an owner")
 
-	w := o.leads(t, "owner", o.post("owner", o.member("issuer"), url.Values{"role": {"auditor"}, "manage_webhooks": {"yes"}}), "/panel/nwu/members")
+	w := o.redirects(t, "owner", o.post("owner", o.member("issuer"), url.Values{"role": {"auditor"}, "manage_webhooks": {"yes"}}), "/panel/nwu/members")
 	says(t, "changed", w, http.StatusOK, "The member was changed.", "and Manage Webhooks")
 	says(t, "no role", o.post("owner", o.member("issuer"), url.Values{"role": {"king"}}), http.StatusUnprocessableEntity, "Choose one of the roles.")
 
 	says(t, "asked", o.get("owner", o.member("issuer")+"/remove"), http.StatusOK, "Remove “ Issuer Person ”?", "issuer@example.org")
-	says(t, "removed", o.leads(t, "owner", o.post("owner", o.member("issuer")+"/remove", nil), "/panel/nwu/members"), http.StatusOK, "The member was removed.")
+	says(t, "removed", o.redirects(t, "owner", o.post("owner", o.member("issuer")+"/remove", nil), "/panel/nwu/members"), http.StatusOK, "The member was removed.")
 	if w := o.get("owner", o.member("issuer")); w.Code != http.StatusNotFound {
 		t.Errorf("who was removed is there: %d", w.Code)
 	}
@@ -52,7 +52,7 @@ func TestMembersPage(t *testing.T) {
 // A refused change of the last owner is explained on the page of the attempt.
 func TestLastOwnerIsRefused(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	for target, form := range map[string]url.Values{
 		o.member("owner"): {"role": {"admin"}}, o.member("owner") + "/remove": nil, "/panel/nwu/leave": nil,
 	} {
@@ -66,9 +66,9 @@ func TestLastOwnerIsRefused(t *testing.T) {
 
 func TestInvitationsPages(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	form := url.Values{"email": {"new@example.org"}, "role": {"issuer"}, "language": {"fr"}}
-	w := o.leads(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
+	w := o.redirects(t, "admin", o.post("admin", "/panel/nwu/members/invite", form), "/panel/nwu/members")
 	says(t, "invited", w, http.StatusOK, "on its way", "new@example.org", "by Admin Person", "Send again")
 	if m := o.sent[0]; m.To.Email != "new@example.org" || !strings.Contains(m.Text, "Voir l'invitation") {
 		t.Errorf("%+v", m)
@@ -84,13 +84,13 @@ func TestInvitationsPages(t *testing.T) {
 		t.Fatal(list, err)
 	}
 	at := "/panel/nwu/invitations/" + list[0].UUID
-	says(t, "at once", o.leads(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
+	says(t, "at once", o.redirects(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "a moment ago")
 	o.Advance(time.Hour)
-	says(t, "again", o.leads(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
+	says(t, "again", o.redirects(t, "admin", o.post("admin", at+"/resend", nil), "/panel/nwu/members"), http.StatusOK, "with a new link")
 	o.Advance(8 * 24 * time.Hour)
 	says(t, "over", o.get("admin", "/panel/nwu/members"), http.StatusOK, "Ended")
 	says(t, "asked", o.get("admin", at+"/revoke"), http.StatusOK, "Take the invitation of “ new@example.org ” back?")
-	says(t, "back", o.leads(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
+	says(t, "back", o.redirects(t, "admin", o.post("admin", at+"/revoke", nil), "/panel/nwu/members"), http.StatusOK, "taken back")
 }
 
 // An invited person without an account creates one on the page of the link. The address is then
@@ -98,7 +98,7 @@ func TestInvitationsPages(t *testing.T) {
 func TestJoinByInvitation(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "New@example.org", Role: account.Auditor}); err != nil {
 			t.Fatal(err)
 		}
@@ -139,7 +139,7 @@ func TestJoinByInvitation(t *testing.T) {
 // An invited person with an account signs in first. The link verifies the address.
 func TestAcceptInvitation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	if _, err := o.panel.Invitations.Invite(t.Context(), o.people.persons["owner"].ID, o.mine.ID, account.NewInvitation{Email: "nobody@example.org", Role: account.Issuer}); err != nil {
 		t.Fatal(err)
 	}

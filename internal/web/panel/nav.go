@@ -52,8 +52,8 @@ type item struct {
 	also string
 }
 
-// leads reports whether a page is below the entry, and the length of the path that matches.
-func (i *item) leads(path string) int {
+// matches reports whether a page is below the entry, and the length of the path that matches.
+func (i *item) matches(path string) int {
 	for _, below := range []string{i.Path, i.also} {
 		if below != "" && (path == below || strings.HasPrefix(path, below+"/")) {
 			return len(i.Path)
@@ -120,7 +120,7 @@ func mark(groups [][]item, path string) {
 	for _, group := range groups {
 		for i := range group {
 			one := &group[i]
-			if near := one.leads(path); near > 0 && (best == nil || near > best.leads(path)) {
+			if near := one.matches(path); near > 0 && (best == nil || near > best.matches(path)) {
 				best = one
 			}
 		}
@@ -134,7 +134,7 @@ func mark(groups [][]item, path string) {
 func (p *Panel) start(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if len(v.All) == 1 && !v.Person.Operator {
 		v.Member = &v.All[0]
-		return p.lead(w, r, v, "", "")
+		return p.redirect(w, r, v, "", "")
 	}
 	return p.draw(w, r, "start.html", v)
 }

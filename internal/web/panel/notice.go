@@ -87,7 +87,7 @@ func (p *Panel) ago(at any) (template.HTML, error) {
 		}
 		t = *given
 	default:
-		return "", fmt.Errorf("%T is no time", at)
+		return "", fmt.Errorf("%T is not a time", at)
 	}
 	t = t.UTC()
 	text := span(p.Now().Sub(t))

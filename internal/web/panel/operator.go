@@ -90,7 +90,7 @@ func (p *Panel) makeInstitution(w http.ResponseWriter, r *http.Request, v *Visit
 	if _, err := p.Accounts.OpenInstitution(r.Context(), n, func(ctx context.Context, tx *db.Tx, i *account.Institution) error {
 		return p.Invitations.OpenedTx(ctx, tx, i, account.Person{Name: f.OwnerName, Email: f.OwnerEmail}, v.Person.Name, f.Language)
 	}); err != nil {
-		return p.again(w, r, "operator_new.html", f, err)
+		return p.showAgain(w, r, "operator_new.html", f, err)
 	}
 	p.makeKeys(r)
 	return p.view.Redirect(w, r, "/operator/institutions", "institution_made")

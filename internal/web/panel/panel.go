@@ -14,13 +14,13 @@
 //  3. Write templates/things.html, which defines "title" and "main". Its heading is
 //     in a <div class="head">. parts.html contains the shared parts (copy, badge,
 //     pager, asks), panel.css their styles: card, list, tabs, empty, facts, timeline.
-//  4. p.draw shows a form; p.again shows it once more with its problems. A completed
-//     action ends in p.lead, which redirects to a page with a notice from notices
+//  4. p.draw shows a form; p.showAgain shows it once more with its problems. A completed
+//     action ends in p.redirect, which redirects to a page with a notice from notices
 //     (notice.go). An irreversible action has a page of its own that asks for
 //     confirmation by name.
 //  5. Add its entry in the navigation to nav.go. It shows if the route exists and
 //     the member has access.
-//  6. TestWhoMayGoWhere walks every route of the table by role and by institution: a
+//  6. TestAccess walks every route of the table by role and by institution: a
 //     path with a new {name} needs a sample there. Add the page to
 //     test/quality/fixture.go, so that it is checked and photographed.
 package panel
@@ -156,13 +156,13 @@ func (p *Panel) draw(w http.ResponseWriter, r *http.Request, name string, data a
 	return p.view.Draw(w, r, http.StatusOK, name, data)
 }
 
-// again shows a form once more, with its problems.
-func (p *Panel) again(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
+// showAgain shows a form once more, with its problems.
+func (p *Panel) showAgain(w http.ResponseWriter, r *http.Request, name string, data any, err error) error {
 	return p.view.Again(w, r, name, data, worded(err, r.PostForm))
 }
 
-// lead redirects to a page of the visit's institution, which shows a notice with its numbers.
-func (p *Panel) lead(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
+// redirect redirects to a page of the visit's institution, which shows a notice with its numbers.
+func (p *Panel) redirect(w http.ResponseWriter, r *http.Request, v *Visit, path, notice string, numbers ...int) error {
 	if r.Header.Get(scriptHeader) != "" {
 		w = scripted{w}
 	}

@@ -25,12 +25,12 @@ import (
 // samples creates records for the {name}s in route paths, each when it is first needed.
 type samples struct {
 	t    *testing.T
-	o    *office
+	o    *panelTest
 	inst account.Institution
 	made map[string]string
 }
 
-func (o *office) samples(t *testing.T, inst account.Institution) *samples {
+func (o *panelTest) samples(t *testing.T, inst account.Institution) *samples {
 	t.Helper()
 	return &samples{t, o, inst, map[string]string{"institution": inst.Slug, "row": "2"}}
 }
@@ -120,10 +120,10 @@ func (s *samples) make(name string) (string, error) {
 }
 
 // invitation creates an open invitation.
-func (o *office) invitation(t *testing.T, inst account.Institution) (string, error) {
+func (o *panelTest) invitation(t *testing.T, inst account.Institution) (string, error) {
 	t.Helper()
 	o.guests++
-	// End earlier samples, so that they do not count toward the limit of open invitations.
+	// Revoke earlier samples, so that they do not count toward the limit of open invitations.
 	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
 		_, err := tx.ExecContext(t.Context(), `UPDATE invitations SET revoked_at = 1 WHERE institution_id = $1`, inst.ID)
 		return err
@@ -152,9 +152,9 @@ func path(t *testing.T, pattern string, samples *samples) (method, target string
 
 // Every route is requested with every role, in the person's own institution and in another: the
 // table of roles decides access, and records of another institution are not found.
-func TestWhoMayGoWhere(t *testing.T) {
+func TestAccess(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.person("operator")
 	o.operator("operator")
 	for _, one := range o.panel.table {
@@ -215,7 +215,7 @@ func TestWhoMayGoWhere(t *testing.T) {
 // A form of another site is refused, and so is one without an origin from an old browser.
 func TestFormsOfOtherSites(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	for header, value := range map[string]string{"Sec-Fetch-Site": "cross-site", "Origin": "https://evil.example"} {
 		r := o.request("owner", http.MethodPost, "/panel/nwu/tokens", url.Values{"name": {"x"}, "permissions": {"batch:list"}, "end": {"never"}})
 		r.Header.Del("Sec-Fetch-Site")
@@ -227,9 +227,9 @@ func TestFormsOfOtherSites(t *testing.T) {
 	}
 }
 
-func TestWhereThePanelBegins(t *testing.T) {
+func TestStartPage(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	if w := o.get("admin", "/panel"); w.Header().Get("Location") != "/panel/nwu" {
 		t.Errorf("a member of one institution is led to %s", w.Header().Get("Location"))
 	}
@@ -245,7 +245,7 @@ func TestWhereThePanelBegins(t *testing.T) {
 // The navigation contains the existing pages that the role may see, and nothing else.
 func TestNavigation(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	text := words(t, o.get("developer", "/panel/nwu/tokens"))
 	if !strings.Contains(text, "API tokens") || strings.Contains(text, "Audit log") {
 		t.Errorf("a developer sees %s", text)

@@ -21,7 +21,7 @@ type placing struct {
 	Preview *seal.Preview
 	// Form is the choice as typed.
 	Form url.Values
-	// Usual is the label of the default choice, shown before the placement that it stands for.
+	// Usual is the label of the default choice, shown before the placement that it resolves to.
 	// Picture is the address of the page's picture.
 	Usual, Picture string
 	// Width and Height are the size of the page in the drawing, 1000 on its longer side.
@@ -77,7 +77,7 @@ func (l *placing) drawn(b *seal.Box) *drawnBox {
 	return &drawnBox{b[0] * l.Width, b[1] * l.Height, (b[2] - b[0]) * l.Width, (b[3] - b[1]) * l.Height}
 }
 
-// meant returns the label of the placement that the default stands for.
+// meant returns the label of the placement that the default resolves to.
 func (l *placing) defaultLabel() string {
 	name := modes[l.Preview.Chosen.Mode]
 	if l.Preview.Chosen.Remembered {
@@ -120,7 +120,7 @@ func (l *placing) Spot() *drawnBox {
 // edges are the fields of an exact box.
 var edges = []string{"x", "y", "width", "height"}
 
-// wantedOf parses the chosen placement; nil stands for the default.
+// wantedOf parses the chosen placement; nil is the default.
 func wantedOf(form url.Values) (*cert.Wanted, error) {
 	mode := seal.Mode(form.Get("placement"))
 	if mode == "" {

@@ -8,11 +8,11 @@ import (
 	"github.com/certvault/certvault/internal/db/dbtest"
 )
 
-// The page says where the QR code will be for this file, and that the choice is that of the last
+// The page shows where the QR code will be on this file. The initial choice is that of the last
 // upload.
-func TestThePlaceIsNamed(t *testing.T) {
+func TestPlacementIsShown(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	at := o.pathOf("upload/" + o.staged(o.mine))
 	w := o.get("issuer", at)
 	says(t, "blank", w, http.StatusOK, "As your settings say: a blank place on the page")

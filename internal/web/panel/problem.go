@@ -30,8 +30,8 @@ var (
 	}
 )
 
-// sentences words the codes for people. {noun} is the field, {limit} and {detail} are
-// of the problem; say has those that depend on the text.
+// sentences maps each code to its message for people. {noun} is the field; {limit} and {detail} are
+// those of the problem. The messages that depend on the text are in say.
 var sentences = map[cert.Code]string{
 	cert.CodeNotText:             "The {noun} has a character that cannot be kept. Type it anew.",
 	cert.CodeRequired:            "The {noun} is missing.",
@@ -50,7 +50,7 @@ var sentences = map[cert.Code]string{
 	bulkimport.CodeNoOrder:       "Choose how dates are written.",
 }
 
-// unmapped says which columns a list needs.
+// unmapped are the messages for columns that a list needs and does not have.
 var unmapped = map[sheet.Column]string{
 	sheet.Title: "Choose the column with the certificate's title, or write the title that all of them have.",
 	sheet.Name:  "Choose the column with the full name, or the two with its parts.",
@@ -58,7 +58,7 @@ var unmapped = map[sheet.Column]string{
 	sheet.File:  "Choose the column with the name of the file.",
 }
 
-// say words a problem of a text.
+// say returns the message for a problem of a text.
 func say(p cert.Problem, text string) string {
 	text = strings.TrimSpace(text)
 	switch p.Code {
@@ -80,7 +80,7 @@ func say(p cert.Problem, text string) string {
 	}
 }
 
-// sayInList words a problem of a text from a list, where dates have more forms.
+// sayInList returns the message for a problem of a text from a list, where dates have more formats.
 func sayInList(p bulkimport.Problem, text string) string {
 	switch p.Code {
 	case cert.CodeNotDate:
@@ -98,7 +98,7 @@ func sayInList(p bulkimport.Problem, text string) string {
 	}
 }
 
-// sayRow words a problem of a row.
+// sayRow returns the message for a problem of a row.
 func sayRow(row *bulkimport.Row, p bulkimport.Problem) string {
 	if p.Field == cert.FieldFile && p.Code == cert.CodeRequired {
 		return "The row names no file."
@@ -110,7 +110,7 @@ func sayRow(row *bulkimport.Row, p bulkimport.Problem) string {
 	return sayInList(p, text)
 }
 
-// sayResult says why a row became no certificate, "" for one that did.
+// sayResult returns the reason why a row became no certificate, "" for a row that did.
 func sayResult(r *bulkimport.Result) string {
 	if len(r.Reasons) == 0 {
 		return r.Error
@@ -122,8 +122,8 @@ func sayResult(r *bulkimport.Result) string {
 	return strings.Join(texts, " ")
 }
 
-// sayColumn words a problem of the meaning of a column, for which a form has the text
-// of rows without one.
+// sayColumn returns the message for a problem of the meaning of a column. text is the value for
+// rows without one.
 func sayColumn(p bulkimport.Problem, form url.Values) (control, text string) {
 	control = string(p.Column)
 	switch p.Code {
@@ -138,8 +138,8 @@ func sayColumn(p bulkimport.Problem, form url.Values) (control, text string) {
 	}
 }
 
-// worded returns an error whose problems are in words, at the controls of the form
-// that was sent. Another error is returned as it is.
+// worded returns an error whose problems have messages for people and the names of the form's
+// controls. Another error is returned unchanged.
 func worded(err error, form url.Values) error {
 	var bad fault.Fields
 	for _, p := range cert.ProblemsOf(err) {

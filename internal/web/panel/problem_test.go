@@ -7,8 +7,8 @@ import (
 	"github.com/certvault/certvault/internal/cert"
 )
 
-// TestProblemsForPeople checks the words of the problems of texts, which depend on the
-// text, and that they contain none of the names of the interface.
+// TestProblemsForPeople checks the messages of problems that depend on the text, and that they
+// contain no wire names.
 func TestProblemsForPeople(t *testing.T) {
 	t.Parallel()
 	for _, one := range []struct {

@@ -22,7 +22,7 @@ import (
 const (
 	// maxLogoForm bounds the form with a logo, which is at most 1 MB itself.
 	maxLogoForm = 2 << 20
-	// endsInTime is from how long before its end a key's certificate is warned of.
+	// endsInTime is the time before its end from which a key's certificate has a warning.
 	endsInTime = 60 * 24 * time.Hour
 )
 
@@ -38,14 +38,14 @@ var settingsTabs = []settingsTab{
 	{"settings/stamps", "QR code and files"}, {"settings/retention", "Retention"}, {"settings/keys", "Signing key"},
 }
 
-// settingsPage is what all of them show.
+// settingsPage is the part that all pages of settings share.
 type settingsPage struct {
 	Visit *Visit
 	// Current is the path of the page.
 	Current string
 }
 
-// Tabs gives all pages of settings.
+// Tabs returns all pages of settings.
 func (*settingsPage) Tabs() []settingsTab { return settingsTabs }
 
 type institutionSettings struct {
@@ -53,11 +53,11 @@ type institutionSettings struct {
 
 	Profile *account.PublicProfile
 	Name    string
-	// Language is that of mail to people who chose none.
+	// Language is the language of mail to people who have not chosen one.
 	Language  string
 	Languages []*locale.Language
-	// Colour is as it was typed. Look is how it, or the one that is kept, is drawn;
-	// Tried says that it is not kept yet.
+	// Colour is the text as typed. Look is the preview of this colour or of the saved one; Tried
+	// reports that it is not saved yet.
 	Colour string
 	Look   *colourView
 	Tried  bool
@@ -87,26 +87,26 @@ func (p *Panel) settings(w http.ResponseWriter, r *http.Request, v *Visit) error
 	return p.draw(w, r, "settings.html", s)
 }
 
-// setName changes the name and the language of mail.
+// setName saves the name and the language of mail.
 func (p *Panel) setName(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	_, err := p.Accounts.Change(r.Context(), v.Institution().ID, func(c *account.Changes) error {
 		c.Name, c.MailLanguage = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
 		return nil
 	})
 	if err == nil {
-		return p.lead(w, r, v, "settings", "settings_kept")
+		return p.redirect(w, r, v, "settings", "settings_kept")
 	}
 	s, e := p.institutionPage(r, v)
 	if e != nil {
 		return e
 	}
 	s.Name, s.Language = r.PostForm.Get("name"), r.PostForm.Get("mail_language")
-	return p.again(w, r, "settings.html", s, err)
+	return p.showAgain(w, r, "settings.html", s, err)
 }
 
 var errNoLogoFile = fault.OfField("logo", "Choose a PNG or JPEG file first.")
 
-// setLogo keeps a logo, or takes it away.
+// setLogo saves or removes the logo.
 func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	file, remove, err := logoOf(r)
 	if err == nil && !remove && len(file) == 0 {
@@ -118,17 +118,17 @@ func (p *Panel) setLogo(w http.ResponseWriter, r *http.Request, v *Visit) error 
 			file, notice = nil, "logo_gone"
 		}
 		if err = p.Accounts.SetLogo(r.Context(), v.Institution().ID, file); err == nil {
-			return p.lead(w, r, v, "settings", notice)
+			return p.redirect(w, r, v, "settings", notice)
 		}
 	}
 	s, e := p.institutionPage(r, v)
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "settings.html", s, err)
+	return p.showAgain(w, r, "settings.html", s, err)
 }
 
-// logoOf reads the form with a logo.
+// logoOf parses the form with a logo.
 func logoOf(r *http.Request) (file []byte, remove bool, err error) {
 	form, err := body.OpenForm(r)
 	if err != nil {
@@ -153,7 +153,7 @@ type publicSettings struct {
 	Public  account.Public
 }
 
-// publicSettings shows what the public sees.
+// publicSettings shows the public profile.
 func (p *Panel) publicSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	face, err := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -162,7 +162,7 @@ func (p *Panel) publicSettings(w http.ResponseWriter, r *http.Request, v *Visit)
 	return p.draw(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, face.Public})
 }
 
-// setPublic changes it.
+// setPublic saves the public profile.
 func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	public := account.Public{
@@ -170,21 +170,21 @@ func (p *Panel) setPublic(w http.ResponseWriter, r *http.Request, v *Visit) erro
 	}
 	err := p.Accounts.SetPublic(r.Context(), v.Institution().ID, public)
 	if err == nil {
-		return p.lead(w, r, v, "settings/public", "settings_kept")
+		return p.redirect(w, r, v, "settings/public", "settings_kept")
 	}
 	face, e := p.Accounts.PublicProfile(r.Context(), v.Institution().ID)
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, public}, err)
+	return p.showAgain(w, r, "settings_public.html", &publicSettings{settingsPage{v, "settings/public"}, face, public}, err)
 }
 
 type stampSettings struct {
 	settingsPage
 
 	Placement seal.Mode
-	// Page and Box are as they were typed: the edges of the box in percent of the
-	// page, from its top left.
+	// Page and Box are as typed. Box contains the edges of the box in percent of the page, from its
+	// top left.
 	Page         string
 	Box          [4]string
 	RefuseActive bool
@@ -193,7 +193,7 @@ type stampSettings struct {
 // boxFields are the names of the box's edges, in the order of seal.Box.
 var boxFields = [4]string{"left", "top", "right", "bottom"}
 
-// Edges gives the edges of the box for the form.
+// Edges returns the edges of the box for the form.
 func (s *stampSettings) Edges() [][3]string {
 	var list [][3]string
 	for i, name := range boxFields {
@@ -202,7 +202,7 @@ func (s *stampSettings) Edges() [][3]string {
 	return list
 }
 
-// placements are the modes that can be chosen, as people read them.
+// placements are the modes that can be chosen, with their labels.
 var placements = []struct {
 	Mode               seal.Mode
 	Label, Description string
@@ -217,10 +217,10 @@ var placements = []struct {
 	{seal.Appended, "A page of its own at the end", "The pages of your file stay as they are."},
 }
 
-// Placements gives the choices.
+// Placements returns the choices of the placement.
 func (*stampSettings) Placements() any { return placements }
 
-// stampSettings shows where QR codes go and what files are taken.
+// stampSettings shows the placement of QR codes and which files are accepted.
 func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	policy, err := p.Certs.Policy(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -235,7 +235,7 @@ func (p *Panel) stampSettings(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "settings_stamps.html", s)
 }
 
-// setStamps changes it.
+// setStamps saves the placement of QR codes and which files are accepted.
 func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	s := &stampSettings{
@@ -268,25 +268,25 @@ func (p *Panel) setStamps(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		err = p.Certs.SetPolicy(r.Context(), v.Institution().ID, policy)
 	}
 	if err != nil {
-		return p.again(w, r, "settings_stamps.html", s, err)
+		return p.showAgain(w, r, "settings_stamps.html", s, err)
 	}
-	return p.lead(w, r, v, "settings/stamps", "settings_kept")
+	return p.redirect(w, r, v, "settings/stamps", "settings_kept")
 }
 
-// within tells whether two edges lie on the page, one before the other.
+// within reports whether two edges are on the page, in this order.
 func within(from, to float64) bool { return 0 <= from && from < to && to <= 1 }
 
-// percent reads a number of percent as people write it.
+// percent parses a percentage as people type it.
 func percent(text string) (float64, error) {
 	text = strings.TrimSuffix(strings.TrimSpace(strings.ReplaceAll(text, ",", ".")), "%")
 	return strconv.ParseFloat(strings.TrimSpace(text), 64)
 }
 
-// keyRow is a certificate of a key as the page shows it.
+// keyRow is the certificate of a key as the page shows it.
 type keyRow struct {
 	Kind, Name, Issuer, Fingerprint string
 	From, Until                     time.Time
-	// Soon says that it ends within two months, Over that it has ended.
+	// Soon reports whether it expires within two months, Expired whether it has expired.
 	Soon, Expired bool
 }
 
@@ -305,15 +305,14 @@ func (p *Panel) keyRow(kind string, c *x509.Certificate) keyRow {
 type keySettings struct {
 	settingsPage
 
-	// Current is the key that signs now, nil where there is none that can be read;
-	// Why says why.
+	// Key is the current signing key, nil if none can be read. Why is the reason for that.
 	Key   *keyRow
 	Why   string
 	Past  []keyRow
 	Roots []keyRow
 }
 
-// keySettings shows the signing key and the root that vouches for it.
+// keySettings shows the signing key and the root certificate.
 func (p *Panel) keySettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.keyPage(v)
 	if err != nil {
@@ -350,7 +349,7 @@ func (p *Panel) keyPage(v *Visit) (*keySettings, error) {
 	return s, nil
 }
 
-// askRotateKey asks whether a new key is to be made.
+// askRotateKey asks for confirmation before a new key is made.
 func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.keyPage(v)
 	if err != nil {
@@ -359,7 +358,7 @@ func (p *Panel) askRotateKey(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "key_rotate.html", s)
 }
 
-// rotateKey makes it.
+// rotateKey makes a new signing key.
 func (p *Panel) rotateKey(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	if err := p.RotateKey(r.Context(), v.Institution()); err != nil {
 		if f, ok := errors.AsType[*authority.Fault](err); ok {
@@ -367,5 +366,5 @@ func (p *Panel) rotateKey(w http.ResponseWriter, r *http.Request, v *Visit) erro
 		}
 		return err
 	}
-	return p.lead(w, r, v, "settings/keys", "key_rotated")
+	return p.redirect(w, r, v, "settings/keys", "key_rotated")
 }

@@ -87,7 +87,7 @@ func (p *Panel) trySetupMail(w http.ResponseWriter, r *http.Request, _ *Visit) e
 	}
 	email, err := account.ParseEmail(f.OwnerEmail)
 	if err != nil {
-		return p.again(w, r, "setup.html", f, fault.OfField("owner_email", sentence(err)))
+		return p.showAgain(w, r, "setup.html", f, fault.OfField("owner_email", sentence(err)))
 	}
 	letter := mail.Letter{
 		Heading: "Certvault can send mail", Paragraphs: []string{"This message was sent from the set-up page of " + p.BaseURL + "."},
@@ -120,7 +120,7 @@ func (p *Panel) setUp(w http.ResponseWriter, r *http.Request, _ *Visit) error {
 		Name: f.Name, Prefix: f.Prefix, OwnerEmail: f.OwnerEmail, OwnerName: f.OwnerName, OwnerPassword: r.PostFormValue("owner_password"),
 	})
 	if err != nil {
-		return p.again(w, r, "setup.html", f, err)
+		return p.showAgain(w, r, "setup.html", f, err)
 	}
 	p.makeKeys(r)
 	if owner == 0 {

@@ -15,7 +15,7 @@ import (
 )
 
 // local sends a request from the loopback address.
-func (o *office) local(method, target string, form url.Values) *httptest.ResponseRecorder {
+func (o *panelTest) local(method, target string, form url.Values) *httptest.ResponseRecorder {
 	r := o.request("", method, target, form)
 	r.RemoteAddr = "127.0.0.1:4711"
 	return o.send(r)
@@ -24,7 +24,7 @@ func (o *office) local(method, target string, form url.Values) *httptest.Respons
 func TestSetup(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 		if err != nil {
 			t.Fatal(err)
@@ -80,9 +80,9 @@ func TestSetup(t *testing.T) {
 }
 
 // The link is for the person who sets up the vault. It does not give access to an existing account.
-func TestSetupOpensNobodysAccount(t *testing.T) {
+func TestSetupWithExistingAccount(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.panel.SetupRemote = true
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
@@ -104,9 +104,9 @@ func TestSetupOpensNobodysAccount(t *testing.T) {
 }
 
 // The link expires after an hour and is in no log.
-func TestSetupLinkEnds(t *testing.T) {
+func TestSetupLinkExpires(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {
 		t.Fatal(err)
@@ -128,7 +128,7 @@ func TestSetupLinkEnds(t *testing.T) {
 // If no mail server is set, the page does not claim that a message was sent.
 func TestSetupWithoutMailServer(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.panel.Outbox = "/var/lib/certvault/outbox"
 	secret, err := o.panel.Accounts.NewSetupLink(t.Context())
 	if err != nil {

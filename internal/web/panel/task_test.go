@@ -18,7 +18,7 @@ import (
 func TestResultsOfATask(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "none yet", o.get("auditor", o.pathOf("tasks")), http.StatusOK, "No tasks")
 		form := url.Values{"sure": {"1"}, "reason": {"Withdrawn"}}
 		var list []*cert.Certificate

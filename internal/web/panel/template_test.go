@@ -13,7 +13,7 @@ import (
 // The page on which a bulk upload begins offers an empty list to members who may upload.
 func TestTemplateOfAList(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	start := o.get("issuer", o.pathOf("bulk"))
 	for text, mediaType := range map[string]string{"Excel": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet", "CSV": "text/csv"} {
 		w := o.get("issuer", o.follow(start, text))

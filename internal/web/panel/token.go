@@ -124,11 +124,11 @@ func (p *Panel) rotateToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	ask := tokenAsk{v, t, r.PostForm.Get("overlap")}
 	i := slices.IndexFunc(overlaps, func(o overlap) bool { return o.Value == ask.Overlap })
 	if i < 0 {
-		return p.again(w, r, "token_rotate.html", ask, fault.OfField("overlap", "Choose how long the old token works on."))
+		return p.showAgain(w, r, "token_rotate.html", ask, fault.OfField("overlap", "Choose how long the old token works on."))
 	}
 	made, secret, old, err := p.Tokens.Rotate(r.Context(), v.Institution().ID, t.ID, overlaps[i].Time)
 	if err != nil {
-		return p.again(w, r, "token_rotate.html", ask, err)
+		return p.showAgain(w, r, "token_rotate.html", ask, err)
 	}
 	before := p.tokenRow(old)
 	return p.draw(w, r, "token_made.html", madeToken{Visit: v, Token: p.tokenRow(made), Secret: secret, Try: p.tryLine(made, secret), Old: &before})
@@ -152,5 +152,5 @@ func (p *Panel) revokeToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err := p.Tokens.Revoke(r.Context(), v.Institution().ID, t.ID); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "tokens", "token_revoked")
+	return p.redirect(w, r, v, "tokens", "token_revoked")
 }

@@ -16,7 +16,7 @@ var secretRule = regexp.MustCompile(`cvt_[0-9A-Za-z]{36}`)
 
 func TestTokenIsShownOnce(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	says(t, "empty", o.get("developer", "/panel/nwu/tokens"), http.StatusOK, "No tokens yet", "Make the first token")
 	w := o.post("developer", "/panel/nwu/tokens", url.Values{
 		"name": {"Student <system>"}, "permissions": {string(token.VaultList), string(token.VaultCreate)}, "end": {"30"},
@@ -39,7 +39,7 @@ func TestTokenIsShownOnce(t *testing.T) {
 
 func TestProblemsOfATokenForm(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	w := o.post("owner", "/panel/nwu/tokens", url.Values{"name": {" "}, "permissions": {"batch:list", "no:such"}, "end": {"date"}, "date": {"2020-01-01"}})
 	says(t, "problems", w, http.StatusUnprocessableEntity, "Please check what you entered", "The name must have", "There is no permission", "The end must be in the future")
 	body := w.Body.String()
@@ -66,7 +66,7 @@ func TestProblemsOfATokenForm(t *testing.T) {
 
 func TestPresetsTickBoxes(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, preset := range token.Presets {
 		body := o.get("owner", "/panel/nwu/tokens/new?preset="+preset.Name).Body.String()
 		if n := strings.Count(body, `name="permissions"`); n != len(token.All) {
@@ -82,7 +82,7 @@ func TestPresetsTickBoxes(t *testing.T) {
 
 func TestRevokeAsksByName(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	_, secret, err := o.panel.Tokens.Create(t.Context(), o.mine.ID, "Old system", token.All, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -92,7 +92,7 @@ func TestRevokeAsksByName(t *testing.T) {
 	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err != nil {
 		t.Fatalf("asking revoked it: %v", err)
 	}
-	says(t, "done", o.leads(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No tokens in use")
+	says(t, "done", o.redirects(t, "owner", o.post("owner", target, nil), "/panel/nwu/tokens"), http.StatusOK, "The token was revoked", "No tokens in use")
 	if _, _, err := o.panel.Tokens.Authenticate(t.Context(), secret); err == nil {
 		t.Error("it works on")
 	}
@@ -100,9 +100,9 @@ func TestRevokeAsksByName(t *testing.T) {
 }
 
 // Pages that show or make a secret require a recent sign-in.
-func TestSecretsWantARecentSignIn(t *testing.T) {
+func TestSecretsRequireRecentSignIn(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.stale[o.people.persons["owner"].ID] = true
 	o.operator("owner")
 	for _, one := range o.panel.table {
@@ -117,9 +117,9 @@ func TestSecretsWantARecentSignIn(t *testing.T) {
 }
 
 // A person who fills in a form slowly is asked to sign in on the next page, and keeps the input.
-func TestFormsMayTakeTime(t *testing.T) {
+func TestSlowForms(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.people.slow[o.people.persons["owner"].ID] = true
 	if w := o.get("owner", "/panel/nwu/tokens/new"); w.Code != http.StatusSeeOther {
 		t.Errorf("the form opens: %d", w.Code)

@@ -71,7 +71,7 @@ func (p *Panel) createToken(w http.ResponseWriter, r *http.Request, v *Visit) er
 		made, secret, err = p.Tokens.Create(r.Context(), v.Institution().ID, form.Name, permissions, end)
 	}
 	if err != nil {
-		return p.again(w, r, "token_new.html", form, atControls(err))
+		return p.showAgain(w, r, "token_new.html", form, atControls(err))
 	}
 	return p.showToken(w, r, v, made, secret)
 }

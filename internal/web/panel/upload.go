@@ -33,9 +33,9 @@ func (p *Panel) newUpload(w http.ResponseWriter, r *http.Request, v *Visit) erro
 func (p *Panel) stageUpload(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	id, err := p.receiveUpload(r, v)
 	if err != nil {
-		return p.again(w, r, "upload.html", v, err)
+		return p.showAgain(w, r, "upload.html", v, err)
 	}
-	return p.lead(w, r, v, "upload/"+id, "")
+	return p.redirect(w, r, v, "upload/"+id, "")
 }
 
 // receiveUpload receives and stages the file of a form, and returns its UUID.
@@ -122,7 +122,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 	}
 	wanted, err := wantedOf(r.PostForm)
 	if err != nil {
-		return p.again(w, r, "upload_details.html", u, err)
+		return p.showAgain(w, r, "upload_details.html", u, err)
 	}
 	text := cert.Text{
 		Title: r.PostForm.Get("certificate_title"), FullName: r.PostForm.Get("full_name"), Email: r.PostForm.Get("applicant_email"),
@@ -132,7 +132,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		return err
 	}
 	if r.PostForm.Get("sure") == "" && (u.Same != nil || len(u.Alike) > 0) {
-		return p.again(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this one may be there already."))
+		return p.showAgain(w, r, "upload_details.html", u, fault.New(fault.Conflict, "Look at the certificates below first: this one may be there already."))
 	}
 	c, err := p.Certs.Upload(r.Context(), cert.Upload{
 		Institution: v.Institution(), Creator: cert.Actor{Type: "user", ID: v.Person.ID, Name: v.Person.Name}, Context: cert.PanelUpload,
@@ -143,7 +143,7 @@ func (p *Panel) finishUpload(w http.ResponseWriter, r *http.Request, v *Visit) e
 		},
 	})
 	if err != nil {
-		return p.again(w, r, "upload_details.html", u, err)
+		return p.showAgain(w, r, "upload_details.html", u, err)
 	}
-	return p.lead(w, r, v, "certificates/"+c.UUID, "uploaded")
+	return p.redirect(w, r, v, "certificates/"+c.UUID, "uploaded")
 }

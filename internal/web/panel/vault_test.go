@@ -21,9 +21,9 @@ import (
 func TestDashboard(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "new", o.get("owner", "/panel/nwu"), http.StatusOK, "This is how to begin", "Upload the first certificate", "Upload many at once", "Make an API token", "Add a webhook", "Nothing was uploaded in the last 30 days")
-		// The page shows a step only to members who may take it.
+		// The page shows a step only to members who have permission for it.
 		if text := words(t, o.get("issuer", "/panel/nwu")); strings.Contains(text, "Make an API token") || !strings.Contains(text, "Upload the first certificate") {
 			t.Errorf("an issuer reads %s", text)
 		}
@@ -68,7 +68,7 @@ func TestDashboard(t *testing.T) {
 }
 
 // recorded reports whether the audit log of the test's institution contains an action.
-func (o *office) recorded(action audit.Action) bool {
+func (o *panelTest) recorded(action audit.Action) bool {
 	o.tb.Helper()
 	list, _, err := o.panel.Audit.List(o.tb.Context(), o.mine.ID, audit.Filter{Action: string(action)}, "", 10)
 	if err != nil {
@@ -79,21 +79,21 @@ func (o *office) recorded(action audit.Action) bool {
 
 func TestMailOfACertificate(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	c := o.upload(o.mine, "Ada Obi", "a.pdf")
 	o.settle()
-	// A release that mailed nothing approved it.
+	// Simulate a certificate that a version without mail approved.
 	o.Exec(`DELETE FROM notices`)
 	at := "certificates/" + c.UUID
 	says(t, "none", o.get("issuer", o.pathOf(at)), http.StatusOK, "No mail was written about it.", "Send it again", "Correct the address")
 	if text := words(t, o.get("auditor", o.pathOf(at))); strings.Contains(text, "Send it again") {
 		t.Error("an auditor can send mail")
 	}
-	w := o.leads(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
+	w := o.redirects(t, "issuer", o.post("issuer", o.pathOf(at)+"/resend", nil), o.pathOf(at))
 	says(t, "sent again", w, http.StatusOK, "The mail is on its way again.", "On its way Sent again, ada.obi@example.org", "Mailed again")
 	says(t, "no address", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"nobody"}}), http.StatusUnprocessableEntity, "This e-mail address has no @.")
 	says(t, "the same", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada.obi@example.org"}}), http.StatusUnprocessableEntity, "This is the address that the certificate has.")
-	w = o.leads(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
+	w = o.redirects(t, "issuer", o.post("issuer", o.pathOf(at)+"/email", url.Values{"applicant_email": {"ada@example.net"}}), o.pathOf(at))
 	says(t, "corrected", w, http.StatusOK, "The address was corrected.", "Sent to the corrected address, ada@example.net", "The e-mail address was corrected", "Issuer Person")
 	if !o.recorded(audit.CertificateMailed) || !o.recorded(audit.CertificateAddress) {
 		t.Error("the deeds are not recorded")
@@ -101,9 +101,9 @@ func TestMailOfACertificate(t *testing.T) {
 }
 
 // The panel's preview of the public page has the text of the public page.
-func TestWhatThePublicSees(t *testing.T) {
+func TestPublicSettings(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	good, bad := o.upload(o.mine, "Ada Obi", "a.pdf"), o.upload(o.mine, "Ben Two", "refuse.pdf")
 	o.settle()
 	at := o.pathOf("certificates/" + good.UUID)
@@ -126,10 +126,10 @@ func TestWhatThePublicSees(t *testing.T) {
 func TestSettings(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		page := o.pathOf("settings")
 		says(t, "first", o.get("admin", page), http.StatusOK, "NWU", "There is none yet", "English")
-		w := o.leads(t, "admin", o.post("admin", page, url.Values{"name": {" Northern University "}, "mail_language": {"de"}}), page)
+		w := o.redirects(t, "admin", o.post("admin", page, url.Values{"name": {" Northern University "}, "mail_language": {"de"}}), page)
 		says(t, "renamed", w, http.StatusOK, "The settings were kept.")
 		face, err := o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID)
 		if err != nil || face.Name != "Northern University" {
@@ -144,7 +144,7 @@ func TestSettings(t *testing.T) {
 		} {
 			says(t, name, o.post("admin", page, form), http.StatusUnprocessableEntity, name)
 		}
-		// Of a form with one value that is refused nothing is kept.
+		// If one value of a form is refused, none of its values is saved.
 		for _, form := range []url.Values{{"name": {"Another"}, "mail_language": {"xx"}}, {"name": {" "}, "mail_language": {"fr"}}} {
 			if w := o.post("admin", page, form); w.Code != http.StatusUnprocessableEntity {
 				t.Errorf("%v: %d", form, w.Code)
@@ -168,7 +168,7 @@ func TestSettings(t *testing.T) {
 		if face, err = o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID); err != nil || face.Colour != "" {
 			t.Errorf("a look keeps a colour: %+v, %v", face, err)
 		}
-		says(t, "kept", o.leads(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
+		says(t, "kept", o.redirects(t, "admin", o.post("admin", at, url.Values{"colour": {"#1A237E"}}), page), http.StatusOK, "The colour was changed.", "a lighter shade is drawn there")
 		if !strings.Contains(o.get("admin", page).Body.String(), `<input type="color" value="#1a237e"`) {
 			t.Error("the picker does not begin at the colour that is kept")
 		}
@@ -178,7 +178,7 @@ func TestSettings(t *testing.T) {
 
 		says(t, "public", o.get("admin", page+"/public"), http.StatusOK, "Hide the person's name")
 		says(t, "both", o.post("admin", page+"/public", url.Values{"hide_name": {"1"}, "image": {"1"}}), http.StatusUnprocessableEntity, "not both")
-		o.leads(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")
+		o.redirects(t, "admin", o.post("admin", page+"/public", url.Values{"image": {"1"}, "contact": {"registry@example.org"}}), page+"/public")
 		if face, err = o.panel.Accounts.PublicProfile(t.Context(), o.mine.ID); err != nil || !face.AllowImage || face.AllowDownload || face.Contact != "registry@example.org" {
 			t.Errorf("%+v, %v", face, err)
 		}
@@ -192,7 +192,7 @@ func TestSettings(t *testing.T) {
 		} {
 			says(t, problem, o.post("admin", stamps, form), http.StatusUnprocessableEntity, problem)
 		}
-		o.leads(t, "admin", o.post("admin", stamps, url.Values{
+		o.redirects(t, "admin", o.post("admin", stamps, url.Values{
 			"placement": {"exact"}, "placement_page": {"2"}, "left": {"70"}, "top": {"80,5 %"}, "right": {"90"}, "bottom": {"95"}, "refuse_active": {"1"},
 		}), stamps)
 		policy, err := o.panel.Certs.Policy(t.Context(), o.mine.ID)
@@ -212,7 +212,7 @@ func TestSettings(t *testing.T) {
 }
 
 // logoForm returns the form with a logo, as a browser sends it.
-func (o *office) logoForm(t *testing.T, file []byte, remove bool) (w *http.Request) {
+func (o *panelTest) logoForm(t *testing.T, file []byte, remove bool) (w *http.Request) {
 	t.Helper()
 	var b bytes.Buffer
 	form := multipart.NewWriter(&b)
@@ -243,7 +243,7 @@ func (o *office) logoForm(t *testing.T, file []byte, remove bool) (w *http.Reque
 
 func TestLogoInSettings(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	var logo bytes.Buffer
 	if err := png.Encode(&logo, image.NewGray(image.Rect(0, 0, 60, 20))); err != nil {
 		t.Fatal(err)
@@ -251,18 +251,18 @@ func TestLogoInSettings(t *testing.T) {
 	says(t, "none chosen", o.send(o.logoForm(t, nil, false)), http.StatusUnprocessableEntity, "Choose a PNG or JPEG file first.")
 	says(t, "no picture", o.send(o.logoForm(t, []byte("<svg onload=alert(1)>"), false)), http.StatusUnprocessableEntity, "must be a PNG or JPEG file")
 	says(t, "too large", o.send(o.logoForm(t, make([]byte, maxLogoForm), false)), http.StatusUnprocessableEntity, "at most 1 MB")
-	w := o.leads(t, "admin", o.send(o.logoForm(t, logo.Bytes(), false)), o.pathOf("settings"))
+	w := o.redirects(t, "admin", o.send(o.logoForm(t, logo.Bytes(), false)), o.pathOf("settings"))
 	says(t, "kept", w, http.StatusOK, "The logo was changed.", "Take the logo away")
 	if !strings.Contains(w.Body.String(), `src="/logos/nwu/`) {
 		t.Error("the logo is not shown")
 	}
-	w = o.leads(t, "admin", o.send(o.logoForm(t, nil, true)), o.pathOf("settings"))
+	w = o.redirects(t, "admin", o.send(o.logoForm(t, nil, true)), o.pathOf("settings"))
 	says(t, "gone", w, http.StatusOK, "The logo was taken away.", "There is none yet")
 }
 
 func TestSigningKeyInSettings(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	page := o.pathOf("settings/keys")
 	says(t, "none yet", o.get("admin", page), http.StatusOK, "No certificate can be signed now.", "The root that vouches for it", "root.pem")
 	if err := o.Keys.Create(o.mine.UUID, o.mine.Name); err != nil {
@@ -279,7 +279,7 @@ func TestSigningKeyInSettings(t *testing.T) {
 	}
 	delete(o.people.stale, o.people.persons["owner"].ID)
 	says(t, "asked", o.get("owner", page+"/rotate"), http.StatusOK, "Make a new signing key for “ Northern & Western University ”?", "This cannot be undone")
-	w := o.leads(t, "owner", o.post("owner", page+"/rotate", nil), page)
+	w := o.redirects(t, "owner", o.post("owner", page+"/rotate", nil), page)
 	says(t, "rotated", w, http.StatusOK, "The new signing key is in use.", "Keys before")
 	if list, err := o.Keys.Certificates(o.mine.UUID); err != nil || len(list) != 2 {
 		t.Errorf("%d keys, %v", len(list), err)

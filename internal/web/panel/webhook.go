@@ -142,7 +142,7 @@ func (p *Panel) act(w http.ResponseWriter, r *http.Request, v *Visit, notice str
 	if err := do(id); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "webhooks/"+id, notice)
+	return p.redirect(w, r, v, "webhooks/"+id, notice)
 }
 
 // pauseWebhook stops sending.
@@ -166,7 +166,7 @@ func (p *Panel) testWebhook(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if err != nil {
 		return p.atWebhook(w, r, v, err)
 	}
-	return p.lead(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
+	return p.redirect(w, r, v, "deliveries/"+strconv.FormatInt(id, 10), "webhook_tested")
 }
 
 // replayWebhook sends the deliveries again that have failed since a day.
@@ -183,7 +183,7 @@ func (p *Panel) replayWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	if n == 0 {
 		notice = "webhook_nothing"
 	}
-	return p.lead(w, r, v, "webhooks/"+r.PathValue("webhook"), notice)
+	return p.redirect(w, r, v, "webhooks/"+r.PathValue("webhook"), notice)
 }
 
 // atWebhook shows the page of an endpoint with the problems of a form on it.
@@ -195,7 +195,7 @@ func (p *Panel) atWebhook(w http.ResponseWriter, r *http.Request, v *Visit, err 
 	if since := r.PostForm.Get("since"); since != "" {
 		page.Since = since
 	}
-	return p.again(w, r, "webhook.html", page, err)
+	return p.showAgain(w, r, "webhook.html", page, err)
 }
 
 // askDeleteWebhook asks for confirmation before an endpoint is deleted.
@@ -212,7 +212,7 @@ func (p *Panel) deleteWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	if err := p.Hooks.Delete(r.Context(), v.Institution().ID, r.PathValue("webhook")); err != nil {
 		return err
 	}
-	return p.lead(w, r, v, "webhooks", "webhook_deleted")
+	return p.redirect(w, r, v, "webhooks", "webhook_deleted")
 }
 
 type signaturesPage struct {

@@ -17,7 +17,7 @@ import (
 
 var signingRule = regexp.MustCompile(`whsec_[A-Za-z0-9+/]{43}=`)
 
-func (o *office) hook(t *testing.T) *webhook.Endpoint {
+func (o *panelTest) hook(t *testing.T) *webhook.Endpoint {
 	t.Helper()
 	e, _, err := o.panel.Hooks.Create(t.Context(), o.mine.ID, "https://hooks.example.org/in?key=k", nil)
 	if err != nil {
@@ -26,9 +26,9 @@ func (o *office) hook(t *testing.T) *webhook.Endpoint {
 	return e
 }
 
-func TestEndpointIsMadeAndChanged(t *testing.T) {
+func TestCreateAndUpdateEndpoint(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	says(t, "empty", o.get("developer", "/panel/nwu/webhooks"), http.StatusOK, "No endpoints yet", "Add the first endpoint")
 	form := o.get("developer", "/panel/nwu/webhooks/new")
 	says(t, "form", form, http.StatusOK, "A certificate was revoked; the reason is with it.", `"revocation_reason": "An example of a reason."`)
@@ -52,18 +52,18 @@ func TestEndpointIsMadeAndChanged(t *testing.T) {
 		strings.Contains(body, `value="certificate_application.created" checked`) {
 		t.Errorf("the form is not as the endpoint is: %s", body)
 	}
-	says(t, "changed", o.leads(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
+	says(t, "changed", o.redirects(t, "developer", o.post("developer", at+"/edit", url.Values{"url": {"https://b.example.org/"}, "which": {"all"}}), at), http.StatusOK,
 		"The endpoint was changed", "https://b.example.org/", "every event")
 	says(t, "question", o.get("developer", at+"/delete"), http.StatusOK, "Delete b.example.org?", "cannot be undone")
-	says(t, "deleted", o.leads(t, "developer", o.post("developer", at+"/delete", nil), "/panel/nwu/webhooks"), http.StatusOK, "The endpoint was deleted", "No endpoints yet")
+	says(t, "deleted", o.redirects(t, "developer", o.post("developer", at+"/delete", nil), "/panel/nwu/webhooks"), http.StatusOK, "The endpoint was deleted", "No endpoints yet")
 	if w := o.get("developer", at); w.Code != http.StatusNotFound {
 		t.Errorf("a deleted endpoint has a page: %d", w.Code)
 	}
 }
 
-func TestProblemsOfAnEndpointForm(t *testing.T) {
+func TestEndpointFormProblems(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	for _, target := range []string{"/panel/nwu/webhooks", "/panel/nwu/webhooks/" + e.UUID + "/edit"} {
 		w := o.post("owner", target, url.Values{
@@ -84,15 +84,15 @@ func TestProblemsOfAnEndpointForm(t *testing.T) {
 	}
 }
 
-func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
+func TestPauseEndpointAndRotateSecret(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
-	says(t, "paused", o.leads(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
+	says(t, "paused", o.redirects(t, "owner", o.post("owner", at+"/pause", nil), at), http.StatusOK, "The endpoint is paused", "Paused just now", "Resume")
 	says(t, "twice", o.post("owner", at+"/pause", nil), http.StatusBadRequest, "This endpoint is stopped already")
 	says(t, "a test", o.post("owner", at+"/test", url.Values{"event": {string(webhook.Approved)}}), http.StatusBadRequest, "resume it first")
-	says(t, "resumed", o.leads(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
+	says(t, "resumed", o.redirects(t, "owner", o.post("owner", at+"/resume", nil), at), http.StatusOK, "The endpoint is active")
 	w := o.post("owner", at+"/rotate", nil)
 	says(t, "rotated", w, http.StatusOK, "new signing secret", "the old secret signs too")
 	if signingRule.FindString(w.Body.String()) == "" {
@@ -100,7 +100,7 @@ func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
 	}
 	says(t, "in between", o.get("owner", at), http.StatusOK, "still keyed with the old one", "Promote the new secret")
 	says(t, "too early", o.post("owner", at+"/rotate", nil), http.StatusBadRequest, "A rotation is under way")
-	says(t, "promoted", o.leads(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "The new secret alone keys")
+	says(t, "promoted", o.redirects(t, "owner", o.post("owner", at+"/promote", nil), at), http.StatusOK, "The new secret alone keys")
 	for status, want := range map[string]string{
 		"status = 'switched_off', stop_reason = 'gone', stopped_at = 1": "It answered 410 Gone", "status = 'switched_off', stop_reason = 'failing', stopped_at = 1": "took nothing for five days",
 		"status = 'active', openings = 1, failing_since = 1, failed_at = 1": "It does not answer", "status = 'active', openings = 0, failing_since = 1": "Nothing was taken",
@@ -112,7 +112,7 @@ func TestEndpointIsPausedAndItsSecretRotated(t *testing.T) {
 }
 
 // deliveriesOf creates n failed deliveries of an endpoint and returns their ids, newest first.
-func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
+func (o *panelTest) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 {
 	t.Helper()
 	var ids []int64
 	for range n {
@@ -129,7 +129,7 @@ func (o *office) deliveriesOf(t *testing.T, e *webhook.Endpoint, n int) []int64 
 func TestLogOfDeliveries(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		says(t, "empty", o.get("owner", "/panel/nwu/deliveries"), http.StatusOK, "Nothing was sent yet", "Add an endpoint")
 		e, quiet := o.hook(t), o.hook(t)
 		ids := o.deliveriesOf(t, e, deliveriesOnAPage+1)
@@ -192,7 +192,7 @@ func TestLogOfDeliveries(t *testing.T) {
 // A search by reference id shows the deliveries about that certificate.
 func TestDeliveriesOfACertificate(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	o.hook(t)
 	var id int64
 	if err := o.DB.Tx(t.Context(), func(tx *db.Tx) error {
@@ -218,11 +218,11 @@ func TestDeliveriesOfACertificate(t *testing.T) {
 
 func TestDeliveryAndItsAttempts(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	w := o.post("owner", "/panel/nwu/webhooks/"+e.UUID+"/test", url.Values{"event": {string(webhook.Failed)}})
 	at := w.Header().Get("Location")
-	next := o.leads(t, "owner", w, at)
+	next := o.redirects(t, "owner", w, at)
 	says(t, "on its way", next, http.StatusOK, "A test is on its way", "No attempt yet", "certificate_application.failed test", `"test": true`)
 	if next.Header().Get("Refresh") == "" {
 		t.Error("the page does not look again by itself")
@@ -241,7 +241,7 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 	if strings.Contains(w.Body.String(), "<script>alert") || strings.Contains(w.Body.String(), "<b>nginx") || w.Header().Get("Refresh") != "" {
 		t.Error("an answer became markup, or the page looks again in vain")
 	}
-	says(t, "again", o.leads(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is sent again", "Waiting")
+	says(t, "again", o.redirects(t, "owner", o.post("owner", at+"/redeliver", nil), at), http.StatusOK, "The delivery is sent again", "Waiting")
 	for _, target := range []string{"/panel/nwu/deliveries/x", "/panel/nwu/deliveries/999", "/panel/sec" + strings.TrimPrefix(at, "/panel/nwu")} {
 		if w := o.get("stranger", target); w.Code != http.StatusNotFound {
 			t.Errorf("%s: %d", target, w.Code)
@@ -251,17 +251,17 @@ func TestDeliveryAndItsAttempts(t *testing.T) {
 
 func TestReplay(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	e := o.hook(t)
 	at := "/panel/nwu/webhooks/" + e.UUID
 	says(t, "no day", o.post("owner", at+"/replay", url.Values{"since": {"yesterday"}}), http.StatusUnprocessableEntity, "YYYY-MM-DD")
-	says(t, "nothing", o.leads(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
+	says(t, "nothing", o.redirects(t, "owner", o.post("owner", at+"/replay", url.Values{"since": {"2026-01-01"}}), at), http.StatusOK, "Nothing has failed since then")
 }
 
 // The page shows in each language how to verify a signature.
 func TestSamplesAreShown(t *testing.T) {
 	t.Parallel()
-	o := newOffice(t, dbtest.SQLite(t))
+	o := newPanelTest(t, dbtest.SQLite(t))
 	for _, s := range webhook.Samples {
 		w := o.get("owner", "/panel/nwu/webhooks/signatures?language="+s.Name)
 		lines := strings.Split(strings.TrimSpace(s.Code), "\n")

@@ -133,7 +133,7 @@ func (p *Panel) createWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 		made, secret, err = p.Hooks.Create(r.Context(), v.Institution().ID, form.URL, names, form.headers()...)
 	}
 	if err != nil {
-		return p.again(w, r, "webhook_form.html", form, err)
+		return p.showAgain(w, r, "webhook_form.html", form, err)
 	}
 	return p.draw(w, r, "webhook_secret.html", madeSecret{v, webhookRow{made, p.Now()}, secret, nil})
 }
@@ -175,9 +175,9 @@ func (p *Panel) updateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 		err = p.Hooks.Update(r.Context(), v.Institution().ID, e.UUID, change)
 	}
 	if err != nil {
-		return p.again(w, r, "webhook_form.html", form, err)
+		return p.showAgain(w, r, "webhook_form.html", form, err)
 	}
-	return p.lead(w, r, v, "webhooks/"+e.UUID, "webhook_changed")
+	return p.redirect(w, r, v, "webhooks/"+e.UUID, "webhook_changed")
 }
 
 // askRotateWebhook asks for confirmation before the secret is rotated.
@@ -197,7 +197,7 @@ func (p *Panel) rotateWebhook(w http.ResponseWriter, r *http.Request, v *Visit) 
 	}
 	secret, until, err := p.Hooks.Rotate(r.Context(), v.Institution().ID, e.UUID)
 	if err != nil {
-		return p.again(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e}, err)
+		return p.showAgain(w, r, "webhook_rotate.html", madeSecret{Visit: v, Endpoint: e}, err)
 	}
 	return p.draw(w, r, "webhook_secret.html", madeSecret{v, e, secret, &until})
 }

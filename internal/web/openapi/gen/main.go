@@ -25,7 +25,7 @@ func main() {
 }
 
 func run(from, to string) error {
-	text, err := os.ReadFile(from)
+	text, err := os.ReadFile(from) //nolint:gosec // The path is an argument of the command line.
 	if err != nil {
 		return err
 	}
@@ -41,7 +41,7 @@ func run(from, to string) error {
 		return fmt.Errorf("%s: %w", from, err)
 	}
 	indented.WriteByte('\n')
-	return os.WriteFile(to, indented.Bytes(), 0o644)
+	return os.WriteFile(to, indented.Bytes(), 0o644) //nolint:gosec // The document is public and belongs to the repository.
 }
 
 // writeJSON writes a node and keeps the order of its members. A date becomes a
@@ -63,7 +63,7 @@ func writeJSON(b *bytes.Buffer, n *yaml.Node) error {
 		}
 		return writeText(b, n.Value)
 	default:
-		return fmt.Errorf("line %d: JSON has no such value", n.Line)
+		return fmt.Errorf("line %d: the value cannot be written as JSON", n.Line)
 	}
 }
 

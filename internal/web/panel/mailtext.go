@@ -14,8 +14,8 @@ import (
 type spoken struct {
 	*locale.Language
 
-	// Has says that the institution has words in it, Default that whoever reads a
-	// language without gets those.
+	// Has reports whether the institution has its own texts in this language. Default reports
+	// whether these texts are used for languages that have none.
 	Has, Default, Current bool
 	Path                  string
 }
@@ -25,17 +25,17 @@ type mailSettings struct {
 
 	Head  account.MailSender
 	Words account.MailText
-	// Language is that of the words.
+	// Language is the language of the texts.
 	Language  *locale.Language
 	Languages []spoken
-	// Preview is the mail as it would be; Tried says that its words are not kept.
+	// Preview is a preview of the mail. Tried reports that its texts are not saved.
 	Preview *mail.Message
 	Tried   bool
-	// MaxParagraph and MaxClosing bound the texts.
+	// MaxParagraph and MaxClosing are the limits of the texts.
 	MaxParagraph, MaxClosing int
 }
 
-// mailPage gives the page of mail in the language that the address names.
+// mailPage returns the page of mail in the language that the address selects.
 func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, error) {
 	ctx, id := r.Context(), v.Institution().ID
 	head, err := p.Accounts.MailSender(ctx, id)
@@ -66,7 +66,7 @@ func (p *Panel) mailPage(r *http.Request, v *Visit, tag string) (*mailSettings, 
 	return s, nil
 }
 
-// preview adds the mail as it would be, with words that are kept or others.
+// preview adds a preview of the mail, with the saved texts or with others.
 func (p *Panel) preview(r *http.Request, s *mailSettings, words *account.MailText) error {
 	person := s.Visit.Person
 	m, err := p.Mail.Sample(r.Context(), s.Visit.Institution().ID, s.Language.Tag, words, mail.Address{Name: person.Name, Email: person.Email})
@@ -74,7 +74,7 @@ func (p *Panel) preview(r *http.Request, s *mailSettings, words *account.MailTex
 	return err
 }
 
-// mailSettings shows from whom mail is and what the institution says in it.
+// mailSettings shows the sender of mail and the institution's texts in it.
 func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	s, err := p.mailPage(r, v, r.URL.Query().Get("language"))
 	if err != nil {
@@ -86,22 +86,22 @@ func (p *Panel) mailSettings(w http.ResponseWriter, r *http.Request, v *Visit) e
 	return p.draw(w, r, "settings_mail.html", s)
 }
 
-// setLetterhead keeps from whom mail is.
+// setMailSender saves the sender of mail.
 func (p *Panel) setMailSender(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	head := account.MailSender{Sender: r.PostForm.Get("mail_sender"), ReplyTo: r.PostForm.Get("reply_to")}
 	err := p.Accounts.SetMailSender(r.Context(), v.Institution().ID, head)
 	if err == nil {
-		return p.lead(w, r, v, "settings/mail", "settings_kept")
+		return p.redirect(w, r, v, "settings/mail", "settings_kept")
 	}
 	s, e := p.mailPage(r, v, "")
 	if e != nil {
 		return e
 	}
 	s.Head = head
-	return p.again(w, r, "settings_mail.html", s, err)
+	return p.showAgain(w, r, "settings_mail.html", s, err)
 }
 
-// setWords keeps words, or shows how they would look.
+// setMailText saves the texts, or shows a preview of them.
 func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	f := r.PostForm
 	tag, words, look := f.Get("language"), account.MailText{Paragraph: f.Get("paragraph"), Closing: f.Get("closing")}, f.Get("look") != ""
@@ -109,7 +109,7 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if look {
 		words, err = account.CheckMailText(words)
 	} else if err = p.Accounts.SetMailText(r.Context(), v.Institution().ID, tag, words); err == nil {
-		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
+		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "words_kept")
 	}
 	s, e := p.mailPage(r, v, tag)
 	if e != nil {
@@ -117,7 +117,7 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	}
 	s.Words = words
 	if err != nil {
-		return p.again(w, r, "settings_mail.html", s, err)
+		return p.showAgain(w, r, "settings_mail.html", s, err)
 	}
 	s.Tried = true
 	if err := p.preview(r, s, &words); err != nil {
@@ -126,12 +126,12 @@ func (p *Panel) setMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	return p.draw(w, r, "settings_mail.html", s)
 }
 
-// tryWords mails a sample to who asks.
+// tryMailText mails a sample to the signed-in person.
 func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	tag := r.PostForm.Get("language")
 	err := p.Mail.Try(r.Context(), v.Institution().ID, tag, v.Person.ID, mail.Address{Name: v.Person.Name, Email: v.Person.Email})
 	if err == nil {
-		return p.lead(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "sample_mailed")
+		return p.redirect(w, r, v, "settings/mail?language="+url.QueryEscape(tag), "sample_mailed")
 	}
 	if fault.Is(err, fault.Internal) {
 		return err
@@ -140,5 +140,5 @@ func (p *Panel) tryMailText(w http.ResponseWriter, r *http.Request, v *Visit) er
 	if e != nil {
 		return e
 	}
-	return p.again(w, r, "settings_mail.html", s, err)
+	return p.showAgain(w, r, "settings_mail.html", s, err)
 }

@@ -12,22 +12,22 @@ import (
 type retentionSettings struct {
 	settingsPage
 
-	// Failed, Revoked and Mail are numbers of days as they were typed, empty for ever.
+	// Failed, Revoked and Mail are numbers of days as typed; empty means for ever.
 	Failed, Revoked, Mail string
 	Keep                  account.Retention
-	// Min and Max bound them.
+	// Min and Max are the limits of a number of days.
 	Min, Max int
-	// Over is what would end at once, on the page that asks.
+	// Expired is what would be deleted at once, nil except on the page that asks for confirmation.
 	Expired *expired
 }
 
-// over is how much would end at once.
+// expired is the number of records that would be deleted at once.
 type expired struct{ Failed, Revoked, Mails, Events int }
 
-// Nothing tells whether nothing would.
+// Nothing reports whether no record would be deleted.
 func (o *expired) Nothing() bool { return *o == expired{} }
 
-// days writes a number of days, empty for ever.
+// days formats a number of days; 0, for ever, is empty.
 func days(n int) string {
 	if n == 0 {
 		return ""
@@ -42,7 +42,7 @@ func newRetentionSettings(v *Visit, k account.Retention) *retentionSettings {
 	}
 }
 
-// keepSettings shows for how long what is kept.
+// retentionPage shows how long records are stored.
 func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	k, err := p.Accounts.Retention(r.Context(), v.Institution().ID)
 	if err != nil {
@@ -51,15 +51,15 @@ func (p *Panel) retentionPage(w http.ResponseWriter, r *http.Request, v *Visit) 
 	return p.draw(w, r, "settings_retention.html", newRetentionSettings(v, k))
 }
 
-// setKeep changes it. What lets anything end sooner is asked about first, with how
-// much ends at once, and by the name of the institution.
+// setRetention changes the retention periods. If one becomes shorter, a page first shows how many
+// records would be deleted at once, and asks for the name of the institution.
 func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) error {
 	ctx, id, f := r.Context(), v.Institution().ID, r.PostForm
 	s := newRetentionSettings(v, account.Retention{})
 	s.Failed, s.Revoked, s.Mail = f.Get("keep_failed"), f.Get("keep_revoked"), f.Get("keep_mail")
 	var err error
 	if s.Keep, err = readRetention(s); err != nil {
-		return p.again(w, r, "settings_retention.html", s, err)
+		return p.showAgain(w, r, "settings_retention.html", s, err)
 	}
 	was, err := p.Accounts.Retention(ctx, id)
 	if err != nil {
@@ -72,12 +72,12 @@ func (p *Panel) setRetention(w http.ResponseWriter, r *http.Request, v *Visit) e
 		}
 	}
 	if err := p.Accounts.SetRetention(ctx, id, s.Keep); err != nil {
-		return p.again(w, r, "settings_retention.html", s, err)
+		return p.showAgain(w, r, "settings_retention.html", s, err)
 	}
-	return p.lead(w, r, v, "settings/retention", "settings_kept")
+	return p.redirect(w, r, v, "settings/retention", "settings_kept")
 }
 
-// askKeep asks whether old data is to end.
+// askRetention asks for confirmation before old records are deleted.
 func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentionSettings, asked bool) (err error) {
 	ctx, id := r.Context(), s.Visit.Institution().ID
 	s.Expired = &expired{}
@@ -88,12 +88,12 @@ func (p *Panel) askRetention(w http.ResponseWriter, r *http.Request, s *retentio
 		return err
 	}
 	if asked {
-		return p.again(w, r, "retention_confirm.html", s, fault.OfField("confirm", "Type the name of the institution as it is written here."))
+		return p.showAgain(w, r, "retention_confirm.html", s, fault.OfField("confirm", "Type the name of the institution as it is written here."))
 	}
 	return p.draw(w, r, "retention_confirm.html", s)
 }
 
-// readKeep reads numbers of days.
+// readRetention parses the numbers of days.
 func readRetention(s *retentionSettings) (k account.Retention, err error) {
 	var bad fault.Fields
 	for _, one := range []struct {
@@ -114,5 +114,5 @@ func readRetention(s *retentionSettings) (k account.Retention, err error) {
 	return k, k.Check()
 }
 
-// sooner tells whether something ends sooner than it did.
+// sooner reports whether a retention period becomes shorter.
 func sooner(was, is int) bool { return is != 0 && (was == 0 || is < was) }

@@ -17,7 +17,7 @@ import (
 func TestRetention(t *testing.T) {
 	t.Parallel()
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
-		o := newOffice(t, d)
+		o := newPanelTest(t, d)
 		taken, failed := o.upload(o.mine, "Ada Obi", "a.pdf"), o.upload(o.mine, "Ben Two", "refuse.pdf")
 		o.upload(o.mine, "Cy Three", "c.pdf")
 		o.settle()
@@ -45,13 +45,13 @@ func TestRetention(t *testing.T) {
 			t.Errorf("kept unconfirmed: %+v", kept())
 		}
 		form.Set("confirm", "Northern & Western University")
-		says(t, "kept", o.leads(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were kept.")
+		says(t, "kept", o.redirects(t, "admin", o.post("admin", page, form), page), http.StatusOK, "The settings were kept.")
 		if kept() != (account.Retention{Failed: 30, Revoked: 60}) || !o.recorded(audit.InstitutionChanged) {
 			t.Errorf("kept %+v", kept())
 		}
 		// A change that shortens no retention period asks for no confirmation.
-		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
-		o.leads(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
+		o.redirects(t, "admin", o.post("admin", page, url.Values{"keep_failed": {"90"}, "keep_revoked": {"60"}}), page)
+		o.redirects(t, "admin", o.post("admin", page, url.Values{"keep_revoked": {"60"}}), page)
 		if kept() != (account.Retention{Revoked: 60}) {
 			t.Errorf("kept %+v", kept())
 		}

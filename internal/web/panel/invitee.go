@@ -101,7 +101,7 @@ func (p *Panel) joinByInvitation(w http.ResponseWriter, r *http.Request, v *Visi
 	g.Name = r.PostFormValue("name")
 	entry, err := p.join(r, g)
 	if err != nil {
-		return p.again(w, r, "invitation.html", g, err)
+		return p.showAgain(w, r, "invitation.html", g, err)
 	}
 	p.SignIn.Enter(w, entry)
 	return p.view.Redirect(w, r, "/panel/"+g.Invitation.Slug, "joined")

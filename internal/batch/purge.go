@@ -19,7 +19,7 @@ func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 		WHERE batch_id = (SELECT id FROM batches WHERE uuid = $4) AND certificate_id = $5`,
 		string(cert.Failed), "The certificate failed, and its record was removed since the institution keeps those for a time only.",
 		db.Micros(c.UpdatedAt), c.BatchID, c.ID); err != nil {
-		return fmt.Errorf("noting the end of a batch's certificate: %w", err)
+		return fmt.Errorf("recording the failure of a purged certificate: %w", err)
 	}
 	return nil
 }
