@@ -49,17 +49,17 @@ type Actor struct {
 	RequestID string
 }
 
-// Itself is the actor for actions of Certvault itself.
+// Certvault is the actor for actions of Certvault itself.
 var Certvault = Actor{Type: System, Name: "Certvault"}
 
 type contextKey struct{}
 
-// With returns a context with an actor.
+// WithActor returns a context with an actor.
 func WithActor(ctx context.Context, a Actor) context.Context {
 	return context.WithValue(ctx, contextKey{}, a)
 }
 
-// By returns the actor of a context, and Itself if there is none.
+// ActorOf returns the actor of a context, and Certvault if there is none.
 func ActorOf(ctx context.Context) Actor {
 	if a, ok := ctx.Value(contextKey{}).(Actor); ok {
 		return a

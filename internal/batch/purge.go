@@ -8,7 +8,7 @@ import (
 	"github.com/certvault/certvault/internal/db"
 )
 
-// EndedTx records that an entry's certificate failed, before that certificate is removed, so that
+// PurgedTx records that an entry's certificate failed, before that certificate is removed, so that
 // the batch keeps its numbers. cert.Config.Ended calls it.
 func PurgedTx(ctx context.Context, tx *db.Tx, c *cert.Certificate) error {
 	if c.BatchID == "" {

@@ -33,7 +33,7 @@ type Result struct {
 	Again bool
 }
 
-// Made reports whether the row became a certificate, even if that was revoked since.
+// Succeeded reports whether the row became a certificate, even if that was revoked since.
 func (r *Result) Succeeded() bool { return r.UUID != "" && r.Status != string(cert.Failed) }
 
 // Statuses of rows that are in no batch.

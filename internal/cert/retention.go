@@ -15,7 +15,7 @@ import (
 )
 
 const (
-	// KeepEvery is the interval of SweepExpired.
+	// RetentionEvery is the interval of SweepExpired.
 	RetentionEvery = time.Hour
 	// keepMost bounds the records of one sweep, so that it does not delay other work.
 	keepMost = 1000

@@ -45,7 +45,7 @@ func hasAuthenticator(ctx context.Context, q db.Queryer, personID int64) (bool, 
 	return n > 0, nil
 }
 
-// Codes is the state of a person's second factor.
+// SecondFactor is the state of a person's second factor.
 type SecondFactor struct {
 	On bool
 	// Left is the number of unused recovery codes.

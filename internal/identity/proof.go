@@ -59,7 +59,7 @@ func (s *Service) newProofTx(ctx context.Context, tx *db.Tx, p Proof) (secret st
 	return secret, nil
 }
 
-// Look returns the data of a link without using it up, because programs that follow every link in a
+// Proof returns the data of a link without using it up, because programs that follow every link in a
 // mail open pages too.
 func (s *Service) Proof(ctx context.Context, purpose Purpose, secret string) (Proof, error) {
 	return s.scanProof(purpose, s.DB.QueryRowContext(ctx, `

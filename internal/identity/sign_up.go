@@ -112,7 +112,7 @@ func (s *Service) CreateTx(ctx context.Context, tx *db.Tx, email account.Email, 
 	return s.Person(ctx, tx, id)
 }
 
-// ProveTx records that another surface has verified a person's address by a mailed link.
+// VerifyAddressTx records that another surface has verified a person's address by a mailed link.
 func (s *Service) VerifyAddressTx(ctx context.Context, tx *db.Tx, personID int64) error {
 	return s.verifyAddressTx(ctx, tx, personID)
 }

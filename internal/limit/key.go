@@ -81,7 +81,7 @@ func (s *Scope) digest() []byte {
 	return h.Sum(nil)
 }
 
-// Kept is the stored answer to a request and the fingerprint of its content.
+// StoredAnswer is the stored answer to a request and the fingerprint of its content.
 type StoredAnswer struct {
 	// Fingerprint is the digest of the request's content.
 	Fingerprint [sha256.Size]byte
@@ -169,7 +169,7 @@ func (k *Keys) claim(ctx context.Context, c *Claim) (claimed bool, err error) {
 	return claimed, nil
 }
 
-// KeepTx stores the answer in the transaction of the request: either both
+// StoreTx stores the answer in the transaction of the request: either both
 // commit or neither. It returns a Conflict if the claim was lost to another
 // request; the caller must then roll back.
 func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
@@ -193,7 +193,7 @@ func (c *Claim) StoreTx(ctx context.Context, tx *db.Tx, a *StoredAnswer) error {
 	return nil
 }
 
-// Keep stores the answer to a request that changed nothing.
+// Store stores the answer to a request that changed nothing.
 func (c *Claim) Store(ctx context.Context, a *StoredAnswer) error {
 	return c.keys.db.Tx(ctx, func(tx *db.Tx) error { return c.StoreTx(ctx, tx, a) })
 }

@@ -28,7 +28,7 @@ var catalogs embed.FS
 // of them.
 var tags = []string{"en", "es", "fr", "de", "pt", "ar", "hi", "zh"}
 
-// Speaks reports whether there is a language with the tag.
+// Supported reports whether there is a language with the tag.
 func Supported(tag string) bool { return slices.Contains(tags, tag) }
 
 // monthsOfYear is the number of month names in a catalog.

@@ -34,12 +34,12 @@ type Letter struct {
 	Brand *colour.Brand
 }
 
-// Own returns the colour of the button if there is no Brand.
+// DefaultBrand returns the colour of the button if there is no Brand.
 func (Letter) DefaultBrand() *colour.Brand { return own }
 
 var own = colour.Colour{R: 0x0b, G: 0x5d, B: 0x4b}.Brand()
 
-// Words are plain text of an institution. The text has its own direction, and line ends are kept.
+// SenderText is plain text of an institution. It has its own direction and keeps its line ends.
 // Links in it are not changed.
 type SenderText struct {
 	// Language is a BCP 47 tag.

@@ -35,10 +35,9 @@ func annotated(u *pdf.Update, _ *pdf.Document, page *pdf.Page) {
 }
 
 // Attacks on certified documents: an annotation over the text, a visible
-// signature with its own text, content behind the page. Whatever the
-// certification permits, the file is no longer valid; and if a trusted signer
-// signs it again, the report does not claim that the certified document is
-// unchanged.
+// signature with its own text, content behind the page. Every one makes the
+// file invalid, at each level of permission. If a trusted signer signs it
+// again, the report does not claim that the certified document is unchanged.
 func TestChangedAfterCertification(t *testing.T) {
 	t.Parallel()
 	c, stranger, second := newChain(t, shape{name: "x"}), newChain(t, shape{name: "x"}), newChain(t, shape{name: "second"})

@@ -57,7 +57,8 @@ type Service struct {
 // call its operations that end in Tx; package vault connects them.
 func New(c Config) *Service {
 	s := &Service{
-		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue, catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
+		Assignments: NewAssignments(c.Now), db: c.DB, certs: c.Certs, accounts: c.Accounts, mailer: c.Mailer, queue: c.Queue,
+		catalog: c.Catalog, to: c.To, log: c.Log, shows: linkShows,
 	}
 	job.Add(c.Queue, &noticeWorker{service: s})
 	job.Add(c.Queue, &claimWorker{service: s})

@@ -38,11 +38,11 @@ var parts = map[string]Column{
 	"vorname": GivenName, "vornamen": GivenName, "nachname": FamilyName, "familienname": FamilyName,
 }
 
-// Meaning returns the meaning of a column by its header, or "" if the header is
+// ColumnOf returns the meaning of a column by its header, or "" if the header is
 // unknown. It does not recognise the parts of a name.
 func ColumnOf(header string) Column { return meanings[Fold(header)] }
 
-// Guess returns the index of each column whose header has a known meaning. The
+// DetectColumns returns the index of each column whose header has a known meaning. The
 // first of two columns with the same meaning is used. The parts of a name are
 // used if there is no column with the whole name.
 func DetectColumns(header []string) map[Column]int {

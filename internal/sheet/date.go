@@ -79,7 +79,7 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	}
 }
 
-// GuessOrder derives the order from dates that are valid in only one order,
+// DetectOrder derives the order from dates that are valid in only one order,
 // with a day above 12. It returns Unknown if there is none or if they
 // contradict each other.
 func DetectOrder(dates func(yield func(string) bool)) Order {

@@ -14,7 +14,7 @@ import (
 // redactBatch is the maximum number of events that one transaction reads.
 const redactBatch = 500
 
-// ForgetTx removes the events of a certificate that is about to be removed, with their deliveries.
+// RemoveTx removes the events of a certificate that is about to be removed, with their deliveries.
 func (*Service) RemoveTx(ctx context.Context, tx *db.Tx, certificateID int64) error {
 	const events = `(SELECT id FROM webhook_events WHERE certificate_id = $1)`
 	for _, statement := range []string{
@@ -36,7 +36,7 @@ type oldEvent struct {
 	text         []byte
 }
 
-// EndTextsTx removes names and addresses from the payloads of an institution's events that occurred
+// RedactEventsTx removes names and addresses from the payloads of an institution's events that occurred
 // before a time, oldest first. It continues where the last call stopped. It returns how many events
 // it changed and whether more may follow. The events themselves stay, because they are the history
 // of their certificates. Deliveries have their own bodies, which are removed with their log.
@@ -94,7 +94,7 @@ func oldEventsTx(ctx context.Context, tx *db.Tx, institutionID, after int64) ([]
 	})
 }
 
-// OldTexts returns the number of events of an institution from before a time that still contain
+// CountUnredacted returns the number of events of an institution from before a time that still contain
 // names and addresses.
 func CountUnredacted(ctx context.Context, q db.Queryer, institutionID int64, before time.Time) (n int, err error) {
 	last, err := account.LastPurged(ctx, q, institutionID, account.PurgedEvent)

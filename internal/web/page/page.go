@@ -127,7 +127,7 @@ func (g *Page) inLanguage(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Readings returns the links to this page in all languages. It is Go code because every page needs
+// LanguageLinks returns the links to this page in all languages. It is Go code because every page needs
 // it, and a template would be slow for eight links.
 func (g *Page) LanguageLinks() template.HTML {
 	// Only the language of the address changes.

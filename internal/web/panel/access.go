@@ -30,7 +30,7 @@ type Access struct {
 	Status func(ctx context.Context) (*Status, error)
 }
 
-// Door signs in a person who followed a link that the panel made.
+// SignInner signs in a person who followed a link that the panel made.
 type SignInner interface {
 	Origin(r *http.Request) identity.Origin
 	Enter(w http.ResponseWriter, e *identity.Entry)
