@@ -30,7 +30,7 @@ func onUniformBackground(img *image.Gray, picture *pdfium.Page, f frame, s spot)
 	return low >= lightBackground && low <= high && high-low <= placeTolerance
 }
 
-// inkMask marks the pixels that the stamp itself affects.
+// inkMask returns a mask of the pixels that the stamp itself affects.
 func inkMask(r image.Rectangle, picture *pdfium.Page, f frame, s spot) []bool {
 	mask := make([]bool, r.Dx()*r.Dy())
 	px := float64(picture.Raster.X) / f.width * s.scale // pixels per module

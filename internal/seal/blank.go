@@ -22,12 +22,12 @@ const (
 // blankMap records which parts of a page as displayed are blank, that is of one colour.
 type blankMap struct {
 	img  *image.Gray
-	sums []int32 // summed-area table of the pixels that differ from a neighbour or are taken
+	sums []int32 // summed-area table of the pixels that differ from a neighbour or are in a box
 }
 
 // newBlankMap builds the map from a picture of the page. The boxes count as not blank, whatever the
 // picture shows there.
-func newBlankMap(img *image.Gray, taken []Box) *blankMap {
+func newBlankMap(img *image.Gray, boxes []Box) *blankMap {
 	w, h := img.Rect.Dx(), img.Rect.Dy()
 	busy := make([]bool, w*h)
 	mark := func(i, j int) {
@@ -46,7 +46,7 @@ func newBlankMap(img *image.Gray, taken []Box) *blankMap {
 			}
 		}
 	}
-	for _, b := range taken {
+	for _, b := range boxes {
 		r := image.Rect(
 			int(math.Floor(b[0]*float64(w)))-1, int(math.Floor(b[1]*float64(h)))-1,
 			int(math.Ceil(b[2]*float64(w)))+1, int(math.Ceil(b[3]*float64(h)))+1,

@@ -17,7 +17,7 @@ type picture struct {
 	width, height int // in pixels as stored
 	orientation   int // Exif orientation, 1 if absent
 	density       density
-	trailing      bool // the file has bytes after its end
+	trailing      bool // the file has bytes after the end of the image
 
 	image   *pdf.Stream
 	alpha   *pdf.Stream // soft mask; nil if the image is opaque

@@ -186,7 +186,7 @@ func (j *jpegReader) entropy(offset int64) (int64, error) {
 	}
 }
 
-// readSegment reads a segment, and keeps it if the image needs it.
+// readSegment reads a segment, and adds it to the ranges to copy if the image needs it.
 func (j *jpegReader) readSegment(marker byte, body []byte, whole span) error {
 	keep := true
 	switch {

@@ -21,7 +21,7 @@ func fullPage() string {
 
 func TestPlacement(t *testing.T) {
 	t.Parallel()
-	bottomBusy := "0 g 0 0 595 200 re f"
+	bottomFilled := "0 g 0 0 595 200 re f"
 	for _, c := range []struct {
 		name string
 		pdf  pagePDF
@@ -39,7 +39,7 @@ func TestPlacement(t *testing.T) {
 		{"exact place", pagePDF{}, Placement{Mode: Exact, Box: Box{0.4, 0.4, 0.6, 0.6}}, Exact, 1, 0.5, 0.5},
 		{"exact place outside the page", pagePDF{}, Placement{Mode: Exact, Box: Box{0.9, 0.9, 1.6, 1.6}}, Auto, 1, 0.9, 0.93},
 		{"requested strip", pagePDF{}, Placement{Mode: Strip}, Strip, 1, 0.9, 0.95},
-		{"requested page at the end", pagePDF{content: bottomBusy}, Placement{Mode: Appended}, Appended, 2, 0.5, 0.35},
+		{"requested page at the end", pagePDF{content: bottomFilled}, Placement{Mode: Appended}, Appended, 2, 0.5, 0.35},
 		{"rotated by 90 degrees", pagePDF{page: "/Rotate 90"}, Placement{}, Auto, 1, 0.9, 0.9},
 		{"rotated by 180 degrees, with an offset", pagePDF{media: "-100 -200 495 642", page: "/Rotate 180"}, Placement{}, Auto, 1, 0.9, 0.93},
 		{"cropped and rotated", pagePDF{page: "/CropBox[100 100 400 500]/Rotate 270"}, Placement{}, Auto, 1, 0.85, 0.85},

@@ -14,10 +14,10 @@ import (
 // modulePixels is the size of a module in the rendered picture.
 const modulePixels = 4
 
-// These are the limits of the grey values that count as light and dark.
+// A grey value of at least minLight counts as light, and a grey value of at most maxDark as dark.
 const (
-	lightest = 170
-	darkest  = 85
+	minLight = 170
+	maxDark  = 85
 )
 
 // prove renders the place of the stamp on the finished page and checks every module of the QR code,
@@ -87,7 +87,7 @@ func readable(img *image.Gray, picture *pdfium.Page, f frame, s spot) bool {
 				return false
 			}
 			grey := img.GrayAt(at.X, at.Y).Y
-			if dark := symbol.at(u, v); dark && grey > darkest || !dark && grey < lightest {
+			if dark := symbol.at(u, v); dark && grey > maxDark || !dark && grey < minLight {
 				return false
 			}
 		}

@@ -107,18 +107,17 @@ type Stamp struct {
 
 // Verified is a verified PDF.
 type Verified struct {
-	// Body is the data to store. If Whole, it is the entire verified file (of
-	// an image, or a cover); otherwise the verified file is the original
-	// followed by Body. Body may read from Original.R, so store it before the
-	// original is closed.
+	// Body is the data to store. If Whole is true, Body is the entire verified PDF (of an image, or
+	// a cover); otherwise the verified PDF is the original followed by Body. Body may read from
+	// Original.R, so store it before the original is closed.
 	Body  *io.SectionReader
 	Whole bool
 
-	SHA256 [32]byte // of the verified file
-	Size   int64    // size of the verified file in bytes
+	SHA256 [32]byte // of the verified PDF
+	Size   int64    // size of the verified PDF in bytes
 
 	Placement Mode
-	Page      int // page of the verified file with the stamp, from 1
+	Page      int // page of the verified PDF with the stamp, from 1
 	Box       Box // place of the stamp on that page
 	// Layout is a value for Placement.Remembered; its Width is 0 if the place should not be
 	// remembered.

@@ -53,7 +53,7 @@ func DetectColumns(header []string) map[Column]int {
 		if meaning == "" {
 			meaning = nameParts[Fold(name)]
 		}
-		if _, taken := places[meaning]; meaning != "" && !taken {
+		if _, found := places[meaning]; meaning != "" && !found {
 			places[meaning] = i
 		}
 	}

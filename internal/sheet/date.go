@@ -65,8 +65,7 @@ func Date(text string, order Order) (date string, ambiguous bool) {
 	byDay, byMonth := formatDate(year, n[1], n[0]), formatDate(year, n[0], n[1])
 	switch {
 	case order == DayFirst, strings.Contains(text, "."):
-		// Every language that separates the parts by full stops puts the day
-		// first.
+		// All languages that separate the parts by full stops put the day first.
 		return byDay, false
 	case order == MonthFirst:
 		return byMonth, false

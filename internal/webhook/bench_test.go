@@ -275,8 +275,7 @@ func BenchmarkMinute(b *testing.B) {
 			var memory []float64
 			for sent < total {
 				<-pace.C
-				// A tick that was late is compensated by the next one, so that the rate is
-				// constant.
+				// The next tick compensates for a late tick, so that the rate is constant.
 				due := min(total, int(float64(rate/endpoints)*time.Since(began).Seconds()))
 				if due > sent {
 					r.emit(inst, due-sent)

@@ -155,10 +155,10 @@ func TestLogSearch(t *testing.T) {
 		f := open(t, d).withRealClock()
 		mine, other := f.institution(t, "AAA"), f.institution(t, "BBB")
 		certificate := f.certificate(t, mine)
-		one, two := f.endpoint(t, mine), f.endpoint(t, mine)
+		first, second := f.endpoint(t, mine), f.endpoint(t, mine)
 		f.endpoint(t, other)
 		f.exhaust(t, mine, certificate, 2)
-		if _, err := f.Test(t.Context(), mine, one.UUID, webhook.Created); err != nil {
+		if _, err := f.Test(t.Context(), mine, first.UUID, webhook.Created); err != nil {
 			t.Fatal(err)
 		}
 		all, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Limit: 100})
@@ -173,17 +173,17 @@ func TestLogSearch(t *testing.T) {
 			want        int
 		}{
 			"an event":                           {mine, "", webhook.LogQuery{EventID: event}, 2},
-			"an event, one endpoint":             {mine, two.UUID, webhook.LogQuery{EventID: event}, 1},
+			"an event, one endpoint":             {mine, second.UUID, webhook.LogQuery{EventID: event}, 1},
 			"an event, another institution":      {other, "", webhook.LogQuery{EventID: event}, 0},
 			"a certificate":                      {mine, "", webhook.LogQuery{CertificateID: certificate}, 4},
 			"a certificate, another institution": {other, "", webhook.LogQuery{CertificateID: certificate}, 0},
 			"pending":                            {mine, "", webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryPending}, 0},
-			"exhausted":                          {mine, one.UUID, webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryExhausted}, 2},
+			"exhausted":                          {mine, first.UUID, webhook.LogQuery{CertificateID: certificate, Status: webhook.DeliveryExhausted}, 2},
 			"before a delivery":                  {mine, "", webhook.LogQuery{CertificateID: certificate, Before: all[3].ID}, 1},
 			"an unknown event":                   {mine, "", webhook.LogQuery{EventID: "unknown"}, 0},
 			"an event name":                      {mine, "", webhook.LogQuery{Event: webhook.Created}, 1},
 			"another event name":                 {mine, "", webhook.LogQuery{Event: all[4].Event}, 4},
-			"an event name, one endpoint":        {mine, two.UUID, webhook.LogQuery{Event: all[4].Event, Status: webhook.DeliveryExhausted}, 2},
+			"an event name, one endpoint":        {mine, second.UUID, webhook.LogQuery{Event: all[4].Event, Status: webhook.DeliveryExhausted}, 2},
 			"an event name, after a delivery":    {mine, "", webhook.LogQuery{Event: all[4].Event, After: all[4].ID}, 3},
 			"an event name, another institution": {other, "", webhook.LogQuery{Event: all[4].Event}, 0},
 			"an event name and an event":         {mine, "", webhook.LogQuery{Event: webhook.Created, EventID: event}, 0},
@@ -198,7 +198,7 @@ func TestLogSearch(t *testing.T) {
 		if _, err := f.Log(t.Context(), mine, "", webhook.LogQuery{Event: "unknown.event", Limit: 1}); !fault.Is(err, fault.Invalid) {
 			t.Errorf("unknown event name: error = %v, want Invalid", err)
 		}
-		counts, err := f.Counts(t.Context(), mine, one.UUID)
+		counts, err := f.Counts(t.Context(), mine, first.UUID)
 		if err != nil || counts[webhook.DeliveryExhausted] != 2 || counts[webhook.DeliveryPending] != 1 || counts[webhook.DeliveryDelivered] != 0 {
 			t.Errorf("counts = %v, error = %v", counts, err)
 		}

@@ -94,8 +94,8 @@ func (d *Deliverer) Start(ctx context.Context) {
 	d.dispatcher.Go(d.dispatch)
 }
 
-// Stop starts no new attempts and waits for the running ones. When ctx ends, it cancels them; the
-// next deliverer repeats them.
+// Stop starts no new attempts and waits for the running attempts. When ctx ends, it cancels them;
+// the next deliverer repeats them.
 func (d *Deliverer) Stop(ctx context.Context) {
 	if d.stopSoft == nil {
 		return

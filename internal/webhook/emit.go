@@ -29,7 +29,7 @@ type Event struct {
 	Status         string
 	FullName       string
 	IssueDate      string
-	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked one.
+	// FailureCode and FailureMessage belong to a failed certificate, Reason to a revoked certificate.
 	FailureCode, FailureMessage, Reason string
 }
 

@@ -15,5 +15,5 @@ func (d *Deliverer) CountDue(ctx context.Context) (int, error) {
 	return n, nil
 }
 
-// Stopping is closed when no new attempt may begin.
+// Stopping returns a channel that is closed when no new attempt may begin.
 func (d *Deliverer) Stopping() <-chan struct{} { return d.soft.Done() }

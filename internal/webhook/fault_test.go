@@ -269,7 +269,7 @@ func read(conn net.Conn) bool {
 	return err == nil
 }
 
-// One deadline of 15 s applies to the whole attempt, whichever part is slow.
+// One deadline of 15 s applies to the whole attempt, no matter which part is slow.
 func TestAttemptTimesOut(t *testing.T) {
 	t.Parallel()
 	sendSlowly := func(conn net.Conn, first, repeated string) {

@@ -122,7 +122,8 @@ func (h *health) update(r *result, now time.Time) {
 	}
 }
 
-// open opens the breaker. Each consecutive opening is twice as long as the one before.
+// open opens the breaker. Each consecutive opening is twice as long as the previous opening, up to
+// h.longest.
 func (h *health) open(now time.Time) {
 	wait := h.first
 	for range h.openings {

@@ -24,10 +24,10 @@ const (
 	beginTime = 3 * time.Second
 )
 
-// errFenced means that another deliverer has taken over the lease.
+// errFenced means that another deliverer has leased the endpoint.
 var errFenced = errors.New("another deliverer has leased the endpoint")
 
-// found is an endpoint with due deliveries.
+// dueEndpoint is an endpoint with due deliveries.
 type dueEndpoint struct {
 	id            int64
 	unhealthy     bool

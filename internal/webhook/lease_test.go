@@ -45,7 +45,7 @@ type roundTrip func(r *http.Request) (*http.Response, error)
 
 func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// take leases endpoints with due deliveries.
+// leaseDue leases endpoints with due deliveries.
 func (n *node) leaseDue(t *testing.T) []*lease {
 	t.Helper()
 	found, err := n.due(t.Context(), false, 10)

@@ -156,7 +156,7 @@ func (s *Service) Log(ctx context.Context, institutionID int64, uuid string, q L
 	return q.page(list), nil
 }
 
-const longLog = "There is too much in the log to look through. Choose an endpoint or a state."
+const longLog = "The search of the delivery log took too long. Choose an endpoint or a status."
 
 // page returns a page of the list, newest first.
 func (q *LogQuery) page(list []Delivery) []Delivery {

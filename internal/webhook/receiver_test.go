@@ -113,7 +113,7 @@ func (f *fixture) emit(t *testing.T, institution, certificate int64, n int) {
 	}
 }
 
-// deliver starts a deliverer that may connect to loopback, and stops it when the test ends.
+// startDeliverer starts a deliverer that may connect to loopback, and stops it when the test ends.
 func (f *fixture) startDeliverer(t *testing.T, c webhook.DelivererConfig) *webhook.Deliverer {
 	t.Helper()
 	if c.Transport == nil {

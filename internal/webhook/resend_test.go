@@ -15,7 +15,7 @@ import (
 	"github.com/certvault/certvault/internal/webhook"
 )
 
-// exhaust creates n deliveries of each endpoint whose attempts have all failed.
+// exhaust emits n events and marks all deliveries as exhausted.
 func (f *fixture) exhaust(t *testing.T, institution, certificate int64, n int) {
 	t.Helper()
 	f.emit(t, institution, certificate, n)
@@ -257,11 +257,11 @@ func TestLogPages(t *testing.T) {
 				if len(list) == 0 {
 					break
 				}
-				for _, one := range list {
-					if before != 0 && one.ID >= before || endpoint != "" && one.Endpoint != endpoint {
-						t.Fatalf("delivery %d is listed after delivery %d", one.ID, before)
+				for _, delivery := range list {
+					if before != 0 && delivery.ID >= before || endpoint != "" && delivery.Endpoint != endpoint {
+						t.Fatalf("delivery %d is listed after delivery %d", delivery.ID, before)
 					}
-					before = one.ID
+					before = delivery.ID
 					total++
 				}
 			}

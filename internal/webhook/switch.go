@@ -22,7 +22,7 @@ const (
 	ReasonFailing Reason = "failing"
 )
 
-// Pause stops sending to an endpoint until Resume. Attempts under way are completed.
+// Pause stops sending to an endpoint until Resume. Running attempts are completed.
 func (s *Service) Pause(ctx context.Context, institutionID int64, uuid string) error {
 	return s.setStatus(ctx, audit.WebhookPaused, institutionID, uuid, `
 		UPDATE webhook_endpoints SET status = 'paused', stopped_at = $3, stop_reason = NULL
