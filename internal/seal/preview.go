@@ -45,7 +45,7 @@ var previewModes = []Mode{BottomRight, BottomLeft, TopRight, TopLeft}
 
 // Preview returns the place where a stamp would be. It searches like Seal but does not check that
 // the stamp is readable there; if it is not, Seal uses another place. If Seal would return a
-// *Refusal, Preview returns the same.
+// *Refusal, Preview returns the same *Refusal.
 func (s *Sealer) Preview(ctx context.Context, o Original, stamp Stamp) (*Preview, error) {
 	j, err := s.openOriginal(ctx, o, stamp)
 	if err != nil {

@@ -28,7 +28,7 @@ const fieldSize = 1200
 func (j *job) prepare(u *pdf.Update, doc *pdf.Document, found pdf.Findings, page *pdf.Page) (*pades.Pending, error) {
 	s := j.stamp.Signature
 	if s == nil {
-		return nil, nil // without a signature nothing is pending
+		return nil, nil //nolint:nilnil // without a signature nothing is pending
 	}
 	p, err := s.Signer.Prepare(u, doc, found, page, pades.Statement{
 		Name: j.stamp.Institution, Reason: "Issued as " + j.stamp.ReferenceID, Time: s.Time, Original: j.original,

@@ -120,7 +120,7 @@ func fullYear(year, digits int) int {
 	}
 }
 
-// parseSerial parses the serial number as which a spreadsheet stores a date.
+// parseSerial parses a date that a spreadsheet stored as a serial number.
 func parseSerial(text string) (date string, ok bool) {
 	n, err := strconv.ParseFloat(text, 64)
 	if err != nil || n < minSerial || n > maxSerial || strings.ContainsAny(text, "eExXpP_+-") {

@@ -35,7 +35,7 @@ func encodeUTF16(t *testing.T, utf16 unicode.Endianness, text string) []byte {
 
 const sample = "Name,File\nZoë Müller,z.pdf\n\"Ada, Countess\",a.pdf\n"
 
-// TestReadListsOfDifferentPrograms reads the same list as different programs save it.
+// TestReadListsOfDifferentPrograms reads one list in the forms in which different programs save it.
 func TestReadListsOfDifferentPrograms(t *testing.T) {
 	t.Parallel()
 	semicolons := "Name;File\r\nZoë Müller;z.pdf\r\nAda, Countess;a.pdf\r\n"

@@ -29,8 +29,8 @@ var templateColumns = []templateColumn{
 }
 
 const (
-	// listSheet is the sheet for the user's rows. It is the first sheet, which is the sheet that
-	// Read reads.
+	// listSheet is the sheet for the user's rows. It is the first sheet, because Read reads the
+	// first sheet.
 	listSheet  = "Certificates"
 	guideSheet = "How to fill it in"
 )

@@ -75,7 +75,7 @@ type LogQuery struct {
 	// Status selects one status; empty means all.
 	Status DeliveryStatus
 	// Before selects deliveries older than the delivery with this id; After selects the next newer
-	// ones. 0 starts with the newest.
+	// deliveries. 0 starts with the newest.
 	Before, After int64
 	// Limit is 1 to 100.
 	Limit int

@@ -107,9 +107,10 @@ func (s *Service) Redeliver(ctx context.Context, institutionID, delivery int64) 
 	return nil
 }
 
-// Replay queues all exhausted deliveries of an endpoint that were created since a time, behind live
-// deliveries and at half their speed. It returns their number, which has no limit. If the call is
-// interrupted, the deliveries queued so far are sent, and a second call queues the rest.
+// Replay queues all exhausted deliveries of an endpoint that were created since a time. They are
+// sent after live deliveries and at half their speed. Replay returns their number, which has no
+// limit. If the call is interrupted, the deliveries queued so far are sent, and a second call
+// queues the rest.
 func (s *Service) Replay(ctx context.Context, institutionID int64, endpoint string, since time.Time) (total int, err error) {
 	e, err := s.Endpoint(ctx, institutionID, endpoint)
 	if err != nil {

@@ -145,7 +145,7 @@ func (b *bubble) readEndpoint(t *testing.T) *webhook.Endpoint {
 	return e
 }
 
-// A delivery is exhausted after every wait of the schedule.
+// A delivery is exhausted after all waits of the schedule.
 func TestScheduleOfOneDelivery(t *testing.T) {
 	t.Parallel()
 	skipIfShort(t)
