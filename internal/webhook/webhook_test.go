@@ -97,10 +97,10 @@ func TestEventGoesToSubscribersOnly(t *testing.T) {
 			ApplicantEmail: "jane@example.org", Source: "vault", TriggerContext: "single_upload", ReferenceID: "AAA-1", Status: "approved",
 			FullName: "Jane", IssueDate: "2026-07-01",
 		}
-		boom := errors.New("boom")
+		errRollback := errors.New("rollback")
 		if err := d.Tx(t.Context(), func(tx *db.Tx) error {
-			return errors.Join(f.EmitTx(t.Context(), tx, event), boom)
-		}); !errors.Is(err, boom) {
+			return errors.Join(f.EmitTx(t.Context(), tx, event), errRollback)
+		}); !errors.Is(err, errRollback) {
 			t.Fatal(err)
 		}
 		if e, n := f.count(t, "webhook_events"), f.count(t, "webhook_deliveries"); e != 0 || n != 0 {
