@@ -27,8 +27,8 @@ func (r Rectangle) Intersect(s Rectangle) (common Rectangle, ok bool) {
 // invalid.
 var letter = Rectangle{0, 0, 612, 792}
 
-// maxExtent limits coordinates and extents. Larger values exceed the arithmetic
-// of viewers.
+// maxExtent limits coordinates and extents. Viewers cannot compute with larger
+// values.
 const maxExtent = 1e7
 
 // Geometry describes how a viewer shows a page.
