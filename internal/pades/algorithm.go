@@ -76,7 +76,7 @@ func (a algorithmIdentifier) digest() (crypto.Hash, error) {
 	case oidSHA1.Equal(a.id):
 		return 0, fmt.Errorf("%w: SHA-1 is not secure", errUnsupported)
 	}
-	return 0, fmt.Errorf("%w: digest %v", errUnsupported, a.id)
+	return 0, fmt.Errorf("%w: the digest algorithm %v", errUnsupported, a.id)
 }
 
 // scheme is the signature algorithm of a key.
@@ -92,17 +92,17 @@ func schemeOf(public crypto.PublicKey) (scheme, error) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:
 		if key.Curve != elliptic.P256() && key.Curve != elliptic.P384() {
-			return scheme{}, fmt.Errorf("%w: curve %s", ErrKey, key.Params().Name)
+			return scheme{}, fmt.Errorf("%w: the curve %s is not supported", ErrKey, key.Params().Name)
 		}
 		n := (key.Params().BitSize + 7) / 8
 		return scheme{derAlgorithm(oidECDSASHA256), 2*(n+3) + 3}, nil // two INTEGERs in a SEQUENCE
 	case *rsa.PublicKey:
 		if key.N.BitLen() < 2048 {
-			return scheme{}, fmt.Errorf("%w: RSA with %d bits", ErrKey, key.N.BitLen())
+			return scheme{}, fmt.Errorf("%w: an RSA key of %d bits is too short", ErrKey, key.N.BitLen())
 		}
 		return scheme{derAlgorithm(oidSHA256WithRSA, tagNull, 0), key.Size()}, nil
 	}
-	return scheme{}, fmt.Errorf("%w: the key has the type %T", ErrKey, public)
+	return scheme{}, fmt.Errorf("%w: keys of the type %T are not supported", ErrKey, public)
 }
 
 // checkSignature checks a signature over the message, the DER encoding of the
@@ -160,7 +160,7 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 		return pssParams(a.params)
 	}
 	if !a.noParameters() {
-		return 0, nil, fmt.Errorf("%w: parameters of %v", errUnsupported, a.id)
+		return 0, nil, fmt.Errorf("%w: the parameters of the algorithm %v", errUnsupported, a.id)
 	}
 	for _, known := range []struct {
 		id   asn1.ObjectIdentifier
@@ -178,7 +178,7 @@ func signatureHash(a algorithmIdentifier, hash crypto.Hash) (crypto.Hash, *rsa.P
 			return known.hash, nil, nil
 		}
 	}
-	return 0, nil, fmt.Errorf("%w: signature %v", errUnsupported, a.id)
+	return 0, nil, fmt.Errorf("%w: the signature algorithm %v", errUnsupported, a.id)
 }
 
 // pssParams reads RSASSA-PSS-params (RFC 8017, A.2.3). The hash and the mask

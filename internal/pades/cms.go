@@ -47,7 +47,7 @@ func (s *Signer) Check(at time.Time) error {
 // supported.
 func (s *Signer) check() (scheme, error) {
 	if s.Key == nil || len(s.Chain) == 0 {
-		return scheme{}, fmt.Errorf("%w: no key or no certificate", ErrKey)
+		return scheme{}, fmt.Errorf("%w: the key or the certificate is missing", ErrKey)
 	}
 	public, ok := s.Chain[0].PublicKey.(interface{ Equal(crypto.PublicKey) bool })
 	if !ok || !public.Equal(s.Key.Public()) {

@@ -68,7 +68,7 @@ func parseSignedData(data []byte) (*signedData, error) {
 		return nil, err
 	}
 	if !oidSignedData.Equal(id) {
-		return nil, fmt.Errorf("%w: content %v", errDER, id)
+		return nil, fmt.Errorf("%w: the content type is %v", errDER, id)
 	}
 	explicit, err := info.next(tagContextCons)
 	if err != nil || info.end() != nil {
@@ -180,7 +180,7 @@ func (s *signedData) parseCertificates(body *der) (other bool, err error) {
 		}
 		c, err := x509.ParseCertificate(full)
 		if err != nil {
-			return false, fmt.Errorf("%w: certificate: %w", errUnsupported, err)
+			return false, fmt.Errorf("%w: a certificate: %w", errUnsupported, err)
 		}
 		if key, ok := c.PublicKey.(*rsa.PublicKey); ok && key.N.BitLen() > maxRSA {
 			return false, fmt.Errorf("%w: an RSA key of %d bits", errUnsupported, key.N.BitLen())
@@ -213,7 +213,7 @@ func (s *signerInfo) parse(body der) error {
 			return err
 		}
 	default:
-		return fmt.Errorf("%w: signer of version %d", errDER, version)
+		return fmt.Errorf("%w: SignerInfo has the version %d", errDER, version)
 	}
 	if s.digest, err = body.algorithm(tagSequence); err != nil {
 		return err
@@ -326,7 +326,7 @@ func (s *signedData) check(digest []byte) signatureCheck {
 	if s.signer.attributes == nil {
 		// The signature covers the content directly, which baseline signatures
 		// do not allow; see EN 319 122-1, 5.1.
-		err := fmt.Errorf("%w: no signed attributes", errUnsupported)
+		err := fmt.Errorf("%w: the signed attributes are missing", errUnsupported)
 		return signatureCheck{err, err, false}
 	}
 	var p signatureCheck

@@ -86,7 +86,7 @@ func (d *der) is(tag byte) bool { return len(*d) > 0 && (*d)[0] == tag }
 // end returns an error if bytes remain.
 func (d *der) end() error {
 	if len(*d) > 0 {
-		return fmt.Errorf("%w: %d bytes too many", errDER, len(*d))
+		return fmt.Errorf("%w: %d bytes remain", errDER, len(*d))
 	}
 	return nil
 }
@@ -111,7 +111,7 @@ func (d *der) small() (int, error) {
 		return 0, err
 	}
 	if n.Sign() < 0 || n.BitLen() > 8 {
-		return 0, fmt.Errorf("%w: integer out of range", errDER)
+		return 0, fmt.Errorf("%w: an integer is out of range", errDER)
 	}
 	return int(n.Int64()), nil
 }

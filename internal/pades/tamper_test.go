@@ -172,7 +172,7 @@ func TestTruncatedIsNeverValid(t *testing.T) {
 	for n := 0; n < len(file); n += step {
 		report := verify(t, file[:n], c.options())
 		if report.Verdict == Valid {
-			t.Errorf("the first %d of %d bytes are valid", n, len(file))
+			t.Errorf("verdict on the first %d of %d bytes = Valid, want another", n, len(file))
 		}
 		if missing := strings.Contains(report.Reason, "missing"); report.Verdict == Unknown && missing == (n >= len(original)-1 && n <= len(original)) {
 			t.Errorf("reason for %d of %d bytes = %q, want a missing part except for the complete original of %d bytes", n, len(file), report.Reason, len(original))
@@ -286,7 +286,7 @@ func TestSwappedAttachmentIsNeverValid(t *testing.T) {
 		named.Form = Stream
 		signed := signNaming(t, file, c.signer(), named)
 		if report := verify(t, signed, c.options()); (report.Verdict == Valid) != (name == "the same") || (report.Original.Result == Passed) != (name == "the same") {
-			t.Errorf("%s: verdict = %s, original = %+v", name, report.Verdict, report.Original)
+			t.Errorf("%s: verdict = %s, original = %+v, want Valid and Passed only for the same original", name, report.Verdict, report.Original)
 		}
 		swapped := bytes.Replace(signed, []byte("uploaded "), []byte("uploaded_"), 1)
 		if report := requireNotValid(t, name+", swapped", swapped, c.options()); report.Original != nil && report.Original.Result == Passed {

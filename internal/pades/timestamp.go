@@ -164,7 +164,7 @@ func parseTimeStamp(token []byte) (*timeStamp, error) {
 		return nil, err
 	}
 	if !oidTSTInfo.Equal(signed.contentType) || signed.content == nil {
-		return nil, fmt.Errorf("%w: no TSTInfo", errDER)
+		return nil, fmt.Errorf("%w: TSTInfo is missing", errDER)
 	}
 	t := &timeStamp{signedData: signed}
 	d := der(signed.content)
@@ -252,7 +252,7 @@ func (t *timeStamp) checkDigest(digest []byte) error {
 		return err
 	}
 	if !p.bound { // RFC 3161, 2.4.2 with RFC 5816
-		return fmt.Errorf("%w: the signing certificate is not named", errMismatch)
+		return fmt.Errorf("%w: the token does not identify its certificate", errMismatch)
 	}
 	return mayTimeStamp(t.certificate())
 }

@@ -106,7 +106,7 @@ func (d *Document) startCrypt() error {
 	}
 	legacy := e.v >= 1 && e.v <= 4 && e.r >= 2 && e.r <= 4
 	if !legacy && (e.v != 5 || e.r < 5 || e.r > 6) {
-		return fmt.Errorf("%w: V %d, R %d", ErrEncryption, e.v, e.r)
+		return fmt.Errorf("%w: version %d, revision %d", ErrEncryption, e.v, e.r)
 	}
 	c := &crypt{strings: cryptRC4, streams: cryptRC4, encryptMetadata: true, permissions: Permissions(e.p)}
 	if e.v >= 4 {

@@ -53,7 +53,7 @@ func TestOpen(t *testing.T) {
 			t.Parallel()
 			d := open(t, test.file)
 			if d.Repaired() != test.repaired {
-				t.Errorf("repaired %v, want %v", d.Repaired(), test.repaired)
+				t.Errorf("Repaired() = %v, want %v", d.Repaired(), test.repaired)
 			}
 			tail, err := stampPage(d, firstPage(t, d))
 			if err != nil {
@@ -139,7 +139,7 @@ func TestOpenRefuses(t *testing.T) {
 			t.Parallel()
 			_, err := Open(bytes.NewReader(test.file), int64(len(test.file)))
 			if !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
+				t.Errorf("Open returned %v, want %v", err, test.want)
 			}
 		})
 	}

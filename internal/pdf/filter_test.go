@@ -105,7 +105,7 @@ func TestFilters(t *testing.T) {
 			t.Parallel()
 			got, err := decode(t, test.dict, []byte(test.data))
 			if err != nil || string(got) != test.want {
-				t.Errorf("got %.60q (%d bytes), want %.60q: %v", got, len(got), test.want, err)
+				t.Errorf("got %.60q (%d bytes, error %v), want %.60q", got, len(got), err, test.want)
 			}
 		})
 	}
@@ -129,7 +129,7 @@ func TestFiltersRefuse(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
 			if _, err := decode(t, test.dict, test.data); !errors.Is(err, test.want) {
-				t.Errorf("got %v, want %v", err, test.want)
+				t.Errorf("error = %v, want %v", err, test.want)
 			}
 		})
 	}

@@ -93,7 +93,7 @@ func TestUpdateIsDeterministic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !bytes.Equal(a, b) {
-			t.Error("two updates differ")
+			t.Error("two updates of the same file differ")
 		}
 	}
 }

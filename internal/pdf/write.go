@@ -257,7 +257,7 @@ func (s *Stream) source() (io.Reader, int64, error) {
 
 func readExactly(body io.Reader, length int64) ([]byte, error) {
 	if length < 0 || length > maxCopied {
-		return nil, fmt.Errorf("%w: a stream of %d bytes", ErrLimit, length)
+		return nil, fmt.Errorf("%w: a stream has %d bytes", ErrLimit, length)
 	}
 	data := make([]byte, length)
 	if _, err := io.ReadFull(body, data); err != nil {

@@ -202,7 +202,7 @@ func (d *Document) loadXref() error {
 			return err
 		}
 		if seen[part.at] || len(x.sections) >= maxSections {
-			return fmt.Errorf("%w: loop in /Prev", errXref)
+			return fmt.Errorf("%w: /Prev has a loop", errXref)
 		}
 		seen[part.at] = true
 		if x.trailer == nil {
@@ -273,7 +273,7 @@ func (d *Document) findStartXref() (int64, error) {
 					return int64(v), nil
 				}
 			}
-			return 0, fmt.Errorf("%w: startxref", errXref)
+			return 0, fmt.Errorf("%w: invalid startxref", errXref)
 		}
 		if from == 0 || n >= 64*tail {
 			return 0, fmt.Errorf("%w: no startxref", errXref)
@@ -328,20 +328,20 @@ func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 	part := sectionPart{at: at, stream: true, trailer: s.Dict}
 	w, ok := s.Dict.Get("W").(Array)
 	if !ok || len(w) < 3 {
-		return part, fmt.Errorf("%w: /W", errXref)
+		return part, fmt.Errorf("%w: invalid /W", errXref)
 	}
 	var widths [3]int
 	total := 0
 	for i := range widths {
 		v, ok := w[i].(Integer)
 		if !ok || v < 0 || v > 8 {
-			return part, fmt.Errorf("%w: /W", errXref)
+			return part, fmt.Errorf("%w: invalid /W", errXref)
 		}
 		widths[i] = int(v)
 		total += int(v)
 	}
 	if total == 0 {
-		return part, fmt.Errorf("%w: /W", errXref)
+		return part, fmt.Errorf("%w: invalid /W", errXref)
 	}
 	rows, err := d.decodeAll(s)
 	if err != nil {
@@ -355,7 +355,7 @@ func (d *Document) readXrefStream(at int64) (sectionPart, error) {
 		first, ok1 := index[0].(Integer)
 		count, ok2 := index[1].(Integer)
 		if !ok1 || !ok2 || first < 0 || count < 0 || first > maxNumber {
-			return part, fmt.Errorf("%w: /Index", errXref)
+			return part, fmt.Errorf("%w: invalid /Index", errXref)
 		}
 		n := int(min(int64(count), int64(len(rows)/total), maxNumber))
 		if n == 0 {
