@@ -12,7 +12,7 @@ import (
 // chainResult is the result of validating a certificate.
 type chainResult struct {
 	result Result
-	reason string // set unless it passed
+	reason string // empty if the result is Passed
 }
 
 // trustAnchors holds the trust anchors for one role, and counts the checks
@@ -20,14 +20,14 @@ type chainResult struct {
 type trustAnchors struct {
 	pool *x509.CertPool // nil if there are no roots
 	list []*x509.Certificate
-	role string // the certified role
+	role string // the role in the text of results, such as "the signer"
 
 	validated, checked int // number of validated chains and of checked certificate signatures
 }
 
 // Limits on the work that a hostile file can cause: checking a certificate
-// takes up to milliseconds, and all certificates of a signature can name each
-// other as issuer.
+// takes up to several milliseconds, and all certificates of a signature can
+// name each other as issuer.
 const (
 	maxValidated = 32
 	maxChecked   = 512

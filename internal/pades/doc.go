@@ -12,8 +12,8 @@
 // [Pending.Complete] on the written bytes. Complete hashes only those bytes.
 // For the bytes before them it uses a saved hash state.
 //
-// [Verify] relies on no data of the signing process. It searches the bytes of
-// the file for signature dictionaries, and uses package pdf only to find the
+// [Verify] does not use any data of the signing process. It searches the bytes
+// of the file for signature dictionaries, and uses package pdf only to find the
 // signatures that a viewer would show.
 //
 // The package uses no clock, network or storage: the caller passes the time and

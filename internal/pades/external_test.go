@@ -301,7 +301,7 @@ func TestCorpusOfForeignSignatures(t *testing.T) {
 		"adbe-x509-rsa-sha1.pdf":          {[]bool{false}, Unknown}, // an obsolete format older than CMS
 		"certified-changes-permitted.pdf": {[]bool{true}, Unknown},
 		"empty-signature-field.pdf":       {nil, Unknown},
-		"modified-after-signing.pdf":      {[]bool{false, true}, Invalid}, // the first signature is a copy of the second
+		"modified-after-signing.pdf":      {[]bool{false, true}, Invalid}, // one signature is a copy of the other
 		"pades-bb.pdf":                    {[]bool{true}, Unknown},
 		"pades-blta.pdf":                  {[]bool{true, false}, Unknown}, // its time stamp has no certificate
 

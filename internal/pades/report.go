@@ -24,7 +24,8 @@ const (
 	Valid Verdict = "valid"
 	// Invalid means that the file differs from what a trusted signer signed.
 	Invalid Verdict = "invalid"
-	// Unknown means that the file does not contain enough for a verdict.
+	// Unknown means that the file does not contain enough information for a
+	// verdict.
 	Unknown Verdict = "unknown"
 )
 

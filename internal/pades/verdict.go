@@ -43,7 +43,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 		if removed.any {
 			verdict(Invalid, "The file was signed, and its signature was removed.")
 		} else {
-			verdict(Unknown, "The file carries no signature.")
+			verdict(Unknown, "The file has no signature.")
 		}
 		return
 	}
@@ -87,7 +87,7 @@ func (r *Report) setVerdict(size int64, removed removedSignatures, hasRoots bool
 // listUnproven lists what the file alone cannot prove.
 func (r *Report) listUnproven(removed removedSignatures) {
 	if len(r.Signatures) == 0 {
-		r.Unproven = append(r.Unproven, "Whether the vault knows this file: look it up at its verification page.")
+		r.Unproven = append(r.Unproven, "Whether the vault has a record of this file: look it up at its verification page.")
 		return
 	}
 	r.Unproven = append(r.Unproven, "Whether the certificate was revoked since: look it up at the vault's verification page.")

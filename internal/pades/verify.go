@@ -156,7 +156,7 @@ func (v *verifier) run() (*Report, error) {
 		if whole, err := endsRevision(v.r, v.size); err != nil {
 			return nil, err
 		} else if !whole {
-			report.Reason = "The file carries no signature, and does not end as a PDF does: a part of it may be missing."
+			report.Reason = "The file has no signature, and does not end as a PDF does: a part of it may be missing."
 		}
 	}
 	if last != nil {
@@ -223,7 +223,7 @@ func parseDate(text string) time.Time {
 		}
 	}
 	if i := len("20060102150405Z"); len(digits) > i && digits[i-1] == 'Z' {
-		digits = digits[:i] // Z00'00'
+		digits = digits[:i] // omits the zeros of Z00'00'
 	}
 	for _, layout := range []string{"20060102150405Z0700", "20060102150405Z", "20060102150405", "20060102150405-07", "200601021504", "20060102"} {
 		if t, err := time.Parse(layout, digits); err == nil {
@@ -359,7 +359,7 @@ func (v *verifier) checkCMS(s *Signature, f *signatureDict) error {
 	s.setError(&s.Digest, p.digest, "The file was changed: its digest is not the one that was signed.")
 	s.setError(&s.Value, p.signature, "The signature was not made by the key of its certificate.")
 	if signed.content != nil || !oidData.Equal(signed.contentType) {
-		s.fail(&s.Value, "The signature carries content of its own.")
+		s.fail(&s.Value, "The signature is not detached: it contains content.")
 	}
 	if s.SubFilter == cadesDetached && p.signature == nil && !p.bound {
 		s.fail(&s.Value, "The signature does not name its certificate.") // EN 319 142-1, 6.3

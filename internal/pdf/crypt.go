@@ -72,7 +72,7 @@ type encryption struct {
 }
 
 // startCrypt reads the encryption dictionary and computes the key. It returns
-// ErrPassword if both passwords are not empty.
+// ErrPassword if neither the user password nor the owner password is empty.
 func (d *Document) startCrypt() error {
 	value := d.xref.trailer.Get("Encrypt")
 	if value == nil || d.crypt != nil {
@@ -188,7 +188,7 @@ func (d *Document) keyLengths(dict *Dict, v int) []int {
 	return lengths
 }
 
-// passwordPad pads a password to 32 bytes (algorithm 2).
+// passwordPad is the padding of passwords to 32 bytes (algorithm 2).
 var passwordPad = []byte("\x28\xBF\x4E\x5E\x4E\x75\x8A\x41\x64\x00\x4E\x56\xFF\xFA\x01\x08\x2E\x2E\x00\xB6\xD0\x68\x3E\x80\x2F\x0C\xA9\xFE\x64\x53\x69\x7A")
 
 // legacyKey computes the key of revisions 2 to 4 with an empty user password,
@@ -311,8 +311,8 @@ func (e *encryption) aes256Key() (key []byte, owner bool, err error) {
 	return key, owner, nil
 }
 
-// hash2B computes algorithm 2.B for an empty password. For the owner password
-// user is the first 48 bytes of /U, otherwise it is empty.
+// hash2B computes algorithm 2.B for an empty password. user is the first 48
+// bytes of /U if the hash is for the owner password, otherwise it is empty.
 func hash2B(salt, user []byte) []byte {
 	sum := sha256.Sum256(slices.Concat(salt, user))
 	k := sum[:]

@@ -133,7 +133,7 @@ func (d *Document) clearCaches() {
 // openByXref reads the file through its cross-reference.
 func (d *Document) openByXref() error {
 	d.reset()
-	d.repairing = true // no repair by Object: if opening fails, Open repairs the file
+	d.repairing = true // Object must not repair the file, because Open does that if this fails
 	defer func() { d.repairing = false }()
 	if err := d.loadXref(); err != nil {
 		return err

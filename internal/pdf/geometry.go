@@ -93,7 +93,7 @@ func (g Geometry) Matrix() [6]float64 {
 }
 
 // Rectangle parses a rectangle; the corners may be in any order. ok is false
-// unless obj is four finite numbers and has an area.
+// unless obj has four finite numbers and the rectangle has an area.
 func (d *Document) Rectangle(obj Object) (r Rectangle, ok bool) {
 	a := d.Array(obj)
 	if len(a) < 4 {

@@ -160,8 +160,9 @@ func (r *repairer) scan() error {
 	return nil
 }
 
-// step processes the next object or trailer in the window, which begins at the
-// offset at, and returns the offset at which to continue.
+// step processes the next object or trailer that follows the offset pos in the
+// window, and returns the offset at which to continue. at is the offset of the
+// window.
 func (r *repairer) step(window []byte, at, pos int64) (int64, error) {
 	end := at + int64(len(window))
 	if r.nextObj < pos { // the result is reused, because many trailers may come before it
@@ -235,8 +236,8 @@ func (r *repairer) trailerAt(pos int64) (int64, error) {
 }
 
 // objectAt records the object that begins at start, and skips the data of a
-// stream. It returns the offset at which to continue, which is after unless the
-// object is a stream.
+// stream. It returns the offset at which to continue: the end of the data of a
+// stream, or the parameter after for any other object.
 func (r *repairer) objectAt(start, after int64) (int64, error) {
 	d := r.d
 	text, err := d.src.window(start, chunkOverlap)

@@ -60,7 +60,8 @@ func instantiateHost(ctx context.Context, runtime wazero.Runtime, module wazero.
 		env:  runtime.NewHostModuleBuilder(env),
 		wasi: runtime.NewHostModuleBuilder(wasi),
 	}
-	// setjmp and longjmp: invoke_* and _emscripten_throw_longjmp.
+	// The exporter provides setjmp and longjmp: invoke_* and
+	// _emscripten_throw_longjmp.
 	exporter, err := emscripten.NewFunctionExporterForModule(module)
 	if err != nil {
 		return fmt.Errorf("providing PDFium's imports: %w", err)

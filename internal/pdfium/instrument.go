@@ -45,11 +45,11 @@ const (
 )
 
 // instrument returns module with a counter that calls the clock after every
-// clockInterval loop iterations. The clock can end the call of the host. While
-// the clock runs, which is Go code, the scheduler can preempt the goroutine.
-// Compiled code cannot be preempted, so a long loop without the counter would
-// block the garbage collector and therefore the whole process, including
-// timers.
+// clockInterval loop iterations. The clock is a Go function of the host. It can
+// end the running call, and while it runs, the scheduler can preempt the
+// goroutine. Compiled code cannot be preempted, so a long loop without the
+// counter would block the garbage collector and therefore the whole process,
+// including timers.
 //
 // wazero has such a function (WithCloseOnContextDone), but it leaves the
 // compiled code in every iteration, which makes PDFium five to eight times

@@ -20,7 +20,7 @@ import (
 	"time"
 )
 
-// The kinds of errors, for errors.Is.
+// Errors that callers test for with errors.Is.
 var (
 	// ErrUnavailable means that the renderer is not part of this binary or
 	// cannot start.
