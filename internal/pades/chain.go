@@ -87,7 +87,7 @@ func (a *trustAnchors) unauthenticated(s *signedData, bound bool, now time.Time)
 	return out
 }
 
-// authenticated reports whether one of the others or a root has signed c.
+// authenticated reports whether a certificate in others or a root has signed c.
 func (a *trustAnchors) authenticated(c *x509.Certificate, others []*x509.Certificate, now time.Time) bool {
 	for _, parent := range slices.Concat(others, a.list) {
 		if !bytes.Equal(parent.RawSubject, c.RawIssuer) {

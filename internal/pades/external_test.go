@@ -74,7 +74,7 @@ func realChain(t *testing.T) chain {
 	return newChain(t, shape{name: "Test University", from: from.Add(-time.Hour), until: from.AddDate(30, 0, 0)})
 }
 
-func TestPdfsigAgrees(t *testing.T) {
+func TestPdfsigAcceptsSignature(t *testing.T) {
 	t.Parallel()
 	c := realChain(t)
 	nss := trustStore(t, c)
@@ -104,7 +104,7 @@ func parts(t *testing.T, file []byte) (cms, content []byte) {
 	return f.cms, append(bytes.Clone(file[:f.ranges[1]]), file[f.ranges[2]:]...)
 }
 
-func TestOpenSSLAgrees(t *testing.T) {
+func TestOpenSSLAcceptsSignature(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	tsa := newAuthority(t)

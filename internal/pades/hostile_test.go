@@ -99,7 +99,7 @@ func TestHugeKeyIsRefused(t *testing.T) {
 
 // If all certificates have the same name, each of them could be the issuer of
 // every other certificate.
-func TestChecksOfCertificatesAreBounded(t *testing.T) {
+func TestCertificateChecksAreLimited(t *testing.T) {
 	t.Parallel()
 	key := newKey(t, elliptic.P256())
 	s := &signedData{}
@@ -123,7 +123,7 @@ func TestChecksOfCertificatesAreBounded(t *testing.T) {
 }
 
 // The number of hashed bytes is limited for a file with many signatures.
-func TestHashingIsBounded(t *testing.T) {
+func TestHashingIsLimited(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())

@@ -109,7 +109,7 @@ func TestSecondSignatureIsApproval(t *testing.T) {
 
 // If the first signature permits changes, the second signature determines the
 // verdict, and the report lists the changes after the first signature.
-func TestApprovalOnTopOfApproval(t *testing.T) {
+func TestApprovalAfterApproval(t *testing.T) {
 	t.Parallel()
 	first, second := newChain(t, shape{name: "first"}), newChain(t, shape{name: "second"})
 	// A usage rights entry prevents the first signature from certifying.
@@ -205,7 +205,7 @@ func TestTimeStampAuthorityErrors(t *testing.T) {
 
 // A token that is larger than expected fits at the second attempt, because its
 // size is then known.
-func TestReserveGrows(t *testing.T) {
+func TestReserveAfterLargeToken(t *testing.T) {
 	t.Parallel()
 	c, tsa := newChain(t, shape{name: "x"}), newAuthority(t)
 	tsa.leaf = issue(t, &x509.Certificate{

@@ -160,7 +160,7 @@ func requireSampleDetected(t *testing.T, original []byte, c chain) {
 	}
 }
 
-func TestTruncatedIsNeverValid(t *testing.T) {
+func TestTruncatedFileIsNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	original := onePage(t)
@@ -180,7 +180,7 @@ func TestTruncatedIsNeverValid(t *testing.T) {
 	}
 }
 
-func TestAddedIsNeverValid(t *testing.T) {
+func TestAddedBytesAreNeverValid(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	file := sign(t, onePage(t), c.signer())
@@ -385,7 +385,7 @@ func TestForgedRanges(t *testing.T) {
 
 // The signature of an attached file is not a signature of the file that
 // contains it.
-func TestAttachedSignedFileIsNoSignature(t *testing.T) {
+func TestSignatureOfAttachedFileIsIgnored(t *testing.T) {
 	t.Parallel()
 	c := newChain(t, shape{name: "x"})
 	inner := sign(t, onePage(t), newChain(t, shape{name: "other"}).signer())
@@ -401,7 +401,7 @@ func TestAttachedSignedFileIsNoSignature(t *testing.T) {
 	}
 }
 
-func TestUnsignedIsUnknown(t *testing.T) {
+func TestUnsignedFileIsUnknown(t *testing.T) {
 	t.Parallel()
 	report := verify(t, onePage(t), Options{Now: signingTime})
 	if report.Verdict != Unknown || !strings.Contains(report.Reason, "no signature") || len(report.Unproven) == 0 {

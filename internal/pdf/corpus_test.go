@@ -95,7 +95,7 @@ func checkStamped(t *testing.T, f corpusFile, file, tail []byte) {
 }
 
 // Files of the corpus are refused for the expected reasons.
-func TestCorpusRefusals(t *testing.T) {
+func TestCorpusErrors(t *testing.T) {
 	t.Parallel()
 	corpusFiles(t)
 	for path, want := range map[string]error{

@@ -113,7 +113,7 @@ func before(file []byte, mark string) []byte {
 	return head
 }
 
-func TestOpenRefuses(t *testing.T) {
+func TestOpenErrors(t *testing.T) {
 	t.Parallel()
 	plain := onePageFile()
 	tests := []struct {
@@ -146,7 +146,7 @@ func TestOpenRefuses(t *testing.T) {
 }
 
 // A storage error must not be treated as a missing object.
-func TestReadErrorIsNotNull(t *testing.T) {
+func TestReadErrorIsReturned(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 300, 3000, 1000)
 	readErr := errors.New("read failed")
@@ -180,7 +180,7 @@ func (f *faultyReader) ReadAt(p []byte, offset int64) (int, error) {
 }
 
 // The number of bytes read must not grow with the size of the file.
-func TestOpenReadsOnlyWhatItNeeds(t *testing.T) {
+func TestOpenReadsFewBytes(t *testing.T) {
 	t.Parallel()
 	file := benchFile(t, 1, 10_000, 8<<20)
 	counting := &countingReader{r: bytes.NewReader(file)}

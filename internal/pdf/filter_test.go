@@ -111,7 +111,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-func TestFiltersRefuse(t *testing.T) {
+func TestFilterErrors(t *testing.T) {
 	t.Parallel()
 	bomb := zlibOf(t, make([]byte, maxDecoded+1))
 	for _, test := range []struct {

@@ -92,7 +92,7 @@ func TestInspect(t *testing.T) {
 }
 
 // The traversal ends after a fixed number of pages and annotations.
-func TestInspectIsBounded(t *testing.T) {
+func TestInspectIsLimited(t *testing.T) {
 	t.Parallel()
 	d := open(t, benchFile(t, 600, 10, 10))
 	if f := d.Inspect(); !f.Incomplete {

@@ -22,8 +22,8 @@ type predictor struct {
 	err    error
 }
 
-// predict returns in with its prediction reverted, or in itself if there is
-// none.
+// predict returns a reader of the data of in without prediction. It returns in
+// if the data has no prediction.
 func (d *Document) predict(in io.Reader, parms *Dict) (io.Reader, error) {
 	kind, _ := d.Int(parms.Get("Predictor"))
 	if kind < 2 {

@@ -43,7 +43,7 @@ func TestMoved(t *testing.T) {
 }
 
 // An object keeps its index in its object stream, but the stream changes.
-func TestMovedWithItsStream(t *testing.T) {
+func TestMovedObjectStream(t *testing.T) {
 	t.Parallel()
 	file := compressed(t)
 	before := open(t, file)
@@ -65,7 +65,7 @@ func TestMovedWithItsStream(t *testing.T) {
 	}
 }
 
-func TestMovedIsBounded(t *testing.T) {
+func TestMovedIsLimited(t *testing.T) {
 	t.Parallel()
 	a, b := open(t, onePageFile()), open(t, onePageFile())
 	a.xref.sections = append(a.xref.sections, section{subsections: []subsection{{first: 10, count: maxCompared}}})

@@ -75,7 +75,7 @@ func TestInstrument(t *testing.T) {
 	}
 }
 
-func TestInstrumentRefuses(t *testing.T) {
+func TestInstrumentErrors(t *testing.T) {
 	t.Parallel()
 	for n := range len(loops) {
 		if _, err := instrument([]byte(loops[:n])); !errors.Is(err, errWasm) {

@@ -283,7 +283,7 @@ type failing struct{ err error }
 func (f failing) ReadAt([]byte, int64) (int, error) { return 0, f.err }
 
 // A read error is not reported as a damaged document.
-func TestSourceFails(t *testing.T) {
+func TestSourceErrors(t *testing.T) {
 	t.Parallel()
 	r := shared(t)
 	readErr := errors.New("read failed")
