@@ -87,7 +87,7 @@ type scheme struct {
 
 // schemeOf returns the scheme for signatures with SHA-256 by a key with this
 // public key. The digest of the document is SHA-256 for every key, because the
-// hash state that is saved at upload is that of SHA-256.
+// upload saves the hash state of SHA-256.
 func schemeOf(public crypto.PublicKey) (scheme, error) {
 	switch key := public.(type) {
 	case *ecdsa.PublicKey:

@@ -346,8 +346,8 @@ func (s *signedData) check(digest []byte) signatureCheck {
 	return p
 }
 
-// checkAlgorithms compares the algorithms with those in CMSAlgorithmProtection
-// (RFC 6211, 2), if that attribute is present.
+// checkAlgorithms compares the algorithms with the algorithms in
+// CMSAlgorithmProtection (RFC 6211, 2), if that attribute is present.
 func (s *signerInfo) checkAlgorithms() error {
 	value, ok := find(s.signed, oidAlgorithmProtection)
 	if !ok {

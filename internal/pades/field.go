@@ -36,7 +36,7 @@ const (
 )
 
 // Original is the private entry /Certvault of a signature dictionary, which
-// links the signed file to the uploaded one. It is in the signature dictionary
+// links the signed file to the uploaded file. It is in the signature dictionary
 // and not in the catalog, where a later revision could replace it. It uses
 // names instead of strings, because names are not encrypted:
 //

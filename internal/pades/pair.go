@@ -75,8 +75,8 @@ func (v *verifier) checkOrphans(orphans []*signatureDict) (removedSignatures, er
 	return r, nil
 }
 
-// match returns, for each field, the index of the dictionary in the bytes that
-// is its value, or -1.
+// match returns for each field the index in list of the dictionary that is its
+// value, or -1.
 func match(fields []pdf.SignatureField, list []signatureDict) []int {
 	out := make([]int, len(fields))
 	for i, field := range fields {

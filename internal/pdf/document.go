@@ -38,7 +38,7 @@ type Document struct {
 
 // Open reads the tail, the cross-reference chain and the encryption dictionary
 // of the file of size bytes, and finds its catalog and first page. It returns
-// an error of this package, or one that wraps an error of r.
+// an error of this package, or an error that wraps an error of r.
 func Open(r io.ReaderAt, size int64) (*Document, error) {
 	if size <= 0 {
 		return nil, ErrEmpty

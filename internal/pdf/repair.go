@@ -336,7 +336,7 @@ func (r *repairer) section() section {
 }
 
 // trailer returns a trailer with the entries of all found trailers. A later
-// trailer takes precedence over an earlier one.
+// trailer takes precedence over an earlier trailer.
 func (r *repairer) trailer() *Dict {
 	trailer := &Dict{}
 	for _, t := range slices.Backward(r.trailers) {

@@ -31,7 +31,8 @@ func TestMoved(t *testing.T) {
 		}
 	}
 
-	// No object is written, but one object changes and another one is removed.
+	// No object is written, but the cross-reference changes one object and
+	// removes another object.
 	file := pdftest.File("", append(onePage("a"), "<</In/Use>>")...)
 	const hidden = 1 // any other position
 	more := fmt.Sprintf("xref\n4 2\n%010d 00000 n \n0000000000 00001 f \ntrailer\n<</Size 6/Root 1 0 R/Prev %d>>\nstartxref\n%d\n%%%%EOF\n",

@@ -241,8 +241,8 @@ var structural = []Name{
 	"Length", "Filter", "DecodeParms", "F", "FFilter", "FDecodeParms", "DL",
 }
 
-// newTrailer returns the trailer of the update: the entries of the previous one
-// (7.5.6) and a new second file identifier (14.4).
+// newTrailer returns the trailer of the update: the entries of the previous
+// trailer (7.5.6) and a new second file identifier (14.4).
 func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	d := u.doc
 	trailer := d.xref.trailer.Clone()
@@ -270,8 +270,8 @@ func (u *Update) newTrailer(identifier String) (*Dict, error) {
 	return trailer, d.src.err
 }
 
-// complete adds the entries of all other objects of the document to those of an
-// update, because the cross-reference of a repaired file is unusable.
+// complete adds the entries of all other objects of the document to the entries
+// of an update, because the cross-reference of a repaired file is unusable.
 func (u *Update) complete(entries []numberedEntry) []numberedEntry {
 	entries = append(entries, numberedEntry{0, entry{generation: 65535}})
 	for _, section := range u.doc.xref.sections {

@@ -21,7 +21,7 @@ const (
 type entry struct {
 	kind       entryKind
 	offset     int64 // offset of an object in the file, from the header
-	generation int   // generation of an object in the file, or of the next use of a free one
+	generation int   // generation of an object in the file, or of the next use of a free object
 	stream     int   // object number of the object stream
 	index      int   // index in the object stream
 }
