@@ -13,13 +13,13 @@ import (
 
 // openTx reads an open invitation of an institution, for a user who may manage it.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
-	if err := holdTx(ctx, tx, institutionID); err != nil {
+	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err
 	}
 	i, err := scanInvitation(tx.QueryRowContext(ctx,
 		`SELECT `+invitationColumns+openInvitations+` AND n.institution_id = $1 AND n.uuid = $2`, institutionID, id))
 	if fault.Is(err, fault.NotFound) {
-		return nil, fault.New(fault.NotFound, "This institution has no such invitation that is open.")
+		return nil, fault.New(fault.NotFound, "This institution has no such open invitation.")
 	}
 	if err != nil {
 		return nil, err
@@ -28,7 +28,7 @@ func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID i
 }
 
 // Resend mails an invitation again, with a new link and the full time until it expires. The link in
-// the mail before stops working.
+// the previous mail stops working.
 func (s *Invitations) Resend(ctx context.Context, by, institutionID int64, id string) error {
 	now := s.now().UTC()
 	secret := NewSecret()
@@ -92,8 +92,8 @@ func (s *Invitations) Decline(ctx context.Context, secret string) error {
 	return nil
 }
 
-// endTx closes an invitation by setting a column to the present time. The second of two concurrent
-// calls finds no open invitation.
+// endTx closes an invitation by setting a column to the current time. The second of two concurrent
+// calls returns errInvitation.
 func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, column string, action audit.Action) error {
 	var id int64
 	err := tx.QueryRowContext(ctx,
@@ -108,8 +108,8 @@ func (s *Invitations) endTx(ctx context.Context, tx *db.Tx, i *Invitation, colum
 	return s.recordTx(ctx, tx, action, i, nil)
 }
 
-// Guest is a signed-in person who accepts an invitation. Proved reports whether they have verified
-// their address.
+// Guest is a signed-in person who accepts an invitation. Verified reports whether the person has
+// verified the address.
 type Guest struct {
 	UserID   int64
 	Verified bool
@@ -140,7 +140,7 @@ func (s *Invitations) AcceptTx(ctx context.Context, tx *db.Tx, secret string, g 
 	case folded != i.folded:
 		return nil, errNotYours
 	case !g.Verified:
-		return nil, errNotProved
+		return nil, errNotVerified
 	}
 	if err := s.endTx(ctx, tx, i, "accepted_at", audit.InvitationAccepted); err != nil {
 		return nil, fmt.Errorf("accepting an invitation: %w", err)

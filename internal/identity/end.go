@@ -13,9 +13,10 @@ import (
 const (
 	// SweepEvery is the interval at which Sweep should run.
 	SweepEvery = 10 * time.Minute
-	// keepProofs is the time for which expired one-time secrets stay.
+	// keepProofs is the time after which expired one-time secrets are deleted.
 	keepProofs = 24 * time.Hour
-	// keepThrottles is the longest time for which a rule counts tries.
+	// keepThrottles is the time after the last try for which a count is needed: the maximum of
+	// rule.forget.
 	keepThrottles = 24 * time.Hour
 )
 
