@@ -159,7 +159,7 @@ func TestParseEmail(t *testing.T) {
 	}
 }
 
-// cheap makes hashing passwords fast.
+// cheap is an option that makes password hashing fast.
 var cheap = account.WithCost(account.Cost{Time: 1, Memory: 8, Threads: 1})
 
 // The test recomputes the hash with the parameters of the stored text, as any program that reads

@@ -11,7 +11,8 @@ import (
 	"github.com/certvault/certvault/internal/fault"
 )
 
-// openTx reads an open invitation of an institution, for a user who may manage it.
+// openTx returns an open invitation of an institution. It returns fault.Forbidden if the user by
+// may not manage it.
 func (s *Invitations) openTx(ctx context.Context, tx *db.Tx, by, institutionID int64, id string) (*Invitation, error) {
 	if err := lockMembersTx(ctx, tx, institutionID); err != nil {
 		return nil, err
@@ -115,8 +116,8 @@ type Guest struct {
 	Verified bool
 }
 
-// Accept adds a person as a member. The address of the person must be the invited one, and
-// verified. If the person is a member already, their role does not change.
+// Accept adds a person as a member. The address of the person must be the invited address and must
+// be verified. If the person is already a member, the role does not change.
 func (s *Invitations) Accept(ctx context.Context, secret string, g Guest) (i *Invitation, err error) {
 	err = s.db.Tx(ctx, func(tx *db.Tx) error {
 		i, err = s.AcceptTx(ctx, tx, secret, g)

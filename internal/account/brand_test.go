@@ -56,7 +56,7 @@ func TestColour(t *testing.T) {
 			t.Errorf("after the colour was removed, the profile is %+v, %v", profile, err)
 		}
 		if err := s.SetColour(ctx, 999, "#0b5d4b"); !fault.Is(err, fault.NotFound) {
-			t.Errorf("setting the colour of an unknown institution: %v", err)
+			t.Errorf("setting the colour of an unknown institution: error = %v, want fault.NotFound", err)
 		}
 		list, _, err := audit.New(d).List(ctx, one.ID, audit.Filter{Action: string(audit.InstitutionChanged)}, "", 10)
 		if err != nil || len(list) != 2 {

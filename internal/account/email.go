@@ -57,8 +57,9 @@ func ParseEmail(text string) (Email, error) {
 // two different addresses look the same.
 func isInvisible(r rune) bool { return !unicode.IsGraphic(r) || unicode.IsSpace(r) }
 
-// isJoiner reports whether a character is one of the two invisible ones that some scripts need
-// within a word. In a domain they are allowed only as in RFC 5892, appendix A, which idna checks.
+// isJoiner reports whether a character is one of the two invisible characters that some scripts
+// need within a word. In a domain they are allowed only as in RFC 5892, appendix A, which idna
+// checks.
 func isJoiner(r rune) bool { return r == '\u200c' || r == '\u200d' }
 
 // hostName reports whether a domain has more than one label, no label over 63 octets (RFC 1035,

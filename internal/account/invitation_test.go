@@ -93,13 +93,13 @@ func TestInvitation(t *testing.T) {
 		}
 		guest, other := person(t, d, "guest@example.org"), person(t, d, "stranger@example.org")
 		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: other, Verified: true}); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("a user with another address accepts: %v", err)
+			t.Errorf("a user with another address accepts: error = %v, want fault.Forbidden", err)
 		}
 		if _, err := p.Accept(t.Context(), secret, account.Guest{UserID: guest}); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("a user whose address is not verified accepts: %v", err)
+			t.Errorf("a user whose address is not verified accepts: error = %v, want fault.Forbidden", err)
 		}
 		if _, err := p.Accept(t.Context(), "guess", account.Guest{UserID: guest, Verified: true}); !fault.Is(err, fault.NotFound) {
-			t.Errorf("accepting with an unknown secret: %v", err)
+			t.Errorf("accepting with an unknown secret: error = %v, want fault.NotFound", err)
 		}
 		// Of several concurrent calls only one succeeds.
 		var wg sync.WaitGroup
@@ -150,23 +150,23 @@ func TestInvitationPermissions(t *testing.T) {
 					"revoking":  func(by, id int64) error { return p.Revoke(t.Context(), by, id, i.UUID) },
 				} {
 					if err := f(other.of[account.Owner].UserID, other.ID); !fault.Is(err, fault.NotFound) {
-						t.Errorf("%s as an owner of another institution: %v", name, err)
+						t.Errorf("%s as an owner of another institution: error = %v, want fault.NotFound", name, err)
 					}
 					if err := f(c.of[account.Developer].UserID, c.ID); !fault.Is(err, fault.Forbidden) {
-						t.Errorf("%s as a developer: %v", name, err)
+						t.Errorf("%s as a developer: error = %v, want fault.Forbidden", name, err)
 					}
 				}
 			}
 		}
 		if _, err := p.Invite(t.Context(), other.of[account.Owner].UserID, c.ID, account.NewInvitation{Email: "x@example.org", Role: account.Issuer}); !fault.Is(err, fault.NotFound) {
-			t.Errorf("an owner of another institution invites: %v", err)
+			t.Errorf("an owner of another institution invites: error = %v, want fault.NotFound", err)
 		}
 		for name, n := range map[string]account.NewInvitation{
 			"address": {Email: "x", Role: account.Issuer}, "role": {Email: "x@example.org"}, "language": {Email: "x@example.org", Role: account.Issuer, Language: "tlh"},
 			"member": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "invited": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
 		} {
 			if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, n); !fault.Is(err, fault.Invalid) {
-				t.Errorf("inviting with an invalid %s: %v", name, err)
+				t.Errorf("inviting with an invalid %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 	})
@@ -184,10 +184,10 @@ func TestClosedInvitations(t *testing.T) {
 		refused := func(what, secret string) {
 			t.Helper()
 			if err := accept(secret); !fault.Is(err, fault.NotFound) {
-				t.Errorf("accepting with %s: %v", what, err)
+				t.Errorf("accepting with %s: error = %v, want fault.NotFound", what, err)
 			}
 			if _, err := p.BySecret(t.Context(), secret); !fault.Is(err, fault.NotFound) {
-				t.Errorf("reading with %s: %v", what, err)
+				t.Errorf("reading with %s: error = %v, want fault.NotFound", what, err)
 			}
 		}
 		invite := func() (string, string) {
@@ -200,7 +200,7 @@ func TestClosedInvitations(t *testing.T) {
 		}
 		id, first := invite()
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.TooMany) {
-			t.Errorf("sending twice in a minute: %v", err)
+			t.Errorf("sending twice in a minute: error = %v, want fault.TooMany", err)
 		}
 		p.now = p.now.Add(time.Hour)
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); err != nil {
@@ -228,7 +228,7 @@ func TestClosedInvitations(t *testing.T) {
 		}
 		refused("a revoked link", third)
 		if err := p.Resend(t.Context(), owner.UserID, c.ID, id); !fault.Is(err, fault.NotFound) {
-			t.Errorf("sending a revoked invitation again: %v", err)
+			t.Errorf("sending a revoked invitation again: error = %v, want fault.NotFound", err)
 		}
 		_, fourth := invite()
 		if err := p.Decline(t.Context(), fourth); err != nil {

@@ -37,7 +37,7 @@ func TestMailTexts(t *testing.T) {
 			{ReplyTo: "nobody"}, {ReplyTo: "a@example.org\r\nBcc: b@example.org"}, {ReplyTo: "a@example.org, b@example.org"},
 		} {
 			if err := s.SetMailSender(ctx, one.ID, bad); !fault.Is(err, fault.Invalid) {
-				t.Errorf("setting the sender %+v: %v", bad, err)
+				t.Errorf("setting the sender %+v: error = %v, want fault.Invalid", bad, err)
 			}
 		}
 		if name := sender.Shown("One"); name != "Registrar, One" {
@@ -71,7 +71,7 @@ func TestMailTexts(t *testing.T) {
 			}
 		}
 		if err := s.SetMailText(ctx, one.ID, "tlh", texts); !fault.Is(err, fault.Invalid) {
-			t.Errorf("setting a text in an unsupported language: %v", err)
+			t.Errorf("setting a text in an unsupported language: error = %v, want fault.Invalid", err)
 		}
 		if err := s.SetMailText(ctx, one.ID, "ar", account.MailText{Closing: "مكتب التسجيل"}); err != nil {
 			t.Fatal(err)

@@ -99,12 +99,12 @@ func TestPermissionToChangeMembers(t *testing.T) {
 			}
 			if by != account.Owner && by != account.Admin {
 				if err := c.s.RemoveMember(t.Context(), member.UserID, c.ID, target.UUID); !fault.Is(err, fault.Forbidden) {
-					t.Errorf("%s removes a member: %v", by, err)
+					t.Errorf("%s removes a member: error = %v, want fault.Forbidden", by, err)
 				}
 			}
 		}
 		if err := c.s.RemoveMember(t.Context(), c.of[account.Admin].UserID, c.ID, second.UUID); !fault.Is(err, fault.Forbidden) {
-			t.Errorf("an admin removes an owner: %v", err)
+			t.Errorf("an admin removes an owner: error = %v, want fault.Forbidden", err)
 		}
 	})
 }
@@ -117,7 +117,7 @@ func TestLastOwnerCannotBeRemoved(t *testing.T) {
 		refused := func(what string, err error) {
 			t.Helper()
 			if !fault.Is(err, fault.Conflict) {
-				t.Errorf("the last owner %s: %v", what, err)
+				t.Errorf("the last owner %s: error = %v, want fault.Conflict", what, err)
 			}
 		}
 		before := len(actions(t, d, c.ID))
@@ -139,7 +139,7 @@ func TestLastOwnerCannotBeRemoved(t *testing.T) {
 			t.Errorf("one of two owners cannot leave: %v", err)
 		}
 		if _, err := c.s.Membership(t.Context(), owner.UserID, c.Slug); !fault.Is(err, fault.NotFound) {
-			t.Errorf("the owner who left is still a member: %v", err)
+			t.Errorf("the owner who left is still a member: error = %v, want fault.NotFound", err)
 		}
 	})
 }
@@ -215,11 +215,11 @@ func TestMembersOfAnotherInstitution(t *testing.T) {
 			"leaving their institution":  mine.s.Leave(t.Context(), other.ID, member.UserID),
 		} {
 			if !fault.Is(err, fault.NotFound) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.NotFound", name, err)
 			}
 		}
 		if _, err := mine.s.Membership(t.Context(), member.UserID, other.Slug); !fault.Is(err, fault.NotFound) {
-			t.Errorf("reading the membership of a user who is not a member: %v", err)
+			t.Errorf("reading the membership of a user who is not a member: error = %v, want fault.NotFound", err)
 		}
 		// The person belongs to both institutions, with different roles.
 		if _, err := mine.s.AddMember(t.Context(), other.ID, account.NewMember{Email: "AAA-owner@EXAMPLE.org", Name: "x", Role: account.Auditor, ManageWebhooks: true}); err != nil {
@@ -277,7 +277,7 @@ func TestOperators(t *testing.T) {
 			t.Error("a new owner is already an operator")
 		}
 		if err := c.s.SetOperator(t.Context(), "nobody@example.org", true); !fault.Is(err, fault.Invalid) {
-			t.Errorf("making an unknown address an operator: %v", err)
+			t.Errorf("making an unknown address an operator: error = %v, want fault.Invalid", err)
 		}
 		for range 2 {
 			if err := c.s.SetOperator(t.Context(), "AAA-OWNER@example.org", true); err != nil {
@@ -311,10 +311,10 @@ func TestSetupLinkIsUsedOnce(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.Setup(t.Context(), "guess", institution("First", "FST")); !fault.Is(err, fault.NotFound) {
-			t.Errorf("set-up with an unknown secret: %v", err)
+			t.Errorf("set-up with an unknown secret: error = %v, want fault.NotFound", err)
 		}
 		if _, _, err := s.Setup(t.Context(), secret, account.NewInstitution{}); !fault.Is(err, fault.Invalid) {
-			t.Errorf("set-up with an empty form: %v", err)
+			t.Errorf("set-up with an empty form: error = %v, want fault.Invalid", err)
 		}
 		var wg sync.WaitGroup
 		errs, owners := make([]error, 3), make([]int64, 3)

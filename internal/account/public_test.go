@@ -51,7 +51,7 @@ func TestPublicSettings(t *testing.T) {
 			"too long":                           {Contact: strings.Repeat("ä", 256)},
 		} {
 			if err := s.SetPublic(ctx, one.ID, p); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		if profile, err = s.PublicProfile(ctx, one.ID); err != nil || profile.Public != open {
@@ -61,7 +61,7 @@ func TestPublicSettings(t *testing.T) {
 			t.Errorf("the profile of the other institution is %+v, %v", profile, err)
 		}
 		if _, err := s.PublicProfile(ctx, 999); !fault.Is(err, fault.NotFound) {
-			t.Errorf("reading the profile of an unknown institution: %v", err)
+			t.Errorf("reading the profile of an unknown institution: error = %v, want fault.NotFound", err)
 		}
 	})
 }
@@ -126,7 +126,7 @@ func TestLogo(t *testing.T) {
 				t.Errorf("the stored logo is %+v, %v, want %d x %d", m, err, tc.wide, tc.high)
 			}
 			if _, err := s.Logo(ctx, "other", profile.Logo); !fault.Is(err, fault.NotFound) {
-				t.Errorf("reading the logo under another slug: %v", err)
+				t.Errorf("reading the logo under another slug: error = %v, want fault.NotFound", err)
 			}
 		}
 		for name, file := range map[string][]byte{
@@ -134,7 +134,7 @@ func TestLogo(t *testing.T) {
 			"truncated": picture(t, 300, 300, false)[:200], "too wide": picture(t, 5000, 1, false), "file too large": make([]byte, 2<<20),
 		} {
 			if err := s.SetLogo(ctx, inst.ID, file); !fault.Is(err, fault.Invalid) {
-				t.Errorf("%s: %v", name, err)
+				t.Errorf("%s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		if err := s.SetLogo(ctx, inst.ID, nil); err != nil {
@@ -145,7 +145,7 @@ func TestLogo(t *testing.T) {
 		}
 		for _, digest := range []string{"", "xyz", strings.Repeat("0", 64)} {
 			if _, err := s.Logo(ctx, "one", digest); !fault.Is(err, fault.NotFound) {
-				t.Errorf("reading the logo with the digest %q: %v", digest, err)
+				t.Errorf("reading the logo with the digest %q: error = %v, want fault.NotFound", digest, err)
 			}
 		}
 	})

@@ -115,7 +115,7 @@ func TestChangeStoresAllOrNothing(t *testing.T) {
 			t.Errorf("the other institution has %+v, %v, %q", v, texts, picture)
 		}
 		if _, err := s.Change(ctx, 999, change); !fault.Is(err, fault.NotFound) {
-			t.Errorf("changing an unknown institution: %v", err)
+			t.Errorf("changing an unknown institution: error = %v, want fault.NotFound", err)
 		}
 	})
 }

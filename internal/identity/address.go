@@ -22,7 +22,7 @@ func (s *Service) AskAddress(ctx context.Context, session *Session, address stri
 		return err
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := aliveTx(ctx, tx, session.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
 		owner, err := s.ByEmail(ctx, tx, email.Folded)
@@ -68,7 +68,7 @@ func (s *Service) ChangeAddress(ctx context.Context, session *Session, secret st
 		if err := s.verifyAddressTx(ctx, tx, old.ID); err != nil {
 			return err
 		}
-		if err := voidTx(ctx, tx, old.ID); err != nil {
+		if err := deleteLinksTx(ctx, tx, old.ID); err != nil {
 			return err
 		}
 		if old.EmailFolded == proof.EmailFolded {

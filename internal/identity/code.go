@@ -130,12 +130,12 @@ func (s *Service) authenticator(ctx context.Context, q db.Queryer, personID int6
 // ConfirmCodes turns the second factor on after a correct first code. It returns the recovery
 // codes, which are shown only once.
 func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code string, from Origin) (recovery []string, err error) {
-	forgive, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
+	resetTries, err := s.try(ctx, tryCode, session.Person.EmailFolded, from)
 	if err != nil {
 		return nil, err
 	}
 	err = s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := aliveTx(ctx, tx, session.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
 		ok, err := s.codeTx(ctx, tx, session.Person.ID, code, false)
@@ -156,7 +156,7 @@ func (s *Service) ConfirmCodes(ctx context.Context, session *Session, code strin
 	if err != nil {
 		return nil, err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return recovery, nil
 }
 
@@ -213,7 +213,7 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 	if err != nil {
 		return nil, err
 	}
-	forgive, err := s.try(ctx, tryCode, pending.Person.EmailFolded, from)
+	resetTries, err := s.try(ctx, tryCode, pending.Person.EmailFolded, from)
 	if err != nil {
 		return nil, err
 	}
@@ -230,12 +230,12 @@ func (s *Service) Code(ctx context.Context, code string, from Origin) (*Entry, e
 		return err
 	})
 	if errors.Is(err, ErrCode) {
-		s.refused(ctx, pending.Person.ID, "code")
+		s.recordFailure(ctx, pending.Person.ID, "code")
 	}
 	if err != nil {
 		return nil, err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return e, nil
 }
 

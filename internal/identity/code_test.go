@@ -74,7 +74,7 @@ func TestEnrolment(t *testing.T) {
 		b, ctx := open(t, d), t.Context()
 		e := b.join(address)
 		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
-			t.Errorf("Enrolment before BeginCodes: %v", err)
+			t.Errorf("Enrolment before BeginCodes: error = %v, want ErrNoEnrolment", err)
 		}
 		if err := b.BeginCodes(ctx, e.Session.Person); err != nil {
 			t.Fatal(err)
@@ -100,7 +100,7 @@ func TestEnrolment(t *testing.T) {
 			t.Error("a sign-in requires a second factor that is not confirmed")
 		}
 		if _, err := b.ConfirmCodes(ctx, &e.Session, "000000", home); !errors.Is(err, ErrCode) {
-			t.Errorf("confirming with a wrong code: %v", err)
+			t.Errorf("confirming with a wrong code: error = %v, want ErrCode", err)
 		}
 		recovery, err := b.ConfirmCodes(ctx, &e.Session, b.code(begun.URI), home)
 		if err != nil || len(recovery) != 10 {
@@ -113,7 +113,7 @@ func TestEnrolment(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Enrolment(ctx, e.Session.Person); !errors.Is(err, ErrNoEnrolment) {
-			t.Errorf("a secret in use is shown again: %v", err)
+			t.Errorf("a secret in use is shown again: error = %v, want ErrNoEnrolment", err)
 		}
 		if c, err := b.Codes(ctx, e.Session.Person.ID); err != nil || !c.On || c.Left != 10 {
 			t.Errorf("Codes = %+v, %v", c, err)
@@ -143,14 +143,14 @@ func TestSecondFactor(t *testing.T) {
 			}
 			waiting := e.with(home)
 			if _, err := b.Session(ctx, waiting); !errors.Is(err, ErrNoSession) {
-				t.Fatalf("reading the session after signing in by %s only: %v", name, err)
+				t.Fatalf("reading the session after signing in by %s only: error = %v, want ErrNoSession", name, err)
 			}
 			list, err := b.Sessions(ctx, e.Session.Person.ID)
 			if err != nil || slices.ContainsFunc(list, func(s *Session) bool { return s.ID == e.Session.ID }) {
 				t.Errorf("the pending session is listed: %+v, %v", list, err)
 			}
 			if _, err := b.Code(ctx, "000000", waiting); !errors.Is(err, ErrCode) {
-				t.Errorf("signing in with a wrong code: %v", err)
+				t.Errorf("signing in with a wrong code: error = %v, want ErrCode", err)
 			}
 			code := b.code(uri)
 			done, err := b.Code(ctx, code[:3]+" "+code[3:], waiting)
@@ -161,14 +161,14 @@ func TestSecondFactor(t *testing.T) {
 				t.Errorf("reading the session after signing in by %s and code: %v", name, err)
 			}
 			if _, err := b.Pending(ctx, waiting); !errors.Is(err, ErrNoSession) {
-				t.Errorf("reading the session with its old id: %v", err)
+				t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
 			}
 			e, err = begin()
 			if err != nil {
 				t.Fatal(err)
 			}
 			if _, err := b.Code(ctx, code, e.with(home)); !errors.Is(err, ErrCode) {
-				t.Errorf("using a code for the second time: %v", err)
+				t.Errorf("using a code for the second time: error = %v, want ErrCode", err)
 			}
 			b.Advance(2 * time.Minute)
 		}
@@ -184,7 +184,7 @@ func TestSecondFactor(t *testing.T) {
 		waiting := b.signIn().with(home)
 		b.Advance(pendingLife)
 		if _, err := b.Code(ctx, recovery[4], waiting); !errors.Is(err, ErrNoSession) {
-			t.Errorf("entering a code after the pending session expired: %v", err)
+			t.Errorf("entering a code after the pending session expired: error = %v, want ErrNoSession", err)
 		}
 	})
 }
@@ -231,7 +231,7 @@ func TestCodeTriesAreLimited(t *testing.T) {
 			_, err = b.Code(ctx, "000000", waiting)
 		}
 		if !fault.Is(err, fault.TooMany) {
-			t.Errorf("the sixth guess: %v", err)
+			t.Errorf("the sixth guess: error = %v, want fault.TooMany", err)
 		}
 	})
 }
@@ -255,7 +255,7 @@ func TestOperatorSetsPassword(t *testing.T) {
 			t.Error("the second factor was not removed")
 		}
 		if err := b.SetPassword(ctx, 999, password, true); !errors.Is(err, ErrNoPerson) {
-			t.Errorf("setting the password of an unknown person: %v", err)
+			t.Errorf("setting the password of an unknown person: error = %v, want ErrNoPerson", err)
 		}
 	})
 }

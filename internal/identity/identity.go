@@ -1,7 +1,7 @@
 // Package identity owns the authentication of people. It verifies e-mail addresses, signs people in
 // and confirms sign-ins. It manages the credentials: passwords, passkeys, one-time passwords,
-// recovery codes and sessions. Recipients and issuers of certificates sign in in the same way.
-// Other packages decide which actions a person may perform.
+// recovery codes and sessions. Recipients and issuers of certificates sign in the same way. Other
+// packages decide which actions a person may perform.
 package identity
 
 import (

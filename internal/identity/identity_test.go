@@ -29,7 +29,7 @@ func TestSignUp(t *testing.T) {
 			"no name": {Name: " ", Password: password}, "a name with a bidi mark": {Name: "a\u202eb", Password: password}, "a short password": {Name: "Ada", Password: "short"},
 		} {
 			if _, err := b.SignUp(ctx, secret, n, home); !fault.Is(err, fault.Invalid) {
-				t.Errorf("signing up with %s: %v", name, err)
+				t.Errorf("signing up with %s: error = %v, want fault.Invalid", name, err)
 			}
 		}
 		e, err := b.SignUp(ctx, secret, NewPerson{Name: "  Ada\r\nBcc: x@example.org ", Password: password, Language: "de"}, home)
@@ -48,7 +48,7 @@ func TestSignUp(t *testing.T) {
 			t.Errorf("the session is %+v, %v", s, err)
 		}
 		if _, err := b.SignUp(ctx, secret, NewPerson{Name: "Eve", Password: password}, home); !errors.Is(err, ErrLink) {
-			t.Errorf("using the link for the second time: %v", err)
+			t.Errorf("using the link for the second time: error = %v, want ErrLink", err)
 		}
 	})
 }
@@ -74,7 +74,7 @@ func TestSignUpOfKnownAddress(t *testing.T) {
 		}
 		// If the first link is used later, SignUp returns an error and changes nothing.
 		if _, err := b.SignUp(ctx, early, NewPerson{Name: "Eve", Password: "another horse"}, home); !errors.Is(err, ErrTaken) {
-			t.Errorf("signing up with an address that has an account: %v", err)
+			t.Errorf("signing up with an address that has an account: error = %v, want ErrTaken", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, home); err != nil {
 			t.Error(err)
@@ -142,7 +142,7 @@ func TestSignInByPassword(t *testing.T) {
 			t.Errorf("the new session id is %q", e.Secret)
 		}
 		if _, err := b.Session(ctx, old); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading the session with its old id: %v", err)
+			t.Errorf("reading the session with its old id: error = %v, want ErrNoSession", err)
 		}
 		if b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, []byte(e.Secret)) != 0 || b.count(`SELECT count(*) FROM sessions WHERE hash = $1`, account.HashSecret(e.Secret)) != 1 {
 			t.Error("the session id is not stored as a hash")
@@ -154,7 +154,7 @@ func TestSignInByPassword(t *testing.T) {
 		}
 		for _, in := range [][2]string{{address, "wrong horse"}, {address, ""}, {"nobody@example.org", password}, {"no address", password}, {"", ""}} {
 			if _, err := b.SignIn(ctx, in[0], in[1], from("198.51.100.7")); !errors.Is(err, ErrWrong) {
-				t.Errorf("signing in with %q: %v", in, err)
+				t.Errorf("signing in with %q: error = %v, want ErrWrong", in, err)
 			}
 		}
 	})
@@ -169,10 +169,10 @@ func TestNoPasswordMatchesWithoutHash(t *testing.T) {
 			t.Fatalf("SignUp = %+v, %v", e, err)
 		}
 		if _, err := b.SignIn(ctx, address, "", home); !errors.Is(err, ErrWrong) {
-			t.Errorf("signing in with an empty password: %v", err)
+			t.Errorf("signing in with an empty password: error = %v, want ErrWrong", err)
 		}
 		if err := b.Confirm(ctx, &e.Session, "", home); !errors.Is(err, ErrWrong) {
-			t.Errorf("confirming with an empty password: %v", err)
+			t.Errorf("confirming with an empty password: error = %v, want ErrWrong", err)
 		}
 	})
 }
@@ -221,14 +221,14 @@ func TestLinkIsValidOnceAndExpires(t *testing.T) {
 		}
 		secret = b.link(ToSignIn, address)
 		if _, err := b.Reset(ctx, secret, "another horse"); !errors.Is(err, ErrLink) {
-			t.Errorf("using a link for another purpose: %v", err)
+			t.Errorf("using a link for another purpose: error = %v, want ErrLink", err)
 		}
 		b.Advance(15 * time.Minute)
 		if _, err := b.Proof(ctx, ToSignIn, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("reading an expired link: %v", err)
+			t.Errorf("reading an expired link: error = %v, want ErrLink", err)
 		}
 		if _, err := b.SignInByLink(ctx, secret, home); !errors.Is(err, ErrLink) {
-			t.Errorf("using an expired link: %v", err)
+			t.Errorf("using an expired link: error = %v, want ErrLink", err)
 		}
 	})
 }
@@ -260,7 +260,7 @@ func TestLinkRequestDoesNotRevealAccounts(t *testing.T) {
 			t.Errorf("the mails are %s, want %s", strings.Join(got, "|"), want)
 		}
 		if err := b.Ask(ctx, ToSignIn, "no address", "en", "", home); !fault.Is(err, fault.Invalid) {
-			t.Errorf("requesting a link for an invalid address: %v", err)
+			t.Errorf("requesting a link for an invalid address: error = %v, want fault.Invalid", err)
 		}
 	})
 }
@@ -272,19 +272,19 @@ func TestReset(t *testing.T) {
 		e := b.join(address)
 		other, secret := b.link(ToSignIn, address), b.link(ToReset, address)
 		if _, err := b.Reset(ctx, secret, "short"); !fault.Is(err, fault.Invalid) {
-			t.Errorf("resetting to a short password: %v", err)
+			t.Errorf("resetting to a short password: error = %v, want fault.Invalid", err)
 		}
 		if _, err := b.Reset(ctx, secret, "another horse"); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, e.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading a session from before the reset: %v", err)
+			t.Errorf("reading a session from before the reset: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.SignInByLink(ctx, other, home); !errors.Is(err, ErrLink) {
-			t.Errorf("using a link from before the reset: %v", err)
+			t.Errorf("using a link from before the reset: error = %v, want ErrLink", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, home); !errors.Is(err, ErrWrong) {
-			t.Errorf("signing in with the old password: %v", err)
+			t.Errorf("signing in with the old password: error = %v, want ErrWrong", err)
 		}
 		if _, err := b.SignIn(ctx, address, "another horse", home); err != nil {
 			t.Errorf("signing in with the new password: %v", err)
@@ -316,16 +316,16 @@ func TestEndedSessionCannotChangeAccount(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.ChangePassword(ctx, &e.Session, "a third horse"); !errors.Is(err, ErrNoSession) {
-			t.Errorf("changing the password: %v", err)
+			t.Errorf("changing the password: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.ConfirmCodes(ctx, &e.Session, b.code(enrolment.URI), home); !errors.Is(err, ErrNoSession) {
-			t.Errorf("confirming codes: %v", err)
+			t.Errorf("confirming codes: error = %v, want ErrNoSession", err)
 		}
 		if err := b.AskAddress(ctx, &e.Session, "eve@example.org", home); !errors.Is(err, ErrNoSession) {
-			t.Errorf("requesting a change of the address: %v", err)
+			t.Errorf("requesting a change of the address: error = %v, want ErrNoSession", err)
 		}
 		if err := b.AddPasskey(ctx, e.Session.Person, c.Secret, "x", newToken(t, e.Session.Person).create(c)); !errors.Is(err, ErrLink) {
-			t.Errorf("adding a passkey: %v", err)
+			t.Errorf("adding a passkey: error = %v, want ErrLink", err)
 		}
 		// A sign-in with the old password while the password is changed leaves no session.
 		hash, err := b.PasswordCost.Hash(ctx, password)
@@ -385,7 +385,7 @@ func TestChangePasswordEndsOtherSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, first.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading the other session: %v", err)
+			t.Errorf("reading the other session: error = %v, want ErrNoSession", err)
 		}
 		if _, err := b.Session(ctx, second.with(home)); err != nil {
 			t.Errorf("reading this session: %v", err)
@@ -420,7 +420,7 @@ func TestChangeOfAddress(t *testing.T) {
 		other := b.join("eve@example.org")
 		b.mails()
 		if err := b.ChangeAddress(ctx, &other.Session, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("using the link as another person: %v", err)
+			t.Errorf("using the link as another person: error = %v, want ErrLink", err)
 		}
 		b.verified = nil
 		if err := b.ChangeAddress(ctx, &e.Session, secret); err != nil {
@@ -434,10 +434,10 @@ func TestChangeOfAddress(t *testing.T) {
 			t.Errorf("the mails are %+v", list)
 		}
 		if _, err := b.Reset(ctx, oldLink, "another horse"); !errors.Is(err, ErrLink) {
-			t.Errorf("using a link to the old address: %v", err)
+			t.Errorf("using a link to the old address: error = %v, want ErrLink", err)
 		}
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrLink) {
-			t.Errorf("using the link for the second time: %v", err)
+			t.Errorf("using the link for the second time: error = %v, want ErrLink", err)
 		}
 		// A person cannot change to the address of another account, even if that account was
 		// created after the link was requested.
@@ -447,7 +447,7 @@ func TestChangeOfAddress(t *testing.T) {
 		_, secret = ask("free@example.org")
 		b.join("free@example.org")
 		if err := b.ChangeAddress(ctx, &e.Session, secret); !errors.Is(err, ErrTaken) {
-			t.Errorf("changing to an address that got an account in the meantime: %v", err)
+			t.Errorf("changing to an address that got an account in the meantime: error = %v, want ErrTaken", err)
 		}
 	})
 }
@@ -483,7 +483,7 @@ func TestDelete(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.Delete(ctx, owner.ID); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("deleting a member: %v", err)
+			t.Errorf("deleting a member: error = %v, want fault.BadRequest", err)
 		}
 	})
 }

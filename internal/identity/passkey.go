@@ -126,7 +126,7 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 	h, credential, err := s.checkPasskey(ctx, secret, response)
 	if err != nil {
 		if h != nil {
-			s.refused(ctx, h.ID, string(ByPasskey))
+			s.recordFailure(ctx, h.ID, string(ByPasskey))
 		}
 		return nil, err
 	}
@@ -139,7 +139,7 @@ func (s *Service) SignInByPasskey(ctx context.Context, secret string, response [
 		return err
 	})
 	if errors.Is(err, ErrPasskey) {
-		s.refused(ctx, h.ID, string(ByPasskey))
+		s.recordFailure(ctx, h.ID, string(ByPasskey))
 	}
 	return e, err
 }
@@ -175,7 +175,7 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 	}
 	parsed, err := protocol.ParseCredentialRequestResponseBytes(response)
 	if err != nil {
-		return nil, nil, refused(err)
+		return nil, nil, passkeyError(err)
 	}
 	var h *holder
 	_, credential, err := s.passkeys.ValidatePasskeyLogin(func(_, handle []byte) (webauthn.User, error) {
@@ -190,17 +190,17 @@ func (s *Service) checkPasskey(ctx context.Context, secret string, response []by
 		if h == nil || !h.has(parsed.RawID) {
 			h = nil
 		}
-		return h, nil, refused(err)
+		return h, nil, passkeyError(err)
 	}
 	if credential.Authenticator.CloneWarning {
-		return h, nil, refused(errors.New("the signature count did not increase: the passkey may have been copied"))
+		return h, nil, passkeyError(errors.New("the signature count did not increase: the passkey may have been copied"))
 	}
 	return h, credential, nil
 }
 
-// refused returns an error with the reason for the log. The message does not contain the reason,
-// because the reason would help only an attacker.
-func refused(err error) error {
+// passkeyError returns an error with the reason for the log. The message does not contain the
+// reason, because the reason would help only an attacker.
+func passkeyError(err error) error {
 	return &fault.Error{Kind: ErrPasskey.Kind, Message: ErrPasskey.Message, Err: errors.Join(ErrPasskey, err)}
 }
 
@@ -291,11 +291,11 @@ func (s *Service) AddPasskey(ctx context.Context, p Person, secret, name string,
 	}
 	parsed, err := protocol.ParseCredentialCreationResponseBytes(response)
 	if err != nil {
-		return refused(err)
+		return passkeyError(err)
 	}
 	c, err := s.passkeys.CreateCredential(h, state, parsed)
 	if err != nil {
-		return refused(err)
+		return passkeyError(err)
 	}
 	text, err := json.Marshal(c)
 	if err != nil {

@@ -166,10 +166,10 @@ func TestPasskey(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := b.SignInByPasskey(ctx, c.Secret, response, home); !errors.Is(err, ErrLink) {
-			t.Errorf("using a response for the second time: %v", err)
+			t.Errorf("using a response for the second time: error = %v, want ErrLink", err)
 		}
 		if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, response, home); !errors.Is(err, ErrPasskey) {
-			t.Errorf("using a response to another challenge: %v", err)
+			t.Errorf("using a response to another challenge: error = %v, want ErrPasskey", err)
 		}
 		for name, change := range map[string]func(k *token){
 			"an unchanged count":         func(k *token) { k.count-- },
@@ -186,12 +186,12 @@ func TestPasskey(t *testing.T) {
 			change(&changed)
 			c := b.ceremony()
 			if _, err := b.SignInByPasskey(ctx, c.Secret, changed.get(c), home); !errors.Is(err, ErrPasskey) {
-				t.Errorf("signing in with %s: %v", name, err)
+				t.Errorf("signing in with %s: error = %v, want ErrPasskey", name, err)
 			}
 		}
 		for _, text := range []string{"", "{}", "null", "[]", `{"id":"x"}`} {
 			if _, err := b.SignInByPasskey(ctx, b.ceremony().Secret, []byte(text), home); !errors.Is(err, ErrPasskey) {
-				t.Errorf("signing in with the response %q: %v", text, err)
+				t.Errorf("signing in with the response %q: error = %v, want ErrPasskey", text, err)
 			}
 		}
 		// A person cannot remove the passkey of another person.
@@ -202,12 +202,12 @@ func TestPasskey(t *testing.T) {
 		k.count++
 		c = b.ceremony()
 		if err := b.ConfirmByPasskey(ctx, &eve, c.Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("confirming with the passkey of another person: %v", err)
+			t.Errorf("confirming with the passkey of another person: error = %v, want ErrPasskey", err)
 		}
 		c = b.ceremony()
 		b.Advance(recent)
 		if err := b.ConfirmByPasskey(ctx, &e.Session, b.ceremony().Secret, k.get(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("confirming with a response to another challenge: %v", err)
+			t.Errorf("confirming with a response to another challenge: error = %v, want ErrPasskey", err)
 		}
 		c = b.ceremony()
 		if err := b.ConfirmByPasskey(ctx, &e.Session, c.Secret, k.get(c)); err != nil {
@@ -222,7 +222,7 @@ func TestPasskey(t *testing.T) {
 		k.count++
 		c = b.ceremony()
 		if _, err := b.SignInByPasskey(ctx, c.Secret, k.get(c), home); !errors.Is(err, ErrPasskey) {
-			t.Errorf("signing in with a removed passkey: %v", err)
+			t.Errorf("signing in with a removed passkey: error = %v, want ErrPasskey", err)
 		}
 	})
 }
@@ -253,7 +253,7 @@ func TestAddPasskeyRefusesInvalidResponses(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("adding a passkey with the ceremony of another person: %v", err)
+			t.Errorf("adding a passkey with the ceremony of another person: error = %v, want ErrPasskey", err)
 		}
 		c, err = b.BeginNewPasskey(ctx, ada)
 		if err != nil {
@@ -261,14 +261,14 @@ func TestAddPasskeyRefusesInvalidResponses(t *testing.T) {
 		}
 		k.flags = userPresent
 		if err := b.AddPasskey(ctx, ada, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("adding a passkey without user verification: %v", err)
+			t.Errorf("adding a passkey without user verification: error = %v, want ErrPasskey", err)
 		}
 		k = b.addPasskey(ada)
 		if c, err = b.BeginNewPasskey(ctx, eve); err != nil {
 			t.Fatal(err)
 		}
 		if err := b.AddPasskey(ctx, eve, c.Secret, "x", k.create(c)); !errors.Is(err, ErrPasskey) {
-			t.Errorf("adding a passkey that another person has: %v", err)
+			t.Errorf("adding a passkey that another person has: error = %v, want ErrPasskey", err)
 		}
 	})
 }
@@ -284,7 +284,7 @@ func TestPasskeysRequireHostName(t *testing.T) {
 			continue
 		}
 		if _, err := s.BeginPasskey(t.Context()); !fault.Is(err, fault.BadRequest) {
-			t.Errorf("with the base URL %q, BeginPasskey: %v", base, err)
+			t.Errorf("with the base URL %q, BeginPasskey: error = %v, want fault.BadRequest", base, err)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func (s *Service) ChangePassword(ctx context.Context, session *Session, password
 		return err
 	}
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
-		if err := aliveTx(ctx, tx, session.ID); err != nil {
+		if err := requireSessionTx(ctx, tx, session.ID); err != nil {
 			return err
 		}
 		return s.setPasswordTx(ctx, tx, session.Person, hash, session.ID)
@@ -78,16 +78,16 @@ func (s *Service) newHash(ctx context.Context, password string) (sql.NullString,
 	return s.hash(ctx, password)
 }
 
-// setPasswordTx stores a password's hash, ends all sessions except the session spared, deletes all
+// setPasswordTx stores a password's hash, ends all sessions except the session except, deletes all
 // mailed links, and notifies the person.
-func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, spared int64) error {
+func (s *Service) setPasswordTx(ctx context.Context, tx *db.Tx, p Person, hash sql.NullString, except int64) error {
 	if err := account.SetPasswordTx(ctx, tx, p.ID, hash); err != nil {
 		return err
 	}
-	if err := voidTx(ctx, tx, p.ID); err != nil {
+	if err := deleteLinksTx(ctx, tx, p.ID); err != nil {
 		return err
 	}
-	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, spared); err != nil {
+	if err := endTx(ctx, tx, `user_id = $1 AND id <> $2`, p.ID, except); err != nil {
 		return err
 	}
 	return s.notifyTx(ctx, tx, p, passwordChanged)

@@ -103,8 +103,8 @@ func (s *Service) redeemLinkTx(ctx context.Context, tx *db.Tx, purpose Purpose, 
 	return p, err
 }
 
-// voidTx deletes all mailed links of a person.
-func voidTx(ctx context.Context, tx *db.Tx, userID int64) error {
+// deleteLinksTx deletes all mailed links of a person.
+func deleteLinksTx(ctx context.Context, tx *db.Tx, userID int64) error {
 	if _, err := tx.ExecContext(ctx, `DELETE FROM proofs WHERE user_id = $1`, userID); err != nil {
 		return fmt.Errorf("deleting mailed links: %w", err)
 	}

@@ -45,18 +45,18 @@ func recordTx(ctx context.Context, tx *db.Tx, p Person, action audit.Action, wha
 	return nil
 }
 
-// refusedTime is the timeout for recording a failed sign-in.
-const refusedTime = 10 * time.Second
+// recordTimeout is the timeout for recording a failed sign-in.
+const recordTimeout = 10 * time.Second
 
-// refused records a failed sign-in to the account of a person. If personID is 0, it records
+// recordFailure records a failed sign-in to the account of a person. If personID is 0, it records
 // nothing. It records after the response, so that the duration of the response does not reveal
 // whether the address has an account.
-func (s *Service) refused(ctx context.Context, personID int64, by string) {
+func (s *Service) recordFailure(ctx context.Context, personID int64, by string) {
 	if personID == 0 {
 		return
 	}
 	s.background.Go(func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), refusedTime)
+		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), recordTimeout)
 		defer cancel()
 		if err := s.DB.Tx(ctx, func(tx *db.Tx) error {
 			p, err := s.Person(ctx, tx, personID)

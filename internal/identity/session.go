@@ -262,15 +262,15 @@ func (s *Service) EndSession(ctx context.Context, personID, sessionID int64) err
 	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id = $2`, personID, sessionID) })
 }
 
-// EndOthers ends all sessions of a person except the session spared. If spared is 0, it ends all.
-func (s *Service) EndOthers(ctx context.Context, personID, spared int64) error {
-	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, spared) })
+// EndOthers ends all sessions of a person except the session except. If except is 0, it ends all.
+func (s *Service) EndOthers(ctx context.Context, personID, except int64) error {
+	return s.DB.Tx(ctx, func(tx *db.Tx) error { return endTx(ctx, tx, `user_id = $1 AND id <> $2`, personID, except) })
 }
 
-// aliveTx returns ErrNoSession if the session no longer exists. It checks this in the caller's
-// transaction, so that a request of a session that a concurrent reset of the password has ended
-// does not change the account.
-func aliveTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
+// requireSessionTx returns ErrNoSession if the session no longer exists. It checks this in the
+// caller's transaction, so that a request of a session that a concurrent reset of the password has
+// ended does not change the account.
+func requireSessionTx(ctx context.Context, tx *db.Tx, sessionID int64) error {
 	res, err := tx.ExecContext(ctx, `UPDATE sessions SET pending = pending WHERE id = $1`, sessionID)
 	if err != nil {
 		return fmt.Errorf("locking a session: %w", err)

@@ -142,13 +142,13 @@ func TestListAndEndSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, one.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading the ended session: %v", err)
+			t.Errorf("reading the ended session: error = %v, want ErrNoSession", err)
 		}
 		if err := b.EndOthers(ctx, one.Session.Person.ID, three.Session.ID); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, two.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading a session that EndOthers should have ended: %v", err)
+			t.Errorf("reading a session that EndOthers should have ended: error = %v, want ErrNoSession", err)
 		}
 		for _, e := range []*Entry{three, eve} {
 			if _, err := b.Session(ctx, e.with(home)); err != nil {
@@ -159,7 +159,7 @@ func TestListAndEndSessions(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := b.Session(ctx, three.with(home)); !errors.Is(err, ErrNoSession) {
-			t.Errorf("reading the session after signing out: %v", err)
+			t.Errorf("reading the session after signing out: error = %v, want ErrNoSession", err)
 		}
 	})
 }

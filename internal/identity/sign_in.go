@@ -44,7 +44,7 @@ func fold(email string) string {
 // password it returns the same error, after the same time.
 func (s *Service) SignIn(ctx context.Context, email, password string, from Origin) (*Entry, error) {
 	folded := fold(email)
-	forgive, err := s.try(ctx, tryPassword, folded, from)
+	resetTries, err := s.try(ctx, tryPassword, folded, from)
 	if err != nil {
 		return nil, err
 	}
@@ -59,7 +59,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 		return nil, err
 	}
 	if !ok {
-		s.refused(ctx, id, string(ByPassword))
+		s.recordFailure(ctx, id, string(ByPassword))
 		return nil, ErrWrong
 	}
 	var e *Entry
@@ -82,7 +82,7 @@ func (s *Service) SignIn(ctx context.Context, email, password string, from Origi
 	}); err != nil {
 		return nil, err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return e, nil
 }
 
@@ -108,7 +108,7 @@ func (s *Service) SignInByLink(ctx context.Context, secret string, from Origin) 
 
 // Confirm records that the person of a session entered the password again.
 func (s *Service) Confirm(ctx context.Context, session *Session, password string, from Origin) error {
-	forgive, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
+	resetTries, err := s.try(ctx, tryConfirm, session.Person.EmailFolded, from)
 	if err != nil {
 		return err
 	}
@@ -126,7 +126,7 @@ func (s *Service) Confirm(ctx context.Context, session *Session, password string
 	if err := s.DB.Tx(ctx, func(tx *db.Tx) error { return s.confirmTx(ctx, tx, session.ID) }); err != nil {
 		return err
 	}
-	forgive(ctx)
+	resetTries(ctx)
 	return nil
 }
 

@@ -16,10 +16,10 @@ import (
 
 // rule limits the rate of tries. The first tries, up to the number free, need no wait. The next try
 // must wait for base, and the wait doubles with each further try, up to max. A count is reset if no
-// try was counted for the time forget.
+// try was counted for resetAfter.
 type rule struct {
-	free              int
-	base, max, forget time.Duration
+	free                  int
+	base, max, resetAfter time.Duration
 }
 
 func (r rule) wait(tries int) time.Duration {
@@ -49,26 +49,26 @@ const (
 
 var throttles = map[kind]rules{
 	tryPassword: {
-		here:    rule{free: 5, base: time.Second, max: 15 * time.Minute, forget: 24 * time.Hour},
-		network: rule{free: 100, base: time.Second, max: 30 * time.Second, forget: time.Hour},
-		account: rule{free: 50, base: time.Second, max: 5 * time.Minute, forget: 24 * time.Hour},
+		here:    rule{free: 5, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
+		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
+		account: rule{free: 50, base: time.Second, max: 5 * time.Minute, resetAfter: 24 * time.Hour},
 	},
 	// A code is required only after a correct password or a mailed link.
 	tryCode: {
-		here:    rule{free: 5, base: 30 * time.Second, max: time.Hour, forget: 24 * time.Hour},
-		network: rule{free: 100, base: time.Second, max: 30 * time.Second, forget: time.Hour},
-		account: rule{free: 20, base: 30 * time.Second, max: time.Hour, forget: 24 * time.Hour},
+		here:    rule{free: 5, base: 30 * time.Second, max: time.Hour, resetAfter: 24 * time.Hour},
+		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
+		account: rule{free: 20, base: 30 * time.Second, max: time.Hour, resetAfter: 24 * time.Hour},
 	},
 	tryConfirm: {
-		here:    rule{free: 5, base: time.Second, max: 15 * time.Minute, forget: 24 * time.Hour},
-		network: rule{free: 100, base: time.Second, max: 30 * time.Second, forget: time.Hour},
-		account: rule{free: 20, base: time.Second, max: 15 * time.Minute, forget: 24 * time.Hour},
+		here:    rule{free: 5, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
+		network: rule{free: 100, base: time.Second, max: 30 * time.Second, resetAfter: time.Hour},
+		account: rule{free: 20, base: time.Second, max: 15 * time.Minute, resetAfter: 24 * time.Hour},
 	},
 	// Each mail counts, because these counts are not reset after a success.
 	tryMail: {
-		here:    rule{free: 4, base: 2 * time.Minute, max: time.Hour, forget: 24 * time.Hour},
-		network: rule{free: 200, base: time.Second, max: time.Minute, forget: time.Hour},
-		account: rule{free: 10, base: time.Minute, max: time.Hour, forget: 24 * time.Hour},
+		here:    rule{free: 4, base: 2 * time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
+		network: rule{free: 200, base: time.Second, max: time.Minute, resetAfter: time.Hour},
+		account: rule{free: 10, base: time.Minute, max: time.Hour, resetAfter: 24 * time.Hour},
 	},
 }
 
@@ -85,9 +85,9 @@ func countedOf(k kind, r rule, parts ...string) counted {
 }
 
 // try counts a try before it is made, so that concurrent tries cannot bypass the limit. It returns
-// fault.TooMany if the try is too early. Callers must call forgive after a successful try, to
+// fault.TooMany if the try is too early. Callers must call resetTries after a successful try, to
 // subtract it from the counts.
-func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (forgive func(context.Context), err error) {
+func (s *Service) try(ctx context.Context, k kind, account string, from Origin) (resetTries func(context.Context), err error) {
 	known, err := s.isKnownDevice(ctx, account, from.Device)
 	if err != nil {
 		return nil, err
@@ -120,16 +120,16 @@ func (s *Service) try(ctx context.Context, k kind, account string, from Origin) 
 		return nil, err
 	}
 	return func(ctx context.Context) {
-		if err := s.forgive(ctx, all, own); err != nil {
+		if err := s.resetTries(ctx, all, own); err != nil {
 			// The only effect is a longer wait before the next try.
 			s.Log.WarnContext(ctx, "subtracting a successful try from its counts failed", slog.Any("error", err))
 		}
 	}, nil
 }
 
-// forgive subtracts a successful try from all counts, and resets the count own: the count of the
+// resetTries subtracts a successful try from all counts, and resets the count own: the count of the
 // account from this network or this browser.
-func (s *Service) forgive(ctx context.Context, all []counted, own counted) error {
+func (s *Service) resetTries(ctx context.Context, all []counted, own counted) error {
 	return s.DB.Tx(ctx, func(tx *db.Tx) error {
 		for _, c := range all {
 			statement := `UPDATE throttles SET tries = tries - 1 WHERE key = $1 AND tries > 0`
@@ -153,7 +153,7 @@ func (s *Service) countTx(ctx context.Context, tx *db.Tx, c counted) (time.Durat
 	err := tx.QueryRowContext(ctx, `
 		INSERT INTO throttles (key, tries, until, tried_at) VALUES ($1, 1, 0, $2)
 		ON CONFLICT (key) DO UPDATE SET tries = CASE WHEN throttles.tried_at < $3 THEN 1 ELSE throttles.tries + 1 END, tried_at = excluded.tried_at
-		RETURNING tries, until`, c.key, db.Micros(now), db.Micros(now.Add(-c.rule.forget))).Scan(&tries, &until)
+		RETURNING tries, until`, c.key, db.Micros(now), db.Micros(now.Add(-c.rule.resetAfter))).Scan(&tries, &until)
 	if err != nil {
 		return 0, fmt.Errorf("counting a try: %w", err)
 	}

@@ -80,7 +80,7 @@ func TestKnownBrowserIsNotLockedOut(t *testing.T) {
 			t.Fatal("200 tries from many networks were not refused")
 		}
 		if _, err := b.SignIn(ctx, address, password, from("203.0.113.9")); !fault.Is(err, fault.TooMany) {
-			t.Errorf("signing in from an unknown browser: %v", err)
+			t.Errorf("signing in from an unknown browser: error = %v, want fault.TooMany", err)
 		}
 		if _, err := b.SignIn(ctx, address, password, e.with(home)); err != nil {
 			t.Errorf("signing in from a known browser: %v", err)
@@ -146,11 +146,11 @@ func TestSuccessfulTriesDoNotCount(t *testing.T) {
 	dbtest.Each(t, func(t *testing.T, d *db.DB) {
 		b, ctx := open(t, d), t.Context()
 		for range 200 {
-			forgive, err := b.try(ctx, tryPassword, "ada@example.org", home)
+			resetTries, err := b.try(ctx, tryPassword, "ada@example.org", home)
 			if err != nil {
 				t.Fatal(err)
 			}
-			forgive(ctx)
+			resetTries(ctx)
 		}
 	})
 }
