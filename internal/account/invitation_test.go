@@ -163,7 +163,7 @@ func TestInvitationPermissions(t *testing.T) {
 		}
 		for name, n := range map[string]account.NewInvitation{
 			"address": {Email: "x", Role: account.Issuer}, "role": {Email: "x@example.org"}, "language": {Email: "x@example.org", Role: account.Issuer, Language: "tlh"},
-			"member": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "invited": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
+			"new address (member)": {Email: "AAA-issuer@example.org", Role: account.Issuer}, "new address (invited)": {Email: "OWNER-issuer@guest.example.org", Role: account.Admin},
 		} {
 			if _, err := p.Invite(t.Context(), c.of[account.Owner].UserID, c.ID, n); !fault.Is(err, fault.Invalid) {
 				t.Errorf("inviting with an invalid %s: error = %v, want fault.Invalid", name, err)
